@@ -22,9 +22,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 from crc32c import crc32c
 
 from neardup.stream.batches import Batch, id_columns, make_batch
+from neardup.stream.config import Config
 from neardup.stream.errors import NeardupError
 from neardup.stream.scheme_interface import Evidence
 from neardup.stream.table import NO_TIME
@@ -37,6 +39,8 @@ _TIME, _LENGTH, _BLOCK, _NUMBER_AND_LENGTH = (struct.Struct(form) for form in ("
 _READ_BYTES = 1 << 24
 # What every part of the decisions of a window begins with (``neardup.stream.verdicts.saved``).
 DECISIONS_MAGIC = b"NDUPDEC1"
+# What the settings of a window begin with; fingerprint and settings as JSON follow.
+_SETTINGS_MAGIC = b"NDUPSET1"
 _HEADER = struct.Struct("<4sBB2x16sIIIIII")
 _HEADER_MORE = struct.Struct("<qI4x")  # of version 3
 
@@ -140,28 +144,32 @@ def reader_of(data: bytes) -> Callable[[int], bytes]:
 
 
 def encode_window(
-    messages: Iterable[BandMessage], stream_time: int, fingerprint: str, decisions: Iterable[bytes] = ()
+    messages: Iterable[BandMessage], stream_time: int, config: Config, decisions: Iterable[bytes] = ()
 ) -> Iterator[bytes]:
     """A window as parts of bytes: the signed documents that a stream still holds, to begin another one with.
 
     A magic number, then blocks: the stream time just before the first document (i64, microseconds, ``NO_TIME`` for
-    none), what was decided about the documents, if anything, messages in order of arrival, and an empty block at the
-    end. A block begins with four bytes, its number (u32), its length (u32) and the CRC-32C of number, length and data.
+    none), the settings of the configuration that signed them, what was decided about the documents, if anything,
+    messages in order of arrival, and an empty block at the end. A block begins with four bytes, its number (u32), its
+    length (u32) and the CRC-32C of number, length and data.
     """
     yield _WINDOW_MAGIC
-    data = chain([_TIME.pack(stream_time)], decisions, (encode(message, fingerprint) for message in messages), [b""])
+    fingerprint = config.signing_fingerprint
+    settings = _SETTINGS_MAGIC + orjson.dumps([fingerprint, config.signing_settings])
+    signed = (encode(message, fingerprint) for message in messages)
+    data = chain([_TIME.pack(stream_time), settings], decisions, signed, [b""])
     for number, block in enumerate(data):
         yield _BLOCK.pack(_BLOCK_MAGIC, number, len(block), _checksum(number, block)) + block
 
 
 def decode_window(
-    read: Callable[[int], bytes], fingerprint: str, *, salvage: bool = False
+    read: Callable[[int], bytes], config: Config, *, salvage: bool = False
 ) -> Iterator[BandMessage | bytes | int]:
     """What ``encode_window`` wrote: the stream time, then the decisions as they are, then every message.
 
     Args:
         read: returns the next bytes, as many as asked for except at the end.
-        fingerprint: of the configuration that signed the documents.
+        config: must sign as the configuration that signed the documents.
         salvage: leave out damaged blocks. The decisions name documents by their order, so they are left out then, too.
 
     Raises:
@@ -177,8 +185,18 @@ def decode_window(
     for number, block in enumerate(blocks):
         if number == 0:
             yield int(_TIME.unpack(block)[0])
+        elif block.startswith(_SETTINGS_MAGIC):
+            _check_settings(block, config)
         else:
-            yield block if block.startswith(DECISIONS_MAGIC) else decode(block, fingerprint)
+            yield block if block.startswith(DECISIONS_MAGIC) else decode(block, config.signing_fingerprint)
+
+
+def _check_settings(block: bytes, config: Config) -> None:
+    """Raise ``WireError`` with the settings that differ, if a window was signed under others."""
+    fingerprint, settings = orjson.loads(block[len(_SETTINGS_MAGIC) :])
+    if fingerprint != config.signing_fingerprint:
+        named = config.signed_otherwise(settings) or "the order of tokens, or the version of neardup or of Python"
+        raise WireError(f"it was signed under other settings ({named}): use those, or make it again")
 
 
 def _checksum(number: int, block: bytes) -> int:

@@ -131,6 +131,34 @@ class Config(Parameters):
         """32 hexadecimal digits, equal for configurations whose keys and evidence are equal for every document."""
         return _digest([SIGNING_VERSION, self.scheme, *SCHEMES[self.scheme].signing(self.plan)])
 
+    @property
+    def signing_settings(self) -> dict[str, Any]:
+        """The settings that are not at their defaults, as values of JSON, to be kept with what is signed; an order of
+        tokens is not among them."""
+        return self.model_dump(mode="json", include=_NAMED, exclude_defaults=True)
+
+    def signed_otherwise(self, kept: Mapping[str, Any]) -> str:
+        """Name the settings of which signatures depend and that differ.
+
+        Args:
+            kept: the ``signing_settings`` of another configuration.
+
+        Returns:
+            For example "threshold is 0.8, but was 0.7"; empty if no setting is known to differ.
+        """
+        now, fields, out = self.signing_settings, type(self).model_fields, []
+        for name in sorted(now.keys() | (kept.keys() & _NAMED)):
+            is_, was = (values.get(name, fields[name].default) for values in (now, kept))
+            if is_ == was:
+                continue
+            try:
+                changed = self.model_copy(update={name: was}).signing_fingerprint != self.signing_fingerprint
+            except ConfigError:  # another setting must change with it
+                changed = True
+            if changed:
+                out.append(f"{name} is {_shown(is_)}, but was {_shown(was)}")
+        return "; ".join(out)
+
     @functools.cached_property
     def matching_fingerprint(self) -> str:
         """32 hexadecimal digits, equal for configurations that decide alike which signed documents are pairs."""
@@ -158,6 +186,10 @@ _OF_SCHEMES = Parameters.model_fields.keys() - {
 }  # fmt: skip
 
 
+# The settings that are kept as values. An order of tokens is a file of its own.
+_NAMED = {"scheme", *Parameters.model_fields} - {"token_order"}
+
+
 class _Asked:
     """A configuration that remembers which of its settings a plan asks for."""
 
@@ -168,6 +200,10 @@ class _Asked:
     def __getattr__(self, name: str) -> Any:
         self.names.add(name)
         return getattr(self._config, name)
+
+
+def _shown(value: object) -> str:
+    return "the default" if value is None else str(value)
 
 
 def _digest(parts: list[Any]) -> str:

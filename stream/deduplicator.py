@@ -273,8 +273,7 @@ class Deduplicator:
         """
         with self._lock:
             time, messages = window_of(self.matcher)
-            fingerprint = self.config.signing_fingerprint
-            return b"".join(encode_window(messages, time, fingerprint, self._decider.save()))
+            return b"".join(encode_window(messages, time, self.config, self._decider.save()))
 
     def load(self, data: bytes, *, salvage: bool = False) -> None:
         """Hold the window that ``save`` wrote, as if its documents had been processed, or decided, here.
@@ -380,7 +379,7 @@ def fill(
     window are left out. Raises ``WireError``.
     """
     decisions: list[bytes] = []
-    for part in decode_window(read, matcher.config.signing_fingerprint, salvage=salvage):
+    for part in decode_window(read, matcher.config, salvage=salvage):
         if isinstance(part, int):
             if part != NO_TIME:
                 matcher.table.set_stream_time(part)

@@ -239,3 +239,25 @@ def test_the_front_page_has_the_order_of_a_reader(program: Program) -> None:
         "Install", "A session", "Over HTTP", "On Kafka", "In Python", "How it works", "Schemes", "Limits",
         "Compared with other libraries",
     ]  # fmt: skip
+
+
+def test_another_setting_is_named_where_a_fingerprint_differs(program: Program, tmp_path: Path) -> None:
+    """It showed two fingerprints of 32 digits, and not the setting to change."""
+    line = b'{"id": "a", "text": "a text of some words"}\n'
+    kept = program.run(
+        "run", "--threshold", ".7", "--window-seconds", "60", "--keep", "w", "-", input=line, cwd=tmp_path
+    )
+    done = program.run("run", "--window-from", "w", "--k", "6", "-", input=line, cwd=tmp_path)
+    assert (kept.returncode, done.returncode) == (0, 9)
+    assert b"(k is 6, but was the default; threshold is 0.8, but was 0.7)" in b" ".join(done.stderr.split())
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from neardup.workers.store.log import Log\n"
+        "from neardup.workers.settings.serve import ServeSettings\n"
+        "for seed in (1, 2):\n"
+        "    config = ServeSettings(seed=seed)\n"
+        "    more = {} if 'config' not in Log.__init__.__annotations__ else {'config': config}\n"
+        "    Log(Path('state'), {'signing': config.signing_fingerprint}, 'normal', **more).close()\n"
+    )
+    done = program.code(code, cwd=tmp_path)
+    assert b"with another signing (seed is 2, but was 1): start with the settings" in done.stderr

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from neardup.stream import deduplicator
 from neardup.stream.bands_message import BandMessage, WireError, encode_window
+from neardup.stream.config import Config
 from neardup.stream.pipeline import Matcher
 from neardup.stream.verdicts.decider import Decider
 from neardup.workers.commands.output import OutputFile, write_pairs
@@ -18,14 +19,14 @@ from neardup.workers.process.exits import Exit, Failure, input_failure
 
 
 def write(
-    path: str, messages: Iterable[BandMessage], stream_time: int, fingerprint: str, decisions: Iterable[bytes] = ()
+    path: str, messages: Iterable[BandMessage], stream_time: int, config: Config, decisions: Iterable[bytes] = ()
 ) -> None:
     """Write a window, which replaces the file atomically; ``stream_time`` in microseconds, ``NO_TIME`` for none.
 
     Raises ``Failure`` if it cannot be written.
     """
     with OutputFile(path, "the window") as file:
-        for part in encode_window(messages, stream_time, fingerprint, decisions):
+        for part in encode_window(messages, stream_time, config, decisions):
             write_pairs(file, part, f"the window to {path}")
 
 
@@ -33,7 +34,7 @@ def keep(path: str, matcher: Matcher, decider: Decider | None = None) -> None:
     """Write the window of a matcher with its decisions. Raises ``Failure``."""
     time, messages = deduplicator.window_of(matcher)
     decisions = () if decider is None else decider.save()
-    write(path, messages, time, matcher.config.signing_fingerprint, decisions)
+    write(path, messages, time, matcher.config, decisions)
 
 
 def fill(matcher: Matcher, path: str, decider: Decider | None = None, *, salvage: bool = False) -> None:
@@ -50,6 +51,6 @@ def fill(matcher: Matcher, path: str, decider: Decider | None = None, *, salvage
         raise input_failure(f"the window in {path}", error) from None
     except WireError as error:
         sentence = f"the window in {path} cannot be used: {error}"
-        if "damaged" not in sentence and "truncated" not in sentence:
+        if not any(known in sentence for known in ("damaged", "truncated", "signed under")):
             sentence += "; name a file that neardup wrote with --keep"
         raise Failure(Exit.GENERATION if "signed under" in str(error) else Exit.INPUT, sentence) from None

@@ -93,7 +93,7 @@ def serve(settings: ServeSettings, state: str, *, salvage: bool = False) -> Exit
     if salvage:
         sound, damaged, kept = salvage_log(Path(state), settings.plan.width)
         sys.stderr.write(f"neardup: {sound:,} rows are sound, {damaged:,} are left out; the file before is {kept}\n")
-    log = Log(Path(state), fingerprints, settings.durability)
+    log = Log(Path(state), fingerprints, settings.durability, settings)
     try:
         with Compiling(_say):
             warm(Config(**{name: getattr(settings, name) for name in Config.model_fields}))

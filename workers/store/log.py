@@ -18,6 +18,7 @@ Triggers keep one row for each cluster: its size, and the times of its first and
 from __future__ import annotations
 
 import fcntl
+import json
 import logging
 import os
 import sqlite3
@@ -26,6 +27,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+from neardup.stream.config import Config
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.store.checkpoints import Checkpoints
 from neardup.workers.store.rows import FIELDS, Row, checksum, erased_name, is_sound
@@ -84,6 +86,7 @@ class Log:
         fingerprints: of the configuration; a folder with other ones is refused, except for ``matching``: stored
             verdicts stay as they are, and later documents are decided by the new settings.
         durability: a key of ``DURABILITIES``.
+        config: of the fingerprints; its settings are kept, so that a later start with others names those that differ.
 
     Raises:
         Failure: the folder cannot be used, another process uses it, or it was made with another configuration.
@@ -91,8 +94,10 @@ class Log:
 
     schema = _SCHEMA
 
-    def __init__(self, folder: Path, fingerprints: dict[str, str], durability: str = "full") -> None:
-        self.path, self._owed = folder / "window.sqlite", False
+    def __init__(
+        self, folder: Path, fingerprints: dict[str, str], durability: str = "full", config: Config | None = None
+    ) -> None:
+        self.path, self._owed, self._config = folder / "window.sqlite", False, config
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = locked(folder)
@@ -139,11 +144,18 @@ class Log:
             stored["matching"] = fingerprints["matching"]
         for name, value in {**fingerprints, "version": _VERSION}.items():
             if stored.get(name) != value:
+                named = ""
+                if name == "signing" and self._config is not None and "settings" in stored:
+                    named = self._config.signed_otherwise(json.loads(stored["settings"]))
                 raise Failure(
                     Exit.GENERATION,
-                    f"{self.path} was made with another {name} ({stored.get(name)}, now {value}): start with the "
-                    "settings and the minor version of Python that it was made with, or name another --state",
+                    f"{self.path} was made with another {name} ({named or f'{stored.get(name)}, now {value}'}): start "
+                    "with the settings and the minor version of Python that it was made with, or name another --state",
                 )
+        if self._config is not None and "settings" not in stored:
+            with suppress(sqlite3.OperationalError):  # a full disk takes them another time
+                kept = json.dumps(self._config.signing_settings)
+                self._writer.execute("INSERT INTO meta VALUES ('settings', ?)", (kept,))
 
     def meta(self) -> dict[str, Any]:
         """Values that are stored once: fingerprints, ``places`` (the number of assigned places), ``stream_time``

@@ -221,7 +221,7 @@ class Corpus:
             first = max(first, batch_join.window_begin(self._database, horizon))
         time = int(NO_TIME) if self._first_time == NO_TIME else batch_join.stream_time_before(self._database, first)
         messages = (BandMessage(batch, []) for batch in self._batches(first, count))
-        window_file.write(path, messages, time, self.settings.signing_fingerprint)
+        window_file.write(path, messages, time, self.settings)
 
     def _arrive(self) -> None:
         """Add every row to the database. A row without a time gets the stream time at its arrival; rows before the
