@@ -14,6 +14,7 @@ from kafka_world import Place, World, stories
 from verdict_oracle import expected_lines
 
 from neardup.stream import Document
+from neardup.stream.errors import ConfigError
 from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN
 from neardup.workers.topics.verdicts import parse_run
 
@@ -51,6 +52,13 @@ def check(world: World) -> None:
     }
     unique = [record[2:] for record in world.records(world.topics.unique)]
     assert unique == [record[2:] for record in sent if (record.partition, record.offset) in kept]
+
+
+def statuses(world: World) -> dict[tuple[int, int], str]:
+    """The status of each document, by partition and offset."""
+    return {
+        (partition, line["offset"]): line["status"] for partition, lines in lines_of(world).items() for line in lines
+    }
 
 
 def decided(linker: Place) -> int:
@@ -163,7 +171,9 @@ def test_a_matcher_that_stands_still_holds_back_verdicts_and_nothing_else(worlds
 
 
 def test_two_generations_decide_the_same_documents_side_by_side(worlds: Worlds) -> None:
-    """Each has its own verdicts, and ``documents.unique`` follows the one that has a filter (14)."""
+    """Each has its own verdicts, and ``documents.unique`` follows the one that has a filter, until the filter of the
+    other one takes over where it stopped (14).
+    """
     world = worlds(verdicts=True)
     other = worlds(verdicts=True, topic_prefix=world.settings.topic_prefix, threshold=0.75)
     assert world.topics.documents == other.topics.documents
@@ -176,3 +186,20 @@ def test_two_generations_decide_the_same_documents_side_by_side(worlds: Worlds) 
         each.settle()
         check_verdicts(each)
     check(world)
+    stopped = world.ends(world.topics.documents)
+    early = other.place(FILTER, start=world.names.generation)
+    with pytest.raises(ConfigError, match=r"1 filters of generation .* still work"):
+        other.run(lambda: False, "the filter refuses to start next to another one")
+    early.leave()
+    world.places[3].leave()
+    other.place(FILTER, start=world.names.generation)
+    other.load(feed(120)[80:])
+    for each in (world, other):
+        each.run(lambda each=each: decided(each.places[2]) == 120, "all have a verdict")  # type: ignore[misc]
+        each.settle()
+        check_verdicts(each)
+    assert [record[2:] for record in world.records(world.topics.unique)] == [
+        record[2:]
+        for record in world.records(world.topics.documents)
+        if statuses(world if record.offset < stopped[record.partition] else other)[record[:2]] == "original"
+    ]

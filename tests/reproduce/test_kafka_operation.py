@@ -171,3 +171,48 @@ def test_the_limits_of_the_topics_are_judged_together(program: Program) -> None:
     done = program.code(_TESTS + _LIMITS, program.tree, env={"COLUMNS": "1000"})
     shown = " ".join(done.stdout.decode().split())
     assert "is more than the 1050000 of documents.unique: signers refuse documents of more than 1000000" in shown, done
+
+
+_CUTOVER = """
+import random
+from shell_harness import Bench
+
+def decide(bench, documents):
+    for role in ("sign", "match"):
+        bench.run(role, lambda: bench.has_taken_all(role))
+    bench.run("link", lambda: bench.metrics["link"].value("documents") >= documents)
+
+def forwarded(bench):
+    return [record.key.decode() for record in bench.cluster.records("documents.unique")]
+
+old, new = Bench(verdicts=True), Bench(verdicts=True, threshold=0.5)
+cluster = old.cluster
+for topic in ("bands", "arrivals", "links", "verdicts", "clusters"):
+    name = getattr(new.names.topics, topic)
+    cluster.create(name, new.cluster.partitions(name))
+new.cluster = cluster
+chance = random.Random(5)
+texts = [" ".join("".join(chance.choices("abcdefghijklmnop", k=6)) for _ in range(20)) for _ in range(12)]
+documents = [(f"d{n}", text) for n, text in enumerate(texts)]
+first, second = documents[:6], documents[6:]
+old.add(*first)
+for each in (old, new):
+    decide(each, 6)
+old.run("filter", lambda: old.has_taken_all("filter"))
+print(sorted(forwarded(old)) == sorted(dict(first)))
+old.add(*second)
+for each in (old, new):
+    decide(each, 12)
+cluster.advance(3600.0)
+new.run("filter", lambda: new.has_taken_all("filter"), start=old.names.generation)
+found = forwarded(new)
+print(len(found), len(set(found)), sorted(found) == sorted(dict(documents)))
+generations = [dict(record.headers).get("neardup-generation") for record in cluster.records("documents.unique")]
+print([generations.count(each.names.generation.encode()) for each in (old, new)])
+"""
+
+
+def test_the_filter_of_a_new_generation_begins_where_the_old_one_stopped(program: Program) -> None:
+    """With ``earliest`` it forwarded every document a second time, with ``latest`` some never."""
+    done = program.code(_TESTS + _CUTOVER, program.tree)
+    assert done.stdout.decode().splitlines() == ["True", "12 12 True", "[6, 6]"], done.stderr.decode()

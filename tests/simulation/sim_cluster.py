@@ -34,7 +34,7 @@ from neardup.workers.stages.verdicts.intake import LinkPlan
 from neardup.workers.stages.verdicts.linker import LinkWorker
 from neardup.workers.telemetry.observer import Silent
 from neardup.workers.topics.messages import Envelope
-from neardup.workers.topics.names import generation, topic_names
+from neardup.workers.topics.names import Names, generation, topic_names
 from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup.workers.transport.protocol import FencedError, OutcomeUnknownError, Record, UnreachableError
 
@@ -73,7 +73,8 @@ class Cluster:
         self.memory.create(self.topics.clusters, 2)
         self.memory.create(self.topics.unique, DOCUMENTS_PARTITIONS_MAX)
         with_verdicts = scenario.linkers > 0
-        envelope = Envelope(self.config.scheme, generation(self.config.signing_fingerprint, partitions))
+        self.generation = generation(self.config.signing_fingerprint, partitions)
+        envelope = Envelope(self.config.scheme, self.generation)
         skew_seconds, step_bytes = scenario.habits.skew_seconds, scenario.step_bytes
         self.sign_plan = SignPlan(
             self.config, Fields(rank="timestamp"), self.topics, partitions, 2, skew_seconds, START, step_bytes,
@@ -86,7 +87,9 @@ class Cluster:
         self.link_plan = LinkPlan(
             self.config, self.topics, partitions, 2, limits, START, False, step_bytes, scenario.undecided_max
         )
-        self.filter_plan = FilterPlan(self.topics, scenario.forward, START, False, step_bytes)
+        self.filter_plan = FilterPlan(
+            Names(self.topics, self.generation, ""), scenario.forward, START, False, step_bytes
+        )
         self.feed = Feed(random.Random(f"{seed}/documents"), self.memory, self.topics.documents, scenario.habits)
         self.places: list[Place] = []
         self.zombies: list[Place] = []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cluster_oracle import expected_clusters, wrong_clusters
 from verdict_oracle import expected_lines
 
+from neardup.workers.topics.names import generation_header
 from neardup.workers.topics.places import place_name
 from neardup.workers.topics.verdicts import parse_run
 
@@ -66,8 +67,9 @@ def check_clusters(outcome: Outcome) -> None:
 
 
 def check_unique(outcome: Outcome) -> None:
-    """``documents.unique`` holds the kept documents and the tombstones, byte for byte, in order."""
+    """``documents.unique`` holds the kept documents and tombstones, byte for byte, in order, with the generation."""
     cluster = outcome.cluster
+    header = generation_header(cluster.generation)
     kept = {*cluster.scenario.forward, "removed"}
     statuses = {
         (record.partition, line["offset"]): line["status"]
@@ -75,7 +77,7 @@ def check_unique(outcome: Outcome) -> None:
         for line in parse_run(record.value)
     }
     expected = [
-        record[:1] + record[2:]
+        (*record[:1], *record[2:-1], (*record.headers, header))
         for record in cluster.memory.records(cluster.topics.documents)
         if statuses[record.partition, record.offset] in kept
     ]

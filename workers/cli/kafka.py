@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 Start = Annotated[
     str | None,
     typer.Option(
-        "--from", metavar="earliest|latest", help="where a group without committed offsets begins; nothing is assumed"
+        "--from",
+        metavar="earliest|latest",
+        help="where a group without committed offsets begins; nothing is assumed. A filter also takes a generation: it "
+        "begins where the filters of that one stopped.",
     ),
 ]
 SettingsFile = Annotated[

@@ -28,7 +28,7 @@ from neardup.stream.verdicts.rule import DOCUMENT, REMOVAL
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.process.warming import samples
 from neardup.workers.settings.files import fields_of
-from neardup.workers.settings.kafka import MESSAGE_OVERHEAD_BYTES, StreamSettings
+from neardup.workers.settings.kafka import MESSAGE_OVERHEAD_BYTES, STARTS, StreamSettings
 from neardup.workers.stages.json_columns import decode_columns
 from neardup.workers.stages.matcher import MatchPlan, MatchWorker
 from neardup.workers.stages.partition_table import PartitionTable
@@ -42,12 +42,12 @@ from neardup.workers.stages.verdicts.watermarks import Watermarks
 from neardup.workers.telemetry.observer import Observer
 from neardup.workers.topics.arrivals import ArrivalRows
 from neardup.workers.topics.messages import Envelope
-from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN, Topics, names_of
+from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN, Topics, generation_header, names_of
 from neardup.workers.topics.replication import judge_replication
 from neardup.workers.topics.rules import judge, refusal, topic_plans, warnings
 from neardup.workers.topics.verdicts import decided_rows
 from neardup.workers.transport.kafka import records as kafka_records
-from neardup.workers.transport.protocol import Consumer, Producer, Record, Transport, UnknownTopicError
+from neardup.workers.transport.protocol import Consumer, Producer, Record, Transport, UnknownTopicError, sent_bytes
 
 _log = logging.getLogger(__name__)
 
@@ -115,6 +115,8 @@ def _signer(
     topics = names_of(settings).topics
     check_bands(transport, settings)
     check_topics(transport, settings, (topics.documents, topics.dead, topics.bands, topics.arrivals))
+    # A filter adds this header to a document that it forwards.
+    added = sent_bytes(None, None, (generation_header(names_of(settings).generation),))
     plan = SignPlan(
         config=settings,
         fields=fields_of(settings),
@@ -124,7 +126,7 @@ def _signer(
         skew_seconds=settings.skew_seconds,
         start=settings.start,
         step_bytes_max=settings.step_bytes_max,
-        document_bytes_max=settings.request_bytes_max - MESSAGE_OVERHEAD_BYTES,
+        document_bytes_max=settings.request_bytes_max - MESSAGE_OVERHEAD_BYTES - added,
         align_wait_seconds_max=settings.align_wait_seconds_max,
         verdicts=settings.verdicts,
         representative=settings.representative,
@@ -196,10 +198,12 @@ def _linker(
 def _filter(
     transport: Transport, consumer: Consumer, producer: Producer, settings: StreamSettings, observer: Observer
 ) -> Made:
-    topics = names_of(settings).topics
+    names, start, follows = names_of(settings), settings.start, None
     _check_verdicts(settings)
-    check_topics(transport, settings, (topics.verdicts, topics.documents, topics.unique))
-    plan = FilterPlan(topics, settings.forward, settings.start, settings.allow_gap, settings.step_bytes_max)
+    check_topics(transport, settings, (names.topics.verdicts, names.topics.documents, names.topics.unique))
+    if start is not None and start not in STARTS:
+        start, follows = "earliest", names_of(settings, start)
+    plan = FilterPlan(names, settings.forward, start, settings.allow_gap, settings.step_bytes_max, follows)
     worker = FilterWorker(transport, consumer, producer, plan, observer)
     return Made(worker, waiting_records=worker.waiting_records, close=worker.close)
 

@@ -6,6 +6,7 @@ has no option for them, because other users of the machine can read it. The sett
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from pydantic import BaseModel, Field, SecretStr, field_validator
@@ -31,6 +32,7 @@ MESSAGE_OVERHEAD_BYTES = 256
 _NAME = r"^[A-Za-z0-9._-]*$"
 _NAME_REQUIRED = r"^[A-Za-z0-9._-]+$"
 STARTS = ("earliest", "latest")
+GENERATION = re.compile(r"[0-9a-f]{12}")
 # Verdicts whose documents may be forwarded.
 FORWARDED = ("original", "unchanged")
 _DAY_SECONDS = 86_400
@@ -254,14 +256,16 @@ class StreamSettings(Secrets, TopicOptions, StreamOptions, ConnectionOptions, Se
     """All settings of a worker on Kafka; a ``Config`` as well. Raises ``ConfigError`` like it."""
 
     start: str | None = Field(
-        default=None, description="earliest or latest: where a group without offsets begins (--from)"
+        default=None,
+        description="earliest or latest: where a group without offsets begins (--from); of a filter also a generation: "
+        "where the filters of that one stopped",
     )
 
     @field_validator("start")
     @classmethod
     def _known_start(cls, value: str | None) -> str | None:
-        if value is not None and value not in STARTS:
-            raise ValueError(f"must be one of {', '.join(STARTS)}")
+        if value is not None and value not in STARTS and not GENERATION.fullmatch(value):
+            raise ValueError(f"must be {', '.join(STARTS)}, or of a filter a generation of 12 hexadecimal digits")
         return value
 
     @field_validator("forward")

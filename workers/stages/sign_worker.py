@@ -180,8 +180,8 @@ class SignWorker:
     def _start(self, partition: int, membership: Membership) -> Committed | None:
         """Return where a partition begins (see the module); ``None`` while another member has to decide it."""
         return committed_start(
-            self.transport, self.consumer, self.producer, self.plan.topics.documents, partition, self.plan.start, "",
-            membership, self.observer,
+            self.transport, self.consumer, self.producer, self.plan.topics.documents, partition, self.plan.start,
+            lambda partition: "", membership, self.observer,
         )  # fmt: skip
 
     def _look(self, membership: Membership) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from neardup.stream.errors import ConfigError
+from neardup.workers.settings.kafka import STARTS
 from neardup.workers.stages.transaction import transact
 from neardup.workers.telemetry.observer import Observer
 from neardup.workers.transport.protocol import Committed, Consumer, Membership, Producer, Transport
@@ -22,12 +23,17 @@ Bounds = Callable[[], dict[int, tuple[int, int]]]
 
 
 def start_offset(bounds: Bounds, partition: int, start: str | None) -> int:
-    """Return the offset that ``earliest`` or ``latest`` means; raises ``ConfigError`` for ``None``."""
+    """Return the offset that ``earliest`` or ``latest`` means; raises ``ConfigError`` for others."""
     first, end = bounds()[partition]
     if start is None:
         raise ConfigError(
             f"the group has no committed offset for partition {partition}: "
             "say where to start with --from earliest or --from latest"
+        )
+    if start not in STARTS:
+        raise ConfigError(
+            f"--from {start} names a generation, which only a filter can follow: start this role with --from earliest "
+            "or --from latest, and the filters on their own"
         )
     return {"earliest": first, "latest": end}[start]
 
@@ -57,11 +63,11 @@ def committed_start(
     topic: str,
     partition: int,
     start: str | None,
-    metadata: str,
+    metadata: Callable[[int], str],
     membership: Membership,
     observer: Observer,
 ) -> Committed | None:
-    """Return what the group has committed; commit the start if that is nothing, with this metadata.
+    """Return what the group has committed; commit the start if that is nothing, with the metadata of each partition.
 
     ``None`` while another member has to decide it. Raises ``ConfigError`` when the group has no offset and no start is
     given, so no worker chooses a start silently; and what ``transact`` raises.
@@ -76,9 +82,9 @@ def committed_start(
     if committed is not None or partition not in bounds:
         return committed
     if others:
-        first = {partition: Committed(bounds[partition][0], metadata)}
+        first = {partition: Committed(bounds[partition][0], metadata(partition))}
     else:
-        first = {each: Committed(start_offset(lambda: bounds, each, start), metadata) for each in bounds}
+        first = {each: Committed(start_offset(lambda: bounds, each, start), metadata(each)) for each in bounds}
         if partition != min(bounds):
             return None
     transact(producer, [], topic, first, membership, observer)

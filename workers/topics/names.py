@@ -38,13 +38,21 @@ def generation(signing_fingerprint: str, partitions: int) -> str:
 
 def topic_names(prefix: str, signing_fingerprint: str, partitions: int) -> Topics:
     """Return the topics of a prefix; topics that depend on the generation have it in their names."""
-    made = generation(signing_fingerprint, partitions)
+    return _topics(prefix, generation(signing_fingerprint, partitions))
+
+
+def _topics(prefix: str, made: str) -> Topics:
     bands, arrivals, links, verdicts, clusters = (
         f"{prefix}{name}-{made}" for name in ("bands", "arrivals", "links", "verdicts", "clusters")
     )
     documents = f"{prefix}documents"
     dead, candidates, unique = f"{documents}.dead", f"{prefix}candidates", f"{documents}.unique"
     return Topics(documents, dead, bands, candidates, arrivals, links, verdicts, clusters, unique)
+
+
+def generation_header(made: str) -> tuple[str, bytes]:
+    """Return the header of verdicts and of accepted documents that names the generation that decided them."""
+    return "neardup-generation", made.encode()
 
 
 class Names(NamedTuple):
@@ -63,11 +71,7 @@ class Names(NamedTuple):
         return f"{self.group(role)}-{instance}"
 
 
-def names_of(settings: StreamSettings) -> Names:
-    """Return the names that follow from settings."""
-    fingerprint, partitions = settings.signing_fingerprint, settings.bands_partitions
-    return Names(
-        topic_names(settings.topic_prefix, fingerprint, partitions),
-        generation(fingerprint, partitions),
-        f"{settings.topic_prefix}{settings.group}",
-    )
+def names_of(settings: StreamSettings, made: str | None = None) -> Names:
+    """Return the names that follow from settings, or those of another generation of the same deployment."""
+    made = made or generation(settings.signing_fingerprint, settings.bands_partitions)
+    return Names(_topics(settings.topic_prefix, made), made, f"{settings.topic_prefix}{settings.group}")

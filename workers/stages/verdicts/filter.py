@@ -1,16 +1,16 @@
 """The filter: verdicts in, accepted documents out, byte for byte, one transaction a step.
 
 The group of filters reads ``verdicts``; partition s of ``documents`` is read next to it, by offset. An accepted
-document goes to the same partition of ``documents.unique``, with the same key, value, headers and time. A removal goes
-there too, as the same tombstone. States of a partition: *waiting* (assigned, without position), *running*, *revoked*
-(its pending records are dropped).
+document goes to the same partition of ``documents.unique``, with the same key, value and time, and the same headers
+before one with the generation. A removal goes there too, as the same tombstone. States of a partition: *waiting*
+(assigned, without position), *running*, *revoked* (its pending records are dropped).
 
 A step, and the effect of a crash after each part:
 
 1. ``poll`` verdicts, for the membership, and documents. *A crash loses nothing: both are read again.*
 2. Join the two by offset. *A crash loses nothing.*
-3. ``transact``: the documents, and the offsets of ``verdicts``. The metadata is the number of processed verdicts of the
-   record at the offset. *They become visible together, or not at all.*
+3. ``transact``: the documents, and the offsets of ``verdicts`` with a ``FilterPlace`` as metadata. *They become
+   visible together, or not at all.*
 
 After an abort, the partitions of the step restart at their committed offsets.
 
@@ -26,13 +26,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import orjson
-
 from neardup.workers.settings.kafka import STEP_BYTES_MAX
-from neardup.workers.stages.starts import committed_start, decoded_metadata
+from neardup.workers.stages.starts import committed_start
 from neardup.workers.stages.transaction import Message, in_turns, record_bytes, transact
+from neardup.workers.stages.verdicts.cutover import (
+    FilterPlace,
+    check_follows,
+    decode_place,
+    encode_place,
+    places_after,
+)
 from neardup.workers.telemetry.observer import Observer, stage
-from neardup.workers.topics.names import Topics
+from neardup.workers.topics.names import Names, generation_header
 from neardup.workers.topics.verdicts import parse_run
 from neardup.workers.transport.protocol import (
     AbortedError,
@@ -46,7 +51,6 @@ from neardup.workers.transport.protocol import (
     UnreachableError,
 )
 
-_METADATA_VERSION = 1
 # Maximum documents of a step: the producer sends them in about a second.
 _STEP_DOCUMENTS_MAX = 20_000
 # A partition with about this many pending verdicts is paused.
@@ -54,31 +58,35 @@ _HAND_VERDICTS_MAX = 50_000
 
 
 class FilterPlan(NamedTuple):
-    """What a filter needs in addition to the records. ``forward``: the statuses of accepted documents."""
+    """What a filter needs in addition to the records. ``forward``: the statuses of accepted documents. ``follows``: the
+    names of the generation where a group without committed offsets continues."""
 
-    topics: Topics
+    names: Names
     forward: tuple[str, ...]
     start: str | None  # "earliest" or "latest" for a group without committed offsets; None refuses it
     allow_gap: bool  # continue without documents that retention has deleted
     step_bytes_max: int = STEP_BYTES_MAX
+    follows: Names | None = None
 
 
 @dataclass
 class _Run:
-    """A record of verdicts: its offset, its number of verdicts, and row and offset of each wanted document."""
+    """A record of verdicts: its offset, its number of verdicts, the offset behind its last document, and row and offset
+    of each wanted document."""
 
     offset: int
     rows: int
+    end: int
     wanted: deque[tuple[int, int]]
 
 
 @dataclass
 class _Lane:
-    """A running partition with its pending verdicts and documents. ``row`` is the number of processed rows of the
-    record at ``offset``. This record is the first of ``runs``, or the next to arrive."""
+    """A running partition with its pending verdicts and documents. ``place`` belongs to the record at ``offset``. This
+    record is the first of ``runs``, or the next to arrive."""
 
     offset: int
-    row: int
+    place: FilterPlace
     runs: deque[_Run] = field(default_factory=deque)
     hand: deque[Record] = field(default_factory=deque)
     hand_bytes: int = 0
@@ -92,7 +100,7 @@ class _Lane:
     def end_run(self) -> None:
         """Remove a processed record of verdicts."""
         run = self.runs.popleft()
-        self.offset, self.row = run.offset + 1, 0
+        self.offset, self.place = run.offset + 1, FilterPlace(0, max(run.end, self.place.document or 0))
         self.verdicts -= run.rows
 
     def next_document(self, position: int) -> Record | int | None:
@@ -105,7 +113,7 @@ class _Lane:
         if not self.hand and (not self.is_placed or position <= offset):
             return None
         run.wanted.popleft()
-        self.offset, self.row = run.offset, row + 1
+        self.offset, self.place = run.offset, FilterPlace(row + 1, offset + 1)
         if not self.hand or self.hand[0].offset > offset:
             return offset
         record = self.hand.popleft()
@@ -127,7 +135,9 @@ class FilterWorker:
     ) -> None:
         self.transport, self.consumer, self.producer = transport, consumer, producer
         self.plan, self.observer, self.clock = plan, observer, clock
-        self.reader = transport.reader(plan.topics.documents)
+        self.topics = plan.names.topics
+        self._header = generation_header(plan.names.generation)
+        self.reader = transport.reader(plan.names.topics.documents)
         self.joined = False
         self.aborted_in_row = 0
         self.waiting: set[int] = set()
@@ -186,15 +196,25 @@ class FilterWorker:
 
     def _start(self, partition: int, membership: Membership) -> Committed | None:
         """Return where a partition begins: at its first verdict if it was added after the group began."""
+        follows = self.plan.follows
+        places: dict[int, FilterPlace] | None = None  # of the generation before, for the first start of the group only
+
+        def first(added: int) -> str:
+            nonlocal places
+            if follows is not None and places is None:
+                others = self.transport.group_offsets(membership.group, self.topics.verdicts)
+                places = {} if others else places_after(self.transport, follows)
+            return encode_place((places or {}).get(added, FilterPlace(0)))
+
         return committed_start(
-            self.transport, self.consumer, self.producer, self.plan.topics.verdicts, partition, self.plan.start,
-            _encode(0), membership, self.observer,
+            self.transport, self.consumer, self.producer, self.topics.verdicts, partition, self.plan.start, first,
+            membership, self.observer,
         )  # fmt: skip
 
     def _assign(self, partition: int, committed: Committed) -> None:
         """Start a partition at its committed offset."""
         self.waiting.remove(partition)
-        self._lanes[partition] = _Lane(committed.offset, _decode(committed))
+        self._lanes[partition] = _Lane(committed.offset, decode_place(committed))
         self.consumer.seek(partition, committed.offset)
         self.consumer.resume([partition])
         self._paused.discard(partition)
@@ -202,6 +222,12 @@ class FilterWorker:
     def _drop(self, partition: int) -> None:
         if self._lanes.pop(partition, None) is not None:
             self._follow({})
+
+    def _restart(self, partition: int) -> None:
+        """Begin a partition again at its committed offset."""
+        self._drop(partition)
+        self.consumer.pause([partition])
+        self.waiting.add(partition)
 
     def _follow(self, starts: dict[int, int]) -> None:
         """Continue to read documents of the placed partitions, and of others from the offsets in ``starts``."""
@@ -213,10 +239,21 @@ class FilterWorker:
         """Queue the wanted documents of a record of verdicts that are not processed yet."""
         lane = self._lanes[record.partition]
         lines = parse_run(record.value)
-        skipped = lane.row if not lane.runs and record.offset == lane.offset else 0
+        skipped = lane.place.row if not lane.runs and record.offset == lane.offset else 0
+        begin = lane.place.document or 0
+        if lane.place.follows and not lane.runs and not self.plan.allow_gap:
+            try:
+                check_follows(self.transport, self.topics.documents, record.partition, begin, lines[0]["offset"])
+            except UnreachableError:
+                self._restart(record.partition)
+                raise
         kept = {*self.plan.forward, "removed"}
-        wanted = [(row, line["offset"]) for row, line in enumerate(lines) if row >= skipped and line["status"] in kept]
-        lane.runs.append(_Run(record.offset, len(lines), deque(wanted)))
+        wanted = [
+            (row, line["offset"])
+            for row, line in enumerate(lines)
+            if row >= skipped and line["status"] in kept and line["offset"] >= begin
+        ]
+        lane.runs.append(_Run(record.offset, len(lines), lines[-1]["offset"] + 1, deque(wanted)))
         lane.verdicts += len(lines)
 
     def _read(self, timeout_seconds: float, records_max: int) -> int:
@@ -237,7 +274,7 @@ class FilterWorker:
             except OffsetGoneError:
                 if not self.plan.allow_gap:
                     raise
-                firsts = {s: first for s, (first, _) in self.transport.bounds(self.plan.topics.documents).items()}
+                firsts = {s: first for s, (first, _) in self.transport.bounds(self.topics.documents).items()}
                 self._follow({s: max(at, firsts[s]) for s, at in self.reader.positions().items()})
                 found = []
         for record in found:
@@ -259,7 +296,7 @@ class FilterWorker:
         positions = self.reader.positions()
         size = gone = 0
         for partition, lane in self._lanes.items():
-            before = lane.offset, lane.row
+            before = lane.offset, lane.place.row
             while lane.runs and size < self.plan.step_bytes_max and len(messages) < _STEP_DOCUMENTS_MAX:
                 if not lane.runs[0].wanted:
                     lane.end_run()
@@ -273,18 +310,16 @@ class FilterWorker:
                 else:
                     self._check_gap(partition, found)
                     gone += 1
-            if (lane.offset, lane.row) != before:
-                offsets[partition] = Committed(lane.offset, _encode(lane.row))
+            if (lane.offset, lane.place.row) != before:
+                offsets[partition] = Committed(lane.offset, encode_place(lane.place))
         if not offsets:
             return 0
         try:
-            transact(self.producer, messages, self.plan.topics.verdicts, offsets, membership, self.observer)
+            transact(self.producer, messages, self.topics.verdicts, offsets, membership, self.observer)
         except AbortedError:
             self.aborted_in_row += 1
             for partition in offsets:
-                self._drop(partition)
-                self.consumer.pause([partition])
-                self.waiting.add(partition)
+                self._restart(partition)
             return 0
         self.aborted_in_row = 0
         self.observer.count("documents", len(messages))
@@ -294,12 +329,12 @@ class FilterWorker:
 
     def _message(self, record: Record) -> Message:
         time = record.timestamp_ms if record.timestamp_ms >= 0 else None
-        topic = self.plan.topics.unique
-        return Message(topic, record.partition, record.value, record.key, time, record.headers)
+        topic = self.topics.unique
+        return Message(topic, record.partition, record.value, record.key, time, (*record.headers, self._header))
 
     def _check_gap(self, partition: int, offset: int) -> None:
         if not self.plan.allow_gap:
-            documents = self.plan.topics.documents
+            documents = self.topics.documents
             raise OffsetGoneError(
                 f"offset {offset} of partition {partition} of {documents} is to be kept and is no longer in the log: "
                 f"give {documents} a longer retention, or go on without it with --allow-gap"
@@ -313,14 +348,3 @@ class FilterWorker:
         if (self._paused - full) & self._lanes.keys():
             self.consumer.resume(sorted((self._paused - full) & self._lanes.keys()))
         self._paused = full
-
-
-def _encode(row: int) -> str:
-    return orjson.dumps({"version": _METADATA_VERSION, "row": row}).decode()
-
-
-def _decode(committed: Committed) -> int:
-    """Return the number of processed rows of the record at a committed offset; raises ``ConfigError`` for metadata of
-    another program."""
-    with decoded_metadata(committed.metadata, (_METADATA_VERSION,), "filter") as fields:
-        return int(fields["row"])

@@ -50,6 +50,7 @@ from neardup.workers.stages.verdicts.restore import Restored, restored
 from neardup.workers.stages.verdicts.state import LinkState, Taken
 from neardup.workers.telemetry.observer import Observer, stage
 from neardup.workers.topics.messages import partition_of_key
+from neardup.workers.topics.names import generation, generation_header
 from neardup.workers.topics.verdicts import Decision, encode_runs
 from neardup.workers.transport.protocol import (
     AbortedError,
@@ -87,6 +88,7 @@ class LinkWorker:
     ) -> None:
         self.transport, self.consumer, self.producer = transport, consumer, producer
         self.plan, self.observer, self.clock = plan, observer, clock
+        self._headers = (generation_header(generation(plan.config.signing_fingerprint, plan.partitions)),)
         self.joined = False
         self.membership = Membership("", -1, "", None)  # of the last poll
         self.aborted_in_row = 0
@@ -256,7 +258,10 @@ class LinkWorker:
         with stage(self.observer, "decide"):
             decision = state.decide(taken, watermarks)
             changed = self.clusters.change(decision, state.decisions.stream_time)
-            messages = [Message(topics.verdicts, run.partition, run.value, run.key) for run in encode_runs(decision)]
+            messages = [
+                Message(topics.verdicts, run.partition, run.value, run.key, None, self._headers)
+                for run in encode_runs(decision)
+            ]
             for key, value in changed.messages():
                 partition = partition_of_key(key, self.plan.cluster_partitions)
                 messages.append(Message(topics.clusters, partition, value, key))

@@ -91,6 +91,11 @@ class KafkaAdmin:
                 f"cannot trim {topic!r} to {dict(before)}: a log ends before that; trim to an offset that was read"
             ) from error
 
+    def members(self, group: str) -> int:
+        """Return the number of members of a group; 0 for an unknown group."""
+        found = self._call(f"describe {group!r}", lambda client: client.describe_groups([group])[group])
+        return len(found["members"])
+
     def leave(self, group: str, instance: str) -> None:
         """Remove an instance from its group, if it is a member."""
         members = [MemberToRemove(group_instance_id=instance)]

@@ -118,6 +118,10 @@ class KafkaTransport:
         """Drop the records below the given offsets."""
         self.admin.trim(topic, before)
 
+    def members(self, group: str) -> int:
+        """Return the number of members of a group; 0 for an unknown group."""
+        return self.admin.members(group)
+
     def leave(self, group: str, instance: str) -> None:
         """Remove a closed instance from its group; the client does not do so when it closes."""
         self.admin.leave(group, instance)

@@ -228,6 +228,11 @@ class MemoryCluster:
 
     # Called by clients, which hold the lock.
 
+    def members(self, group: str) -> int:
+        """Return the number of members of a group."""
+        known = self._groups.get(group)
+        return 0 if known is None else len(known.members)
+
     def leave(self, group: str, instance: str) -> None:
         """Remove the member of an instance from its group, if there is one."""
         member = self._groups[group].holder(instance) if group in self._groups else None

@@ -116,6 +116,11 @@ class MemoryTransport:
             for partition, offset in before.items():
                 self._cluster.log(topic, partition).trim(offset)
 
+    def members(self, group: str) -> int:
+        """Return the number of members of a group."""
+        with self._cluster.lock:
+            return self._cluster.members(group)
+
     def leave(self, group: str, instance: str) -> None:
         """Remove a closed instance from its group."""
         with self._cluster.lock:

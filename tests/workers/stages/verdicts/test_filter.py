@@ -6,15 +6,19 @@ import json
 from unittest import mock
 
 import pytest
+from shell_harness import Bench
 
+from neardup.stream.errors import ConfigError
 from neardup.workers.stages.verdicts.filter import FilterPlan, FilterWorker
 from neardup.workers.telemetry.metrics import Metrics
-from neardup.workers.topics.names import FILTER, topic_names
+from neardup.workers.topics.names import FILTER, Names, topic_names
 from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from neardup.workers.transport.protocol import OffsetGoneError, Record
+from neardup.workers.transport.protocol import OffsetGoneError, Record, sent_bytes
 
 TOPICS = topic_names("", "00" * 16, 1)
-PLAN = FilterPlan(TOPICS, ("original",), "earliest", False)
+# Generation 0b decides the same documents.
+OTHER = Names(topic_names("", "11" * 16, 1), "0b" * 6, "neardup")
+PLAN = FilterPlan(Names(TOPICS, "0a" * 6, "neardup"), ("original",), "earliest", False)
 
 
 class World:
@@ -22,7 +26,7 @@ class World:
 
     def __init__(self) -> None:
         self.cluster = MemoryCluster()
-        for topic in (TOPICS.documents, TOPICS.verdicts, TOPICS.unique):
+        for topic in (TOPICS.documents, TOPICS.verdicts, TOPICS.unique, OTHER.topics.verdicts):
             self.cluster.create(topic, 1)
         self.metrics = Metrics(FILTER)
 
@@ -38,9 +42,15 @@ class World:
         self.cluster.append(TOPICS.verdicts, partition, "\n".join(lines).encode(), key)
 
     def worker(self, name: str = "one", **plan: object) -> FilterWorker:
+        made = PLAN._replace(**plan)  # type: ignore[arg-type]
         transport = MemoryTransport(self.cluster)
-        consumer, producer = transport.consumer(TOPICS.verdicts, "filters", name), transport.producer(name)
-        return FilterWorker(transport, consumer, producer, PLAN._replace(**plan), self.metrics)  # type: ignore[arg-type]
+        consumer = transport.consumer(made.names.topics.verdicts, made.names.group(FILTER), name)
+        return FilterWorker(transport, consumer, transport.producer(name), made, self.metrics)
+
+    def decide_again(self, first: int, end: int, status: str = "original") -> None:
+        """The other generation decides some of the documents."""
+        lines = [json.dumps({"offset": offset, "status": status}) for offset in range(first, end)]
+        self.cluster.append(OTHER.topics.verdicts, 0, "\n".join(lines).encode(), f"{first}-{end}".encode())
 
     def unique(self) -> list[Record]:
         return self.cluster.records(TOPICS.unique)
@@ -55,14 +65,17 @@ def turns(worker: FilterWorker, count: int = 6) -> None:
 
 
 def test_originals_and_tombstones_go_on_as_they_came() -> None:
-    """Key, value, headers and time stay the same; duplicates, unchanged versions and refused documents are not
-    forwarded.
+    """Key, value and time stay the same, and the headers before one with the generation; duplicates, unchanged versions
+    and refused documents are not forwarded.
     """
     world = World()
     world.decide("original", "duplicate", "refused", "unchanged", "removed", "original")
     turns(world.worker())
     sent = world.cluster.records(TOPICS.documents)
-    assert [record[2:] for record in world.unique()] == [sent[at][2:] for at in (0, 4, 5)]
+    header = (("neardup-generation", b"0a" * 6),)
+    assert [record[2:] for record in world.unique()] == [
+        sent[at]._replace(headers=(*sent[at].headers, *header))[2:] for at in (0, 4, 5)
+    ]
     assert world.metrics.value("documents") == 3
 
 
@@ -136,3 +149,68 @@ def test_a_filter_reads_no_documents_ahead_of_their_verdicts() -> None:
     first = worker.reader.positions()[0]
     turns(worker)
     assert worker.reader.positions()[0] == first
+
+
+FOLLOWING = {"names": OTHER, "follows": PLAN.names}
+
+
+def stopped(world: World) -> World:
+    """The first filter has forwarded what is decided, and its session has ended."""
+    turns(world.worker())
+    world.cluster.advance(60.0)
+    return world
+
+
+def test_a_filter_follows_another_generation_at_its_last_document() -> None:
+    """The position is inside of a run of the one that follows, which also survives its own restart there."""
+    world = World()
+    world.decide("original", "original", "duplicate")
+    stopped(world).decide("duplicate", "duplicate")
+    world.decide_again(0, 2)
+    world.decide_again(2, 5)
+    turns(world.worker("two", **FOLLOWING))
+    world.cluster.advance(60.0)
+    turns(world.worker("three", **FOLLOWING))
+    assert world.statuses() == ["original", "original", "duplicate", "duplicate"]
+    assert [record.headers[-1][1] for record in world.unique()] == [b"0a" * 6] * 2 + [b"0b" * 6] * 2
+
+
+def test_a_filter_follows_no_filter_that_works_and_none_that_never_worked() -> None:
+    """Two filters would forward the same documents; a wrong name would forward all again."""
+    world = World()
+    world.decide("original")
+    world.decide_again(0, 1)
+    with pytest.raises(ConfigError, match="no filter has worked in group neardup-filter-0a0a0a0a0a0a"):
+        turns(world.worker("two", **FOLLOWING))
+    turns(world.worker())
+    with pytest.raises(ConfigError, match="1 filters of generation 0a0a0a0a0a0a still work"):
+        turns(world.worker("two", **FOLLOWING))
+    assert world.statuses() == ["original"]
+
+
+def test_a_filter_that_follows_stops_at_documents_without_a_verdict_of_its_own() -> None:
+    """The new generation began later than the old filters stopped: the documents between would be lost."""
+    world = World()
+    world.decide("original")
+    stopped(world).decide("original", "original")
+    world.decide_again(2, 3)
+    with pytest.raises(OffsetGoneError, match="begin at offset 2 of documents, and the filters before stopped at 1"):
+        turns(world.worker("two", **FOLLOWING))
+    world.cluster.advance(60.0)
+    turns(world.worker("three", allow_gap=True, **FOLLOWING))
+    assert len(world.unique()) == 2
+
+
+def test_a_filter_sends_the_longest_document_that_a_signer_takes() -> None:
+    """The header that it adds counts: one byte more is a dead letter."""
+    bench = Bench(verdicts=True, documents_partitions=1)
+    line = json.dumps({"id": "a", "text": "some words ", "timestamp": 1_600_000_000}).encode()
+    taken = bench.settings.request_bytes_max - 256 - sent_bytes(None, None, (("neardup-generation", bytes(12)),))
+    for size in (taken, taken + 1):
+        bench.cluster.append("documents", 0, line.ljust(size))
+    bench.cluster.record_bytes_max = bench.settings.request_bytes_max - 256  # as the producer on Kafka
+    for role in ("sign", "match", "link", "filter"):
+        bench.run(role, lambda role=role: bench.has_taken_all(role))
+    assert [len(record.value or b"") for record in bench.cluster.records("documents.unique")] == [taken]
+    (letter,) = bench.cluster.records("documents.dead")
+    assert json.loads(letter.value or b"")["reason"] == "message_too_large"
