@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from typing import Any
@@ -40,11 +39,10 @@ def service(program: Program, tmp_path_factory: pytest.TempPathFactory) -> Itera
     state = tmp_path_factory.mktemp("state")
     token = state / "token"
     token.write_text(TOKEN)
-    limits = ["--window-documents", "20", "--body-bytes-max", str(4 << 20), "--token-file", token]
-    command = [program.python, "-P", "-m", "neardup", "serve", "--state", state / "window", "--port", "0", *limits]
+    options = ["--window-documents", 20, "--body-bytes-max", 4 << 20, "--token-file", token]
     if "bodies_bytes_max" in (program.tree / "workers" / "settings" / "serve.py").read_text():
-        command += ["--bodies-bytes-max", str(5 << 20)]
-    with subprocess.Popen(list(map(str, command)), stderr=subprocess.PIPE, text=True) as process:
+        options += ["--bodies-bytes-max", 5 << 20]
+    with program.start("serve", "--state", state / "window", "--port", 0, *options) as process:
         assert process.stderr is not None
         address = next(line for line in process.stderr if "serving on" in line).split("//")[-1].strip()
         yield Service(address)

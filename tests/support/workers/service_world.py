@@ -105,6 +105,7 @@ def world_in(folder, **settings):
 def listening(app):
     """The address of an application that runs in a thread."""
     with bound("127.0.0.1", 0) as address:
+        address.listen()
         server = uvicorn.Server(uvicorn.Config(app, http=connection_type(100, 60.0), log_config=None, lifespan="off"))
         thread = threading.Thread(target=asyncio.run, args=(server.serve([address]),))
         thread.start()
