@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping
 from neardup.workers.telemetry.metrics import Metrics
 
 _SECONDS = 300.0
-# What is counted -> what a line says, after the number.
+# What is counted -> what a line says; the first value is the number since the line before.
 _SENTENCES = {
-    "late": "documents came later than lateness_seconds: pairs with documents that had left the window are missed",
-    "truncated": "documents had more candidates than the limits allow: some pairs with a large cluster are missed",
-    "evicted": "documents left the window because it was full; copies of them are not found: raise window_documents",
-    "401": "requests had no valid token, the last one from %s",
-    "421": "requests named a host that is not this machine, the last one from %s",
+    "late": "documents later than lateness_seconds: %s; pairs with documents that had left the window are missed",
+    "truncated": "documents with more candidates than the limits allow: %s; some pairs with a large cluster are missed",
+    "evicted": "documents out of a full window: %s; copies of them are not found: raise window_documents",
+    "401": "requests without a valid token: %s, the last one from %s",
+    "421": "requests for a host that is not this machine: %s, the last one from %s",
 }
 
 
@@ -24,18 +24,21 @@ class Degrading:
 
     Args:
         observer: the metrics of the service.
+        before: the counters of the table at the start. A replay counts most of a window as late, which it was not.
         now: a clock in seconds that only grows.
     """
 
-    def __init__(self, observer: Metrics, now: Callable[[], float] = time.monotonic) -> None:
-        self._observer, self._now = observer, now
+    def __init__(
+        self, observer: Metrics, before: Mapping[str, int] | None = None, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._observer, self._before, self._now = observer, dict(before or {}), now
         self._waiting: dict[str, float] = {}
         self._said: dict[str, float] = {}
 
     def table(self, counts: Mapping[str, int]) -> None:
         """Take the counters of the table, as they are after a step."""
         for name in _SENTENCES.keys() & counts.keys():
-            grown = counts[name] - self._observer.value(name)
+            grown = counts[name] - self._before.get(name, 0) - self._observer.value(name)
             if grown > 0:
                 self._observer.count(name, grown)
                 self._say(name, grown)
@@ -51,4 +54,4 @@ class Degrading:
         if now - self._said.get(name, -_SECONDS) >= _SECONDS:
             self._said[name] = now
             number = self._waiting.pop(name)
-            logging.getLogger(__name__).warning(f"%s {_SENTENCES[name]}", f"{number:,.0f}", *values)
+            logging.getLogger(__name__).warning(_SENTENCES[name], f"{number:,.0f}", *values)
