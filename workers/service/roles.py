@@ -51,8 +51,6 @@ from neardup.workers.transport.protocol import Consumer, Producer, Record, Trans
 
 _log = logging.getLogger(__name__)
 
-# The first text uses the fast path of the normalisation, the second text the general path.
-
 
 class Worker(Protocol):
     """The part of a worker that the shell uses.

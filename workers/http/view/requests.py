@@ -85,7 +85,10 @@ async def check(sending: Sending, service: Service, request: Request) -> Respons
 
 
 async def remove(sending: Sending, service: Service, request: Request) -> Response:
-    """``DELETE /v1/documents/{id}``: removes all versions, when the deployment has committed the removal."""
+    """``DELETE /v1/documents/{id}``, or the id in the query: removes all versions.
+
+    It answers when the deployment has committed the removal.
+    """
     id_, *rest = path_of(request)
     if rest or not id_:
         raise Refused("not_found")
