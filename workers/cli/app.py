@@ -6,6 +6,7 @@ This module imports only what the help needs; a command imports the rest when it
 from __future__ import annotations
 
 import copy
+import logging
 import os
 import sys
 from importlib.metadata import version
@@ -65,8 +66,11 @@ def main_options(
     show_version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="show the version and exit")
     ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="write the details of failures to standard error")] = False,
 ) -> None:
     """Find near-duplicates in documents as they arrive."""
+    if debug:
+        logging.basicConfig(level=logging.DEBUG)
 
 
 @app.command("run", cls=SettingsCommand, epilog=_EPILOG)

@@ -269,6 +269,7 @@ class Session:
             summary["ids_changed"] = self.reader.ids_changed
         self.report.print_summary(summary)
         self._warn_of_small_documents()
+        self._note_like_json(self.reader.like_json)
         for note in self.notes:
             self.report.say(note)
         if counts["truncated"] or counts["cuts"]:
@@ -290,6 +291,15 @@ class Session:
         """Keep a table within ``window_bytes_max``, if the settings have it; call it after each chunk."""
         if self.settings.window_bytes_max is not None:
             bound(table, self.settings.window_bytes_max, self.settings.window_documents)
+
+    def _note_like_json(self, files: Sequence[str]) -> None:
+        """Name the files that were read as one text, though they begin like JSON."""
+        if files:
+            number = "1 file was" if len(files) == 1 else f"{len(files):,} files were"
+            self.report.say(
+                f"note: {number} read as one text each, and began like JSON: {files[0]}{', ...' * (len(files) > 1)}; "
+                "--input-format says how to read them"
+            )
 
     def _warn_of_evictions(self, evicted: int) -> None:
         """Say which documents were not looked for, as the last line of the summary."""

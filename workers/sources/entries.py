@@ -33,6 +33,8 @@ FILE_REASONS: dict[str, str] = {
     "link": "symbolic links inside a folder are not followed; name the target itself",
     "special": "it is neither a file nor a folder",
     "unreadable": "it cannot be read",
+    "reader_failed": "the reader failed here, so the rest of the file is not read: a defect of neardup, whose place "
+    "neardup --debug shows",
     **COMPRESSION_REASONS,
     "message_too_large": "the document is larger than request_bytes_max",
     "past_retention": "the time of the document is further back than retention.ms of the topic, so Kafka would delete "
@@ -43,7 +45,9 @@ FILE_REASONS: dict[str, str] = {
 
 
 # Reasons of paths in a folder that are not input, and of records that every crawl holds.
-LEFT_OUT = frozenset(("hidden", "link", "special", "warc_not_text", "warc_status", "warc_revisit", "warc_truncated"))
+LEFT_OUT = frozenset(
+    ("hidden", "link", "special", "not_table", "warc_not_text", "warc_status", "warc_revisit", "warc_truncated")
+)
 # A value of ``reason`` for a line that is neither a document nor a refusal.
 BLANK = "blank"
 PASSED = frozenset((BLANK, HEADER, RECORD))

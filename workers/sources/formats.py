@@ -6,11 +6,13 @@ line, the settings and every command that reads documents follow from the table.
 
 from __future__ import annotations
 
+import csv
 import functools
 import importlib.util
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import orjson
@@ -43,6 +45,9 @@ _DELIVERED = re.compile(
     rb"(Return-Path|Delivered-To|X-Original-To):[ \t]*<?[^\s<>]*>?\r?\n[!-9;-~]+:|Received:[ \t]+from[ \t]"
 )
 _FROM_LINE = re.compile(rb"From [^\n]*\d\d:\d\d[^\n]*\n[!-9;-~]+:")
+
+# Lines that decide whether a content has lines of JSON.
+_SNIFFED_LINES = 50
 
 Blocks = Iterable[bytes | None]
 
@@ -137,8 +142,11 @@ def _mail_document(content: bytes, name: str) -> Document | str:
 
 
 def _is_lines(head: bytes, needed: str, in_folder: bool) -> bool:
-    """Whether the first line is an object with the field. For a named file, a second line that begins as an object
-    suffices."""
+    """Whether the first line, or most of several, is an object with the field. For a named file, a second line that
+    begins as an object suffices."""
+    objects, lines = _object_lines(head)
+    if lines > 1 and 2 * sum(not needed or needed in one for one in objects) > lines:
+        return True
     line, _, rest = head.removeprefix(BOM).lstrip().partition(b"\n")
     if not line.startswith(b"{"):
         return False
@@ -147,6 +155,28 @@ def _is_lines(head: bytes, needed: str, in_folder: bool) -> bool:
     except orjson.JSONDecodeError:
         return not rest and _names(line, needed) and not line.rstrip().endswith(b"}")  # longer than the block
     return needed in value or not needed or (not in_folder and rest.lstrip().startswith(b"{"))
+
+
+def _object_lines(head: bytes) -> tuple[list[dict[str, Any]], int]:
+    """Return the objects among the first complete lines of a content, and how many lines were looked at."""
+    lines = [line for line in head.removeprefix(BOM).split(b"\n")[:-1] if line and not line.isspace()][:_SNIFFED_LINES]
+    objects = []
+    for line in lines:
+        with suppress(orjson.JSONDecodeError):
+            if isinstance(value := orjson.loads(line), dict):
+                objects.append(value)
+    return objects, len(lines)
+
+
+def _is_table(head: bytes, needed: str, in_folder: bool, delimiter: str) -> bool:
+    """Whether the first line names the field among other columns, and the second one has as many cells."""
+    first, _, rest = head.removeprefix(BOM).decode(errors="replace").partition("\n")
+    second, ended, _ = rest.partition("\n")
+    if not needed or not ended or delimiter not in first:
+        return False
+    header, row = csv.reader([first.rstrip("\r")], delimiter=delimiter), csv.reader([second], delimiter=delimiter)
+    names = next(header, [])
+    return needed in names and len(names) == len(next(row, [])) == len(set(names))
 
 
 def _is_array(head: bytes, needed: str, in_folder: bool) -> bool:
@@ -192,14 +222,21 @@ def _never(head: bytes, needed: str, in_folder: bool) -> bool:
 
 
 _ALL = tuple(KINDS)
+
+
+def _table_format(ending: str, delimiter: str) -> Format:
+    read = functools.partial(_read_table, delimiter=delimiter)
+    return Format((ending,), read, _ALL, functools.partial(_is_table, delimiter=delimiter))
+
+
 _WEB = ("fastwarc", "web")
 _ARROW = ("pyarrow", "arrow")
 # The value of ``input_format`` -> the format. The content decides first, then the name. The last row is the default.
 FORMATS: dict[str, Format] = {
     LINES: Format((".jsonl", ".ndjson"), _read_lines, _ALL, _is_lines),
     "array": Format((), _read_array, _ALL, _is_array),
-    "csv": Format((".csv",), functools.partial(_read_table, delimiter=","), _ALL, _never),
-    "tsv": Format((".tsv",), functools.partial(_read_table, delimiter="\t"), _ALL, _never),
+    "csv": _table_format(".csv", ","),
+    "tsv": _table_format(".tsv", "\t"),
     "parquet": Format(
         (".parquet", ".pq"), functools.partial(_read_rows, batches=parquet_batches), _ALL,
         functools.partial(_begins, magic=PARQUET_MAGIC), batches=parquet_batches, needs=_ARROW,
@@ -235,6 +272,9 @@ FORMAT_REASONS: dict[str, str] = {
         f"format_{name}": f"the file is {name.upper()}, which is not supported: {row.remedy}"
         for name, row in UNSUPPORTED.items()
     },
+    "lines_other": "its lines are objects of JSON without the field that the scheme compares: name the field with "
+    "--text-field, or read the file as one document with --input-format documents",
+    "not_table": "the folder holds tables, and this file is none: name it to read it",
     **MAIL_REASONS,
     **WARC_REASONS,
 }
@@ -267,7 +307,17 @@ def choose(
     for known in FORMATS.values():
         if known.sniff(head, needed_field(fields), in_folder):
             return _usable(known, fields)
-    return _usable(_by_name(name) or FORMATS[LINES if is_stream else DOCUMENTS], fields)
+    chosen = _by_name(name) or FORMATS[LINES if is_stream else DOCUMENTS]
+    if chosen is FORMATS[DOCUMENTS]:
+        objects, lines = _object_lines(head)
+        if lines > 1 and 2 * len(objects) > lines:
+            return "lines_other"
+    return _usable(chosen, fields)
+
+
+def is_like_json(chosen: Format, head: bytes) -> bool:
+    """Whether a content that is read as one text begins like JSON, so that it may have been meant otherwise."""
+    return chosen is FORMATS[DOCUMENTS] and head.removeprefix(BOM).lstrip()[:1] in (b"{", b"[", b"\x1e")
 
 
 def resumes(path: str, input_format: str) -> bool:
@@ -278,6 +328,12 @@ def resumes(path: str, input_format: str) -> bool:
 
 def _by_name(name: str) -> Format | None:
     return next((known for known in FORMATS.values() if known.endings and name.endswith(known.endings)), None)
+
+
+def is_table(path: str) -> bool:
+    """Whether a path is that of a table of Arrow, by its name."""
+    found = _by_name(plain_name(path))
+    return found is not None and found.batches is not None
 
 
 def _usable(chosen: Format, fields: Fields) -> Format | str:

@@ -18,6 +18,7 @@ Memory holds one block, one line or document of at most ``line_bytes_max`` bytes
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -32,13 +33,14 @@ from neardup.stream.arrow.columns import fault_of, read_rows
 from neardup.stream.arrow.ids import places_as_ids
 from neardup.stream.documents import Document
 from neardup.stream.json_lines import Fields, decode_document
+from neardup.workers.process.exits import Failure
 from neardup.workers.process.stop import Stop
 from neardup.workers.sources.arrow.batches import Damaged
 from neardup.workers.sources.arrow.json_rows import json_rows
 from neardup.workers.sources.blocks import STDIN, Blocks, Content, Interrupted, opened
 from neardup.workers.sources.compression import Corrupt, Tape, decompressed
 from neardup.workers.sources.entries import BLANK, Entry, TableRows
-from neardup.workers.sources.formats import Format, choose, resumes
+from neardup.workers.sources.formats import AUTO, Format, choose, is_like_json, is_table, resumes
 from neardup.workers.sources.lines import BOM, HEADER, IDLE, RECORD, Header, Line
 from neardup.workers.sources.paths import display, walk
 from neardup.workers.sources.warc import WARC_IDS
@@ -46,6 +48,7 @@ from neardup.workers.web.canonical_ids import CanonicalIds
 from neardup.workers.web.extraction import Extracted, Extraction, ExtractionOptions, Pending, Refused
 from neardup.workers.web.pages import Page, page_document
 
+_log = logging.getLogger(__name__)
 # The name of standard input in reports.
 _STDIN_NAME = "standard input"
 # A file with a zero byte among its first bytes is not a text: the same rule and number as git.
@@ -93,7 +96,8 @@ _Read = Entry | TableRows | Pending[Entry]
 
 
 class Reader:
-    """Reads paths one after the other. ``bytes_read`` and ``blank_lines`` are counters.
+    """Reads paths one after the other. ``bytes_read`` and ``blank_lines`` are counters; ``like_json`` are the files
+    that were read as one text, though they begin like JSON.
 
     ``spill`` receives the parts of a line that is too long to hold, before the entry of its refusal. ``every_line``:
     blank lines and headers are entries too. ``records``: so are all records of archives, and entries have their bytes.
@@ -113,6 +117,8 @@ class Reader:
         self.fields = fields if options.html_field is None else fields._replace(text=options.html_field)
         self.stop = stop
         self.blank_lines = 0
+        self.like_json: list[str] = []
+        self._skips_texts = False  # of a folder that holds tables
         self._blocks = Blocks(stop)
         self._spill = spill
         self._every_line = every_line
@@ -161,6 +167,9 @@ class Reader:
                 yield from self._file(path, walked=False, follow=follow and i == len(paths) - 1)
 
     def _folder(self, path: str) -> Iterator[_Read | None]:
+        walked = walk(path, hidden=self.options.hidden)
+        if self.options.input_format == AUTO:
+            self._skips_texts = any(not reason and is_table(found) for found, reason in walked)
         for found, reason in walk(path, hidden=self.options.hidden):
             if self.stop.signal:
                 return
@@ -191,9 +200,13 @@ class Reader:
                 chosen = choose(
                     path, head, self.fields, self.options.input_format, in_folder=walked, is_stream=is_stream
                 )
+                if not isinstance(chosen, str) and chosen.read is None and walked and self._skips_texts:
+                    chosen = "not_table"
                 if isinstance(chosen, str):
                     yield Entry(source, 0, None, chosen, walked)
                 elif chosen.read is None:
+                    if is_like_json(chosen, head):
+                        self.like_json.append(source)
                     size = 0 if is_stream else os.fstat(descriptor).st_size
                     yield self._whole(path, Entry(source, 0, None, "", walked, os.fsencode(path)), blocks, size, chosen)
                 elif chosen.batches is not None:
@@ -213,6 +226,11 @@ class Reader:
             yield Entry(source, self._number + 1, None, "table_damaged", walked)
         except OSError:
             yield Entry(source, self._number + 1, None, "unreadable", walked)
+        except (Failure, ImportError, MemoryError):
+            raise
+        except Exception:  # a defect of a reader ends its file, and never a run of many files
+            _log.debug("the reader of %s failed", source, exc_info=True)
+            yield Entry(source, self._number + 1, None, "reader_failed", walked)
 
     def _tables(self, path: str, source: str, batches: Iterator[Any], walked: bool) -> Iterator[_Read | None]:
         """The rows of a table of Arrow: together if they have texts, else as entries of lines of JSON."""

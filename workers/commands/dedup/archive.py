@@ -22,6 +22,7 @@ import re
 import uuid
 import zlib
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import IO, NamedTuple, Protocol
 
 import zstandard
@@ -180,8 +181,7 @@ class Archive:
         begin, packer = self._part
         if line.ended and line.reason == "warc_damaged":
             self._part = None
-            self._file.seek(begin)
-            self._file.truncate()
+            self._to_file(lambda file: file.truncate(file.seek(begin)))
             return
         self._put(packer.compress(line.record or b""))
         if line.ended:
@@ -193,9 +193,12 @@ class Archive:
         self._put(packer.compress(raw) + packer.compress(_END) + packer.flush())
 
     def _put(self, data: bytes) -> None:
+        self._to_file(lambda file: file.write(data))
+
+    def _to_file(self, act: Callable[[IO[bytes]], object]) -> None:
         assert self._file is not None  # noqa: S101 - as above
         try:
-            self._file.write(data)
+            act(self._file)
         except OSError as error:
             raise output_failure(f"the records to {self._path}", error) from None
 

@@ -80,10 +80,10 @@ class TableFile:
 
     def add(self, rows: TableRows, chosen: npt.NDArray[np.bool_], columns: dict[str, Any] | None = None) -> None:
         """Add the chosen rows (``bool[n]``), with further columns of all rows."""
-        batch = rows.batch
+        batch = self._without_views(rows.batch)
         if self._input is None:
-            self._begin(rows)
-        elif not batch.schema.equals(self._input):
+            self._begin(rows, batch.schema)
+        elif not rows.batch.schema.equals(self._input):
             raise Failure(
                 Exit.USAGE,
                 f"{self._option} {display(self._path)} has one list of columns, but {rows.source} has other "
@@ -132,9 +132,20 @@ class TableFile:
             self._write()
             self._try(self._writer.close)
 
-    def _begin(self, rows: TableRows) -> None:
+    def _without_views(self, batch: Any) -> Any:
+        """Return rows whose views of strings and bytes are columns of them: Arrow chooses no rows of views, and a file
+        of Parquet holds both alike."""
+        types = self._arrow.types
+        plain = {types.is_string_view: self._arrow.string(), types.is_binary_view: self._arrow.binary()}
+        for is_view, kind in plain.items():
+            for n, field in enumerate(batch.schema):
+                if is_view(field.type):
+                    batch = batch.set_column(n, field.with_type(kind), batch.column(n).cast(kind))
+        return batch
+
+    def _begin(self, rows: TableRows, schema: Any) -> None:
         """Open the writer, with the columns of the first rows."""
-        schema = self._input = rows.batch.schema
+        self._input = rows.batch.schema
         for name in self._adds:
             if name in schema.names:
                 raise Failure(

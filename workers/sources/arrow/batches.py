@@ -1,7 +1,8 @@
 """Parquet and Arrow files -> record batches of pyarrow, one after the other, in bounded memory.
 
 Parquet begins at its end, so content that cannot seek (a pipe, compressed content) goes to an unnamed temporary file
-first. A file of Arrow is a stream of Arrow between two marks, so both are read from their beginning. A batch has about
+first. A file of Arrow is a stream of Arrow between two marks, so both are read from their beginning; only one without
+the schema at its beginning, as Polars writes, is read from its end as well. A batch has about
 ``_BATCH_BYTES`` by the sizes that a Parquet file gives, and ``_BATCH_ROWS`` rows at most; in Arrow, the batches are
 those of the file. Columns of a large row group are read through a buffer, so that memory does not follow its size.
 
@@ -13,9 +14,10 @@ from __future__ import annotations
 
 import io
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from itertools import chain
+from typing import IO, Any
 
 from neardup.workers.sources.blocks import Content, SeekableFile
 
@@ -42,15 +44,7 @@ def parquet_batches(content: Content) -> Iterator[Any]:
     import pyarrow.parquet as pq
 
     with tempfile.TemporaryFile() as spooled:
-        file = content.file()
-        if file is None:
-            for block in content:
-                if block:
-                    spooled.write(block)
-                else:
-                    yield None
-            spooled.flush()
-            file = SeekableFile(spooled.fileno())
+        file = yield from _seekable(content, content, spooled)
         try:
             metadata = pq.read_metadata(file)
             # A buffer has the size that a page header claims, true or not; a group that is read at once bounds it.
@@ -76,7 +70,10 @@ def arrow_batches(content: Content) -> Iterator[Any]:
         yield None
     is_file = pipe.begins(FILE_MAGIC)
     if is_file:
-        pipe.read(len(FILE_MAGIC))
+        magic = pipe.read(len(FILE_MAGIC))
+        if not pipe.begins(STREAM_MAGIC):
+            yield from _batches_of_footer(content, chain((magic,), pipe.rest()))
+            return
     try:
         with ipc.open_stream(pipe) as reader:
             yield pa.RecordBatch.from_pylist([], schema=reader.schema)
@@ -84,14 +81,51 @@ def arrow_batches(content: Content) -> Iterator[Any]:
                 while pipe.is_idle():
                     yield None
                 batch = reader.read_next_batch()
-                batch.validate(full=True)  # lengths and offsets in a file are bytes that anyone can write
-                yield from (batch.slice(at, _BATCH_ROWS) for at in range(0, batch.num_rows, _BATCH_ROWS))
+                yield from _slices(batch)
     except StopIteration:
         if is_file and not pipe.ends(FILE_MAGIC.rstrip(b"\0")):
             raise Damaged("the file has no end mark") from None
     except _damages() as error:
         content.check()
         raise Damaged(str(error)) from error
+
+
+def _batches_of_footer(content: Content, blocks: Iterable[bytes | None]) -> Iterator[Any]:
+    """Yield the record batches of a file of Arrow that its end describes."""
+    import pyarrow as pa
+    from pyarrow import ipc
+
+    with tempfile.TemporaryFile() as spooled:
+        file = yield from _seekable(content, blocks, spooled)
+        try:
+            with ipc.open_file(pa.PythonFile(file, "r")) as reader:
+                yield pa.RecordBatch.from_pylist([], schema=reader.schema)
+                for n in range(reader.num_record_batches):
+                    yield from _slices(reader.get_batch(n))
+        except _damages() as error:
+            content.check()
+            raise Damaged(str(error)) from error
+
+
+def _slices(batch: Any) -> Iterator[Any]:
+    batch.validate(full=True)  # lengths and offsets in a file are bytes that anyone can write
+    return (batch.slice(at, _BATCH_ROWS) for at in range(0, batch.num_rows, _BATCH_ROWS))
+
+
+def _seekable(
+    content: Content, blocks: Iterable[bytes | None], spooled: IO[bytes]
+) -> Generator[None, None, SeekableFile]:
+    """Return the content as a file that can seek: ``blocks`` go to a temporary file if it is no plain file."""
+    file = content.file()
+    if file is not None:
+        return file
+    for block in blocks:
+        if block:
+            spooled.write(block)
+        else:
+            yield None
+    spooled.flush()
+    return SeekableFile(spooled.fileno())
 
 
 def _ahead(batches: Iterator[Any]) -> Iterator[Any]:
@@ -159,6 +193,11 @@ class _Pipe(io.RawIOBase):
                 break
             self._held = memoryview(bytes(self._held) + block)
         return bytes(self._held[: len(magic)]) == magic
+
+    def rest(self) -> Iterator[bytes | None]:
+        """Yield the blocks that follow."""
+        yield bytes(self._held)
+        yield from self._blocks
 
     def ends(self, magic: bytes) -> bool:
         """Whether the rest of the content ends with these bytes."""

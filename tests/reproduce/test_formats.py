@@ -1,0 +1,108 @@
+"""Files whose format is no other than their content says, and readers that end no run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from program import Program
+from pyarrow import ipc, parquet
+
+TEXT = "Heavy rain is expected along the northern coast from Friday, and the ferries will not run before Sunday."
+ROWS = [{"id": id_, "text": TEXT} for id_ in "ab"]
+LINES = [json.dumps(row) for row in ROWS]
+PAIR = [("a", "b")]
+
+
+def pairs_of(stdout: bytes) -> list[tuple[str, str]]:
+    return [(pair["older"], pair["newer"]) for pair in map(json.loads, stdout.splitlines())]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [["{damaged", *LINES], ['{"_meta": 1}', *LINES], ["id,text", f'a,"{TEXT}"', f'b,"{TEXT}"']],
+    ids=["damaged", "meta", "csv"],
+)
+def test_a_file_without_an_ending_is_read_as_most_of_its_lines_are(
+    program: Program, tmp_path: Path, lines: list[str]
+) -> None:
+    """Not as one text, silently: alone and in a folder."""
+    (tmp_path / "part-00000").write_text("\n".join(lines) + "\n")
+    for path in ("part-00000", "."):
+        done = program.run("run", path, cwd=tmp_path)
+        assert pairs_of(done.stdout) == PAIR, done.stderr
+
+
+def test_what_looks_like_json_is_refused_or_named(program: Program, tmp_path: Path) -> None:
+    """Lines of other objects are refused; a file that was read as one text, and begins like JSON, is named."""
+    (tmp_path / "docs").write_text(json.dumps({"docs": ROWS}))
+    (tmp_path / "other").write_text("".join(f"{line.replace('text', 'body')}\n" for line in LINES))
+    done = program.run("run", ".", cwd=tmp_path)
+    assert b"1 file was read as one text each, and began like JSON: ./docs" in done.stderr
+    assert b"lines_other: 1" in done.stderr
+
+
+def test_a_folder_of_tables_holds_no_other_documents(program: Program, tmp_path: Path) -> None:
+    """A README next to Parquet files is no document between their rows."""
+    (tmp_path / "README.md").write_text(TEXT)
+    parquet.write_table(pa.Table.from_pylist(ROWS), tmp_path / "rows.parquet")
+    done = program.run("dedup", ".", "--output", "../kept.parquet", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert parquet.read_table(tmp_path.parent / "kept.parquet").to_pylist() == ROWS[:1]
+    assert b"not_table: 1" in done.stderr
+
+
+def test_views_of_arrow_go_to_parquet(program: Program, tmp_path: Path) -> None:
+    """Arrow chooses no rows of views; before, a traceback ended the run."""
+    types = pa.schema({"id": pa.string(), "text": pa.string_view()})
+    with pa.OSFile(str(tmp_path / "in.arrow"), "wb") as file, ipc.new_file(file, types) as writer:
+        writer.write(
+            pa.record_batch(
+                [pa.array([row[name] for row in ROWS], types.field(name).type) for name in types.names], types
+            )
+        )
+    done = program.run("dedup", "in.arrow", "--output", "kept.parquet", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert parquet.read_table(tmp_path / "kept.parquet").to_pylist() == ROWS[:1]
+
+
+def test_a_file_of_arrow_without_a_schema_at_its_beginning_is_read(program: Program, tmp_path: Path) -> None:
+    """As Polars writes it: only the end of the file has the schema; from a pipe as well."""
+    table = pa.Table.from_pylist(ROWS)
+    with pa.OSFile(str(tmp_path / "in.arrow"), "wb") as file, ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    content = (tmp_path / "in.arrow").read_bytes()
+    size = int.from_bytes(content[12:16], "little")
+    content = content[:8] + b"\4" + bytes(7 + size) + content[16 + size :]
+    (tmp_path / "in.arrow").write_bytes(content)
+    for path in ("in.arrow", "-"):
+        done = program.run("run", path, cwd=tmp_path, input=content if path == "-" else b"")
+        assert pairs_of(done.stdout) == PAIR, done.stderr
+
+
+def test_records_that_cannot_be_written_are_a_sentence(program: Program) -> None:
+    """The device is always full."""
+    crawl = program.tree / "docs" / "examples" / "crawl.warc.gz"
+    done = program.run("dedup", crawl, "--warc-out", "/dev/full", "-q")
+    assert (done.returncode, b"Traceback" in done.stderr) == (4, False), done.stderr
+
+
+def test_a_reader_that_fails_ends_its_file_alone(program: Program, tmp_path: Path) -> None:
+    """Whatever it raises: the next file is read, and the summary counts it."""
+    (tmp_path / "a.csv").write_text("id,text\n")
+    (tmp_path / "b.jsonl").write_text("\n".join(LINES))
+    code = """
+import sys
+from neardup.workers.main import main
+from neardup.workers.sources import formats
+def fails(*arguments):
+    raise RecursionError("too deep")
+formats.FORMATS["csv"] = formats.FORMATS["csv"]._replace(read=fails)
+sys.argv = ["neardup", "run", "a.csv", "b.jsonl"]
+main()
+"""
+    done = program.code(code, cwd=tmp_path)
+    assert pairs_of(done.stdout) == PAIR, done.stderr
+    assert b"reader_failed: 1" in done.stderr
