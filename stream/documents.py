@@ -249,7 +249,7 @@ REASONS: dict[str, str] = {
     "no_shingles": "the text holds no shingle of the configured kind",
     "surrogate": "the text holds a lone surrogate, which no Unicode encoding can carry",
     "text_not_utf8": "the text is not UTF-8",
-    "text_too_long": "the text is longer than text_characters_max",
+    "text_too_long": "the text, or its normalised form, is longer than text_characters_max",
     "id_too_long": "the id is longer than id_bytes_max in UTF-8",
     "id_surrogate": "the id holds a lone surrogate, which no Unicode encoding can carry",
     "timestamp_range": "the timestamp is not a finite number of seconds within 146,000 years of the epoch",

@@ -20,13 +20,16 @@ def read_texts(
 ) -> tuple[CodePoints, dict[int, str]]:
     """Return the normalised texts, and by place the reason (a key of ``REASONS``) of each refused text.
 
-    A text is refused and has no code point if it is longer than ``characters_max`` code points, holds a lone surrogate
-    or is empty. Columns are read without a Python object for each document.
+    A text is refused and has no code point if it, or its normalised form, is longer than ``characters_max`` code
+    points, if it holds a lone surrogate, or if it is empty. Columns are read without a Python object for each document.
     """
     if isinstance(documents, DocumentColumns):
         codes, refused = _column_codes(documents.texts, form, characters_max)
     else:
         codes, refused = _document_codes(documents, form, characters_max)
+    grown = np.flatnonzero(codes.lengths > characters_max).tolist()  # one code point can become 18
+    codes.lengths[grown] = 0
+    refused |= dict.fromkeys(grown, "text_too_long")
     for i in np.flatnonzero(codes.lengths == 0).tolist():
         refused.setdefault(i, "surrogate" if codes.surrogates[i] else "empty")
     return codes, refused

@@ -44,6 +44,13 @@ def test_a_text_of_combining_marks_takes_linear_time(program: Program, unit: str
     assert b"refused: 0" in done.stderr
 
 
+def test_a_text_whose_normalised_form_is_too_long_is_refused(program: Program) -> None:
+    """One sign became 18 characters: 4.9 million of them took 1.2 GB."""
+    line = json.dumps({"id": "one", "text": "\ufdfa" * 300_000}, ensure_ascii=False).encode()
+    done = program.run("run", "-", input=line, timeout=60)
+    assert b"text_too_long: 1" in done.stderr
+
+
 def test_line_feeds_are_counted_together(program: Program) -> None:
     """A hundred million line feeds in a small compressed file took minutes, because each was a line of its own."""
     done = program.code(LINE_FEEDS)
