@@ -270,6 +270,8 @@ class Session:
         self.report.print_summary(summary)
         self._warn_of_small_documents()
         self._note_like_json(self.reader.like_json)
+        if replaced := self.reader.replaced_characters:
+            self.report.say(f"note: {replaced:,} characters of pages could not be read in their charset and are U+FFFD")
         for note in self.notes:
             self.report.say(note)
         if counts["truncated"] or counts["cuts"]:

@@ -46,7 +46,7 @@ from neardup.workers.sources.paths import display, walk
 from neardup.workers.sources.warc import WARC_IDS
 from neardup.workers.web.canonical_ids import CanonicalIds
 from neardup.workers.web.extraction import Extracted, Extraction, ExtractionOptions, Pending, Refused
-from neardup.workers.web.pages import Page, page_document
+from neardup.workers.web.pages import REPLACED, Page, page_document
 
 _log = logging.getLogger(__name__)
 # The name of standard input in reports.
@@ -118,6 +118,7 @@ class Reader:
         self.stop = stop
         self.blank_lines = 0
         self.like_json: list[str] = []
+        self.replaced_characters = 0  # of pages
         self._skips_texts = False  # of a folder that holds tables
         self._blocks = Blocks(stop)
         self._spill = spill
@@ -302,6 +303,7 @@ class Reader:
         if isinstance(document, str):
             return entry
         document = document._replace(text="" if isinstance(text, Refused) else text)
+        self.replaced_characters += document.text.count(REPLACED)
         if entry.raw is None and entry.line:
             entry = entry._replace(raw=self._line_of(document))
         return entry._replace(found=text.reason if isinstance(text, Refused) else document)

@@ -12,6 +12,10 @@ MODES = ("main", "text", "raw")
 EXTRACTORS = ("trafilatura", "resiliparse")
 # Bytes at the start of a page that may declare its charset (the standard says 1,024; real pages are late).
 _DECLARATION_BYTES = 4096
+# Stands for bytes that are no character in the charset.
+REPLACED = "\ufffd"
+# Fewer in a page are damage, and say nothing of its charset.
+_REPLACED_MIN = 4
 # The charset of a page that declares none and is not UTF-8, as in browsers.
 _DEFAULT_CHARSET = "cp1252"
 _COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
@@ -43,7 +47,8 @@ def decoded(payload: bytes, charset: str | None = None) -> str:
     """Return the characters of a page, by its byte order mark, the named charset, its declaration, or its bytes.
 
     Never raises: an unknown charset is ignored, and bytes that are invalid in the charset become U+FFFD. A page that is
-    UTF-8 is read so, whether it declares nothing, Windows-1252 or ISO-8859-1.
+    UTF-8 is read so, whether it declares nothing, Windows-1252 or ISO-8859-1. One that is named UTF-8 and is not, in
+    most characters beyond ASCII, is read in the charset that its bytes suggest.
 
     >>> decoded(b"<meta charset=shift_jis>\\x93\\xfa")[-1]
     '日'
@@ -57,7 +62,11 @@ def decoded(payload: bytes, charset: str | None = None) -> str:
         # Many sites moved to UTF-8 and kept the old declaration; a text in another charset is not UTF-8 by accident.
         if known in (None, _DEFAULT_CHARSET) and _is_utf8(payload):
             known = "utf-8"
-    return payload.decode(known or _detected(payload), "replace")
+    text = payload.decode(known or _detected(payload), "replace")
+    replaced = text.count(REPLACED) if known == "utf-8" else 0
+    if replaced >= _REPLACED_MIN and 2 * replaced > sum(character > "\x7f" for character in text):
+        return payload.decode(_detected(payload), "replace")
+    return text
 
 
 _MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
