@@ -86,6 +86,7 @@ class Deduplicator:
             The pairs that they make with earlier ones and with each other, in order of the newer.
 
         Raises:
+            TypeError: an element is no ``Document``.
             Exception: whatever the iterable raises. The documents before it are added, and the exception has an
                 attribute ``pairs`` with the pairs that they made.
         """
