@@ -1,4 +1,4 @@
-"""Ids that a path cannot hold, bodies beyond memory, and what the metrics of the service leave out."""
+"""Ids that a path cannot hold, bodies beyond memory, and what the metrics and the page of the service leave out."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Service:
 
 @pytest.fixture(scope="module")
 def service(program: Program, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service with a window of 20 documents, bodies of 4 MB, and 5 MB for all."""
+    """A service with a window of 20 documents, a threshold of .55, bodies of 4 MB, and 5 MB for all."""
     state = tmp_path_factory.mktemp("state")
     token = state / "token"
     token.write_text(TOKEN)
-    options = ["--window-documents", 20, "--body-bytes-max", 4 << 20, "--token-file", token]
+    options = ["--window-documents", 20, "--body-bytes-max", 4 << 20, "--token-file", token, "--threshold", 0.55]
     if "bodies_bytes_max" in (program.tree / "workers" / "settings" / "serve.py").read_text():
         options += ["--bodies-bytes-max", 5 << 20]
     with program.start("serve", "--state", state / "window", "--port", 0, *options) as process:
@@ -113,3 +113,12 @@ def test_what_degrades_and_who_is_refused_is_counted(service: Service) -> None:
     assert float(values['neardup_service_requests_total{status="401"}']) == 3
     assert {"neardup_late_total", "neardup_truncated_total"} <= values.keys()
     assert 'neardup_service_requests_total{status="421"}' in values
+
+
+def test_the_page_knows_the_chance_of_a_pair_at_the_threshold(service: Service) -> None:
+    """Ask says it where nothing is near. 0.1.0 took the nearest step of the curve, which lies below the threshold."""
+    shown = service.ask("GET", "/v1/figures")[1]["settings"]
+    step = min(shown["curve"], key=lambda point: abs(point[0] - 0.55))
+    threshold, chance = shown.get("chances", [step])[0]
+    assert threshold == 0.55
+    assert chance > 0.9
