@@ -31,7 +31,7 @@ export function smooth(values, width) {
   });
 }
 
-/** When the copies arrived: a bar for each span of time. */
+/** How the times of a story's documents lie: a bar for each span of time. */
 export function strip(counts, label) {
   const most = Math.max(...counts, 1);
   const width = WIDTH / counts.length;

@@ -118,6 +118,6 @@ function side(why, kind, limit, names) {
   const id = kind === 'first' ? why.older : why.newer;
   const line = differs ? `${percent(differs / all, differs / all < 0.1 ? 1 : 0)} only here` : 'nothing only here';
   return { cut: left < 0 || shown < own.length, node: el('section', { class: 'side' },
-    el('h2', {}, el('span', { class: 'role' }, kind === 'first' ? 'Earlier' : 'Later'), names[id] ? el('span', {}, names[id]) : idNode(id)),
+    el('h2', {}, el('span', { class: 'role' }, kind === 'first' ? 'Arrived first' : 'Arrived later'), names[id] ? el('span', {}, names[id]) : idNode(id)),
     el('p', { class: 'quiet' }, `${count(all)} characters, ${line}`), text) };
 }
