@@ -88,8 +88,8 @@ MUTANTS = (
     ),
     Mutant(
         "a pair counts only for the documents that it names", "simulation", LINK_STATE,
-        "        if self._by_content:\n            found = join_found(",
-        "        if False:\n            found = join_found(",
+        "        if self._by_content:\n            verdicts = self._decide(",
+        "        if False:\n            verdicts = self._decide(",
         (SEQUENCES,),
     ),
     Mutant(

@@ -18,10 +18,11 @@ from neardup.stream.verdicts.representatives import NO_RANK
 from neardup.workers.topics.columns import decode_columns, encode_columns
 
 _MAGIC = b"NDUA"
+# Bytes of a row without its id, at least.
+ROW_BYTES_MIN = 27
 _DTYPES = ("<i8", "u1", "<i8", "<u8", "<u2", "u1", "<f8")
-# Maximum rows of a message. With ids of the default limit, a message stays well below one megabyte, the limit of
-# brokers.
-_ROWS_MAX = 1 << 13
+# Maximum rows of a message. A linker takes whole messages, so it is not above the least ``undecided_max``.
+_ROWS_MAX = 1_000
 _ID_BYTES_MAX = 256 << 10
 
 

@@ -7,6 +7,10 @@ pair is (x2, y), and no pair names x1 and y. But a pair is a pair of contents, s
 A pair counts for a copy that arrived before one of its two documents, if the matcher found the pair before it passed
 the copy. So a verdict depends only on the logs. It does not depend on how far they are read, or on the division into
 steps.
+
+Only the first document of a content in a step usually needs such pairs: a later one is a duplicate by its content (rule
+2 of ``stream.verdicts.rule``). So the caller names the documents that need them (``need``): at first the first ones
+(``firsts``), then those that their content did not decide (``missed``). A flood of copies takes linear time.
 """
 
 from __future__ import annotations
@@ -16,14 +20,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.verdicts.decisions import Decisions, Found
+from neardup.stream.verdicts.decisions import Decisions, Found, Verdicts
 from neardup.workers.stages.verdicts.columns import RowsByPlace
 from neardup.workers.stages.verdicts.watermarks import Watermarks
 from neardup.workers.topics.arrivals import ArrivalRows
 from neardup.workers.topics.links import SIMILARITY_STEPS, Links, join_links
 from neardup.workers.topics.places import offsets_of, partitions_of
 
-_NUMBER_MAX = np.iinfo(np.int64).max
 _Longs = npt.NDArray[np.int64]
 
 
@@ -65,8 +68,9 @@ def found_by_copies(
     by_place: RowsByPlace,
     decisions: Decisions,
     watermarks: Watermarks,
+    need: npt.NDArray[np.bool_],
 ) -> Found:
-    """Find the pairs of a step that name a copy of one of its documents.
+    """Find the pairs of a step that name a copy of one of the documents that need them.
 
     Args:
         pool: the pairs that waited before the step.
@@ -75,29 +79,31 @@ def found_by_copies(
         by_place: the rows by place, including the rows of the step.
         decisions: what was decided before the step.
         watermarks: where each partition of ``bands`` has passed the documents of the step.
+        need: ``bool[n]``, the arrivals to find pairs for.
 
     Returns:
         The pairs. Each has the number of the named document if it was decided before, else the number of the newest row
         decided before that has the other content.
     """
-    documents = np.flatnonzero(numbers >= 0)
-    documents = documents[np.argsort(rows.contents[documents], kind="stable")]
+    documents = by_content(rows, numbers)
     contents = rows.contents[documents]
+    copies = documents[need[documents]]
+    copied = rows.contents[copies]
     out: list[tuple[int, int, float]] = []
     links = pool.links
     for place, content, other, other_content in (
         (links.ones, links.one_contents, links.others, links.other_contents),
         (links.others, links.other_contents, links.ones, links.one_contents),
     ):
-        first, end = np.searchsorted(contents, content, "left"), np.searchsorted(contents, content, "right")
+        first, end = np.searchsorted(copied, content, "left"), np.searchsorted(copied, content, "right")
         waiting = np.flatnonzero((end > first) & (content != other_content))
         named = by_place.find(place[waiting])
-        # Most pairs name the only document of the step that has their content.
-        has_copies = (end - first)[waiting] > (named >= numbers[documents].min(initial=_NUMBER_MAX))
+        # Most pairs name the only document that needs pairs of their content.
+        has_copies = (end - first)[waiting] > np.isin(named, numbers[copies])
         waiting, named = waiting[has_copies], named[has_copies]
         others = by_place.find(other[waiting])
         for i, number, other_number in zip(waiting.tolist(), named.tolist(), others.tolist(), strict=True):
-            for row in documents[first[i] : end[i]].tolist():
+            for row in copies[first[i] : end[i]].tolist():
                 copy = int(numbers[row])
                 if copy == number or (min(number, other_number) >= 0 and copy > max(number, other_number)):
                     continue
@@ -111,6 +117,31 @@ def found_by_copies(
     out.sort()
     found = np.array(out, np.float64).reshape(-1, 3)
     return Found(found[:, 0].astype(np.int64), found[:, 1].astype(np.int64), found[:, 2].astype(np.float32))
+
+
+def by_content(rows: ArrivalRows, numbers: _Longs) -> _Longs:
+    """Return the documents of a step, those of one content one after the other, in order of arrival."""
+    documents = np.flatnonzero(numbers >= 0)
+    return documents[np.argsort(rows.contents[documents], kind="stable")]
+
+
+def firsts(rows: ArrivalRows, numbers: _Longs) -> npt.NDArray[np.bool_]:
+    """Return which arrivals are the first documents of their contents in the step, ``bool[n]``."""
+    documents = by_content(rows, numbers)
+    out = np.zeros(len(numbers), np.bool_)
+    out[documents[np.unique(rows.contents[documents], return_index=True)[1]]] = True
+    return out
+
+
+def missed(rows: ArrivalRows, numbers: _Longs, verdicts: Verdicts) -> npt.NDArray[np.bool_]:
+    """Return which documents are in another cluster than the document before them with the same content, ``bool[n]``:
+    its original was removed, or is not in their window."""
+    documents = by_content(rows, numbers)
+    before, later = documents[:-1], documents[1:]
+    is_copy = rows.contents[later] == rows.contents[before]
+    out = np.zeros(len(numbers), np.bool_)
+    out[later[is_copy & (verdicts.clusters[later] != verdicts.clusters[before])]] = True
+    return out
 
 
 def _is_passed_later(watermarks: Watermarks, pool: Pool, i: int, place: int) -> bool:

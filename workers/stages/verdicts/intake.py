@@ -6,6 +6,7 @@ watermark; ``linker`` describes the bounds.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
@@ -18,7 +19,7 @@ from neardup.workers.settings.kafka import STEP_BYTES_MAX, UNDECIDED_MAX
 from neardup.workers.stages.verdicts.state import LinkState
 from neardup.workers.stages.verdicts.watermarks import Watermarks
 from neardup.workers.telemetry.observer import Observer
-from neardup.workers.topics.arrivals import decode_arrivals
+from neardup.workers.topics.arrivals import ROW_BYTES_MIN, decode_arrivals
 from neardup.workers.topics.links import decode_links
 from neardup.workers.topics.names import Topics
 from neardup.workers.topics.places import partitions_of
@@ -62,11 +63,13 @@ class Intake:
         self.position = 0  # the offset after the last record of arrivals that was read
         self._verdict_partitions = transport.partitions(plan.topics.verdicts)
         self._paused = False
+        self._hand: deque[Record] = deque()  # polled arrivals for which there is no room yet
 
     def follow(self, starts: Mapping[int, int], position: int) -> None:
         """Begin to read ``links`` at these offsets, and ``arrivals`` at ``position``."""
         self.watermarks = Watermarks(self.plan.partitions, allow_gap=self.plan.allow_gap)
         self.position = position
+        self._hand.clear()
         self.reader.follow(starts)
 
     def resume(self) -> None:
@@ -75,11 +78,11 @@ class Intake:
         self.consumer.resume([PARTITION])
         self._paused = False
 
-    def poll(self, timeout_seconds: float, records_max: int, group: str) -> Polled:
-        """Poll arrivals, for the membership; raises as ``take``."""
-        return self._unless_fenced(
-            group, lambda: self.consumer.poll(timeout_seconds, records_max, self.plan.step_bytes_max)
-        )
+    def poll(self, timeout_seconds: float, records_max: int, group: str, undecided: int) -> Polled:
+        """Poll arrivals, for the membership; ``undecided`` documents wait. Raises as ``take``."""
+        room = max(1, (self.plan.undecided_max - undecided) * ROW_BYTES_MIN)
+        bytes_max = min(room, self.plan.step_bytes_max)
+        return self._unless_fenced(group, lambda: self.consumer.poll(timeout_seconds, records_max, bytes_max))
 
     def take(self, state: LinkState, arrivals: list[Record], records_max: int, group: str) -> int:
         """Add polled arrivals and available links to the state; returns the number of records.
@@ -89,12 +92,18 @@ class Intake:
         """
         fingerprint = self.plan.config.signing_fingerprint
         try:
-            for record in arrivals:
+            self._hand += arrivals
+            while self._hand:
+                record = self._hand[0]
                 rows = decode_arrivals(_value(record, self.plan.topics.arrivals), fingerprint)
+                if state.waiting and state.undecided + len(rows.places) > self.plan.undecided_max:
+                    break
                 self._check_partitions(int(partitions_of(rows.places).max(initial=-1)))
                 state.add_arrivals(record.offset, rows, record.timestamp_ms)
                 self.position = record.offset + 1
+                self._hand.popleft()
         except UnreachableError:
+            self._hand.clear()
             self.consumer.seek(PARTITION, self.position)
             raise
         links = self._unless_fenced(
@@ -113,7 +122,7 @@ class Intake:
     def hold(self, state: LinkState) -> None:
         """Pause the partitions that are far ahead of the watermark."""
         limit = self.plan.undecided_max
-        is_full = state.undecided >= limit
+        is_full = bool(self._hand) or state.undecided >= limit
         if is_full != self._paused:
             (self.consumer.pause if is_full else self.consumer.resume)([PARTITION])
             self._paused = is_full

@@ -117,7 +117,7 @@ class LinkWorker:
         """
         with stage(self.observer, "poll"):
             timeout = 0.0 if self.restoring is not None else timeout_seconds
-            polled = self._intake.poll(timeout, records_max, self.membership.group)
+            polled = self._intake.poll(timeout, records_max, self.membership.group, self.state.undecided)
         self.membership, self.joined = polled.membership, polled.membership.generation >= 0
         if polled.revoked:
             self.waiting, self.running, self.restoring = set(), set(), None

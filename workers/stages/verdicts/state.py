@@ -25,11 +25,11 @@ import numpy.typing as npt
 from neardup.stream.batches import id_hashes
 from neardup.stream.scheme_interface import select_ragged
 from neardup.stream.table import NO_TIME
-from neardup.stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits
+from neardup.stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits, Verdicts
 from neardup.stream.verdicts.restoring import Decided
 from neardup.stream.verdicts.rule import DOCUMENT
 from neardup.workers.stages.verdicts.columns import NamesByRow, RowsByPlace
-from neardup.workers.stages.verdicts.copies import Pool, found_by_copies, join_found, join_pools
+from neardup.workers.stages.verdicts.copies import Pool, firsts, found_by_copies, join_found, join_pools, missed
 from neardup.workers.stages.verdicts.watermarks import Hole, Watermarks
 from neardup.workers.topics.arrivals import ArrivalRows, join_arrivals
 from neardup.workers.topics.links import NO_LINKS, SIMILARITY_STEPS, Links
@@ -166,8 +166,9 @@ class LinkState:
         pool = self._pool
         found = self._found(numbers, end)
         if self._by_content:
-            found = join_found(found, found_by_copies(pool, rows, numbers, self._rows, self.decisions, watermarks))
-        verdicts = self.decisions.decide(_arrivals(rows), found)
+            verdicts = self._decide(rows, numbers, found, pool, watermarks)
+        else:
+            verdicts = self.decisions.decide(_arrivals(rows), found)
         kept = verdicts.originals >= 0
         originals, times = np.full(len(kept), -1), np.full(len(kept), NO_TIME)
         originals[kept] = self.decisions.places(verdicts.originals[kept])
@@ -208,6 +209,19 @@ class LinkState:
         ended, row, arrivals = (0, self.row, 0) if self._step is None else self._step[2:]
         offset = self.waiting[ended].offset if ended < len(self.waiting) else position
         return offset, row, self.arrivals + arrivals
+
+    def _decide(self, rows: ArrivalRows, numbers: _Longs, found: Found, pool: Pool, watermarks: Watermarks) -> Verdicts:
+        """Decide with the pairs of copies; again, if a document needs pairs of copies that it did not get."""
+        need = firsts(rows, numbers)
+        while True:
+            copies = found_by_copies(pool, rows, numbers, self._rows, self.decisions, watermarks, need)
+            verdicts = self.decisions.decide(_arrivals(rows), join_found(found, copies))
+            more = missed(rows, numbers, verdicts) & ~need
+            if not more.any():
+                return verdicts
+            need |= more
+            self.decisions.undo()
+            self.decisions.begin()
 
     def _found(self, numbers: _Longs, end: int) -> Found:
         """Remove from the pool the pairs that this step decides; rows below ``end`` were decided before this step."""

@@ -18,7 +18,9 @@ documents are in ``links``.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +29,7 @@ import numpy.typing as npt
 from neardup.workers.topics.links import LinkMessage
 from neardup.workers.topics.places import offsets_of, partitions_of
 
+_END = itemgetter(0)
 _Longs = npt.NDArray[np.int64]
 
 
@@ -55,7 +58,7 @@ class Watermarks:
         self._allow_gap = allow_gap
         self._known: _Longs = np.full((partitions, 0), -1)
         self._waiting: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        self._passed: dict[tuple[int, int], deque[tuple[int, int]]] = {}  # (end, offset of the record), ascending
+        self._passed: dict[tuple[int, int], list[tuple[int, int]]] = {}  # (end, offset of the record), ascending
         self._held: list[deque[_Held]] = [deque() for _ in range(partitions)]
         self.gaps: list[Hole] = []  # accepted holes
 
@@ -64,7 +67,7 @@ class Watermarks:
         links, progress = message
         for partition, first, end in progress.tolist():
             self._waiting.setdefault((bands, partition), []).append((first, end))
-            self._passed.setdefault((bands, partition), deque()).append((end, offset))
+            self._passed.setdefault((bands, partition), []).append((end, offset))
         self._join(decided, [(bands, partition) for partition in progress[:, 0].tolist()])
         sides = np.concatenate([links.ones, links.others])
         partitions = np.concatenate([progress[:, 0], partitions_of(sides)])
@@ -81,14 +84,15 @@ class Watermarks:
             while held and _is_past(held[0], decided):
                 held.popleft()
         for (_, partition), passed in self._passed.items():
-            while passed and partition < len(decided) and passed[0][0] <= decided[partition]:
-                passed.popleft()
+            if partition < len(decided):
+                del passed[: bisect_right(passed, int(decided[partition]), key=_END)]
 
     def passed_at(self, bands: int, partition: int, offset: int) -> int:
         """Return the offset of the record of ``links`` by which a partition of ``bands`` has passed a document, -1 if
         it has not passed it."""
-        passed = self._passed.get((bands, partition), ())
-        return next((record for end, record in passed if end > offset), -1)
+        passed = self._passed.get((bands, partition), [])
+        at = bisect_right(passed, offset, key=_END)
+        return passed[at][1] if at < len(passed) else -1
 
     def starts(self, positions: dict[int, int], decided: _Longs) -> dict[int, int]:
         """Return where a restart reads each partition of ``links``; ``positions`` are the positions of the reader."""
