@@ -49,3 +49,93 @@ def test_no_more_documents_wait_than_undecided_max(program: Program) -> None:
     """A message of arrivals held 8,192 documents, and a poll many messages: 19,500 waited at a limit of 1,000."""
     done = program.code(_TESTS + _UNDECIDED, program.tree)
     assert done.stdout.decode().split() == ["True", "20000"], done.stderr.decode()
+
+
+_VERDICTS_OFF = """
+world = LinkWorld()
+world.arrive(("d0", "d", 0), ("e0", "e", 1))
+world.link([], (0, 2))
+world.turns()
+world.sent += 300
+world.arrive(("d1", "d", 2))
+world.link([], (302, 303))
+try:
+    world.turns()
+except Exception as error:
+    print(error)
+world.plan = world.plan._replace(allow_gap=True)
+world.cluster.advance(60.0)
+world.start("two")
+world.turns()
+print(world.verdicts())
+"""
+
+
+def test_documents_that_were_signed_without_verdicts_are_named_as_such(program: Program) -> None:
+    """The sentence promised verdicts that are marked as incomplete; there were none, and nothing said so."""
+    done = program.code(_TESTS + _VERDICTS_OFF, program.tree)
+    sentence, verdicts = done.stdout.decode().splitlines()
+    no_verdict = (
+        "offsets 2 to 302 of partition 0 of documents have no arrivals, so they were signed while verdicts was off"
+    )
+    assert sentence.startswith(no_verdict), done.stderr.decode()
+    assert verdicts == "['d0 original', 'e0 original', 'd1 duplicate d0']"
+    assert no_verdict in done.stderr.decode()
+
+
+_TRIMMED = """
+world = LinkWorld()
+world.arrive(("d0", "d", 0), ("e0", "e", 1))
+world.link([], (0, 2))
+world.turns()
+world.arrive(("lost", "l", 2))
+world.arrive(("lost too", "l", 3))
+world.linker.transport.trim(world.topics.arrivals, {0: 3})
+world.arrive(("d1", "d", 4))
+world.link([("lost", "d1", 0.9)], (2, 5))
+for allow_gap in (False, True):
+    world.plan = world.plan._replace(allow_gap=allow_gap)
+    for turn in range(3):
+        world.cluster.advance(60.0)
+        world.start(f"{allow_gap} {turn}")
+        try:
+            world.turns()
+        except Exception as error:
+            print(type(error).__name__, error)
+            if type(error).__name__ != "FencedError":
+                break
+print(world.verdicts())
+"""
+
+
+def test_arrivals_that_were_trimmed_are_passed_with_allow_gap(program: Program) -> None:
+    """A linker below the beginning of the log ended with code 8, with ``--allow-gap`` too."""
+    done = program.code(_TESTS + _TRIMMED, program.tree)
+    sentence, verdicts = done.stdout.decode().splitlines()
+    assert sentence.startswith("OffsetGoneError offsets 1 to 3 of arrivals"), done.stderr.decode()
+    assert sentence.endswith("send them again, and go on with --allow-gap")
+    assert verdicts == "['d0 original', 'e0 original', 'd1 duplicate d0']"
+
+
+_DELETED = """
+world = LinkWorld()
+world.arrive(("-z", "", 0), ("x", "x", 0), ("y", "y", 1))
+world.link([("x", "y", 0.9)], (0, 3))
+world.turns()
+world.arrive(("z", "z", 2))
+for topic in (world.topics.arrivals, world.topics.links, world.topics.verdicts):
+    world.cluster.group("linkers", world.topics.arrivals).offsets_of(topic).clear()
+world.cluster.advance(60.0)
+world.start("two")
+world.arrive(("x2", "x", 3))
+world.link([], (3, 5))
+world.turns()
+print(world.verdicts())
+"""
+
+
+def test_a_linker_whose_group_was_deleted_goes_on_behind_its_verdicts(program: Program) -> None:
+    """With ``--from earliest`` it decided a second time what was decided, and the filters stopped."""
+    done = program.code(_TESTS + _DELETED, program.tree)
+    expected = "['z removed', 'x original', 'y duplicate x', 'z original', 'x2 duplicate x']"
+    assert done.stdout.decode().strip() == expected, done.stderr.decode()

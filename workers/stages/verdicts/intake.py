@@ -6,6 +6,7 @@ watermark; ``linker`` describes the bounds.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
@@ -17,7 +18,7 @@ from neardup.stream.config import Config
 from neardup.stream.verdicts.decisions import VerdictLimits
 from neardup.workers.settings.kafka import STEP_BYTES_MAX, UNDECIDED_MAX
 from neardup.workers.stages.verdicts.state import LinkState
-from neardup.workers.stages.verdicts.watermarks import Watermarks
+from neardup.workers.stages.verdicts.watermarks import Hole, Watermarks
 from neardup.workers.telemetry.observer import Observer
 from neardup.workers.topics.arrivals import ROW_BYTES_MIN, decode_arrivals
 from neardup.workers.topics.links import decode_links
@@ -34,6 +35,7 @@ from neardup.workers.transport.protocol import (
     UnreachableError,
 )
 
+_log = logging.getLogger(__name__)
 _Read = TypeVar("_Read")
 # The one partition of arrivals.
 PARTITION = 0
@@ -63,6 +65,7 @@ class Intake:
         self.position = 0  # the offset after the last record of arrivals that was read
         self._verdict_partitions = transport.partitions(plan.topics.verdicts)
         self._paused = False
+        self._named: dict[Hole, str] = {}  # accepted holes, and what the log said of them
         self._hand: deque[Record] = deque()  # polled arrivals for which there is no room yet
 
     def follow(self, starts: Mapping[int, int], position: int) -> None:
@@ -90,7 +93,7 @@ class Intake:
         Raises ``FencedError`` if another member has decided and trimmed the next records; ``OffsetGoneError`` if pairs
         are missing that no matcher will report; ``WireError``, ``UnknownTopicError``.
         """
-        fingerprint = self.plan.config.signing_fingerprint
+        fingerprint, position = self.plan.config.signing_fingerprint, self.position
         try:
             self._hand += arrivals
             while self._hand:
@@ -113,7 +116,7 @@ class Intake:
             message = decode_links(_value(record, self.plan.topics.links), fingerprint)
             self.watermarks.add(record.partition, record.offset, message, state.decided)
             state.add_pairs(record.partition, record.offset, message.links)
-        if arrivals or links:
+        if self.position > position or links:
             self.watermarks.settle(state.decided)
             self._check_holes(state)
         self.observer.count("bytes", sum(len(record.value or b"") for record in (*arrivals, *links)))
@@ -170,6 +173,8 @@ class Intake:
                     f"another member of {group} has decided what this member would read next: restart from the "
                     "committed offsets"
                 ) from gone
+            if self.plan.allow_gap:
+                raise FencedError(f"{gone}; restart behind the gap (allow_gap)") from gone
             raise
 
     def _check_partitions(self, partition: int) -> None:
@@ -185,14 +190,33 @@ class Intake:
             )
 
     def _check_holes(self, state: LinkState) -> None:
-        holes = self.watermarks.holes(state.decided)
-        if holes:
-            hole = holes[0]
-            raise OffsetGoneError(
-                f"partition {hole.bands} of {self.plan.topics.bands} was not matched for offsets {hole.first} to "
-                f"{hole.end} of partition {hole.partition} of {self.plan.topics.documents}: their verdicts would miss "
-                "pairs; accept that with --allow-gap, which marks them as incomplete"
+        """Name the accepted holes, and raise for others. The arrivals of a hole are read first: they say what it is."""
+        for hole in self.watermarks.gaps:
+            sentence = "" if hole in self._named else self._sentence(hole, state)
+            if sentence:
+                if sentence not in self._named.values():
+                    _log.warning("%s (allow_gap)", sentence)
+                self._named[hole] = sentence
+        for hole in self.watermarks.holes(state.decided):
+            sentence = self._sentence(hole, state)
+            if sentence:
+                raise OffsetGoneError(f"{sentence}; accept that with --allow-gap")
+
+    def _sentence(self, hole: Hole, state: LinkState) -> str:
+        """Say which documents were not matched, and what becomes of them; empty if that is not known yet."""
+        topics, is_signed = self.plan.topics, state.is_signed(hole)
+        where = f"offsets {hole.first} to {hole.end} of partition {hole.partition} of {topics.documents}"
+        if is_signed is None:
+            return ""
+        if not is_signed:
+            return (
+                f"{where} have no arrivals, so they were signed while verdicts was off: they get no verdict, and no "
+                "filter forwards them; send them again"
             )
+        return (
+            f"{where} were not matched in partition {hole.bands} of {topics.bands}: their verdicts miss pairs, and are "
+            "marked as incomplete"
+        )
 
 
 def _value(record: Record, topic: str) -> bytes:

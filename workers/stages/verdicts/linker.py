@@ -26,6 +26,7 @@ partition for the next document: it moves the watermark, so it is always read.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 
@@ -46,7 +47,7 @@ from neardup.workers.stages.verdicts.positions import (
     decode_verdicts_place,
     encode_place,
 )
-from neardup.workers.stages.verdicts.restore import Restored, restored
+from neardup.workers.stages.verdicts.restore import Restored, continued, restored
 from neardup.workers.stages.verdicts.state import LinkState, Taken
 from neardup.workers.telemetry.observer import Observer, stage
 from neardup.workers.topics.messages import partition_of_key
@@ -63,6 +64,7 @@ from neardup.workers.transport.protocol import (
     UnreachableError,
 )
 
+_log = logging.getLogger(__name__)
 # Maximum documents of a step: the producer sends them in about a second.
 _STEP_ROWS_MAX = 50_000
 # Maximum time of a turn for restoring: the group waits for the next poll.
@@ -190,11 +192,17 @@ class LinkWorker:
         topics, group = self.plan.topics, membership.group
         try:
             arrivals = self.consumer.committed(PARTITION)
+            bounds = self.transport.bounds(topics.arrivals)
             if arrivals is None:
-                bounds = self.transport.bounds(topics.arrivals)
                 start = start_offset(lambda: bounds, PARTITION, self.plan.start)
-                arrivals = Committed(start, encode_place(ArrivalsPlace(0, 0, 0, None)))
-                transact(self.producer, [], topics.arrivals, {PARTITION: arrivals}, membership, self.observer)
+                arrivals, decided_before = continued(
+                    self.transport, topics, start, bounds[PARTITION][1], self.plan.config.signing_fingerprint
+                )
+                more = {topics.verdicts: decided_before} if decided_before else {}
+                transact(
+                    self.producer, [], topics.arrivals, {PARTITION: arrivals}, membership, self.observer,
+                    more_offsets=more,
+                )  # fmt: skip
             # This read precedes that of the committed offsets. A trim between the two lies below a later commit, and is
             # no gap.
             firsts = {partition: first for partition, (first, _) in self.transport.bounds(topics.links).items()}
@@ -206,6 +214,7 @@ class LinkWorker:
                 return
         except (UnreachableError, AbortedError):
             return
+        arrivals = self._after_gap(arrivals, bounds[PARTITION][0])
         place = decode_arrivals_place(arrivals)
         marks = {s: committed.offset for s, committed in verdicts.items()}
         decided = {s: decode_verdicts_place(committed).marked for s, committed in verdicts.items()}
@@ -221,6 +230,20 @@ class LinkWorker:
             self.transport, topics, self.plan.limits, arrivals, verdicts, allow_gap=self.plan.allow_gap
         )
         self.waiting.clear()
+
+    def _after_gap(self, arrivals: Committed, first: int) -> Committed:
+        """Return where arrivals are read: behind what is no longer in the log, which begins at ``first``."""
+        if arrivals.offset >= first:
+            return arrivals
+        topics = self.plan.topics
+        gone = (
+            f"offsets {arrivals.offset} to {first} of {topics.arrivals} are no longer in the log: their documents get "
+            "no verdict, and no filter forwards them"
+        )
+        if not self.plan.allow_gap:
+            raise OffsetGoneError(f"{gone}; send them again, and go on with --allow-gap")
+        _log.warning("%s (allow_gap)", gone)
+        return Committed(first, encode_place(decode_arrivals_place(arrivals)._replace(row=0)))
 
     def _check_gaps(self, starts: Mapping[int, int], firsts: Mapping[int, int]) -> None:
         gone = [partition for partition, at in starts.items() if at < firsts[partition]]

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.decisions import VerdictLimits
 from neardup.workers.stages.verdicts.clusters import Clusters
-from neardup.workers.stages.verdicts.positions import decode_arrivals_place, decode_verdicts_place
+from neardup.workers.stages.verdicts.intake import PARTITION
+from neardup.workers.stages.verdicts.positions import (
+    ArrivalsPlace,
+    VerdictsPlace,
+    decode_arrivals_place,
+    decode_verdicts_place,
+    encode_place,
+)
 from neardup.workers.stages.verdicts.state import LinkState
+from neardup.workers.topics.arrivals import decode_arrivals
 from neardup.workers.topics.names import Topics
+from neardup.workers.topics.places import offsets_of, partitions_of
 from neardup.workers.topics.verdicts import DecidedRows, decided_rows, join_decided, parse_run
 from neardup.workers.transport.protocol import Committed, OffsetGoneError, Transport
 
@@ -20,6 +32,58 @@ class Restored(NamedTuple):
 
     state: LinkState
     clusters: Clusters
+
+
+def continued(
+    transport: Transport, topics: Topics, start: int, end: int, fingerprint: str
+) -> tuple[Committed, dict[int, Committed]]:
+    """Return the places of a group without offsets in ``arrivals`` and ``verdicts``: behind the last verdicts.
+
+    A group that was deleted, or whose offsets have expired, thus decides no document twice. ``start`` and ``end`` are
+    where arrivals are read: rows from ``start`` on that have no verdict.
+    """
+    decided: dict[int, int] = {}
+    places: dict[int, Committed] = {}
+    arrivals = row = 0
+    for partition, (first, last) in transport.bounds(topics.verdicts).items():
+        line = _last_line(transport, topics.verdicts, partition, first, last)
+        if line is not None:
+            decided[partition], arrivals = line["offset"] + 1, max(arrivals, line["arrival"] + 1)
+            places[partition] = Committed(first, encode_place(VerdictsPlace(decided[partition], -1)))
+    if decided:
+        ends = np.full(max(decided) + 1, -1)
+        ends[list(decided)] = list(decided.values())
+        start, row = _first_open(transport, topics.arrivals, start, end, fingerprint, ends)
+    return Committed(start, encode_place(ArrivalsPlace(row, arrivals, 0, None))), places
+
+
+def _last_line(transport: Transport, topic: str, partition: int, first: int, end: int) -> dict[str, Any] | None:
+    """Return the last verdict of a partition. Markers may follow it, so larger and larger ends of the log are read."""
+    count = 1
+    while first < end:
+        start = max(first, end - count)
+        records = [record for found in transport.read(topic, partition, start, end) for record in found]
+        if records:
+            return dict(parse_run(records[-1].value)[-1])
+        if start == first:
+            break
+        count *= 8
+    return None
+
+
+def _first_open(
+    transport: Transport, topic: str, start: int, end: int, fingerprint: str, decided: npt.NDArray[np.int64]
+) -> tuple[int, int]:
+    """Return offset and row of the first arrival without a verdict; ``decided`` are the ends by partition."""
+    for records in transport.read(topic, PARTITION, start, end):
+        for record in records:
+            places = decode_arrivals(record.value or b"", fingerprint).places
+            partitions = partitions_of(places)
+            known = np.where(partitions < len(decided), decided[np.minimum(partitions, len(decided) - 1)], -1)
+            is_open = offsets_of(places) >= known
+            if is_open.any():
+                return record.offset, int(is_open.argmax())
+    return end, 0
 
 
 def restored(

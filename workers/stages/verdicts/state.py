@@ -131,6 +131,15 @@ class LinkState:
         place = self.waiting[0].rows.places[self.row : self.row + 1]
         return int(partitions_of(place)[0]), int(offsets_of(place)[0])
 
+    def is_signed(self, hole: Hole) -> bool | None:
+        """Whether arrivals lie in a hole; ``None`` until its arrivals, or later ones, have been read."""
+        for waiting in self.waiting:
+            places = waiting.rows.places
+            later = (partitions_of(places) == hole.partition) & (offsets_of(places) >= hole.first)
+            if later.any():
+                return int(offsets_of(places)[later][0]) < hole.end
+        return None
+
     def take(self, watermark: _Longs, rows_max: int) -> Taken | None:
         """Return the arrivals that can be decided, ``rows_max`` at most."""
         parts: list[ArrivalRows] = []
