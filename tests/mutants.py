@@ -94,7 +94,7 @@ MUTANTS = (
     ),
     Mutant(
         "a filter begins a record of verdicts again", "simulation", FILTER,
-        "        skipped = lane.row if not lane.runs and record.offset == lane.offset else 0\n",
+        "        skipped = lane.place.row if not lane.runs and record.offset == lane.offset else 0\n",
         "        skipped = 0\n",
         ("tests/workers/stages/verdicts/test_filter.py",),
     ),

@@ -56,12 +56,13 @@ STATE_FIELDS = (
     "slot_end",  # the next slot to give out
     "posting_end",  # the next posting
     "byte_end",  # the next place for id bytes
+    "live_bytes",  # of the live slots: ids and ragged evidence, without the gaps at the ends of pages
     "stream_time",  # the greatest event time seen, in microseconds, or NO_TIME
     "first_time",  # the first event time seen; all items before it count with this time
     *COUNTERS,
 )
-(OLDEST, SLOT_END, POSTING_END, BYTE_END, STREAM_TIME, FIRST_TIME, ITEMS, CANDIDATES, COPIES, LATE, EXPIRED, EVICTED,
- TRUNCATED, CUTS, REMOVALS, VERSIONS) = range(len(STATE_FIELDS))  # fmt: skip
+(OLDEST, SLOT_END, POSTING_END, BYTE_END, LIVE_BYTES, STREAM_TIME, FIRST_TIME, ITEMS, CANDIDATES, COPIES, LATE, EXPIRED,
+ EVICTED, TRUNCATED, CUTS, REMOVALS, VERSIONS) = range(len(STATE_FIELDS))  # fmt: skip
 
 
 class Store(NamedTuple):

@@ -32,6 +32,7 @@ from neardup.stream.table.chains import (
     KEYS,
     LATE,
     LINKS,
+    LIVE_BYTES,
     NO_TIME,
     OLDEST,
     POSTING_END,
@@ -132,13 +133,23 @@ def bytes_of(items, i):
 
 @raw_kernel
 def advance(store, limits, time):
-    """Advance stream time to a time, if that is later, and expire what has left the window."""
+    """Advance stream time to a time, if that is later, and expire what has left the window: late items, too."""
     state = store.state
     if state[STREAM_TIME] == NO_TIME:
         state[FIRST_TIME] = time
-    if time > state[STREAM_TIME]:
-        state[STREAM_TIME] = time
-        expire(store, limits)
+    state[STREAM_TIME] = max(state[STREAM_TIME], time)
+    expire(store, limits)
+
+
+@inlined
+def drop_oldest(store):
+    """Drop the oldest live slot, with its bytes."""
+    state = store.state
+    place = slot_place(store, state[OLDEST])
+    state[LIVE_BYTES] -= np.int64(store.id_lengths[place])
+    if len(store.ragged_lengths):
+        state[LIVE_BYTES] -= np.int64(store.ragged_lengths[place])
+    state[OLDEST] += 1
 
 
 @inlined
@@ -150,14 +161,18 @@ def expire(store, limits):
         while state[OLDEST] < state[SLOT_END]:
             if event_time(store, store.times[slot_place(store, state[OLDEST])]) >= horizon:
                 break
-            state[OLDEST] += 1
+            drop_oldest(store)
             state[EXPIRED] += 1
 
 
 @inlined
 def pass_time(store, limits, time, size):
     """Advance stream time by one item of ``size`` bytes; expire what has left the window, and make room within the
-    limits of items and bytes."""
+    limits of items and bytes.
+
+    Only bytes of items count, not the gaps between them: a table that is restored from the middle of a log has other
+    gaps, and evicts the same items.
+    """
     state = store.state
     state[ITEMS] += 1
     if time != NO_TIME:
@@ -170,10 +185,9 @@ def pass_time(store, limits, time, size):
             state[LATE] += 1
     expire(store, limits)
     while state[OLDEST] < state[SLOT_END] and (
-        state[SLOT_END] - state[OLDEST] >= limits.items
-        or state[BYTE_END] + size - store.id_starts[slot_place(store, state[OLDEST])] > limits.bytes
+        state[SLOT_END] - state[OLDEST] >= limits.items or state[LIVE_BYTES] + size > limits.bytes
     ):
-        state[OLDEST] += 1
+        drop_oldest(store)
         state[EVICTED] += 1
 
 
@@ -276,9 +290,11 @@ def append_bytes(store, place, items, i):
         for j in range(end - first):
             store.bytes[to + j] = items.ids[first + j]
     at += end - first
+    store.state[LIVE_BYTES] += end - first
     if len(store.ragged_lengths):
         first, end = items.ragged_starts[i], items.ragged_starts[i + 1]
         store.ragged_lengths[place] = np.uint32(end - first)
+        store.state[LIVE_BYTES] += end - first
         while first < end:
             part = min(end - first, mask + 1 - (at & mask))
             to = byte_place(store, at)

@@ -70,3 +70,29 @@ def test_the_memory_of_a_document_is_stated_for_each_way_to_run(program: Program
     )
     measured = float(program.code(code).stdout)
     assert measured == pytest.approx(float(rows["`run`"]), rel=0.1)
+
+
+_RESTORED = """
+import random
+from neardup import Config, Deduplicator, Document
+rng = random.Random(1)
+settings = Config(window_seconds=1e9, evidence_bytes_max=1 << 20, scheme="identical")
+names = [f"{i:08}" + "x" * rng.randrange(800, 1000) for i in range(6000)]
+documents = [Document(id=name, text=name[:8], timestamp=1.6e9) for name in names]
+first, restored = Deduplicator(settings), Deduplicator(settings)
+first.process(documents[:3000])
+evicted = first.counts()["evicted"]
+restored.process(documents[evicted:3000])
+differences = 0
+for i in range(3000, 6000, 100):
+    first.process(documents[i : i + 100])
+    restored.process(documents[i : i + 100])
+    differences += first.counts()["evicted"] != evicted + restored.counts()["evicted"]
+print(differences, first.counts()["evicted"] > 4000)
+"""
+
+
+def test_a_table_that_is_restored_from_its_window_evicts_what_the_other_would(program: Program) -> None:
+    """``evidence_bytes_max`` counted the gaps at the ends of pages, which depend on where a table begins."""
+    done = program.code(_RESTORED)
+    assert done.stdout.decode().split() == ["0", "True"], done.stderr.decode()

@@ -129,7 +129,7 @@ class Entry:
     slot: int
     item: Item
     time: int | None
-    byte: int
+    size: int
     superseded: bool = False
     removed: bool = False
 
@@ -140,7 +140,6 @@ class Model:
 
     limits: Limits
     slot_end: int = 0
-    byte_end: int = 0
     ragged: bool = False
     live: list[Entry] = field(default_factory=list)
     stream: int | None = None
@@ -172,18 +171,14 @@ class Model:
             self.counts["truncated"] += self.counts["cuts"] > cuts
         if add:
             self.counts["versions"] += any(entry.item.id == x.id for entry in self.live)
-            size = len(x.id.encode())
-            if self.byte_end % 2**16 + size > 2**16:
-                self.byte_end += -self.byte_end % 2**16
-            self.live.append(Entry(self.slot_end, x, time, self.byte_end))
+            self.live.append(Entry(self.slot_end, x, time, self._size(x)))
             self.slot_end += 1
-            self.byte_end += size + (len(ragged_of(x)) if self.ragged else 0)
             if top:
                 top.superseded = True
         return found
 
     def _pass_time(self, x: Item) -> None:
-        time, size = x.time, len(x.id.encode()) + (len(ragged_of(x)) if self.ragged else 0)
+        time, size = x.time, self._size(x)
         self.counts["items"] += 1
         if time is not None:
             self.first = time if self.first is None else self.first
@@ -195,10 +190,13 @@ class Model:
             self.live.pop(0)
             self.counts["expired"] += 1
         while self.live and (
-            len(self.live) >= self.limits.items or self.byte_end + size - self.live[0].byte > self.limits.bytes
+            len(self.live) >= self.limits.items or sum(entry.size for entry in self.live) + size > self.limits.bytes
         ):
             self.live.pop(0)
             self.counts["evicted"] += 1
+
+    def _size(self, x: Item) -> int:
+        return len(x.id.encode()) + (len(ragged_of(x)) if self.ragged else 0)
 
     def _time(self, entry: Entry) -> int | None:
         return self.first if entry.time is None else entry.time

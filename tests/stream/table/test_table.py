@@ -58,8 +58,8 @@ def random_run(seed: int, steps: int, state: dict[int, int], one_key_space: bool
         limits = limits._replace(bucket_candidates=NO_LIMIT, probe_candidates=NO_LIMIT)
     world = World(rng, one_key_space)
     hidden_may_remain = min(limits.bucket_candidates, limits.probe_candidates) != NO_LIMIT
-    ends = {"slot_end": state.get(SLOT_END, 0), "byte_end": state.get(BYTE_END, 0)}
-    model = Model(limits, **ends, ragged=rng.random() < 0.5)
+    slot_end = state.get(SLOT_END, 0)
+    model = Model(limits, slot_end, ragged=rng.random() < 0.5)
     table = BandTable(8, limits)
     jump(table, state)
     run_random(table, model, world, steps, hidden_may_remain)
