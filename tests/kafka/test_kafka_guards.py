@@ -21,14 +21,15 @@ pytestmark = pytest.mark.usefixtures("quiet_client")
 
 def lose_one_in_silence(producer: Any) -> None:
     """Send the next record without an acknowledgement; the client's own flush and commit do not notice."""
-    send = producer._client.send
+    accumulator = producer._client._accumulator
+    append = accumulator.append
 
-    def send_without_answer(*given: Any, **named: Any) -> Future:
-        producer._client.send = send
-        send(*given, **named)
-        return Future().failure(client_errors.KafkaTimeoutError("injected: not acknowledged"))
+    def append_without_answer(*given: Any) -> tuple[Any, ...]:
+        accumulator.append = append
+        _, *more = append(*given)
+        return Future().failure(client_errors.KafkaTimeoutError("injected: not acknowledged")), *more
 
-    producer._client.send = send_without_answer
+    accumulator.append = append_without_answer
 
 
 def test_a_record_without_acknowledgement_fails_the_flush(harnesses: MakeHarness) -> None:

@@ -145,9 +145,8 @@ class KafkaTransactionalProducer:
             if not 0 <= partition < count:
                 self._check_added(topic, partition)
                 return
-            future = self._client.send(
-                topic, value, key=key, headers=list(headers), partition=partition, timestamp_ms=timestamp_ms
-            )
+            place = TopicPartition(topic, partition)
+            future = transactions.append(self._client, place, timestamp_ms, key, value, list(headers))
             self._futures.append((f"{topic}-{partition}", future))
         except (client_errors.KafkaError, UnreachableError) as error:
             self._fail(f"send to {topic}-{partition}", error)

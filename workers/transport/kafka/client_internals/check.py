@@ -28,6 +28,7 @@ try:
     from kafka.net.manager import KafkaConnectionManager
     from kafka.net.selector import NetworkSelector
     from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+    from kafka.producer.record_accumulator import RecordAccumulator
     from kafka.producer.sender import Sender
     from kafka.producer.transaction_manager import TransactionalRequestResult, TransactionManager
     from kafka.record.default_records import DefaultRecordBatch
@@ -87,9 +88,11 @@ NEEDED: dict[Any, tuple[str, ...]] = {
         "state",
     ),
     MemberState: ("STABLE",),
-    KafkaProducer: ("_unregister_cleanup()", "_closed", "_sender", "_transaction_manager"),
+    KafkaProducer: ("_unregister_cleanup()", "_accumulator", "_closed", "_sender", "_transaction_manager"),
+    RecordAccumulator: ("append(tp, timestamp_ms, key, value, headers)",),
     Sender: ("force_close()", "wakeup()"),
     TransactionManager: (
+        "maybe_add_partition_to_transaction(topic_partition)",
         "begin_abort()",
         "begin_commit()",
         "send_offsets_to_transaction(offsets, group_metadata)",
