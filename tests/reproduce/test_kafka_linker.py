@@ -139,3 +139,29 @@ def test_a_linker_whose_group_was_deleted_goes_on_behind_its_verdicts(program: P
     done = program.code(_TESTS + _DELETED, program.tree)
     expected = "['z removed', 'x original', 'y duplicate x', 'z original', 'x2 duplicate x']"
     assert done.stdout.decode().strip() == expected, done.stderr.decode()
+
+
+_TAIL = """
+import io
+from neardup.workers.commands.tail import follow
+world = LinkWorld()
+world.sent = 1 << 48
+world.arrive(("x", "x", 0))
+world.link([], None)
+from neardup.workers.topics.links import LinkMessage, NO_LINKS, encode_links
+import numpy as np
+from sim_links import FINGERPRINT
+for value in encode_links(LinkMessage(NO_LINKS, np.array([(1, 0, 1)])), FINGERPRINT):
+    world.cluster.append(world.topics.links, 0, value)
+world.turns()
+output, transport = io.BytesIO(), world.linker.transport
+follow(transport, transport.consumer(world.topics.verdicts, "tail", ""), world.topics.verdicts, "earliest", output,
+       lambda: False, lines_max=1)
+print(output.getvalue().decode())
+"""
+
+
+def test_tail_prints_the_place_of_a_verdict(program: Program) -> None:
+    """A place is partition and offset; the partition was known from the record only, which is not printed."""
+    done = program.code(_TESTS + _TAIL, program.tree)
+    assert done.stdout.decode().startswith('{"partition":1,"offset":0,"id":"x"'), done.stderr.decode()

@@ -24,6 +24,8 @@ _POLL_SECONDS = 0.2
 _RECORDS_MAX = 1_000
 # The first bytes of an encoded removal notice.
 _REMOVAL = b'{"removed":'
+# Those of a line of verdicts, which names its offset and not its partition: that of its record.
+_VERDICT = b'{"offset":'
 
 
 def tail(settings: StreamSettings, *, start: str, lines_max: int | None, removals: bool, verdicts: bool) -> Exit:
@@ -58,7 +60,10 @@ def follow(
     lines_max: int | None = None,
     removals: bool = False,
 ) -> int:
-    """Write the records of a topic from ``start`` on until a limit or a signal; returns the number of lines."""
+    """Write the records of a topic from ``start`` on until a limit or a signal; returns the number of lines.
+
+    A verdict is written with its partition.
+    """
     lines = 0
     while not is_over() and (lines_max is None or lines < lines_max):
         left = _RECORDS_MAX if lines_max is None else min(_RECORDS_MAX, lines_max - lines)
@@ -72,7 +77,9 @@ def follow(
             end = None if lines_max is None else lines_max - lines
             for line in (record.value or b"").splitlines()[:end]:  # a record of verdicts has several
                 if removals or not line.startswith(_REMOVAL):
-                    output.write(escape_unprintable(line) + b"\n")
+                    is_verdict = line.startswith(_VERDICT)
+                    shown = b'{"partition":%d,%s' % (record.partition, line[1:]) if is_verdict else line
+                    output.write(escape_unprintable(shown) + b"\n")
                     lines += 1
         if polled.records:
             output.flush()
