@@ -3,6 +3,8 @@
 import itertools
 import json
 import threading
+import time
+from urllib.parse import urlencode
 
 import httpx
 import pytest
@@ -168,6 +170,32 @@ def test_a_story_of_10000_members_stays_usable(page):
     page.browser.evaluate("document.querySelector('.turn button').click()")
     page.browser.wait(f"{title} === 'Documents 1 to 50 of 10,000'")
     assert page.browser.evaluate("document.querySelectorAll('*').length") < 1500
+
+
+def test_the_order_of_arrival_is_no_order_of_dates(page):
+    """A mirror that came first copies no one, and what came within a second is dated over the hours between."""
+    text, now = (
+        "Bells were cast in the yard of the old foundry, and ring on Friday for the first time since the war.",
+        time.time(),
+    )
+    for id_, seconds in (("https://wire-mirror.example/bells", 0), ("https://agency.example/bells", 8 * 3600)):
+        document = {"id": id_, "text": text.replace("Friday", id_), "timestamp": now - seconds}
+        cluster = page.client.post("/v1/check", json=document).raise_for_status().json()["cluster"]
+    row = page.show(
+        "now", "[...document.querySelectorAll('.from')].find((row) => row.innerText.startsWith('agency'))?.innerText"
+    )
+    assert row == "agency.example also in wire-mirror.example"
+    told = page.show(f"story/{cluster}", "document.querySelector('.story p.quiet')?.innerText")
+    assert told == "2 documents dated over 8 hours."
+    members = page.browser.evaluate("document.querySelector('.members').innerText")
+    assert members.index("wire-mirror") < members.index("arrived first") < members.index("agency")
+    first, second = (f"https://{name}.example/bells" for name in ("wire-mirror", "agency"))
+    page.show(
+        f"pair?{urlencode({'a': second, 'b': first})}",
+        "document.querySelector('.verdict')?.innerText === 'They are a pair.'",
+    )
+    roles = page.browser.wait("[...document.querySelectorAll('.role')].map((role) => role.innerText)")
+    assert [role.lower() for role in roles] == ["arrived first", "arrived later"]
 
 
 def test_a_pair_shows_what_differs_and_takes_a_mark_for_evaluate(page, tmp_path):
