@@ -16,6 +16,7 @@ from neardup.stream import Config, Deduplicator, Document, schemes
 from neardup.stream.json_lines import Fields
 from neardup.stream.schemes import SCHEMES, sets
 from neardup.stream.texts import shingles
+from neardup.workers.cli import setting_rows
 from neardup.workers.sources import formats
 from neardup.workers.telemetry import metrics
 
@@ -44,6 +45,27 @@ def test_every_code_path_of_contributing_exists() -> None:
     paths = re.findall(r"`((?:stream|workers|tests|docs|deploy|benchmarks)/[\w/.-]+)`", text)
     assert paths
     assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_the_recipe_for_a_setting_names_every_file_that_has_settings() -> None:
+    """Each model of settings stands in a file that the recipe links."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    recipe = text.partition("## How to add a setting\n")[2].partition("\n## ")[0]
+    links = set(re.findall(r"\]\(([^)]+)\)", recipe))
+    # ``Config`` takes its fields from ``Parameters``.
+    modules = {"stream.parameters"} | {
+        model.__module__.removeprefix("neardup.") for name, model in setting_rows._models().items() if name != "Config"
+    }
+    assert {f"{module.replace('.', '/')}.py" for module in modules} - links == set()
+
+
+def test_security_names_settings_that_exist_and_every_boundary() -> None:
+    """What the operator decides is a field of some model; service, feeds and pages have their row."""
+    text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| ")][1:]
+    named = {name for *_, decided in rows for name in re.findall(r"`(\w+)`", decided)}
+    assert named - {row.name for model in setting_rows.made_rows().values() for row in model} == set()
+    assert {"token_file", "allow_private", "html_seconds"} <= named
 
 
 @pytest.mark.processes
