@@ -220,6 +220,7 @@ def _work(ctx: typer.Context, role: str, start: str | None, supervised: bool, co
     import logging
     from importlib.metadata import version
 
+    from neardup.workers.process.compiling import Compiling
     from neardup.workers.process.interpreter import settle
     from neardup.workers.process.logs import start_log
     from neardup.workers.process.stop import Stop
@@ -243,7 +244,6 @@ def _work(ctx: typer.Context, role: str, start: str | None, supervised: bool, co
         "scheme": settings.scheme, "version": version("neardup"),
     }  # fmt: skip
     metrics, health, watchdog, stop = Metrics(role, info), Health(settings.turn_seconds_max), Watchdog(), Stop()
-    stop.install()
     if supervised:
         watch_parent()
     port = serve(settings.health_host, settings.health_port, metrics.registry, health)
@@ -258,5 +258,14 @@ def _work(ctx: typer.Context, role: str, start: str | None, supervised: bool, co
             settings.lateness_seconds,
             LATENESS_SECONDS_MIN,
         )
-    outside = Outside(lambda: connect(settings), metrics, health, watchdog, stop, loaded=settle, collect=gc.collect)
+    name, log = names.worker(role, settings.instance), logging.getLogger(__name__)
+    compiling = Compiling(lambda line: log.info("%s: %s", name, line))
+    compiling.__enter__()
+
+    def loaded() -> None:
+        compiling.__exit__()
+        stop.install()  # until now a signal ended the process: there was no work to finish
+        settle()
+
+    outside = Outside(lambda: connect(settings), metrics, health, watchdog, stop, loaded=loaded, collect=gc.collect)
     raise typer.Exit(Shell(ROLES[role], settings, outside).run())

@@ -170,13 +170,14 @@ def _object_lines(head: bytes) -> tuple[list[dict[str, Any]], int]:
 
 def _is_table(head: bytes, needed: str, in_folder: bool, delimiter: str) -> bool:
     """Whether the first line names the field among other columns, and the second one has as many cells."""
-    first, _, rest = head.removeprefix(BOM).decode(errors="replace").partition("\n")
-    second, ended, _ = rest.partition("\n")
-    if not needed or not ended or delimiter not in first:
+    lines = head.removeprefix(BOM).split(b"\n", 2)
+    if not needed or len(lines) < 3 or needed.encode() not in lines[0] or delimiter.encode() not in lines[0]:
         return False
-    header, row = csv.reader([first.rstrip("\r")], delimiter=delimiter), csv.reader([second], delimiter=delimiter)
-    names = next(header, [])
-    return needed in names and len(names) == len(next(row, [])) == len(set(names))
+    try:
+        names, cells = csv.reader([line.decode().rstrip("\r") for line in lines[:2]], delimiter=delimiter)
+    except (ValueError, csv.Error):  # a line that is no row, or bytes that are no text
+        return False
+    return needed in names and len(names) == len(cells) == len(set(names))
 
 
 def _is_array(head: bytes, needed: str, in_folder: bool) -> bool:
