@@ -17,9 +17,6 @@ from numba.core import event
 _EVENT = "numba:compile"
 # Functions after which the progress is reported again.
 _STEP_FUNCTIONS = 10
-# The usual number of functions that this process compiles for the default scheme, for the progress report. A second
-# process compiles the functions of the table (``table_compiler``).
-_FUNCTIONS_USUAL = 46
 # The compiler's own package declares no types.
 _register: Callable[[str, event.Listener], None] = event.register
 _unregister: Callable[[str, event.Listener], None] = event.unregister
@@ -57,7 +54,7 @@ class Compiling(event.Listener):
     def on_start(self, event: Any) -> None:
         """Handle the beginning of a compilation."""
         if self._begin() and not self.functions:
-            self._say("compiling for this machine, once: about 8 seconds on two idle cores; later runs load it")
+            self._say("compiling for this machine, once: 8 to 30 seconds on two idle cores; later runs load it")
 
     def on_end(self, event: Any) -> None:
         """Handle the end of a compilation."""
@@ -65,7 +62,7 @@ class Compiling(event.Listener):
             self.functions += 1
             functions = self.functions
         if functions % _STEP_FUNCTIONS == 0:
-            self._say(f"compiled {functions} functions of some {max(_FUNCTIONS_USUAL, functions)}")
+            self._say(f"compiled {functions} functions")
         self._end()
 
     def _begin(self) -> bool:
