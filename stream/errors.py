@@ -38,6 +38,7 @@ def install_command(extra: str) -> str:
 @cache
 def _metadata() -> str:
     try:
-        return metadata.distribution("neardup").read_text("METADATA") or ""
+        found = metadata.distribution("neardup")
+        return found.read_text("METADATA") or found.read_text("PKG-INFO") or ""  # a build leaves the second in a clone
     except metadata.PackageNotFoundError:  # a clone that is not installed
         return ""

@@ -51,7 +51,7 @@ def test_the_commands_of_the_tutorial_find_its_pairs_and_end_the_workers(deploym
 def test_the_commands_of_the_tutorial_decide_every_document(deployment: Deployment) -> None:
     """All four roles start, decide, and end in order with the shell."""
     lines = said(deployment, 12).stdout.splitlines()
-    verdicts = [json.loads(line) for line in lines if line.startswith('{"offset"')]
+    verdicts = [json.loads(line) for line in lines if line.startswith('{"partition"')]
     assert sorted(verdict["status"] for verdict in verdicts) == ["duplicate"] * 2 + ["original"] * 3
     (cluster,) = {verdict["cluster"] for verdict in verdicts if verdict["status"] == "duplicate"}
     assert [verdict["id"] for verdict in verdicts if verdict["cluster"] == cluster and verdict["status"] == "original"]

@@ -54,6 +54,14 @@ def test_a_folder_of_tables_holds_no_other_documents(program: Program, tmp_path:
     assert b"not_table: 1" in done.stderr
 
 
+def test_a_batch_of_lines_refuses_a_file_of_rows_while_it_reads(program: Program, tmp_path: Path) -> None:
+    """Not after the whole run, when the pairs are printed."""
+    (tmp_path / "in.jsonl").write_text("\n".join(LINES))
+    done = program.run("batch", "in.jsonl", "--output", "kept.parquet", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, b""), done.stderr
+    assert b"in.jsonl is neither" in done.stderr
+
+
 def test_views_of_arrow_go_to_parquet(program: Program, tmp_path: Path) -> None:
     """Arrow chooses no rows of views; before, a traceback ended the run."""
     types = pa.schema({"id": pa.string(), "text": pa.string_view()})

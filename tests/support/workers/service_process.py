@@ -33,8 +33,12 @@ class Serving:
             [*command, "--threshold", "0.7", *arguments], cwd=folder, stderr=subprocess.PIPE, text=True,
             env={**kept, "PYTHONPATH": str(ROOT), **environment},
         )  # fmt: skip
-        line = self.process.stderr.readline()
-        assert "serving on" in line, line + self.process.stderr.read()
+        line, said = "", []
+        for line in self.process.stderr:  # the first start compiles, and says so before
+            said.append(line)
+            if "serving on" in line:
+                break
+        assert "serving on" in line, "".join(said)
         self.url = line.split()[-1]
 
     def kill(self):

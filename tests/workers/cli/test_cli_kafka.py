@@ -179,9 +179,9 @@ def test_every_timeout_that_is_allowed_can_work(seconds, session):
     assert found.flush_timeout_seconds < seconds
 
 
-def test_the_start_of_a_group_is_one_of_two_words():
+def test_the_start_of_a_group_is_one_of_two_words_or_a_generation():
     """Any other word is refused."""
-    with pytest.raises(ConfigError, match="start='beginning': must be one of earliest, latest"):
+    with pytest.raises(ConfigError, match="start='beginning': must be earliest, latest, or of a filter a generation"):
         StreamSettings(start="beginning")
 
 

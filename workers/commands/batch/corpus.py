@@ -48,7 +48,7 @@ try:
 
     from neardup.workers.commands.batch import join as batch_join
     from neardup.workers.commands.batch import verdicts
-    from neardup.workers.commands.batch.kept import check_twice, write_kept
+    from neardup.workers.commands.batch.kept import check_rows, check_twice, write_kept
     from neardup.workers.commands.batch.rank import Ranking
 except ImportError:
     raise Failure(Exit.USAGE, f"batch needs duckdb, which is not installed: {install_command('batch')}") from None
@@ -102,6 +102,8 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
             ):
                 places, preference = verdicts.Places(), verdicts.Preference(options.prefer or verdicts.FIRST)
                 for chunk, signed in session.signed_chunks(options.paths, Signer(settings)):
+                    if options.output is not None:
+                        check_rows(options.output, chunk.entries)
                     corpus.add(signed.batch)
                     if options.decides:
                         places.add(chunk, signed, preference)

@@ -55,6 +55,15 @@ def verdict_columns(rows: TableRows, decided: Decided) -> dict[str, Any]:
     return columns | {_SIMILARITY: compute.round(columns[_SIMILARITY], SIMILARITY_DIGITS)}
 
 
+def not_a_row(path: str, option: str, source: str) -> Failure:
+    """Return the failure for a document of ``source`` that a file of rows is to hold."""
+    return Failure(
+        Exit.USAGE,
+        f"{option} {display(path)} is Parquet, which holds rows of Parquet or Arrow files, but {source} is neither: "
+        "name a file with another ending",
+    )
+
+
 class TableFile:
     """A Parquet file. Raises ``Failure`` if it cannot be written, or if rows do not fit.
 
@@ -107,11 +116,7 @@ class TableFile:
 
     def refuse(self, source: str) -> None:
         """Raise the ``Failure`` for a document that is no row of a table."""
-        raise Failure(
-            Exit.USAGE,
-            f"{self._option} {display(self._path)} is Parquet, which holds rows of Parquet or Arrow files, but "
-            f"{source} is neither: name a file with another ending",
-        )
+        raise not_a_row(self._path, self._option, source)
 
     def __enter__(self) -> TableFile:
         return self

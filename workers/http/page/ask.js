@@ -104,7 +104,7 @@ function list(document, found_, settings, signal) {
     const open = el('button', { type: 'button', 'aria-expanded': 'false', onclick: () => toggle() }, 'See why');
     const item = el('li', {}, el('div', { class: 'line' }, idNode(one.id),
       el('span', { class: 'meter', role: 'img', 'aria-label': `similarity ${score(one.similarity)}` }, meter(one.similarity)),
-      el('span', { class: 'score' }, percent(one.similarity)), open));
+      el('span', { class: 'score' }, score(one.similarity)), open));
     let shown = null;
     async function toggle() {
       if (shown) {

@@ -63,7 +63,8 @@ export const count = (n) => whole.format(n);
 export const compact = (n) => (n < 100_000 ? whole.format(n) : short.format(n));
 export const rate = (n) => (n >= 100 || n === 0 ? whole.format(Math.round(n)) : n.toFixed(1));
 export const percent = (p, digits = 0) => `${(100 * p).toFixed(digits)} %`;
-export const score = (s) => s.toFixed(2);
+/** A similarity or a threshold with at most four digits, as all outputs have it. */
+export const score = (s) => String(Math.round(1e4 * s) / 1e4);
 
 /** A probability in percent; what is not certain never reads 0 or 100. */
 export function chance(p) {

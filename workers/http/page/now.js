@@ -132,5 +132,5 @@ function row(verdict) {
   return el('li', { 'data-place': verdict.place },
     el('time', {}, clock(verdict.time)), link,
     el('span', { class: 'from' }, named(verdict.id), original === null ? null : [' also in ', named(original)]),
-    el('span', { class: 'score' }, verdict.similarity === null ? '' : percent(verdict.similarity)));
+    el('span', { class: 'score' }, verdict.similarity === null ? '' : score(verdict.similarity)));
 }

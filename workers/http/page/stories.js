@@ -2,7 +2,7 @@
 
 import { get } from './api.js';
 import { strip } from './curve.js';
-import { count, el, failed, idNode, moment, notice, percent, score, source, span, words } from './dom.js';
+import { count, el, failed, idNode, moment, notice, score, source, span, words } from './dom.js';
 import { pairAddress } from './pair.js';
 
 const CARDS = 24;
@@ -100,7 +100,7 @@ export function story(view, { rest, signal, ready }) {
       el('ol', { class: 'members', start: first + 1 }, cluster.members.map((member) => el('li', {},
         el('time', {}, moment(member.time)), idNode(member.id),
         member.id === original ? el('span', { class: 'tag', title: 'It arrived before the others; their dates may be earlier' }, 'arrived first')
-          : el('span', { class: 'score', title: member.similarity === null ? '' : `similarity ${score(member.similarity)}` }, member.similarity === null ? '' : percent(member.similarity)),
+          : el('span', { class: 'score', title: member.similarity === null ? '' : `similarity ${score(member.similarity)}` }, member.similarity === null ? '' : score(member.similarity)),
         member.id === original ? el('span') : el('a', { href: pairAddress(member.duplicate_of ?? original, member.id) }, 'Compare')))),
       el('p', { class: 'turn' },
         turn('Earlier', pages.length > 1, () => pages.pop()),
