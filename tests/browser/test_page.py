@@ -113,7 +113,7 @@ def test_an_empty_window_is_explained(page):
     assert "Name two documents" in page.show("pair", "document.querySelector('.notice.empty')?.innerText")
     assert page.ask(STORM) == "Nothing in the window is near it."
     assert page.browser.wait("document.querySelector('.facts').innerText").startswith(
-        "A document of similarity 0.70 would"
+        "A document of similarity 0.7 would"
     )
 
 
