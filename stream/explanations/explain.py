@@ -22,8 +22,6 @@ from neardup.stream.schemes import SCHEMES
 from neardup.stream.table import NO_TIME, NO_WINDOW, Items, again
 from neardup.stream.theory.tuning import probabilities
 
-_NO_SLOT = -1
-
 
 class _Side(NamedTuple):
     """One of the two documents: a batch that holds it alone, its slot (-1: not stored), its time in microseconds.
@@ -137,7 +135,7 @@ def _met(matcher: Matcher, older: _Side, newer: _Side) -> tuple[str, str | None]
     if table.limits.by_content:
         own = _newest_copy(matcher, newer, -1, newer)  # the probe of a known content ends at its newest copy
         copy = _newest_copy(matcher, older, older.slot, newer) if own < 0 else own
-        if copy not in (_NO_SLOT, older.slot):
+        if copy >= 0 and copy != older.slot:
             return "copy", table.ids(np.array([copy]))[0]
         if own == older.slot or again.superseded(table, older.slot):
             return "pair", None
@@ -160,4 +158,4 @@ def _newest_copy(matcher: Matcher, side: _Side, after: int, newer: _Side) -> int
     for slot in slots[::-1].tolist():
         if not again.removed(table, slot) and table.ids(np.array([slot]))[0] != newer.id:
             return int(slot)
-    return _NO_SLOT
+    return -1

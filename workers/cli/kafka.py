@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -236,8 +236,9 @@ def _work(ctx: typer.Context, role: str, start: str | None, supervised: bool, co
 
     start_log(_log_format(ctx), role)
     settings = _settings(ctx, config, start)
-    names = names_of(settings)
-    start_log(settings.log_format, names.worker(role, settings.instance))
+    names, log = names_of(settings), logging.getLogger(__name__)
+    name = names.worker(role, settings.instance)
+    start_log(settings.log_format, name)
     kafka_settings(settings)  # fail early: the same settings would fail at every start
     info = {
         "role": role, "instance": settings.instance, "group": names.group(role), "generation": names.generation,
@@ -248,22 +249,19 @@ def _work(ctx: typer.Context, role: str, start: str | None, supervised: bool, co
         watch_parent()
     port = serve(settings.health_host, settings.health_port, metrics.registry, health)
     watchdog.start()
-    logging.getLogger(__name__).info(
-        "%s: starting; health and metrics on %s:%d", names.worker(role, settings.instance), settings.health_host, port
-    )
+    log.info("%s: starting; health and metrics on %s:%d", name, settings.health_host, port)
     if role == "match" and settings.lateness_seconds < LATENESS_SECONDS_MIN:
-        logging.getLogger(__name__).warning(
+        log.warning(
             "lateness_seconds is %g: several partitions of documents need %g at least, or pairs are missed; one "
             "partition needs as much as its producers are out of order",
             settings.lateness_seconds,
             LATENESS_SECONDS_MIN,
         )
-    name, log = names.worker(role, settings.instance), logging.getLogger(__name__)
-    compiling = Compiling(lambda line: log.info("%s: %s", name, line))
-    compiling.__enter__()
+    loading = ExitStack()
+    loading.enter_context(Compiling(lambda line: log.info("%s: %s", name, line)))
 
     def loaded() -> None:
-        compiling.__exit__()
+        loading.close()
         stop.install()  # until now a signal ended the process: there was no work to finish
         settle()
 

@@ -21,7 +21,7 @@ from neardup.stream.tokens.bags import sorted_sets
 from neardup.stream.tokens.token_order import NO_FREQUENCIES, TokenOrder, counted, most_frequent
 from neardup.workers.commands.output import OutputFile
 from neardup.workers.commands.session import Session, SessionOptions
-from neardup.workers.process.exits import Exit, Failure, output_failure
+from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.settings.files import Settings
 from neardup.workers.settings.order_file import write_order
 
@@ -48,25 +48,21 @@ def learn(paths: Sequence[str], settings: OrderSettings, *, output: str, tokens_
 
     ``settings`` are for scheme prefix. After a first signal, the order covers the input read so far.
     """
-    with (
-        Session(settings, SessionOptions(paths, quiet), prints=False) as session,
-        OutputFile(output, "the token order") as file,
-    ):
-        tokens = _frequent(_sets(session, settings), tokens_max)
-        if not len(tokens):
-            raise Failure(
-                Exit.UNUSABLE,
-                f"nothing that was read has a token, so {output} is not written: name documents with the field that "
-                "scheme prefix compares",
+    with Session(settings, SessionOptions(paths, quiet), prints=False) as session:
+        written = OutputFile(output, "the token order")
+        with written:
+            tokens = _frequent(_sets(session, settings), tokens_max)
+            if not len(tokens):
+                raise Failure(
+                    Exit.UNUSABLE,
+                    f"nothing that was read has a token, so {output} is not written: name documents with the field "
+                    "that scheme prefix compares",
+                )
+            written.act(lambda file: write_order(file, tokens))
+            session.report.say(
+                f"{len(tokens):,} tokens of {session.report.documents:,} documents, "
+                f"{session.report.refused.total():,} refused"
             )
-        try:
-            write_order(file, tokens)
-        except OSError as error:
-            raise output_failure(f"the token order to {output}", error) from None
-        session.report.say(
-            f"{len(tokens):,} tokens of {session.report.documents:,} documents, "
-            f"{session.report.refused.total():,} refused"
-        )
     return session.ended
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -51,7 +51,8 @@ class OutputFile:
         self._what = f"{what} to {path}"
         self._path = Path(os.path.realpath(path))
         self._unfinished: Path | None = None
-        self._try(lambda: self._open(path, in_place=follow or not _is_plain(path)))
+        with self._failing():
+            self._open(path, in_place=follow or not _is_plain(path))
 
     def _open(self, path: str, *, in_place: bool) -> None:
         if not in_place:
@@ -80,10 +81,16 @@ class OutputFile:
         else:
             self.discard()
 
+    def act(self, action: Callable[[IO[bytes]], object]) -> None:
+        """Do something with the file."""
+        with self._failing():
+            action(self.file)
+
     def close(self) -> None:
         """Give the file its name."""
         try:
-            self._try(self._finish)
+            with self._failing():
+                self._finish()
         finally:
             self.discard()
 
@@ -101,9 +108,10 @@ class OutputFile:
             self._unfinished.replace(self._path)
             self._unfinished = None
 
-    def _try(self, act: Callable[[], None]) -> None:
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
         try:
-            act()
+            yield
         except OSError as error:
             raise output_failure(self._what, error) from None
 
@@ -203,8 +211,9 @@ def write_summary(path: str | None, summary: dict[str, Any]) -> None:
     """Write the summary of a command to a file, if one is named. Raises ``Failure``."""
     if path is None:
         return
-    with OutputFile(path, "the summary") as file:
-        write_pairs(file, orjson.dumps(summary, option=_SUMMARY), f"the summary to {path}")
+    output = OutputFile(path, "the summary")
+    with output:
+        output.act(lambda file: file.write(orjson.dumps(summary, option=_SUMMARY)))
 
 
 def abandon_output() -> None:

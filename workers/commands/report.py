@@ -15,7 +15,6 @@ from neardup.stream.documents import REASONS
 from neardup.stream.table import COUNTERS
 from neardup.workers.commands.output import Lines, OutputFile
 from neardup.workers.feeds.reasons import FEED_REASONS
-from neardup.workers.process.exits import output_failure
 from neardup.workers.process.printable import printable
 from neardup.workers.sources.entries import FILE_REASONS, Entry
 from neardup.workers.sources.lines import BOM, Line
@@ -46,11 +45,9 @@ class Rejects:
     """
 
     def __init__(self, path: str | None, *, follow: bool = False) -> None:
-        self._path = path
         self._spilled = False
         self._lines = Lines()
         self._output = None if path is None else OutputFile(path, "the rejects", follow=follow)
-        self._file = None if self._output is None else self._output.file
 
     def spill(self, part: Line) -> None:
         """Write a part of a line that is too long to hold; ``write`` ends the line."""
@@ -60,7 +57,7 @@ class Rejects:
 
     def write(self, entry: Entry, reason: str) -> None:
         """Write one refused entry."""
-        if self._file is None:
+        if self._output is None:
             return
         spilled, self._spilled = self._spilled, False
         if spilled:
@@ -74,11 +71,11 @@ class Rejects:
 
     def flush(self) -> None:
         """Flush all output to the system."""
-        self._try(lambda file: file.flush())
+        self._act(lambda file: file.flush())
 
     def _flow(self) -> None:
         data = self._lines.taken()
-        self._try(lambda file: file.write(data))
+        self._act(lambda file: file.write(data))
 
     def __enter__(self) -> Rejects:
         return self
@@ -90,13 +87,9 @@ class Rejects:
         if self._output is not None:
             self._output.__exit__(kind, error, trace)
 
-    def _try(self, act: Callable[[IO[bytes]], Any]) -> None:
-        if self._file is not None:
-            try:
-                act(self._file)
-            except OSError as error:
-                self._file = None
-                raise output_failure(f"the rejects to {self._path}", error) from None
+    def _act(self, action: Callable[[IO[bytes]], object]) -> None:
+        if self._output is not None:
+            self._output.act(action)
 
 
 class Report:

@@ -53,7 +53,7 @@ def run(options: RunOptions, settings: Settings) -> Exit:
     settings = with_file_window(settings)
     with (
         Session(
-            settings, options, before=options.index, sized=not options.follow, prints=options.output is None
+            settings, options, before=options.index, follow=options.follow, prints=options.output is None
         ) as session,
         ExitStack() as stack,
     ):

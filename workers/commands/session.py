@@ -15,6 +15,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
 from types import TracebackType
@@ -72,11 +73,11 @@ class Ahead(NamedTuple):
 class Session:
     """One reading of paths, as a context manager. Raises ``Failure`` for a path or an output that cannot be used.
 
-    ``before``: paths that are read before ``options.paths``. ``sized``: the total size is known beforehand, so the
-    progress bar can show it. ``prints``: results go to standard output, where a bar on the same terminal would be in
-    their way. ``every_line``: blank lines and headers of tables are entries too. ``spill_record``: records of archives
-    are entries too, and this function gets the parts of records that are too long. Entering installs the handlers of
-    ``stop``.
+    ``before``: paths that are read before ``options.paths``. ``follow``: the input has no end, so a bar shows no part
+    of it, and the rejects are written in place. ``prints``: results go to standard output, where a bar on the same
+    terminal would be in their way. ``every_line``: blank lines and headers of tables are entries too. ``spill_record``:
+    records of archives are entries too, and this function gets the parts of records that are too long. Entering
+    installs the handlers of ``stop``.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class Session:
         options: SessionOptions,
         *,
         before: Sequence[str] = (),
-        sized: bool = True,
+        follow: bool = False,
         prints: bool = True,
         every_line: bool = False,
         spill_record: Callable[[Line], object] | None = None,
@@ -95,8 +96,10 @@ class Session:
         check_paths(paths)
         self.settings = settings
         self.options = options
-        self._reject_table = reject_table(options.rejects)
-        self.rejects = Rejects(None if self._reject_table is not None else options.rejects, follow=not sized)
+        self._files = ExitStack()
+        table = reject_table(options.rejects)
+        self._reject_table = None if table is None else self._files.enter_context(table)
+        self.rejects = self._files.enter_context(Rejects(options.rejects if table is None else None, follow=follow))
         self.stop = stop or Stop()
         self._reader_left = False
         self._ahead: Ahead | None = None
@@ -104,7 +107,7 @@ class Session:
         self.notes: list[str] = []  # sentences for the end of the summary
         on_screen = prints and sys.stdout is not None and sys.stdout.isatty()
         bar = sys.stderr.isatty() and not options.quiet and not on_screen
-        total = total_bytes(paths, hidden=settings.hidden) if bar and sized else None
+        total = total_bytes(paths, hidden=settings.hidden) if bar and not follow else None
         self.report = Report(
             quiet=options.quiet,
             reports_max=settings.reports_max,
@@ -130,9 +133,7 @@ class Session:
         self.compiling.__exit__()
         self.reader.close()
         self.report.end_bar()
-        self.rejects.__exit__(kind, error, trace)
-        if self._reject_table is not None:
-            self._reject_table.__exit__(kind, error, trace)
+        self._files.__exit__(kind, error, trace)
         if isinstance(error, BrokenPipeError):
             abandon_output()
             self._reader_left = True

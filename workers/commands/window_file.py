@@ -14,7 +14,7 @@ from neardup.stream.bands_message import BandMessage, WireError, encode_window
 from neardup.stream.config import Config
 from neardup.stream.pipeline import Matcher
 from neardup.stream.verdicts.decider import Decider
-from neardup.workers.commands.output import OutputFile, write_pairs
+from neardup.workers.commands.output import OutputFile
 from neardup.workers.process.exits import Exit, Failure, input_failure
 
 
@@ -25,9 +25,9 @@ def write(
 
     Raises ``Failure`` if it cannot be written.
     """
-    with OutputFile(path, "the window") as file:
-        for part in encode_window(messages, stream_time, config, decisions):
-            write_pairs(file, part, f"the window to {path}")
+    output = OutputFile(path, "the window")
+    with output:
+        output.act(lambda file: file.writelines(encode_window(messages, stream_time, config, decisions)))
 
 
 def keep(path: str, matcher: Matcher, decider: Decider | None = None) -> None:

@@ -92,7 +92,7 @@ def serve(settings: ServeSettings, state: str, *, salvage: bool = False) -> Exit
     fingerprints = {"signing": settings.signing_fingerprint, "matching": settings.matching_fingerprint}
     if salvage:
         sound, damaged, kept = salvage_log(Path(state), settings.plan.width)
-        sys.stderr.write(f"neardup: {sound:,} rows are sound, {damaged:,} are left out; the file before is {kept}\n")
+        _say(f"{sound:,} rows are sound, {damaged:,} are left out; the file before is {kept}")
     log = Log(Path(state), fingerprints, settings.durability, settings)
     try:
         with Compiling(_say):

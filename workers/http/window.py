@@ -14,6 +14,7 @@ from starlette.responses import Response, StreamingResponse
 
 from neardup.stream.documents import EXPLANATIONS, Document, Pair
 from neardup.stream.errors import ConfigError
+from neardup.stream.json_lines import SIMILARITY_DIGITS
 from neardup.stream.neighbours.nearest import check_ranks
 from neardup.workers.http.app import Handlers, Service, answer_values, path_of, refused
 from neardup.workers.http.bodies import JSON, JSON_LINES, Refused, flag, lines_of, number, read_body
@@ -182,6 +183,8 @@ async def why(writer: Writer, service: Service, request: Request) -> Response:
             return refused(service, decoded)
         a = decoded
     found = await asyncio.wrap_future(writer.call(lambda keeper: keeper.why(a, b)))
-    values = {name: round(one, 4) if isinstance(one, float) else one for name, one in found._asdict().items()}
+    values = {
+        name: round(one, SIMILARITY_DIGITS) if isinstance(one, float) else one for name, one in found._asdict().items()
+    }
     values |= {"sentence": EXPLANATIONS[found.reason]}
     return json_response(values | {"passages": [passage._asdict() for passage in found.passages]})

@@ -290,11 +290,12 @@ def _warm_signer(settings: StreamSettings) -> None:
     _warm_tables(settings)
     if settings.plan.kind != "text":
         return
+    signer = Signer(settings)
     for sample in samples(settings):
         for escaped in (True, False):
             line = json.dumps({"id": sample.id, "text": sample.text}, ensure_ascii=escaped).encode(errors="replace")
             if (decoded := decode_columns([line], [None], Fields())) is not None:
-                Signer(settings).sign(decoded.documents)
+                signer.sign(decoded.documents)
 
 
 def warm_decisions() -> None:

@@ -38,6 +38,7 @@ _VALUES: dict[str, Callable[[], Sequence[str]]] = {
 }
 
 
+WINDOW_BYTES_MIN = 1 << 20
 # The settings that bound a window -> their greatest values.
 WINDOW_MOST = {"window_documents": 1 << 30, "evidence_bytes_max": 1 << 42, "window_bytes_max": 1 << 46}
 
@@ -105,8 +106,8 @@ class Options(BaseModel):
     warc_id: str = Field(default=next(iter(WARC_IDS)), description=f"id of a record in WARC: {', '.join(WARC_IDS)}")
     window_bytes_max: int | None = Field(
         default=None,
-        ge=1 << 20,
-        le=1 << 46,
+        ge=WINDOW_BYTES_MIN,
+        le=WINDOW_MOST["window_bytes_max"],
         description="bytes of memory of the window of run, dedup and probe; by default half of the free memory, or any "
         "if window_documents is set",
     )
@@ -182,7 +183,7 @@ def with_file_window(settings: Settings) -> Settings:
     named = settings.model_fields_set
     if settings.window_bytes_max is None and "window_documents" in named:
         return settings
-    bytes_max = settings.window_bytes_max or max(1 << 20, free_bytes() // 2)
+    bytes_max = settings.window_bytes_max or max(WINDOW_BYTES_MIN, free_bytes() // 2)
     lifted = {name: most for name, most in WINDOW_MOST.items() if name not in named}
     return settings.model_copy(update={**lifted, "window_bytes_max": bytes_max})
 

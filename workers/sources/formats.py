@@ -9,10 +9,12 @@ from __future__ import annotations
 import csv
 import functools
 import importlib.util
+import io
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
 from typing import Any, NamedTuple
 
 import orjson
@@ -159,12 +161,13 @@ def _is_lines(head: bytes, needed: str, in_folder: bool) -> bool:
 
 def _object_lines(head: bytes) -> tuple[list[dict[str, Any]], int]:
     """Return the objects among the first complete lines of a content, and how many lines were looked at."""
-    lines = [line for line in head.removeprefix(BOM).split(b"\n")[:-1] if line and not line.isspace()][:_SNIFFED_LINES]
+    complete = (line for line in io.BytesIO(head.removeprefix(BOM)) if line.endswith(b"\n") and not line.isspace())
+    lines = list(islice(complete, _SNIFFED_LINES))
     objects = []
     for line in lines:
-        with suppress(orjson.JSONDecodeError):
-            if isinstance(value := orjson.loads(line), dict):
-                objects.append(value)
+        if line.lstrip().startswith(b"{"):
+            with suppress(orjson.JSONDecodeError):
+                objects.append(orjson.loads(line))
     return objects, len(lines)
 
 

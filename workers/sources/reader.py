@@ -119,7 +119,6 @@ class Reader:
         self.blank_lines = 0
         self.like_json: list[str] = []
         self.replaced_characters = 0  # of pages
-        self._skips_texts = False  # of a folder that holds tables
         self._blocks = Blocks(stop)
         self._spill = spill
         self._every_line = every_line
@@ -168,19 +167,20 @@ class Reader:
                 yield from self._file(path, walked=False, follow=follow and i == len(paths) - 1)
 
     def _folder(self, path: str) -> Iterator[_Read | None]:
-        walked = walk(path, hidden=self.options.hidden)
-        if self.options.input_format == AUTO:
-            self._skips_texts = any(not reason and is_table(found) for found, reason in walked)
-        for found, reason in walk(path, hidden=self.options.hidden):
+        entries = partial(walk, path, hidden=self.options.hidden)
+        of_tables = self.options.input_format == AUTO and any(not why and is_table(found) for found, why in entries())
+        for found, reason in entries():
             if self.stop.signal:
                 return
             if reason:
                 yield Entry(display(found), 0, None, reason, True)
             else:
-                yield from self._file(found, walked=True)
+                yield from self._file(found, walked=True, of_tables=of_tables)
 
-    def _file(self, path: str, *, walked: bool, follow: bool = False) -> Iterator[_Read | None]:
-        """The entries of one file or stream."""
+    def _file(
+        self, path: str, *, walked: bool, of_tables: bool = False, follow: bool = False
+    ) -> Iterator[_Read | None]:
+        """The entries of one file or stream. In a folder ``of_tables``, a whole file is no document."""
         source = _STDIN_NAME if path == STDIN else display(path)
         self._number = -1
         try:
@@ -201,7 +201,7 @@ class Reader:
                 chosen = choose(
                     path, head, self.fields, self.options.input_format, in_folder=walked, is_stream=is_stream
                 )
-                if not isinstance(chosen, str) and chosen.read is None and walked and self._skips_texts:
+                if of_tables and not isinstance(chosen, str) and chosen.read is None:
                     chosen = "not_table"
                 if isinstance(chosen, str):
                     yield Entry(source, 0, None, chosen, walked)

@@ -37,6 +37,7 @@ from neardup.stream.verdicts.decisions import VerdictLimits, Verdicts
 from neardup.stream.verdicts.rule import REFUSED
 from neardup.workers.commands import window_file
 from neardup.workers.commands.batch.rows import RowFiles, Rows
+from neardup.workers.commands.dedup.table_file import check_rows
 from neardup.workers.commands.learn_order import with_order
 from neardup.workers.commands.output import OutputFile, standard_output, write_pairs
 from neardup.workers.commands.session import Session, SessionOptions, check_top
@@ -48,7 +49,7 @@ try:
 
     from neardup.workers.commands.batch import join as batch_join
     from neardup.workers.commands.batch import verdicts
-    from neardup.workers.commands.batch.kept import check_rows, check_twice, write_kept
+    from neardup.workers.commands.batch.kept import check_twice, write_kept
     from neardup.workers.commands.batch.rank import Ranking
 except ImportError:
     raise Failure(Exit.USAGE, f"batch needs duckdb, which is not installed: {install_command('batch')}") from None
@@ -102,8 +103,7 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
             ):
                 places, preference = verdicts.Places(), verdicts.Preference(options.prefer or verdicts.FIRST)
                 for chunk, signed in session.signed_chunks(options.paths, Signer(settings)):
-                    if options.output is not None:
-                        check_rows(options.output, chunk.entries)
+                    check_rows(options.output, "--output", chunk.entries)
                     corpus.add(signed.batch)
                     if options.decides:
                         places.add(chunk, signed, preference)

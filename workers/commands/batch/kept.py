@@ -12,10 +12,9 @@ from contextlib import ExitStack
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.documents import Document
 from neardup.stream.verdicts.decider import Decided
 from neardup.stream.verdicts.rule import ORIGINAL, REFUSED
-from neardup.workers.commands.dedup.table_file import VERDICT_COLUMNS, TableFile, is_table, not_a_row, verdict_columns
+from neardup.workers.commands.dedup.table_file import VERDICT_COLUMNS, TableFile, is_table, verdict_columns
 from neardup.workers.commands.dedup.verdict_lines import VERDICT_KEY, annotated, verdict_lines
 from neardup.workers.commands.output import Lines, OutputFile, write_pairs
 from neardup.workers.commands.session import Session, chunked
@@ -39,14 +38,6 @@ def check_twice(path: str, paths: Sequence[str]) -> None:
             )
         if os.path.exists(path) and os.path.samefile(path, one):
             raise Failure(Exit.USAGE, f"--output {display(path)} is also an input: name another file")
-
-
-def check_rows(path: str, entries: Sequence[Entry]) -> None:
-    """Raise ``Failure`` if a document of the first reading is no row, and the file to write holds rows."""
-    if is_table(path) and not isinstance(entries, TableRows):
-        for entry in entries:
-            if isinstance(entry.found, Document):
-                raise not_a_row(path, "--output", entry.source)
 
 
 def write_kept(
@@ -89,8 +80,7 @@ def write_kept(
             elif isinstance(entries, TableRows):
                 table.add(entries, chosen, None if decided is None else verdict_columns(entries, decided))
             else:
-                for n in np.flatnonzero(chosen).tolist():
-                    table.refuse(entries[n].source)
+                table.check(entries)
             if file is not None:
                 write_pairs(file, lines.taken(), f"{_KEPT} to {path}")
         if at != len(statuses) and not session.stop.signal:

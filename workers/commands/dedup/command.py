@@ -72,7 +72,7 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
         Session(
             settings,
             options,
-            sized=not options.follow,
+            follow=options.follow,
             prints=options.output is None and archive is None,
             every_line=True,
             spill_record=spill_record,
@@ -221,9 +221,8 @@ class _Outputs:
     def _check_no_table(self, lines: Sequence[Entry]) -> None:
         """Raise ``Failure`` if a Parquet file is to receive an entry that is no row of a table."""
         for table in (self._kept_table, self._removed_table):
-            for entry in lines if table is not None else ():
-                if table is not None and isinstance(entry.found, Document):
-                    table.refuse(entry.source)
+            if table is not None:
+                table.check(lines)
 
 
 def _archive(archive: Archive, entry: Entry, verdict: bytes | None) -> None:

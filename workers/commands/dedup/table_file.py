@@ -6,7 +6,7 @@ A file of Parquet begins at its end: it gets its name when it is complete.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any
@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.arrow.tables import verdict_part
+from neardup.stream.documents import Document
 from neardup.stream.errors import install_command
 from neardup.stream.json_lines import SIMILARITY_DIGITS
 from neardup.stream.verdicts.decider import Decided
 from neardup.workers.commands.output import OutputFile
-from neardup.workers.process.exits import Exit, Failure, output_failure
-from neardup.workers.sources.entries import TableRows
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.sources.entries import Entry, TableRows
 from neardup.workers.sources.formats import FORMATS
 from neardup.workers.sources.paths import display
 
@@ -55,13 +56,21 @@ def verdict_columns(rows: TableRows, decided: Decided) -> dict[str, Any]:
     return columns | {_SIMILARITY: compute.round(columns[_SIMILARITY], SIMILARITY_DIGITS)}
 
 
-def not_a_row(path: str, option: str, source: str) -> Failure:
-    """Return the failure for a document of ``source`` that a file of rows is to hold."""
+def _not_a_row(path: str, option: str, source: str) -> Failure:
     return Failure(
         Exit.USAGE,
         f"{option} {display(path)} is Parquet, which holds rows of Parquet or Arrow files, but {source} is neither: "
         "name a file with another ending",
     )
+
+
+def check_rows(path: str | None, option: str, entries: Sequence[Entry]) -> None:
+    """Raise ``Failure`` if a file of rows is to hold a document that is no row of a table."""
+    if path is None or not is_table(path) or isinstance(entries, TableRows):
+        return
+    for entry in entries:
+        if isinstance(entry.found, Document):
+            raise _not_a_row(path, option, entry.source)
 
 
 class TableFile:
@@ -80,7 +89,7 @@ class TableFile:
                 f"{install_command('arrow')}",
             ) from None
         self._arrow: Any = pyarrow
-        self._path, self._option, self._what, self._adds = path, option, f"{what} to {path}", adds
+        self._path, self._option, self._adds = path, option, adds
         self._file = OutputFile(path, what)
         self._writer: Any = None
         self._input: Any = None  # the schema of the input
@@ -115,8 +124,12 @@ class TableFile:
         self.add(rows, chosen, {REASON_COLUMN: self._arrow.array(column, self._arrow.string())})
 
     def refuse(self, source: str) -> None:
-        """Raise the ``Failure`` for a document that is no row of a table."""
-        raise not_a_row(self._path, self._option, source)
+        """Raise the ``Failure`` for an entry that is no row of a table."""
+        raise _not_a_row(self._path, self._option, source)
+
+    def check(self, entries: Sequence[Entry]) -> None:
+        """Raise ``Failure`` if one of the entries is a document that is no row of a table."""
+        check_rows(self._path, self._option, entries)
 
     def __enter__(self) -> TableFile:
         return self
@@ -135,7 +148,7 @@ class TableFile:
             if self._writer is None:
                 self._open(self._arrow.schema([]))
             self._write()
-            self._try(self._writer.close)
+            self._file.act(lambda _: self._writer.close())
 
     def _without_views(self, batch: Any) -> Any:
         """Return rows whose views of strings and bytes are columns of them: Arrow chooses no rows of views, and a file
@@ -184,11 +197,5 @@ class TableFile:
         """Write the rows so far as a row group."""
         if self._count:
             table = self._arrow.Table.from_batches(self._rows, self._schema)
-            self._try(lambda: self._writer.write_table(table, row_group_size=self._count))
+            self._file.act(lambda _: self._writer.write_table(table, row_group_size=self._count))
         self._rows, self._count, self._bytes = [], 0, 0
-
-    def _try(self, act: Any) -> None:
-        try:
-            act()
-        except OSError as error:
-            raise output_failure(self._what, error) from None

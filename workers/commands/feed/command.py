@@ -56,7 +56,7 @@ def run(options: FeedCommandOptions, settings: FeedSettings) -> Exit:
         raise Failure(
             Exit.USAGE, f"{len(options.urls):,} feeds are named, {FEEDS_MAX} at most: divide them among processes"
         )
-    with Session(settings, SessionOptions([], options.quiet, options.rejects), sized=not options.follow) as session:
+    with Session(settings, SessionOptions([], options.quiet, options.rejects), follow=options.follow) as session:
         ended = threading.Event()
         ids, lock = CanonicalIds(), threading.Lock()
 

@@ -8,6 +8,7 @@ import numpy as np
 from rich.table import Table
 
 from neardup.stream.config import Config
+from neardup.stream.json_lines import SIMILARITY_DIGITS
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.theory.curves import error_areas, half_point, similarity_at, threshold_step
 from neardup.stream.theory.tuning import Tuning, curve, probabilities
@@ -71,7 +72,7 @@ def picture(tuning: Tuning) -> Picture:
     ]
     marks = [Mark(f"threshold {tuning.threshold:g}", tuning.threshold, ":")]
     if tuning.margin:
-        marks.append(Mark(f"cut {tuning.score_min:.4f}", tuning.score_min, "--"))
+        marks.append(Mark(f"cut {tuning.score_min:.{SIMILARITY_DIGITS}f}", tuning.score_min, "--"))
     return Picture(
         title=f"{tuning.bands} bands of {tuning.rows} rows" if tuning.bands else "exact",
         x_label="similarity",

@@ -2,9 +2,9 @@
 
 Parquet begins at its end, so content that cannot seek (a pipe, compressed content) goes to an unnamed temporary file
 first. A file of Arrow is a stream of Arrow between two marks, so both are read from their beginning; only one without
-the schema at its beginning, as Polars writes, is read from its end as well. A batch has about
-``_BATCH_BYTES`` by the sizes that a Parquet file gives, and ``_BATCH_ROWS`` rows at most; in Arrow, the batches are
-those of the file. Columns of a large row group are read through a buffer, so that memory does not follow its size.
+the schema at its beginning, as Polars writes, is read from its end as well. A batch has about ``_BATCH_BYTES`` by the
+sizes that a Parquet file gives, and ``_BATCH_ROWS`` rows at most; in Arrow, the batches are those of the file.
+Columns of a large row group are read through a buffer, so that memory does not follow its size.
 
 A thread decodes the next batch of a Parquet file while the caller works with the last one: pyarrow decodes without the
 interpreter's lock. Decompression is most of that time.
@@ -16,6 +16,7 @@ import io
 import tempfile
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import chain
 from typing import IO, Any
 
@@ -45,7 +46,7 @@ def parquet_batches(content: Content) -> Iterator[Any]:
 
     with tempfile.TemporaryFile() as spooled:
         file = yield from _seekable(content, content, spooled)
-        try:
+        with _reported(content):
             metadata = pq.read_metadata(file)
             # A buffer has the size that a page header claims, true or not; a group that is read at once bounds it.
             buffered = _BUFFER_BYTES if _group_bytes(metadata) > _GROUP_BYTES else 0
@@ -55,9 +56,6 @@ def parquet_batches(content: Content) -> Iterator[Any]:
             rows = _rows_of_batch(metadata)
             yield pa.RecordBatch.from_pylist([], schema=parquet.schema_arrow)
             yield from _ahead(map(_checked, parquet.iter_batches(batch_size=rows, use_threads=False)))
-        except _damages() as error:
-            content.check()
-            raise Damaged(str(error)) from error
 
 
 def arrow_batches(content: Content) -> Iterator[Any]:
@@ -75,7 +73,7 @@ def arrow_batches(content: Content) -> Iterator[Any]:
             yield from _batches_of_footer(content, chain((magic,), pipe.rest()))
             return
     try:
-        with ipc.open_stream(pipe) as reader:
+        with _reported(content), ipc.open_stream(pipe) as reader:
             yield pa.RecordBatch.from_pylist([], schema=reader.schema)
             while True:
                 while pipe.is_idle():
@@ -85,6 +83,13 @@ def arrow_batches(content: Content) -> Iterator[Any]:
     except StopIteration:
         if is_file and not pipe.ends(FILE_MAGIC.rstrip(b"\0")):
             raise Damaged("the file has no end mark") from None
+
+
+@contextmanager
+def _reported(content: Content) -> Iterator[None]:
+    """Raise ``Damaged`` for what pyarrow raises."""
+    try:
+        yield
     except _damages() as error:
         content.check()
         raise Damaged(str(error)) from error
@@ -97,14 +102,10 @@ def _batches_of_footer(content: Content, blocks: Iterable[bytes | None]) -> Iter
 
     with tempfile.TemporaryFile() as spooled:
         file = yield from _seekable(content, blocks, spooled)
-        try:
-            with ipc.open_file(pa.PythonFile(file, "r")) as reader:
-                yield pa.RecordBatch.from_pylist([], schema=reader.schema)
-                for n in range(reader.num_record_batches):
-                    yield from _slices(reader.get_batch(n))
-        except _damages() as error:
-            content.check()
-            raise Damaged(str(error)) from error
+        with _reported(content), ipc.open_file(pa.PythonFile(file, "r")) as reader:
+            yield pa.RecordBatch.from_pylist([], schema=reader.schema)
+            for n in range(reader.num_record_batches):
+                yield from _slices(reader.get_batch(n))
 
 
 def _slices(batch: Any) -> Iterator[Any]:
