@@ -5,15 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("stream", "workers", "benchmarks", "docs", "tests")
-
-
-def named(path: Path) -> str:
-    return str(path.relative_to(ROOT))
-
+from python_files import FOLDERS, ROOT, named, text_of
 
 # Words with a private or an old-fashioned meaning -> what to write.
 PRIVATE_WORDS = {
@@ -39,14 +31,15 @@ def plain_files() -> list[Path]:
     return sorted(path for path in prose if path.is_file() and path != Path(__file__))
 
 
-@pytest.mark.parametrize("path", plain_files(), ids=named)
-def test_no_private_word_returns(path: Path) -> None:
+def test_no_private_word_returns() -> None:
     """Readers come from all countries: a word has its common meaning."""
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        found = PRIVATE_WORD.search(line)
-        assert not found, (
-            f"{named(path)}:{number}: {found[1]!r}; write: {PRIVATE_WORDS[found[1].lower().replace('_', ' ')]}"
-        )
+    wrong = [
+        f"{named(path)}:{text_of(path).count(chr(10), 0, found.start()) + 1}: {found[1]!r}; write: "
+        + PRIVATE_WORDS[found[1].lower().replace("_", " ")]
+        for path in plain_files()
+        for found in PRIVATE_WORD.finditer(text_of(path))
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_the_glossary_has_at_most_40_words_in_order() -> None:
@@ -55,9 +48,7 @@ def test_the_glossary_has_at_most_40_words_in_order() -> None:
     words = [word for word, _ in rows]
     assert words == sorted(words)
     assert 20 < len(words) <= 40
-    code = "\n".join(
-        path.read_text(encoding="utf-8") for folder in ("stream", "workers") for path in (ROOT / folder).rglob("*.py")
-    )
+    code = "\n".join(text_of(path) for folder in ("stream", "workers") for path in (ROOT / folder).rglob("*.py"))
     for word, names in rows:
         for name in re.findall(r"`(\w+)`", names):
             assert re.search(rf"\b{name}\b", code), f"{word}: {name} stands nowhere in the code"

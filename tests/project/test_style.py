@@ -10,21 +10,20 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from xml.etree import ElementTree
 
-import pytest
 from python_calls import COMPILED
-from room_imports import ARROWS, DOCS, ROOMS, Room, architecture, picture, reachable, room_of
+from python_files import FILES, ROOT, named, nodes, text_of, tree
+from room_imports import ARROWS, DOCS, ROOMS, architecture, picture, reachable, room_of
 from room_imports import FILES as MODULE_FILES
 from room_imports import MODULES as MODULE_NAMES
 
-ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("stream", "workers", "benchmarks", "docs", "tests")
-FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 LIBRARY = sorted((ROOT / "stream").rglob("*.py"))
 MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
 FOLDER_MODULES_MAX = 12
 MIRRORS = ("benchmarks", "tests/stream", "tests/workers", "tests/project")  # folders like those of the product
 _MIRRORED = [path for name in MIRRORS for path in (ROOT / name).rglob("*.py")]
+TESTS = [path for path in FILES if path.name.startswith("test_")]
+PRODUCT = [path for path in FILES if named(path).split("/")[0] != "tests"]
 FOLDERS_OF_MODULES = sorted({path.parent for path in [*MODULE_FILES.values(), *_MIRRORED]})
 
 # Modules of the library, ground floor first: a module imports only from the rows above its own. So the table, right
@@ -144,14 +143,6 @@ BANNED_NAMES = {
 }
 
 
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-def named(path: Path) -> str:
-    return str(path.relative_to(ROOT))
-
-
 def module_of(path: Path) -> str:
     """``table.heads`` for ``stream/table/heads.py``, ``table`` for its package, nothing for ``stream`` itself."""
     parts = path.relative_to(ROOT / "stream").with_suffix("").parts
@@ -160,7 +151,7 @@ def module_of(path: Path) -> str:
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:
     """Line and full name of every import, those inside functions too; ``from a import b`` is ``a.b`` and ``a``."""
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -176,28 +167,30 @@ MODULES = {f"neardup.stream.{module_of(path)}".rstrip(".") for path in LIBRARY}
 
 def uses(path: Path) -> Iterator[tuple[int, str]]:
     """Line and name of every plain name and of every attribute of one that is read."""
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             yield node.lineno, node.id
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             yield node.lineno, f"{node.value.id}.{node.attr}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=named)
-def test_a_module_has_at_most_400_lines(path: Path) -> None:
+def test_a_module_has_at_most_400_lines() -> None:
     """Someone new reads it in one sitting."""
-    lines = len(path.read_text(encoding="utf-8").splitlines())
-    assert lines <= MODULE_LINES_MAX, f"{named(path)} has {lines} lines, at most {MODULE_LINES_MAX}: split it"
+    counts = {named(path): len(text_of(path).splitlines()) for path in FILES}
+    long = [f"{name} has {lines} lines: split it" for name, lines in counts.items() if lines > MODULE_LINES_MAX]
+    assert not long, "\n".join(long)
 
 
-@pytest.mark.parametrize("path", FILES, ids=named)
-def test_a_function_has_at_most_60_lines(path: Path) -> None:
+def test_a_function_has_at_most_60_lines() -> None:
     """It fits on a screen, its docstring included."""
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            lines = (node.end_lineno or 0) - node.lineno + 1
-            where = f"{named(path)}:{node.lineno}: {node.name}"
-            assert lines <= FUNCTION_LINES_MAX, f"{where} has {lines} lines, at most {FUNCTION_LINES_MAX}: split it"
+    long = [
+        f"{named(path)}:{node.lineno}: {node.name}: split it"
+        for path in FILES
+        for node in nodes(path)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (node.end_lineno or 0) - node.lineno + 1 > FUNCTION_LINES_MAX
+    ]
+    assert not long, "\n".join(long)
 
 
 def test_every_module_of_the_library_has_a_row() -> None:
@@ -206,23 +199,24 @@ def test_every_module_of_the_library_has_a_row() -> None:
     assert sorted(rows) == sorted(module_of(path) for path in LIBRARY)
 
 
-@pytest.mark.parametrize("path", LIBRARY, ids=named)
-def test_a_module_imports_only_from_rows_above_it(path: Path) -> None:
+def test_a_module_imports_only_from_rows_above_it() -> None:
     """No arrow runs back, or sideways."""
     row = {module: i for i, layer in enumerate(LAYERS) for module in layer}
-    own = row[module_of(path)]
-    for line, name in imports(path):
-        if name == "neardup.stream" or name.startswith("neardup.stream."):
-            other = name.removeprefix("neardup.stream").removeprefix(".")
-            assert row[other] < own, f"{named(path)}:{line}: imports {name}, which is not above it in LAYERS"
+    back = [
+        f"{named(path)}:{line}: imports {name}, which is not above it in LAYERS"
+        for path in LIBRARY
+        for line, name in imports(path)
+        if name == "neardup.stream" or name.startswith("neardup.stream.")
+        if row[name.removeprefix("neardup.stream").removeprefix(".")] >= row[module_of(path)]
+    ]
+    assert not back, "\n".join(back)
 
 
-@pytest.mark.parametrize("path", FILES, ids=named)
-def test_the_two_packages_have_one_import_name(path: Path) -> None:
+def test_the_two_packages_have_one_import_name() -> None:
     """In a checkout ``import stream`` works too, and makes a second ``Config`` that no function of ours accepts."""
-    text = path.read_text(encoding="utf-8")
-    found = re.search(r"^\s*(?:>>> )?(?:from|import) (stream|workers)\b", text, re.M)
-    assert not found, f"{named(path)}: {found[0]!r}; write neardup.{found[1]}"
+    wrong = re.compile(r"^\s*(?:>>> )?(?:from|import) (stream|workers)\b", re.M)
+    found = {named(path): match for path in FILES if (match := wrong.search(text_of(path)))}
+    assert not found, "\n".join(f"{name}: {match[0]!r}; write neardup.{match[1]}" for name, match in found.items())
 
 
 def test_every_module_is_in_a_room() -> None:
@@ -232,29 +226,33 @@ def test_every_module_is_in_a_room() -> None:
     assert {room_of(name) for name in MODULE_NAMES} == {room.name for room in ROOMS}
 
 
-@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
-def test_a_room_uses_rooms_of_lower_floors_only(room: Room) -> None:
+def test_a_room_uses_rooms_of_lower_floors_only() -> None:
     """No arrow runs back, or sideways: neither in the text nor in the imports."""
     floors = {one.name: one.floor for one in ROOMS}
-    for other in {*room.uses, *ARROWS[room.name]}:
-        assert floors[other] < room.floor, f"{room.name} uses {other}, which is on no lower floor of docs/rooms.txt"
+    back = [
+        f"{room.name} uses {other}, which is on no lower floor of docs/rooms.txt"
+        for room in ROOMS
+        for other in {*room.uses, *ARROWS[room.name]}
+        if floors[other] >= room.floor
+    ]
+    assert not back, "\n".join(back)
 
 
-@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
-def test_the_arrows_of_a_room_are_its_imports(room: Room) -> None:
+def test_the_arrows_of_a_room_are_its_imports() -> None:
     """Each arrow is one, and each import is an arrow or follows from several. Workers may use all of the library."""
-    imported = {other for other in ARROWS[room.name] if other.startswith(f"{room.package}/")}
-    missing = imported - reachable(room.name)
-    assert not missing, f"{room.name} imports {missing}: add the arrow to docs/rooms.txt and run python docs/rooms.py"
-    unused = set(room.uses) - imported
-    assert not unused, f"{room.name} imports nothing of {unused}: remove the arrow from docs/rooms.txt"
+    for room in ROOMS:
+        imported = {other for other in ARROWS[room.name] if other.startswith(f"{room.package}/")}
+        absent = imported - reachable(room.name)
+        assert not absent, f"{room.name} imports {absent}: add the arrow to docs/rooms.txt and run python docs/rooms.py"
+        unused = set(room.uses) - imported
+        assert not unused, f"{room.name} imports nothing of {unused}: remove the arrow from docs/rooms.txt"
 
 
 def test_no_modules_of_the_workers_import_each_other_in_a_circle() -> None:
     """Inside a room either; imports inside functions count."""
     graph: dict[str, set[str]] = {}
     for name, path in MODULE_FILES.items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             if isinstance(node, ast.ImportFrom) and node.module:
                 found = {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
                 graph.setdefault(name, set()).update(found & MODULE_NAMES)
@@ -267,13 +265,13 @@ def test_only_the_command_line_knows_commands() -> None:
         assert "workers/commands" not in found or name == "workers/cli"
 
 
-@pytest.mark.parametrize("folder", FOLDERS_OF_MODULES, ids=lambda folder: str(folder.relative_to(ROOT)))
-def test_a_folder_has_at_most_12_modules(folder: Path) -> None:
+def test_a_folder_has_at_most_12_modules() -> None:
     """Besides ``__init__``; then it is time for a room of its own."""
-    modules = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
-    assert len(modules) <= FOLDER_MODULES_MAX, (
-        f"{folder.relative_to(ROOT)} has {len(modules)} modules, at most {FOLDER_MODULES_MAX}"
-    )
+    counts = {
+        str(folder.relative_to(ROOT)): sum(path.name != "__init__.py" for path in folder.glob("*.py"))
+        for folder in FOLDERS_OF_MODULES
+    }
+    assert {name: modules for name, modules in counts.items() if modules > FOLDER_MODULES_MAX} == {}
 
 
 def test_the_picture_and_the_list_are_made_from_the_text() -> None:
@@ -286,42 +284,46 @@ def test_the_picture_and_the_list_are_made_from_the_text() -> None:
     assert "prefers-color-scheme: dark" in drawn
 
 
-@pytest.mark.parametrize("path", LIBRARY, ids=named)
-def test_the_library_touches_nothing_of_the_world(path: Path) -> None:
+def test_the_library_touches_nothing_of_the_world() -> None:
     """No file, socket, clock, thread, environment, log or unseeded number; and no ``hash`` that changes by process."""
-    for line, name in imports(path):
-        top = name.removeprefix("neardup.").partition(".")[0]
-        assert top not in BANNED_IMPORTS, f"{named(path)}:{line}: no {top} in stream/; {BANNED_IMPORTS[top]}"
-    for line, name in uses(path):
-        assert name not in BANNED_NAMES, f"{named(path)}:{line}: no {name} in stream/; {BANNED_NAMES[name]}"
+    for path in LIBRARY:
+        for line, name in imports(path):
+            top = name.removeprefix("neardup.").partition(".")[0]
+            assert top not in BANNED_IMPORTS, f"{named(path)}:{line}: no {top} in stream/; {BANNED_IMPORTS[top]}"
+        for line, name in uses(path):
+            assert name not in BANNED_NAMES, f"{named(path)}:{line}: no {name} in stream/; {BANNED_NAMES[name]}"
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if named(path).split("/")[0] != "tests"], ids=named)
-def test_every_public_name_is_documented(path: Path) -> None:
-    """Modules, classes, functions and methods that do not begin with an underscore; a property where it is read."""
+def undocumented(path: Path) -> Iterator[str]:
+    """What has no docstring: modules, and names without an underscore in them and in their classes."""
     module = tree(path)
-    assert ast.get_docstring(module), f"{named(path)}: no docstring"
+    if not ast.get_docstring(module):
+        yield f"{named(path)}: no docstring"
     for owner in [module, *(node for node in module.body if isinstance(node, ast.ClassDef) and node.name[0] != "_")]:
         for node in owner.body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name[0] != "_":
                 setter = any(isinstance(d, ast.Attribute) and d.attr == "setter" for d in node.decorator_list)
-                where = f"{named(path)}:{node.lineno}: {node.name}"
-                assert setter or ast.get_docstring(node), f"{where} has no docstring"
+                if not setter and not ast.get_docstring(node):
+                    yield f"{named(path)}:{node.lineno}: {node.name} has no docstring"
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if named(path).split("/")[0] != "tests"], ids=named)
-def test_a_function_without_types_is_compiled(path: Path) -> None:
-    """The type checker lets kernels go without annotations, so this test holds every other function to them."""
-    module = tree(path)
+def test_every_public_name_is_documented() -> None:
+    """Modules, classes, functions and methods that do not begin with an underscore; a property where it is read."""
+    found = [where for path in PRODUCT for where in undocumented(path)]
+    assert not found, "\n".join(found)
+
+
+def compiled_functions(path: Path) -> set[ast.AST]:
+    """The functions of a file whose body is compiled, with those inside them."""
     compiled: set[ast.AST] = set()
     generated = {
         argument.id
-        for node in ast.walk(module)
+        for node in nodes(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "machine_code"
         for argument in node.args
         if isinstance(argument, ast.Name)
     }
-    for node in ast.walk(module):
+    for node in nodes(path):
         if isinstance(node, ast.FunctionDef):
             decorators = {name.id for name in node.decorator_list if isinstance(name, ast.Name)}
             if decorators & COMPILED:
@@ -329,23 +331,30 @@ def test_a_function_without_types_is_compiled(path: Path) -> None:
             inner = [one for one in ast.walk(node) if isinstance(one, ast.FunctionDef) and one is not node]
             if any(one.name in generated for one in inner):  # functions that generate code stand in one that names it
                 compiled |= set(inner)
-    for node in ast.walk(module):
-        if isinstance(node, ast.FunctionDef) and node not in compiled:
-            arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-            untyped = [one.arg for one in arguments if one.annotation is None and one.arg not in ("self", "cls")]
-            where = f"{named(path)}:{node.lineno}: {node.name}"
-            assert not untyped, f"{where} has no types for {', '.join(untyped)}: annotate it, or compile it"
-            assert node.returns, f"{where} has no type for what it returns: annotate it, or compile it"
+    return compiled
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if path.name.startswith("test_")], ids=named)
-def test_every_test_says_its_fact(path: Path) -> None:
+def test_a_function_without_types_is_compiled() -> None:
+    """The type checker lets kernels go without annotations, so this test holds every other function to them."""
+    for path in PRODUCT:
+        compiled = compiled_functions(path)
+        for node in nodes(path):
+            if isinstance(node, ast.FunctionDef) and node not in compiled:
+                arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                untyped = [one.arg for one in arguments if one.annotation is None and one.arg not in ("self", "cls")]
+                where = f"{named(path)}:{node.lineno}: {node.name}"
+                assert not untyped, f"{where} has no types for {', '.join(untyped)}: annotate it, or compile it"
+                assert node.returns, f"{where} has no type for what it returns: annotate it, or compile it"
+
+
+def test_every_test_says_its_fact() -> None:
     """In the first line of its docstring."""
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-            fact = (ast.get_docstring(node) or "").partition("\n")[0]
-            assert fact, f"{named(path)}:{node.lineno}: {node.name} has no docstring"
-            assert len(node.name.split("_")) > 2, f"{named(path)}:{node.lineno}: {node.name} is no sentence"
+    for path in TESTS:
+        for node in nodes(path):
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                fact = (ast.get_docstring(node) or "").partition("\n")[0]
+                assert fact, f"{named(path)}:{node.lineno}: {node.name} has no docstring"
+                assert len(node.name.split("_")) > 2, f"{named(path)}:{node.lineno}: {node.name} is no sentence"
 
 
 def test_test_folders_are_no_packages() -> None:

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from python_files import FILES, ROOT, named, nodes, tree
 
-ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("stream", "workers", "benchmarks", "docs", "tests")
 # Decorators of kernels without a Python entry point, and decorators of all functions whose body is compiled.
 INNER = {"inner", "raw_inner", "inlined"}
 COMPILED = INNER | {"kernel", "raw_kernel", "locked_kernel", "machine_code"}
@@ -31,7 +30,7 @@ def inner_kernels() -> set[tuple[str, str]]:
     return {
         (_module(path), node.name)
         for path in (ROOT / "stream").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes(path)
         if isinstance(node, ast.FunctionDef) and _decorators(node) & INNER
     }
 
@@ -39,19 +38,18 @@ def inner_kernels() -> set[tuple[str, str]]:
 def python_calls() -> Iterator[str]:
     """The places where Python code calls such a kernel: file, line and name."""
     inner = inner_kernels()
-    for path in (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")):
-        module = ast.parse(path.read_text(encoding="utf-8"))
+    for path in FILES:
         names = {name: (_module(path), name) for where, name in inner if where == _module(path)}
-        for node in ast.walk(module):
+        for node in nodes(path):
             if isinstance(node, ast.ImportFrom) and node.module:
                 names |= {one.asname or one.name: (node.module, one.name) for one in node.names}
-        for call in _calls(module):
+        for call in _calls(tree(path)):
             called = call.func
             found = names.get(called.id) if isinstance(called, ast.Name) else None
             if isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name) and called.value.id in names:
                 found = (".".join(names[called.value.id]), called.attr)
             if found in inner:
-                yield f"{path.relative_to(ROOT)}:{call.lineno}: {found[1]}"
+                yield f"{named(path)}:{call.lineno}: {found[1]}"
 
 
 def _calls(node: ast.AST) -> Iterator[ast.Call]:

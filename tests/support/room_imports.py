@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))
+from python_files import ROOT, nodes
+
+sys.path.insert(0, str(ROOT / "docs"))
 from rooms import Room, architecture, picture, read_rooms
 
 __all__ = ["ARROWS", "DOCS", "FILES", "MODULES", "ROOMS", "Room", "architecture", "picture", "reachable", "room_of"]
 
-ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 ROOMS = read_rooms((DOCS / "rooms.txt").read_text(encoding="utf-8"))
 FILES = {
@@ -38,7 +38,7 @@ def arrows() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {room.name: set() for room in ROOMS}
     for module, path in FILES.items():
         own = room_of(module)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             if own and isinstance(node, ast.ImportFrom) and node.module:
                 for alias in node.names:
                     whole = f"{node.module}.{alias.name}"
