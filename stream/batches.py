@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from neardup.stream.documents import ID, TEXT, TIMESTAMP, Column, Document, DocumentColumns
 from neardup.stream.errors import ConfigError
-from neardup.stream.kernels.compile import kernel
 from neardup.stream.kernels.hashing import hash_strings
+from neardup.stream.machine.compile import kernel
 from neardup.stream.partitions import WHOLE, Partition, partition_of
 from neardup.stream.scheme_interface import AnyScheme, Evidence, Keys, Plan, fixed_evidence, select_ragged
 from neardup.stream.table import NO_TIME, Items

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.kernels.compile import inlined, kernel
+from neardup.stream.machine.compile import inlined, kernel
 from neardup.stream.scheme_interface import Keys
 
 # The table uses the upper 41 bits of a key, so the lower ones choose the partition; else its tables would be lopsided.

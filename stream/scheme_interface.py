@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.documents import Document, Features
-from neardup.stream.kernels.compile import kernel
+from neardup.stream.machine.compile import kernel
 from neardup.stream.parameters import Parameters
 from neardup.stream.theory.tuning import Tuning
 

@@ -19,8 +19,8 @@ from benchmarks.report import Result, Size, Target, checksum
 from benchmarks.texts import documents
 from neardup.stream import Config, Signer
 from neardup.stream.documents import Features
-from neardup.stream.kernels.compile import kernel
 from neardup.stream.kernels.hashing import BASE, mix64
+from neardup.stream.machine.compile import kernel
 from neardup.stream.pipeline import chunks
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.schemes.sets import SetPlan, sign_codes

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.stream.kernels.compile import inlined, kernel
+from neardup.stream.machine.compile import inlined, kernel
 
 # 2^64 / golden ratio, odd: steps a counter into well separated seeds (SplitMix64).
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.stream.kernels.bits import MASK_BITS, copy_bytes, lowest_bit, mask_of_breaks
-from neardup.stream.kernels.compile import inlined, raw_inner, raw_kernel
 from neardup.stream.kernels.escapes import unescape
-from neardup.stream.kernels.words import WORD_BYTES, word_at
+from neardup.stream.machine.bits import MASK_BITS, lowest_bit, mask_of_breaks
+from neardup.stream.machine.compile import inlined, raw_inner, raw_kernel
+from neardup.stream.machine.lanes import copy_bytes
+from neardup.stream.machine.words import WORD_BYTES, word_at
 
 # Zeros that every array of bytes must have behind its content: the kernels read so many bytes at a time.
 PADDING = MASK_BITS + 1

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.errors import ConfigError
-from neardup.stream.kernels.compile import kernel
 from neardup.stream.kernels.hashing import BASE, mix64, seed_of
+from neardup.stream.machine.compile import kernel
 from neardup.stream.signatures import banding, one_permutation
 from neardup.stream.texts import shingles
 from neardup.stream.texts.normalize import NormalForm, code_points

@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.errors import ConfigError
-from neardup.stream.kernels.compile import inlined, kernel
 from neardup.stream.kernels.hashing import derive_seed, mix64, seed_of
+from neardup.stream.machine.compile import inlined, kernel
 
 # Separates the seeds of functions from the seeds of bands, signature rows and record keys.
 _FUNCTION_PURPOSE = 1 << 34

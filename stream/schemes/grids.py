@@ -27,8 +27,8 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.documents import Document, Features
-from neardup.stream.kernels.compile import kernel
 from neardup.stream.kernels.hashing import hash_bags, mix64
+from neardup.stream.machine.compile import kernel
 from neardup.stream.parameters import Parameters
 from neardup.stream.scheme_interface import NO_PAYLOADS, Common, Evidence, Keys, Reading, Scheme, fixed_evidence
 from neardup.stream.schemes import grid_functions

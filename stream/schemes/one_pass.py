@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.kernels.compile import raw_inner, raw_kernel
 from neardup.stream.kernels.hashing import bag_hash, bag_term
+from neardup.stream.machine.compile import raw_inner, raw_kernel
 from neardup.stream.signatures import INFINITY
 from neardup.stream.signatures.one_permutation import (
     RowScratch,

@@ -30,8 +30,8 @@ import numpy.typing as npt
 
 from neardup.stream.documents import Document, Features
 from neardup.stream.errors import ConfigError
-from neardup.stream.kernels.compile import inlined, kernel
 from neardup.stream.kernels.hashing import derive_seed, mix64
+from neardup.stream.machine.compile import inlined, kernel
 from neardup.stream.parameters import Parameters
 from neardup.stream.scheme_interface import Common, Evidence, Keys, Reading, Scheme, ragged_evidence, ragged_values
 from neardup.stream.schemes import sets

@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.kernels.compile import kernel
 from neardup.stream.kernels.hashing import derive_seed, mix64
-from neardup.stream.kernels.words import WORD_BYTES, word_from
+from neardup.stream.machine.compile import kernel
+from neardup.stream.machine.words import WORD_BYTES, word_from
 
 # Separates the seeds of bands from the seeds of signature rows, which count from 0.
 _BAND_PURPOSE = 1 << 32

@@ -19,9 +19,9 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.kernels.compile import kernel
 from neardup.stream.kernels.hashing import derive_seed, mix64
-from neardup.stream.kernels.words import WORD_BYTES
+from neardup.stream.machine.compile import kernel
+from neardup.stream.machine.words import WORD_BYTES
 from neardup.stream.vectors import draws, packed_bits
 
 Places = npt.NDArray[np.int64]

@@ -17,8 +17,9 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.kernels.compile import kernel
-from neardup.stream.kernels.words import WORD_BYTES
+from neardup.stream.machine.bits import above_zero
+from neardup.stream.machine.compile import kernel
+from neardup.stream.machine.words import WORD_BYTES
 from neardup.stream.vectors import draws, packed_bits, projections
 
 Floats = npt.NDArray[np.float64]
@@ -120,5 +121,5 @@ def _sign(vectors, panels, bands, rows, edge, sums, out):
         projections.project_block(vectors, first, count, panels, edge, sums)
         for i in range(count):
             for byte in range(size):
-                bits[byte] = projections.above_zero(sums[i], byte * 8)
+                bits[byte] = above_zero(sums[i], byte * 8)
             packed_bits.spread_bands(bits, bands, rows, room, out[first + i])

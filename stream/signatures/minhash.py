@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.kernels.compile import inner, kernel
 from neardup.stream.kernels.hashing import seed_of
+from neardup.stream.machine.compile import inner, kernel
 from neardup.stream.signatures import INFINITY
 
 # A Mersenne prime, so that the remainder needs no division. Shingles are reduced modulo it first.

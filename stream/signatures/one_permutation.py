@@ -35,17 +35,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.kernels.bits import (
-    KEEP_LANES,
+from neardup.stream.kernels.hashing import derive_seed
+from neardup.stream.machine.bits import (
     MASK_BITS,
     bit_count,
-    has_compress,
-    keep_below,
     lowest_bit,
     mask_below,
 )
-from neardup.stream.kernels.compile import inlined, kernel, raw_inner
-from neardup.stream.kernels.hashing import derive_seed
+from neardup.stream.machine.compile import inlined, kernel, raw_inner
+from neardup.stream.machine.lanes import KEEP_LANES, has_compress, keep_below
 from neardup.stream.signatures import INFINITY
 
 # Shingles of a block: the data of a block stay in the first cache.

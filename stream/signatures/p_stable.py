@@ -17,7 +17,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.kernels.compile import kernel
+from neardup.stream.machine.compile import kernel
 from neardup.stream.vectors import draws, projections
 
 Floats = npt.NDArray[np.float64]

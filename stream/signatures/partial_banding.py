@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.kernels.compile import kernel
+from neardup.stream.machine.compile import kernel
 from neardup.stream.signatures import INFINITY, banding
 
 Bytes = npt.NDArray[np.uint8]

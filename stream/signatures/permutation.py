@@ -17,8 +17,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.kernels.compile import kernel
 from neardup.stream.kernels.hashing import derive_seed, mix64
+from neardup.stream.machine.compile import kernel
 from neardup.stream.signatures import INFINITY
 
 _ONE = np.uint64(1)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.stream.kernels.compile import inlined
+from neardup.stream.machine.compile import inlined
 
 _SUFFIX = np.uint64(0xFFFFFFFF)
 _POSITION_SHIFT = np.uint64(32)

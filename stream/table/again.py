@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.kernels.compile import raw_kernel
+from neardup.stream.machine.compile import raw_kernel
 from neardup.stream.table.band_table import BandTable
 from neardup.stream.table.chains import (
     CONTENT,

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.kernels.compile import inlined
+from neardup.stream.machine.compile import inlined
 from neardup.stream.table.counters import COUNTERS
 from neardup.stream.table.heads import NONE, Heads, read_back
 

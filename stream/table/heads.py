@@ -26,13 +26,10 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
 
-from neardup.stream.kernels.bits import lowest_bit
-from neardup.stream.kernels.compile import inlined, machine_code, raw_inner, raw_kernel
-from neardup.stream.kernels.vector_code import address_of, all_lanes
+from neardup.stream.machine.bits import LINE, lowest_bit, mask_of_line
+from neardup.stream.machine.compile import inlined, raw_inner, raw_kernel
+from neardup.stream.machine.memory import prefetch
 from neardup.stream.table.pages import grow
 
 SEGMENT_BITS = 9
@@ -40,7 +37,6 @@ SEGMENTS = 1 << SEGMENT_BITS
 _PAGE_BITS = 8
 _PAGE = 1 << _PAGE_BITS
 _LINE_BITS = np.uint64(3)  # entries in a cache line of 64 bytes
-_LINE = 8
 # A segment is rebuilt when it is full to ``_LOAD_MAX``. If live heads alone fill it to ``_LOAD_GROWING``, the window is
 # growing, and the segment takes the next size of a series: a page, times 1.5 at each step. Each segment has its own
 # shifted series, so that they do not all grow at once. Otherwise the window slides, and the segment takes the fewest
@@ -52,7 +48,7 @@ _GROWTH = 1.5
 NONE = np.int64(-1)
 _U32 = np.uint64(32)
 _LOW32 = np.uint64(0xFFFFFFFF)
-# The masks of ``_compare``: eight bits for the tag, then for free places, then for expired heads.
+# The masks of ``mask_of_line``: eight bits for the tag, then for free places, then for expired heads.
 _EIGHT, _FREE, _EXPIRED = np.uint64(0xFF), np.uint64(8), np.uint64(16)
 _SEGMENT_SHIFT = np.uint64(64 - SEGMENT_BITS)
 _TAG_SHIFT = np.uint64(32 - SEGMENT_BITS)
@@ -76,7 +72,7 @@ class Heads(NamedTuple):
 
 def empty_heads() -> Heads:
     """An empty map: one page for each segment."""
-    entries = np.zeros(SEGMENTS * _PAGE + _LINE, np.uint64)
+    entries = np.zeros(SEGMENTS * _PAGE + LINE, np.uint64)
     return Heads(
         entries=entries,
         first=np.array([_line_start(entries)]),
@@ -103,7 +99,7 @@ def add_pages(heads: Heads, segment: int, extra: int) -> Heads:
     free[:count] = heads.free[:count]
     free[count : count + chunk] = np.arange(total + chunk - 1, total - 1, -1)
     scratch = np.empty(pages.shape[1] * _PAGE, np.uint64)
-    grow(heads.entries, (total + chunk) * _PAGE + _LINE)  # last: if memory is short, nothing has changed yet
+    grow(heads.entries, (total + chunk) * _PAGE + LINE)  # last: if memory is short, nothing has changed yet
     _align(heads, total * _PAGE)
     heads.free_count[0] = count + chunk
     return heads._replace(pages=pages, free=free, scratch=scratch)
@@ -121,7 +117,7 @@ def _align(heads: Heads, count: int) -> None:
 
 def _line_start(entries: npt.NDArray[np.uint64]) -> int:
     """The first place that begins a cache line."""
-    return -entries.ctypes.data // entries.itemsize % _LINE
+    return -entries.ctypes.data // entries.itemsize % LINE
 
 
 @inlined
@@ -152,50 +148,10 @@ def _place(heads, segment, position):
     return _page_start(heads, heads.pages[segment, position >> _PAGE_BITS]) + (position & (_PAGE - 1))
 
 
-@machine_code
-def _compare(typing, entries, line, tag, base, alive):
-    """Three masks of the eight entries at ``line``: bits 0 to 7 say which have the tag, bits 8 to 15 which are free,
-    bits 16 to 23 which have no posting in ``[base, base + alive)`` (this may be true of a free place, too)."""
-
-    def code(context, builder, signature, arguments):
-        word = ir.IntType(64)
-        words = ir.VectorType(word, _LINE)
-        found = builder.load(address_of(context, builder, signature, arguments, 0, 1, words), align=8)
-        tags, bases, alives = (all_lanes(builder, value, _LINE) for value in arguments[2:])
-
-        def bits(mask, shift):
-            return builder.shl(builder.zext(builder.bitcast(mask, ir.IntType(_LINE)), word), ir.Constant(word, shift))
-
-        low = ir.Constant(words, [(1 << 32) - 1] * _LINE)
-        equal = builder.icmp_unsigned("==", builder.lshr(found, ir.Constant(words, [32] * _LINE)), tags)
-        free = builder.icmp_unsigned("==", found, ir.Constant(words, [0] * _LINE))
-        after = builder.and_(builder.sub(found, bases), low)
-        expired = builder.icmp_unsigned(">=", after, alives)
-        return builder.or_(builder.or_(bits(equal, 0), bits(free, 8)), bits(expired, 16))
-
-    return types.uint64(entries, line, types.uint64, types.uint64, types.uint64), code
-
-
 @inlined
 def entry_at(heads, segment, position):
     """The entry at a position of a segment: 0 if the place is free, else tag and posting."""
     return heads.entries[_place(heads, segment, position)]
-
-
-@machine_code
-def prefetch(typing, array, place):
-    """Prefetch the cache line of ``array[place]``."""
-
-    def code(context, builder, signature, arguments):
-        address = address_of(context, builder, signature, arguments, 0, 1, ir.IntType(8))
-        word = ir.IntType(32)
-        shape = ir.FunctionType(ir.VoidType(), [address.type, word, word, word])
-        prefetch = cgutils.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0")
-        read, keep, data = ir.Constant(word, 0), ir.Constant(word, 3), ir.Constant(word, 1)
-        builder.call(prefetch, [address, read, keep, data])
-        return context.get_dummy_value()
-
-    return types.void(array, place), code
 
 
 @inlined
@@ -205,7 +161,7 @@ def warm(heads, keys):
         segment = np.int64(keys[j] >> _SEGMENT_SHIFT)
         place = _place(heads, segment, _home(_tag(keys[j]), heads.places[segment]))
         prefetch(heads.entries, place)
-        prefetch(heads.entries, place + _LINE)
+        prefetch(heads.entries, place + LINE)
 
 
 @inlined
@@ -218,7 +174,7 @@ def locate(heads, key, base, end):
     reuse = NONE
     while True:
         line = _place(heads, segment, position)
-        masks = _compare(heads.entries, line, tag, np.uint64(base), np.uint64(end - base))
+        masks = mask_of_line(heads.entries, line, tag, np.uint64(base), np.uint64(end - base))
         if masks & _EIGHT:
             place = line + np.int64(lowest_bit(masks))
             posting = read_back(heads.entries[place] & _LOW32, base)
@@ -228,7 +184,7 @@ def locate(heads, key, base, end):
             reuse = line + np.int64(lowest_bit(usable))  # the head of this key may still follow
         if masks >> _FREE & _EIGHT:
             return NONE, reuse
-        position += _LINE
+        position += LINE
         if position == places:
             position = 0
 
@@ -300,10 +256,10 @@ def rebuild(heads, segment, extra, base, end):
     for i in range(count):
         position = _home(live[i] >> _U32, room)
         line = _place(heads, segment, position)
-        masks = _compare(entries, line, _EIGHT, _EIGHT, _EIGHT)
+        masks = mask_of_line(entries, line, _EIGHT, _EIGHT, _EIGHT)
         while not masks >> _FREE & _EIGHT:
-            position = position + _LINE if position + _LINE < room else np.int64(0)
+            position = position + LINE if position + LINE < room else np.int64(0)
             line = _place(heads, segment, position)
-            masks = _compare(entries, line, _EIGHT, _EIGHT, _EIGHT)
+            masks = mask_of_line(entries, line, _EIGHT, _EIGHT, _EIGHT)
         entries[line + np.int64(lowest_bit(masks >> _FREE & _EIGHT))] = live[i]
     return DONE

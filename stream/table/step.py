@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.stream.kernels.compile import inlined, raw_kernel
+from neardup.stream.machine.compile import inlined, raw_kernel
 from neardup.stream.table.chains import (
     BUDGET_REACHED,
     BYTE_END,

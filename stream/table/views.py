@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.stream.kernels.compile import raw_kernel
+from neardup.stream.machine.compile import raw_kernel
 from neardup.stream.table.chains import (
     BYTE_PAGE_BITS,
     KEYS,

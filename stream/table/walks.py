@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.stream.kernels.compile import inlined, raw_inner
+from neardup.stream.machine.compile import inlined, raw_inner
+from neardup.stream.machine.memory import prefetch
 from neardup.stream.table.admit import admits, common_min, may_reach
 from neardup.stream.table.chains import (
     CANDIDATES,
@@ -43,7 +44,7 @@ from neardup.stream.table.chains import (
     slot_of,
     slot_place,
 )
-from neardup.stream.table.heads import NONE, prefetch
+from neardup.stream.table.heads import NONE
 
 
 @inlined

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.kernels.compile import raw_kernel
+from neardup.stream.machine.compile import raw_kernel
 from neardup.stream.table.band_table import POSTINGS_MAX, BandTable
 from neardup.stream.table.chains import CONTENT, POSTING_END, REMOVED, first_posting, older, slot_of
 from neardup.stream.table.heads import NONE, SEGMENT_BITS, SEGMENTS, entry_at, read_back

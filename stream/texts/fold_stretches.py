@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.stream.kernels.compile import raw_inner, raw_kernel
 from neardup.stream.kernels.strings import shorten_runs
+from neardup.stream.machine.compile import raw_inner, raw_kernel
 from neardup.stream.texts.raw_texts import copy_codes
 from neardup.stream.texts.unicode_fold import BLANK, INTERACTS
 from neardup.stream.texts.unicode_table import PAYLOAD, SEPARATOR

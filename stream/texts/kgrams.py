@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.kernels.compile import raw_inner
 from neardup.stream.kernels.hashing import BASE, mix64
+from neardup.stream.machine.compile import raw_inner
 
 # Grams of a block.
 BLOCK = 512

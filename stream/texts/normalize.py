@@ -21,9 +21,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.kernels.compile import inner, kernel
-from neardup.stream.kernels.stored import stored
-from neardup.stream.kernels.strings import bytes_at, shorten_runs
+from neardup.stream.kernels.strings import shorten_runs
+from neardup.stream.machine.compile import inner, kernel
+from neardup.stream.machine.memory import bytes_at
+from neardup.stream.machine.stored import stored
 from neardup.stream.texts.canonical_order import in_canonical_order
 from neardup.stream.texts.fold_stretches import gather_stretches, splice
 from neardup.stream.texts.raw_texts import RawTexts, raw_texts

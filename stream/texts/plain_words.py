@@ -27,9 +27,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.kernels.compile import inlined, raw_inner
 from neardup.stream.kernels.hashing import BASE, mix64
-from neardup.stream.kernels.lanes import LANES, SUM_LANES, changes, running_sums
+from neardup.stream.machine.compile import inlined, raw_inner
+from neardup.stream.machine.lanes import LANES, SUM_LANES, changes, running_sums
 from neardup.stream.texts.words import (
     DOUBLE_QUOTE,
     HARD_ENTRIES,

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.kernels.compile import locked_kernel, raw_inner
-from neardup.stream.kernels.strings import bytes_at, halves_at, string_parts, words_at
+from neardup.stream.machine.compile import locked_kernel, raw_inner
+from neardup.stream.machine.memory import bytes_at, halves_at, string_parts, words_at
 
 
 class RawTexts(NamedTuple):

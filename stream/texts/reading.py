@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from neardup.stream.documents import TEXT, Column, Document, DocumentColumns
-from neardup.stream.kernels.compile import kernel, raw_kernel
 from neardup.stream.kernels.utf8 import DECODED_SPARE, NOT_UTF8, TAIL_BYTES, decode_utf8
+from neardup.stream.machine.compile import kernel, raw_kernel
 from neardup.stream.texts.normalize import CodePoints, NormalForm, fold
 from neardup.stream.texts.raw_texts import RawTexts, raw_texts
 

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.documents import Features
-from neardup.stream.kernels.compile import kernel
 from neardup.stream.kernels.hashing import BASE, mix64
+from neardup.stream.machine.compile import kernel
 from neardup.stream.texts.kgrams import gram_scratch, kgrams
 from neardup.stream.texts.normalize import CodePoints
 from neardup.stream.texts.plain_words import word_hashes, word_scratch, word_tables

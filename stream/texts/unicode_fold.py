@@ -23,9 +23,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.kernels.bits import MASK_BITS, copy_bits, lowest_bit, mask_below
-from neardup.stream.kernels.compile import inlined, raw_inner, raw_kernel
 from neardup.stream.kernels.strings import shorten_runs
+from neardup.stream.machine.bits import MASK_BITS, lowest_bit, mask_below
+from neardup.stream.machine.compile import inlined, raw_inner, raw_kernel
+from neardup.stream.machine.lanes import copy_bits
 from neardup.stream.texts.raw_texts import copy_codes
 from neardup.stream.texts.unicode_table import (
     EXPANDS,

@@ -19,7 +19,7 @@ is an exception and counts as general: it decomposes into a blank and a mark tha
 marks after it are sorted before folding.
 
 The table takes about 4.5 MB and a tenth of a second. It is built when the first text that is not ASCII arrives, and
-kept next to the compiled kernels (``neardup.stream.kernels.stored``).
+kept next to the compiled kernels (``neardup.stream.machine.stored``).
 
 Source: Unicode Standard Annex #15, "Unicode Normalization Forms", sections 9 (quick check) and 11 (stabilized code
 points); The Unicode Standard, 3.11, D108 to D117 (canonical ordering and composition).

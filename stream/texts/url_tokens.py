@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.errors import ConfigError
-from neardup.stream.kernels.compile import inner, kernel
 from neardup.stream.kernels.hashing import BASE, mix64
+from neardup.stream.machine.compile import inner, kernel
 from neardup.stream.texts.unicode_table import code_points_of
 from neardup.stream.texts.words import NUMERIC, WORD_CLASS, WORDLIKE, folded, word_rules, word_table
 

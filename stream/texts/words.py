@@ -32,15 +32,14 @@ import hashlib
 import unicodedata
 from typing import NamedTuple, TypeAlias
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import regex
 import stop_words
 
 from neardup.stream.errors import ConfigError
-from neardup.stream.kernels.compile import inner, kernel
 from neardup.stream.kernels.hashing import BASE, mix64
+from neardup.stream.machine.compile import inlined, inner, kernel
 from neardup.stream.texts.unicode_table import code_points_of
 
 Codes: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.uint32]
@@ -147,7 +146,7 @@ def word_rules() -> str:
     return f"{WORD_RULES}-{hashlib.blake2b(word_table().tobytes(), digest_size=8).hexdigest()}"
 
 
-@numba.njit(nogil=True, inline="always")
+@inlined
 def _next_state(h: np.uint64, code: np.uint32) -> np.uint64:
     return h * BASE + np.uint64(code) + np.uint64(1)
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.kernels.compile import inner, kernel
 from neardup.stream.kernels.hashing import GOLDEN, mix64
+from neardup.stream.machine.compile import inner, kernel
 
 Elements = npt.NDArray[np.uint64]
 Starts = npt.NDArray[np.int64]

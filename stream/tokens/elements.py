@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.kernels.compile import kernel
 from neardup.stream.kernels.hashing import GOLDEN, hash_strings, mix64
+from neardup.stream.machine.compile import kernel
 
 # What a document may give: elements, or a rating for each.
 Given = Sequence[str | int] | Mapping[str, float] | None

@@ -30,8 +30,8 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.errors import ConfigError
-from neardup.stream.kernels.bits import lowest_bit
-from neardup.stream.kernels.compile import kernel, raw_inner
+from neardup.stream.machine.bits import lowest_bit
+from neardup.stream.machine.compile import kernel, raw_inner
 from neardup.stream.tokens.bags import bucket_counts, sort_bag
 
 Tokens = npt.NDArray[np.uint64]

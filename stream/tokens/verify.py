@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.kernels.compile import kernel
+from neardup.stream.machine.compile import kernel
 
 Elements = npt.NDArray[np.uint64]
 Starts = npt.NDArray[np.int64]

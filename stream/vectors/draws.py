@@ -14,8 +14,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.kernels.compile import inlined, kernel
 from neardup.stream.kernels.hashing import GOLDEN, derive_seed, mix64
+from neardup.stream.machine.compile import inlined, kernel
 
 _S11, _S63 = np.uint64(11), np.uint64(63)
 _ONE = np.uint64(1)

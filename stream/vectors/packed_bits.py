@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import types
 
-from neardup.stream.kernels.compile import inlined, kernel, machine_code
-from neardup.stream.kernels.words import WORD_BYTES, put_word, word_at
+from neardup.stream.machine.bits import bit_count
+from neardup.stream.machine.compile import inlined, kernel
+from neardup.stream.machine.words import WORD_BYTES, put_word, word_at
 
 # Usable bits of a word, in whole bytes: the first bit may be any bit of the first byte.
 _USABLE_BITS = 56
@@ -58,16 +58,6 @@ def _with_a_word(sketches: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     return filled
 
 
-@machine_code
-def _ones(context, word):
-    """How many bits of a ``uint64`` are set."""
-
-    def code(context, builder, signature, arguments):
-        return builder.ctpop(arguments[0])
-
-    return types.int64(types.uint64), code
-
-
 @inlined
 def spread_bands(bits, bands, rows, room, out):
     """Spread bands * rows bits without gaps to bands of whole bytes in ``out``, ``uint8[width(bands, rows)]``.
@@ -95,13 +85,14 @@ def _agreement(a, b, bands, rows, first_bands, bands_equal, bits_equal):
     last = a.shape[1] - WORD_BYTES  # where the last word of a sketch begins
     for i in range(len(a)):
         x, y = a[i], b[i]
-        first, together, unequal = -1, 0, 0
+        first, together, unequal = -1, 0, np.int64(0)
         for band in range(bands):
             at = band * size
             place = min(at, last)
-            differing = _ones(((word_at(x, place) ^ word_at(y, place)) >> np.uint64(8 * (at - place))) & usable)
+            apart = (word_at(x, place) ^ word_at(y, place)) >> np.uint64(8 * (at - place))
+            differing = np.int64(bit_count(apart & usable))
             for j in range(at + head, at + size):
-                differing += _ones(np.uint64(x[j] ^ y[j]))
+                differing += np.int64(bit_count(np.uint64(x[j] ^ y[j])))
             unequal += differing
             if differing == 0:
                 together += 1

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.kernels.compile import kernel
+from neardup.stream.machine.compile import kernel
 
 # The greatest size of a component: sums of 65,536 squares or products with drawn numbers stay finite.
 COMPONENT_MAX = 1e30

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.kernels.compile import inlined
+from neardup.stream.machine.compile import inlined
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.row_columns import (
     IGNORED,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.kernels.compile import raw_kernel
+from neardup.stream.machine.compile import raw_kernel
 from neardup.stream.verdicts.row_columns import (
     CONTENT_ENTRIES,
     ID_ENTRIES,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.kernels.compile import inlined, raw_kernel
+from neardup.stream.machine.compile import inlined, raw_kernel
 from neardup.stream.table import NO_TIME, NO_WINDOW
 
 NONE = -1

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.stream.kernels.compile import inlined, raw_kernel
+from neardup.stream.machine.compile import inlined, raw_kernel
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.leads import Undecided, ask, ask_ahead, nearest
 from neardup.stream.verdicts.row_columns import (

@@ -10,7 +10,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from xml.etree import ElementTree
 
-from python_calls import COMPILED
+from python_calls import COMPILED, decorators
 from python_files import FILES, ROOT, named, nodes, text_of, tree
 from room_imports import ARROWS, DOCS, ROOMS, architecture, picture, reachable, room_of
 from room_imports import FILES as MODULE_FILES
@@ -29,9 +29,12 @@ FOLDERS_OF_MODULES = sorted({path.parent for path in [*MODULE_FILES.values(), *_
 # Modules of the library, ground floor first: a module imports only from the rows above its own. So the table, right
 # after the ground, knows no scheme and no measure, and siblings in a row never import each other.
 LAYERS: list[set[str]] = [
-    {"errors", "kernels", "kernels.stored", "texts", "tokens", "vectors", "records", "theory", "evaluation"},
-    {"kernels.compile", "kernels.vector_code"},
-    {"kernels.bits", "table.pages", "table.admit", "table.counters"},
+    {"errors", "kernels", "machine.choice", "texts", "tokens", "vectors", "records", "theory", "evaluation"},
+    {"machine.stored"},
+    {"machine.compile"},
+    {"machine.code"},
+    {f"machine.{module}" for module in ("bits", "lanes", "memory", "sums", "tiles", "utf8", "words")},
+    {"machine", "table.pages", "table.admit", "table.counters"},
     {"table.heads"},
     {"table.chains"},
     {"table.views"},
@@ -42,8 +45,6 @@ LAYERS: list[set[str]] = [
     {"table"},
     {
         "kernels.hashing",
-        "kernels.lanes",
-        "kernels.words",
         "documents",
         "texts.unicode_table",
         "vectors.pairwise",
@@ -141,6 +142,10 @@ BANNED_NAMES = {
     "np.random": "derive numbers from Config.seed with hashing.derive_seed",
     "os.environ": "take a setting as a field of Config",
 }
+# Module -> what it alone may use: the switch that replaces instructions is read before any kernel exists.
+ALLOWED = {"machine.choice": {"os", "os.environ"}}
+# File -> what it uses of the compiler, outside of its room: documented interfaces only.
+PUBLIC_COMPILER = {"workers/process/compiling.py": {"numba.core"}, "benchmarks/texts.py": {"numba"}}
 
 
 def module_of(path: Path) -> str:
@@ -287,11 +292,25 @@ def test_the_picture_and_the_list_are_made_from_the_text() -> None:
 def test_the_library_touches_nothing_of_the_world() -> None:
     """No file, socket, clock, thread, environment, log or unseeded number; and no ``hash`` that changes by process."""
     for path in LIBRARY:
+        allowed = ALLOWED.get(module_of(path), set())
         for line, name in imports(path):
             top = name.removeprefix("neardup.").partition(".")[0]
-            assert top not in BANNED_IMPORTS, f"{named(path)}:{line}: no {top} in stream/; {BANNED_IMPORTS[top]}"
+            where = f"{named(path)}:{line}: no {top} in stream/"
+            assert top not in BANNED_IMPORTS.keys() - allowed, f"{where}; {BANNED_IMPORTS[top]}"
         for line, name in uses(path):
-            assert name not in BANNED_NAMES, f"{named(path)}:{line}: no {name} in stream/; {BANNED_NAMES[name]}"
+            where = f"{named(path)}:{line}: no {name} in stream/"
+            assert name not in BANNED_NAMES.keys() - allowed, f"{where}; {BANNED_NAMES[name]}"
+
+
+def test_only_one_room_knows_the_compiler() -> None:
+    """The others use its decorators and its primitives: private names of numba and instructions stand in one place."""
+    for path in PRODUCT:
+        if path.parent != ROOT / "stream" / "machine":
+            for line, name in imports(path):
+                of_compiler = name.partition(".")[0] in ("numba", "llvmlite")
+                assert not of_compiler or name in PUBLIC_COMPILER.get(named(path), set()), (
+                    f"{named(path)}:{line}: imports {name}; use a decorator or a primitive of neardup.stream.machine"
+                )
 
 
 def undocumented(path: Path) -> Iterator[str]:
@@ -316,21 +335,9 @@ def test_every_public_name_is_documented() -> None:
 def compiled_functions(path: Path) -> set[ast.AST]:
     """The functions of a file whose body is compiled, with those inside them."""
     compiled: set[ast.AST] = set()
-    generated = {
-        argument.id
-        for node in nodes(path)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "machine_code"
-        for argument in node.args
-        if isinstance(argument, ast.Name)
-    }
     for node in nodes(path):
-        if isinstance(node, ast.FunctionDef):
-            decorators = {name.id for name in node.decorator_list if isinstance(name, ast.Name)}
-            if decorators & COMPILED:
-                compiled |= set(ast.walk(node))
-            inner = [one for one in ast.walk(node) if isinstance(one, ast.FunctionDef) and one is not node]
-            if any(one.name in generated for one in inner):  # functions that generate code stand in one that names it
-                compiled |= set(inner)
+        if isinstance(node, ast.FunctionDef) and decorators(node) & COMPILED:
+            compiled |= set(ast.walk(node))
     return compiled
 
 

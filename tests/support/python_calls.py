@@ -11,8 +11,8 @@ import numba
 from python_files import FILES, ROOT, named, nodes, tree
 
 # Decorators of kernels without a Python entry point, and decorators of all functions whose body is compiled.
-INNER = {"inner", "raw_inner", "inlined"}
-COMPILED = INNER | {"kernel", "raw_kernel", "locked_kernel", "machine_code"}
+INNER = {"inner", "raw_inner", "inlined", "primitive", "without_model"}
+COMPILED = INNER | {"kernel", "raw_kernel", "locked_kernel"}
 
 
 def from_python(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -31,7 +31,7 @@ def inner_kernels() -> set[tuple[str, str]]:
         (_module(path), node.name)
         for path in (ROOT / "stream").rglob("*.py")
         for node in nodes(path)
-        if isinstance(node, ast.FunctionDef) and _decorators(node) & INNER
+        if isinstance(node, ast.FunctionDef) and decorators(node) & INNER
     }
 
 
@@ -55,15 +55,17 @@ def python_calls() -> Iterator[str]:
 def _calls(node: ast.AST) -> Iterator[ast.Call]:
     """The calls below a node that are not part of a kernel."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.FunctionDef) and _decorators(child) & COMPILED:
+        if isinstance(child, ast.FunctionDef) and decorators(child) & COMPILED:
             continue
         if isinstance(child, ast.Call):
             yield child
         yield from _calls(child)
 
 
-def _decorators(node: ast.FunctionDef) -> set[str]:
-    return {name.id for name in node.decorator_list if isinstance(name, ast.Name)} | (
+def decorators(node: ast.FunctionDef) -> set[str]:
+    """The names of a function's decorators, with arguments or without."""
+    called = (one.func if isinstance(one, ast.Call) else one for one in node.decorator_list)
+    return {name.id for name in called if isinstance(name, ast.Name)} | (
         {"kernel"} if any("njit" in ast.dump(name) for name in node.decorator_list) else set()
     )
 

@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from python_calls import from_python
 
-from neardup.stream.kernels.compile import locked_kernel
 from neardup.stream.kernels.strings import shorten_runs
+from neardup.stream.machine.compile import locked_kernel
 from neardup.stream.texts.raw_texts import copy_codes, raw_texts
 
 copied = from_python(copy_codes)

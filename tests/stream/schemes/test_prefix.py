@@ -14,7 +14,7 @@ import reference
 import textbook_index
 from oracle import all_pairs, random_sets
 
-from neardup.stream.kernels.compile import kernel
+from neardup.stream.machine.compile import kernel
 from neardup.stream.schemes.prefix import prefix_keys, prefix_lengths, shared
 from neardup.stream.table.admit import admits
 from neardup.stream.tokens.token_order import TokenOrder

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from neardup.stream.kernels.compile import kernel
+from neardup.stream.machine.compile import kernel
 from neardup.stream.schemes.prefix import prefix_lengths
 from neardup.stream.table.admit import admits, common_min, may_reach, payload_of
 

@@ -6,8 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neardup.stream.kernels.compile import kernel
-from neardup.stream.vectors.packed_bits import WORD_BYTES, agreement, spread_bands, width
+from neardup.stream.machine.compile import kernel
+from neardup.stream.machine.words import WORD_BYTES
+from neardup.stream.vectors.packed_bits import agreement, spread_bands, width
 
 
 @kernel

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from neardup.stream.vectors.projections import BLOCK_VECTORS, PANEL_LINES, TILE_VECTORS_MAX, panels, project
+from neardup.stream.machine.tiles import PANEL_LINES, TILE_VECTORS_MAX
+from neardup.stream.vectors.projections import BLOCK_VECTORS, panels, project
 
 RNG = np.random.default_rng(1)
 

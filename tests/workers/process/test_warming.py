@@ -12,7 +12,7 @@ from command import PROCESS_SECONDS_MAX
 LOADED = """
 import json, sys
 from contextlib import suppress
-from neardup.stream.kernels.stored import StoredKernel
+from neardup.stream.machine.stored import StoredKernel
 loaded = []
 load = StoredKernel.load_overload
 def noted(self, signature, target):

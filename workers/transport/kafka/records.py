@@ -24,7 +24,7 @@ import numpy.typing as npt
 from kafka import KafkaConsumer
 from kafka import errors as client_errors
 
-from neardup.stream.kernels.compile import kernel
+from neardup.stream.machine.compile import kernel
 from neardup.workers.transport.kafka.client_internals import fetches
 from neardup.workers.transport.kafka.decompression import DamagedError, TooLargeToUnpackError, UnknownCodecError, unpack
 from neardup.workers.transport.protocol import UNBOUNDED, Headers, Record, RefusedBatch, UnreadableError

@@ -17,7 +17,7 @@ from cases import CASES
 from command import PROCESS_SECONDS_MAX, WORDS
 
 from neardup.stream import Deduplicator, Document
-from neardup.stream.kernels.compile import kernel
+from neardup.stream.machine.compile import kernel
 from neardup.stream.pipeline import Matcher, Signer, match_step
 from neardup.stream.table.admit import may_reach, payload_of
 from neardup.workers.commands.batch import corpus as batch

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from python_calls import from_python
 
-from neardup.stream.kernels.compile import raw_inner
-from neardup.stream.kernels.lanes import LANES, SUM_LANES, changes, running_sums
+from neardup.stream.machine.compile import raw_inner
+from neardup.stream.machine.lanes import LANES, SUM_LANES, changes, running_sums
 
 _FULL = (1 << 64) - 1
 

@@ -13,7 +13,7 @@ from kernel_cache import drop_stale_kernels
 from python_calls import from_python, inner_kernels, python_calls
 
 from neardup.stream.kernels import hashing
-from neardup.stream.kernels.compile import inlined, inner, kernel, raw_inner, raw_kernel
+from neardup.stream.machine.compile import inlined, inner, kernel, raw_inner, raw_kernel
 from neardup.stream.signatures import banding, bit_sampling, hyperplanes, p_stable
 from neardup.stream.texts import normalize, shingles
 

@@ -2,7 +2,7 @@
 
 Python and other kernels call ``kernel``, ``raw_kernel`` and ``locked_kernel``. Only kernels call ``inner``,
 ``raw_inner`` and ``inlined``: these have no Python entry point, whose compilation took a third of a first run. A call
-from Python would end the process, so a test searches for such calls (``tests/stream/kernels/test_kernels.py``).
+from Python would end the process, so a test searches for such calls (``tests/stream/machine/test_kernels.py``).
 
 The cache (``stored``) notices a change in the file of a function. It does not notice a change of a function that is
 inlined from another file. After such a change, delete the ``*.nbc`` files; the test suite does so itself.
@@ -14,9 +14,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
-from numba.extending import intrinsic
 
-from neardup.stream.kernels.stored import StoredKernel
+from neardup.stream.machine.stored import StoredKernel
 
 Kernel = Callable[..., Any]
 
@@ -60,25 +59,3 @@ def _compiled(function: Kernel, **options: Any) -> Kernel:
     compiled = _njit(**{"nogil": True, "no_cfunc_wrapper": True, **options})(function)
     compiled._cache = StoredKernel(function)
     return compiled  # type: ignore[no-any-return]
-
-
-def has_avx512(context: Any) -> bool:
-    """Whether the processor that numba compiles for has AVX-512. The cache keeps the code of each processor apart."""
-    _, processor, features = context.codegen().magic_tuple()
-    return processor == "x86-64-v4" or "+avx512f" in features
-
-
-def has_byte_compress(context: Any) -> bool:
-    """Whether the processor can move chosen bytes of a vector together (AVX-512 VBMI2)."""
-    return "+avx512vbmi2" in context.codegen().magic_tuple()[2]
-
-
-def has_bit_extract(context: Any) -> bool:
-    """Whether the processor can move chosen bits of a word together (BMI2, as all processors with AVX2)."""
-    _, processor, features = context.codegen().magic_tuple()
-    return processor in ("x86-64-v3", "x86-64-v4") or "+bmi2" in features
-
-
-def machine_code(function: Kernel) -> Kernel:
-    """Make a function whose machine code is generated here, for kernels to call."""
-    return intrinsic(function)

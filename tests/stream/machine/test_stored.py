@@ -11,9 +11,9 @@ import pytest
 from numba.core import config
 from numba.core.caching import IndexDataCacheFile, NullCache, UserProvidedCacheLocator
 
-from neardup.stream.kernels import stored as module
-from neardup.stream.kernels.compile import kernel
-from neardup.stream.kernels.stored import stored
+from neardup.stream.machine import stored as module
+from neardup.stream.machine.compile import kernel
+from neardup.stream.machine.stored import stored
 from neardup.stream.texts import normalize, unicode_table
 from neardup.stream.texts.normalize import NormalForm, code_points
 

@@ -29,6 +29,8 @@ from numba import _helperlib
 from numba.core import runtime
 from numba.core.caching import FunctionCache, NullCache
 
+from neardup.stream.machine.choice import MODELS
+
 # The versions of numba that load a kernel as ``load_overload`` does here.
 _KNOWN = numba.version_info.short == (0, 68)
 
@@ -63,18 +65,19 @@ class StoredKernel:
         """Return the kernel for one signature, or ``None`` if it must be compiled."""
         files = self._files
         if not _KNOWN or isinstance(files, NullCache):
-            return files.load_overload(signature, target)
+            return None if MODELS else files.load_overload(signature, target)
         _name_runtime()
-        kept = _read(files, files._index_key(signature, target.codegen()))
+        kept = _read(files, _key(files, signature, target.codegen()))
         return None if kept is None else files._impl.rebuild(target, kept)
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
         """Store the kernel for one signature. Without a place on the disk it stays in memory alone."""
         files = self._files
         if not _KNOWN or isinstance(files, NullCache):
-            files.save_overload(signature, compiled)
+            if not MODELS:  # numba's own key does not contain them
+                files.save_overload(signature, compiled)
         elif files._impl.check_cachable(compiled):
-            _write(files, files._index_key(signature, compiled.codegen), files._impl.reduce(compiled))
+            _write(files, _key(files, signature, compiled.codegen), files._impl.reduce(compiled))
 
 
 def stored(owner: Callable[..., Any], key: Hashable, make: Callable[[], Any]) -> Any:
@@ -94,6 +97,11 @@ def stored(owner: Callable[..., Any], key: Hashable, make: Callable[[], Any]) ->
         value = make()
         _write(files, key, value)
     return value
+
+
+def _key(files: Any, signature: Any, codegen: Any) -> Hashable:
+    """What decides a kernel: its own code, the types, the processor, and which primitives run as their models."""
+    return files._index_key(signature, codegen), MODELS
 
 
 def _read(files: Any, key: Hashable) -> Any:
@@ -121,7 +129,7 @@ def _name(files: Any, key: Hashable) -> str:
 @functools.cache
 def _name_runtime() -> None:
     """Give machine code the addresses of the functions that it calls: to allocate and to release arrays, and to read a
-    string (``neardup.stream.kernels.strings``)."""
+    string (``neardup.stream.machine.memory``)."""
     helpers: dict[str, int] = vars(runtime)["_nrt_python"].c_helpers
     readers: dict[str, int] = vars(_helperlib)["c_helpers"]
     for name, address in helpers.items():
