@@ -11,8 +11,8 @@ import orjson
 from kafka_world import World, reached
 
 from neardup.stream import Document
-from neardup.workers.commands.load import Loader
-from neardup.workers.commands.session import Session, SessionOptions
+from neardup.workers.session.loader import Loader
+from neardup.workers.session.session import Session, SessionOptions
 from neardup.workers.topics.names import MATCH, SIGN
 
 Worlds = Callable[..., World]

@@ -23,6 +23,7 @@ FOLDER_MODULES_MAX = 12
 MIRRORS = ("benchmarks", "tests/stream", "tests/workers", "tests/project")  # folders like those of the product
 _MIRRORED = [path for name in MIRRORS for path in (ROOT / name).rglob("*.py")]
 TESTS = [path for path in FILES if path.name.startswith("test_")]
+COMMANDS = "neardup.workers.commands"
 PRODUCT = [path for path in FILES if named(path).split("/")[0] != "tests"]
 FOLDERS_OF_MODULES = sorted({path.parent for path in [*MODULE_FILES.values(), *_MIRRORED]})
 
@@ -164,7 +165,7 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
             assert node.module
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
-                yield node.lineno, whole if whole in MODULES else node.module
+                yield node.lineno, whole if whole in MODULES or whole in MODULE_NAMES else node.module
 
 
 MODULES = {f"neardup.stream.{module_of(path)}".rstrip(".") for path in LIBRARY}
@@ -265,9 +266,17 @@ def test_no_modules_of_the_workers_import_each_other_in_a_circle() -> None:
 
 
 def test_only_the_command_line_knows_commands() -> None:
-    """A command is no library: what two of them share stands in a room below, or in one of the two."""
+    """A command is no library: what two of them share is in a room below, and no command imports another one."""
     for name, found in ARROWS.items():
         assert "workers/commands" not in found or name == "workers/cli"
+    commands = {name: path for name, path in MODULE_FILES.items() if name.startswith(f"{COMMANDS}.")}
+    leaks = [
+        f"{named(path)}:{line}: imports {other}: move what both commands use to a room below"
+        for name, path in commands.items()
+        for line, other in imports(path)
+        if other.startswith(f"{COMMANDS}.") and other.split(".")[3] != name.split(".")[3]
+    ]
+    assert not leaks, "\n".join(leaks)
 
 
 def test_a_folder_has_at_most_12_modules() -> None:

@@ -22,7 +22,10 @@ COUNTING = """
 import sys
 from types import SimpleNamespace
 from neardup.stream import Document
-from neardup.workers.commands import learn_order
+try:
+    from neardup.workers.session import token_order as learn_order
+except ImportError:
+    from neardup.workers.commands import learn_order
 from neardup.workers.settings.files import Settings
 calls, plain = [], learn_order.wrong_values
 learn_order.wrong_values = lambda *given: calls.append(1) or plain(*given)

@@ -61,18 +61,18 @@ def evaluate_command(
 
     With --clusters or --labels, compare clusters: pairwise measures, B-cubed, the adjusted Rand index.
     """
-    from neardup.workers.commands import evaluate
-    from neardup.workers.commands.dedup import evaluation
+    from neardup.workers.commands.evaluate import pairs as pair_evaluation
+    from neardup.workers.commands.evaluate import verdicts as cluster_evaluation
     from neardup.workers.settings.files import Settings
     from neardup.workers.settings.load import load
 
     settings = load(given(ctx), config, Settings)
     if labels is not None or (clusters and truth is not None):
         least = settings.threshold if truth_min is None else truth_min
-        asked = evaluation.ClusterOptions(pairs, labels, label_field, truth, least)
-        evaluation.run(asked, plot=plot, as_json=as_json)
+        asked = cluster_evaluation.ClusterOptions(pairs, labels, label_field, truth, least)
+        cluster_evaluation.run(asked, plot=plot, as_json=as_json)
     elif truth is not None:
-        options = evaluate.EvaluateOptions(pairs, truth, documents, truth_min, bins, each, candidates)
-        evaluate.run(options, settings, plot=plot, as_json=as_json)
+        options = pair_evaluation.EvaluateOptions(pairs, truth, documents, truth_min, bins, each, candidates)
+        pair_evaluation.run(options, settings, plot=plot, as_json=as_json)
     else:
         raise Failure(Exit.USAGE, "evaluate needs what is true: give --truth FILE, or --labels FILE for clusters")

@@ -16,7 +16,7 @@ import numpy as np
 from rich.table import Table
 
 from neardup.stream.evaluation.calibration import KINDS, Bin, Mean, bins, mean_difference, true_share
-from neardup.workers.commands.tune.printing import print_found
+from neardup.workers.display.printing import print_found
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.sources.objects import json_objects
 

@@ -14,24 +14,14 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import field_validator
 
-from neardup.stream.batches import wrong_values
-from neardup.stream.documents import Document
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.tokens.bags import sorted_sets
-from neardup.stream.tokens.token_order import NO_FREQUENCIES, TokenOrder, counted, most_frequent
-from neardup.workers.commands.output import OutputFile
-from neardup.workers.commands.session import Session, SessionOptions
+from neardup.workers.outputs.output import OutputFile
 from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.session.session import Session, SessionOptions
+from neardup.workers.session.token_order import frequent
 from neardup.workers.settings.files import Settings
 from neardup.workers.settings.order_file import write_order
-
-# Tokens counted between two merges of all counters: in 32 MiB.
-_TOKENS_A_MERGE = 1 << 22
-_COUNTERS_EACH = 16
-# The sample of a run without an order. It has nearly every token that at least a thousandth of the documents have, and
-# learning takes a second or two.
-_AHEAD_DOCUMENTS_MAX, _AHEAD_CHARACTERS_MAX = 2_000, 8_000_000
-_AHEAD_TOKENS = 1 << 16
 
 
 class OrderSettings(Settings):
@@ -51,7 +41,7 @@ def learn(paths: Sequence[str], settings: OrderSettings, *, output: str, tokens_
     with Session(settings, SessionOptions(paths, quiet), prints=False) as session:
         written = OutputFile(output, "the token order")
         with written:
-            tokens = _frequent(_sets(session, settings), tokens_max)
+            tokens = frequent(_sets(session, settings), tokens_max)
             if not len(tokens):
                 raise Failure(
                     Exit.UNUSABLE,
@@ -64,56 +54,6 @@ def learn(paths: Sequence[str], settings: OrderSettings, *, output: str, tokens_
                 f"{session.report.refused.total():,} refused"
             )
     return session.ended
-
-
-def with_order(
-    session: Session, paths: Sequence[str], settings: Settings, *, follow: bool = False, window_files: bool = False
-) -> Settings:
-    """Return the settings with an order of tokens, learned from the first documents of ``paths`` if scheme prefix has
-    no order.
-
-    It reads ahead at most ``_AHEAD_DOCUMENTS_MAX`` documents or ``_AHEAD_CHARACTERS_MAX`` characters, and only
-    available input. With ``window_files`` it keeps the order of hashes: a window is read with the order with which it
-    was written.
-    """
-    if settings.scheme != "prefix" or settings.token_order is not None:
-        return settings
-    if window_files:
-        session.notes.append(
-            "scheme prefix indexes by the hashes of tokens, because a window file needs one order for all runs: "
-            "--token-order with a file of neardup learn-order is many times as fast"
-        )
-        return settings
-    documents: list[Document] = []
-    characters = 0
-    for chunk in session.look_ahead(paths, follow=follow):
-        documents += chunk.documents if chunk is not None else []
-        characters += sum(len(document.text) for document in chunk.documents) if chunk is not None else 0
-        enough = len(documents) >= _AHEAD_DOCUMENTS_MAX or characters >= _AHEAD_CHARACTERS_MAX
-        if enough or (chunk is None and documents):
-            break
-    wrong = wrong_values(documents, settings.plan.kind)
-    good = [one for place, one in enumerate(documents) if place not in wrong]
-    sets = sorted_sets(*SCHEMES["prefix"].features(good, settings.plan).features)[0]
-    tokens = _frequent(iter([sets]), _AHEAD_TOKENS)
-    session.notes.append(
-        f"scheme prefix indexes by an order of {len(tokens):,} tokens, learned from the first {len(good):,} documents; "
-        "--token-order takes one that neardup learn-order made"
-    )
-    return settings.model_copy(update={"token_order": TokenOrder(tokens)})
-
-
-def _frequent(sets: Iterator[npt.NDArray[np.uint64]], tokens_max: int) -> npt.NDArray[np.uint64]:
-    frequencies, waiting, count = NO_FREQUENCIES, [], 0
-    for values in sets:
-        waiting.append(values)
-        count += len(values)
-        if count >= _TOKENS_A_MERGE:
-            frequencies = counted(frequencies, np.concatenate(waiting), _COUNTERS_EACH * tokens_max)
-            waiting, count = [], 0
-    if waiting:
-        frequencies = counted(frequencies, np.concatenate(waiting), _COUNTERS_EACH * tokens_max)
-    return most_frequent(frequencies, tokens_max)
 
 
 def _sets(session: Session, settings: OrderSettings) -> Iterator[npt.NDArray[np.uint64]]:

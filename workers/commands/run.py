@@ -7,29 +7,22 @@ a slice are written before the next slice: memory does not grow with the pairs o
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from neardup.stream.batches import Batch
 from neardup.stream.json_lines import encode_matches, encode_nearest
 from neardup.stream.pipeline import Matcher, Signer, match_steps, step
-from neardup.workers.commands.output import OutputFile, standard_output, write_pairs
-from neardup.workers.commands.overview import Overview
-from neardup.workers.commands.session import Session, SessionOptions, check_top
-from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.display.overview import Overview
+from neardup.workers.outputs.output import OutputFile, standard_output, write_pairs
+from neardup.workers.process.exits import Exit
 from neardup.workers.process.interpreter import share_interpreter
 from neardup.workers.process.table_compiler import TableCompiler, compile_pairs
-from neardup.workers.settings.files import Settings, fields_of, with_file_window
-from neardup.workers.sources.compression import COMPRESSED_ENDINGS
-from neardup.workers.sources.formats import FORMATS, LINES, choose
-from neardup.workers.sources.paths import display
-
-# Bytes of a file that decide its format before it is followed.
-_HEAD_BYTES = 1 << 16
+from neardup.workers.session.checks import check_follow, check_top
+from neardup.workers.session.session import Session, SessionOptions
+from neardup.workers.settings.files import Settings, with_file_window
 
 
 @dataclass(frozen=True)
@@ -69,14 +62,14 @@ def run(options: RunOptions, settings: Settings) -> Exit:
         share_interpreter()
         window_files = options.keep is not None or options.window_from is not None
         if settings.scheme == "prefix":
-            from neardup.workers.commands.learn_order import with_order
+            from neardup.workers.session.token_order import with_order
 
             first = options.index or options.paths
             settings = with_order(session, first, settings, follow=options.follow, window_files=window_files)
         matcher, signer = Matcher(settings, candidates=options.candidates), Signer(settings)
         compiler = stack.enter_context(TableCompiler(session.compiling))
         if options.window_from is not None:
-            from neardup.workers.commands.window_file import fill
+            from neardup.workers.outputs.window_file import fill
 
             compiler.wait()
             fill(matcher, options.window_from, salvage=options.salvage)
@@ -93,7 +86,7 @@ def run(options: RunOptions, settings: Settings) -> Exit:
                 write_pairs(output, lines)
             session.bound_window(matcher.table)
     if options.keep is not None:
-        from neardup.workers.commands.window_file import keep
+        from neardup.workers.outputs.window_file import keep
 
         keep(options.keep, matcher)
     if options.overview:
@@ -116,21 +109,3 @@ def _answers(matcher: Matcher, batch: Batch, options: RunOptions, overview: Over
             if options.overview:
                 overview.add(matches)
             yield len(matches.older), encode_matches(matches)
-
-
-def check_follow(paths: Sequence[str], settings: Settings, *, follow: bool) -> None:
-    """Raise ``Failure`` if the path to follow is not a plain file of JSON Lines."""
-    if not follow:
-        return
-    last = paths[-1]
-    is_lines = os.path.isfile(last) and not last.lower().endswith(COMPRESSED_ENDINGS)
-    if is_lines:
-        with Path(last).open("rb") as file:
-            head = file.read(_HEAD_BYTES)
-        is_lines = choose(last, head, fields_of(settings), settings.input_format) == FORMATS[LINES]
-    if not is_lines:
-        raise Failure(
-            Exit.USAGE,
-            f"--follow continues with the last path, but {display(last)} is no plain file of JSON Lines: name one "
-            "that ends in .jsonl or .ndjson, or set --input-format lines",
-        )

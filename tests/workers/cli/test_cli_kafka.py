@@ -18,12 +18,12 @@ from typer.main import get_command
 
 from neardup.stream.errors import ConfigError
 from neardup.workers.cli.app import app
-from neardup.workers.commands.load import Loader
-from neardup.workers.commands.session import Session, SessionOptions
 from neardup.workers.commands.tail import follow
 from neardup.workers.commands.topics import describe
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.process.stop import Stop
+from neardup.workers.session.loader import Loader
+from neardup.workers.session.session import Session, SessionOptions
 from neardup.workers.settings import option_name
 from neardup.workers.settings.kafka import ConnectionOptions, StreamOptions, StreamSettings, TopicOptions
 from neardup.workers.settings.load import load_stream

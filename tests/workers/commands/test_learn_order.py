@@ -9,9 +9,10 @@ from neardup.stream import Config, ConfigError
 from neardup.stream.documents import Document
 from neardup.stream.schemes import SCHEMES
 from neardup.workers.commands import learn_order as order
-from neardup.workers.commands.output import OutputFile
+from neardup.workers.outputs.output import OutputFile
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.process.stop import Stop
+from neardup.workers.session import token_order
 from neardup.workers.settings.load import load, load_stream
 from neardup.workers.settings.order_file import read_order, write_order
 
@@ -125,7 +126,7 @@ def test_counting_in_parts_gives_the_counts_of_one_pass(monkeypatch, sample, tmp
     monkeypatch.setattr(Stop, "install", lambda self: None)
     found = []
     for tokens in (1, 1 << 22):
-        monkeypatch.setattr(order, "_TOKENS_A_MERGE", tokens)
+        monkeypatch.setattr(token_order, "_TOKENS_A_MERGE", tokens)
         settings = load({"scheme": "prefix", "k": 1}, kind=order.OrderSettings)
         output = str(tmp_path / f"{tokens}.npy")
         assert order.learn([str(sample)] * 3, settings, output=output, tokens_max=9, quiet=True) == Exit.SUCCESS

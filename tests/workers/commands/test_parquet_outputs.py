@@ -17,8 +17,8 @@ from pyarrow import ipc
 from neardup.stream import Deduplicator
 from neardup.workers.commands.batch.corpus import BatchOptions
 from neardup.workers.commands.batch.corpus import run as run_batch
-from neardup.workers.commands.dedup import table_file
 from neardup.workers.commands.dedup.command import DedupOptions, run
+from neardup.workers.outputs import table_file
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.settings.load import load
 

@@ -17,9 +17,9 @@ from benchmarks.recall import entities
 from neardup.stream.documents import REASONS, Document
 from neardup.stream.json_lines import KINDS, Fields
 from neardup.workers.commands.calibrate import CalibrateOptions, calibrate
-from neardup.workers.commands.load import Loader
-from neardup.workers.commands.session import Session, SessionOptions
 from neardup.workers.process.stop import Stop
+from neardup.workers.session.loader import Loader
+from neardup.workers.session.session import Session, SessionOptions
 from neardup.workers.settings.files import Options
 from neardup.workers.sources.csv_rows import table_lines
 from neardup.workers.sources.entries import FILE_REASONS

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from shell_harness import Bench
 
 from neardup.stream.json_lines import Fields
-from neardup.workers.commands.load import Loader
-from neardup.workers.commands.session import Session, SessionOptions
 from neardup.workers.process.stop import Stop
+from neardup.workers.session.loader import Loader
+from neardup.workers.session.session import Session, SessionOptions
 from neardup.workers.settings.files import Options, Settings
 from neardup.workers.sources.reader import Reader
 from neardup.workers.transport.memory.transport import MemoryTransport

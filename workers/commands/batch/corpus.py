@@ -35,13 +35,14 @@ from neardup.stream.schemes import SCHEMES
 from neardup.stream.table import COUNTERS, NO_TIME, NO_WINDOW
 from neardup.stream.verdicts.decisions import VerdictLimits, Verdicts
 from neardup.stream.verdicts.rule import REFUSED
-from neardup.workers.commands import window_file
 from neardup.workers.commands.batch.rows import RowFiles, Rows
-from neardup.workers.commands.dedup.table_file import check_rows
-from neardup.workers.commands.learn_order import with_order
-from neardup.workers.commands.output import OutputFile, standard_output, write_pairs
-from neardup.workers.commands.session import Session, SessionOptions, check_top
+from neardup.workers.outputs import window_file
+from neardup.workers.outputs.output import OutputFile, standard_output, write_pairs
+from neardup.workers.outputs.table_file import check_rows
 from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.session.checks import check_top
+from neardup.workers.session.session import Session, SessionOptions
+from neardup.workers.session.token_order import with_order
 from neardup.workers.settings.files import Settings
 
 try:

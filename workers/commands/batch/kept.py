@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from neardup.stream.verdicts.decider import Decided
 from neardup.stream.verdicts.rule import ORIGINAL, REFUSED
-from neardup.workers.commands.dedup.table_file import VERDICT_COLUMNS, TableFile, is_table, verdict_columns
-from neardup.workers.commands.dedup.verdict_lines import VERDICT_KEY, annotated, verdict_lines
-from neardup.workers.commands.output import Lines, OutputFile, write_pairs
-from neardup.workers.commands.session import Session, chunked
+from neardup.workers.outputs.output import Lines, OutputFile, write_pairs
+from neardup.workers.outputs.table_file import VERDICT_COLUMNS, TableFile, is_table, verdict_columns
+from neardup.workers.outputs.verdict_lines import VERDICT_KEY, annotated, verdict_lines
 from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.session.session import Session, chunked
 from neardup.workers.settings.files import fields_of
 from neardup.workers.sources.entries import Entry, TableRows
 from neardup.workers.sources.paths import display

@@ -30,11 +30,11 @@ from neardup.stream.verdicts.decisions import Arrivals, Decisions, Found, Verdic
 from neardup.stream.verdicts.rule import DOCUMENT, DUPLICATE, ORIGINAL, REFUSED, STATUSES, UNCHANGED
 from neardup.workers.commands.batch.join import CONTENT_PAIRS, execute_with, insert
 from neardup.workers.commands.batch.rows import RowFiles, Rows
-from neardup.workers.commands.dedup.clusters import LARGEST
-from neardup.workers.commands.dedup.verdict_lines import Decision, verdict_line
-from neardup.workers.commands.output import write_pairs
-from neardup.workers.commands.session import Chunk
+from neardup.workers.outputs.clusters import LARGEST
+from neardup.workers.outputs.output import write_pairs
+from neardup.workers.outputs.verdict_lines import Decision, verdict_line
 from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.session.session import Chunk
 from neardup.workers.sources.entries import Entry
 from neardup.workers.sources.lines import BOM
 

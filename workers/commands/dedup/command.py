@@ -24,16 +24,16 @@ from neardup.stream.verdicts.decider import Decided, Decider
 from neardup.stream.verdicts.representatives import FIRST, ranks_of
 from neardup.stream.verdicts.rule import DUPLICATE, ORIGINAL, REFUSED, STATUSES, UNCHANGED
 from neardup.workers.commands.dedup.archive import Archive
-from neardup.workers.commands.dedup.clusters import Clusters
-from neardup.workers.commands.dedup.table_file import VERDICT_COLUMNS, TableFile, is_table, verdict_columns
-from neardup.workers.commands.dedup.verdict_lines import VERDICT_KEY, annotated, verdict_lines
-from neardup.workers.commands.output import Lines, OutputFile, standard_output, write_pairs
-from neardup.workers.commands.run import check_follow
-from neardup.workers.commands.session import Chunk, Session, SessionOptions
-from neardup.workers.commands.window_file import fill, keep
+from neardup.workers.outputs.clusters import Clusters
+from neardup.workers.outputs.output import Lines, OutputFile, standard_output, write_pairs
+from neardup.workers.outputs.table_file import VERDICT_COLUMNS, TableFile, is_table, verdict_columns
+from neardup.workers.outputs.verdict_lines import VERDICT_KEY, annotated, verdict_lines
+from neardup.workers.outputs.window_file import fill, keep
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.process.interpreter import share_interpreter
 from neardup.workers.process.table_compiler import TableCompiler, compile_pairs, compile_verdicts
+from neardup.workers.session.checks import check_follow
+from neardup.workers.session.session import Chunk, Session, SessionOptions
 from neardup.workers.settings import option_name
 from neardup.workers.settings.files import Settings, with_file_window
 from neardup.workers.sources.blocks import STDIN

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import NamedTuple
 
-from neardup.workers.commands.load import Loader
-from neardup.workers.commands.output import standard_output, write_pairs
-from neardup.workers.commands.session import Session, SessionOptions
 from neardup.workers.feeds.addresses import is_public
 from neardup.workers.feeds.fetch import Fetched, Limits, fetch
 from neardup.workers.feeds.items import Item, items_of
 from neardup.workers.feeds.pages import page_text
 from neardup.workers.feeds.watch import Polled, Watching, World, watch
+from neardup.workers.outputs.output import standard_output, write_pairs
 from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.session.loader import Loader
+from neardup.workers.session.session import Session, SessionOptions
 from neardup.workers.settings.feed import FeedSettings
 from neardup.workers.settings.files import fields_of
 from neardup.workers.sources.entries import Entry

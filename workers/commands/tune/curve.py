@@ -12,8 +12,8 @@ from neardup.stream.json_lines import SIMILARITY_DIGITS
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.theory.curves import error_areas, half_point, similarity_at, threshold_step
 from neardup.stream.theory.tuning import Tuning, curve, probabilities
-from neardup.workers.commands.tune.pictures import POINTS, Area, Curve, Mark, Picture
-from neardup.workers.commands.tune.printing import facts, print_found
+from neardup.workers.display.pictures import POINTS, Area, Curve, Mark, Picture
+from neardup.workers.display.printing import facts, print_found
 from neardup.workers.process.exits import Exit, Failure
 
 # Similarities of the table, as distances from the threshold.

@@ -19,8 +19,8 @@ from neardup.stream.theory.families import (
     propose,
     sensitivity,
 )
-from neardup.workers.commands.tune.pictures import POINTS, Curve, Mark, Picture
-from neardup.workers.commands.tune.printing import facts, print_found
+from neardup.workers.display.pictures import POINTS, Curve, Mark, Picture
+from neardup.workers.display.printing import facts, print_found
 from neardup.workers.process.exits import Exit, Failure
 
 # Distances of the table: d1, d2, and this many steps between them and on either side.

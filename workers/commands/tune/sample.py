@@ -14,9 +14,9 @@ from neardup.stream.schemes import SCHEMES
 from neardup.stream.schemes.partial_sets import recall_of
 from neardup.stream.texts.normalize import CodePoints, NormalForm, code_points
 from neardup.stream.theory.shingle_length import Sample, Similarity, enough, expected, measured, safe, sampled
-from neardup.workers.commands.session import Session, SessionOptions
-from neardup.workers.commands.tune.printing import facts, print_found
+from neardup.workers.display.printing import facts, print_found
 from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.session.session import Session, SessionOptions
 from neardup.workers.settings.files import Settings, fields_of
 
 # Maximum documents and characters of a sample: a few seconds of work.

@@ -23,7 +23,7 @@ from neardup.stream.table.admit import may_reach, payload_of
 from neardup.workers.commands.batch import corpus as batch
 from neardup.workers.commands.batch import join as batch_join
 from neardup.workers.commands.batch.corpus import Corpus
-from neardup.workers.commands.window_file import fill
+from neardup.workers.outputs.window_file import fill
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.settings.files import Settings
 

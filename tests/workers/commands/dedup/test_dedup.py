@@ -17,7 +17,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from neardup.stream import Config, Deduplicator, Document
-from neardup.workers.commands.dedup import clusters
+from neardup.workers.outputs import clusters
 from neardup.workers.process.exits import Exit
 
 TEXT = f"{WORDS}; " * 5

@@ -11,7 +11,7 @@ from neardup.stream.config import Config
 from neardup.stream.theory.curves import candidate_probability, error_areas
 from neardup.stream.theory.tuning import choose
 from neardup.workers.commands.tune.curve import picture, show, summary
-from neardup.workers.commands.tune.pictures import in_characters
+from neardup.workers.display.pictures import in_characters
 from neardup.workers.process.exits import Failure
 
 

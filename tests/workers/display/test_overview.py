@@ -6,8 +6,8 @@ import numpy as np
 from command import WORDS
 
 from neardup.stream.pair_rule import Matches
-from neardup.workers.commands import overview
-from neardup.workers.commands.overview import Overview
+from neardup.workers.display import overview
+from neardup.workers.display.overview import Overview
 
 NO_TIMES = np.zeros(3, np.int64)
 

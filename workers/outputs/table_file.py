@@ -19,7 +19,7 @@ from neardup.stream.documents import Document
 from neardup.stream.errors import install_command
 from neardup.stream.json_lines import SIMILARITY_DIGITS
 from neardup.stream.verdicts.decider import Decided
-from neardup.workers.commands.output import OutputFile
+from neardup.workers.outputs.output import OutputFile
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.sources.entries import Entry, TableRows
 from neardup.workers.sources.formats import FORMATS

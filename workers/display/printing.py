@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from neardup.workers.commands.tune.pictures import COLUMNS, Picture, in_characters, save
+from neardup.workers.display.pictures import COLUMNS, Picture, in_characters, save
 
 
 def print_found(

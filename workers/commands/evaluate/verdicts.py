@@ -18,10 +18,10 @@ from rich.table import Table
 from neardup.stream.evaluation.clusters import Quality, counts_of_labels, counts_of_pairs, lowest_similarities, quality
 from neardup.stream.evaluation.judging import Proportion, proportion
 from neardup.stream.json_lines import SIMILARITY_DIGITS
-from neardup.workers.commands.dedup.clusters import LARGEST
-from neardup.workers.commands.evaluate import read_truth
-from neardup.workers.commands.tune.pictures import Curve, Mark, Picture
-from neardup.workers.commands.tune.printing import print_found
+from neardup.workers.commands.evaluate.pairs import read_truth
+from neardup.workers.display.pictures import Curve, Mark, Picture
+from neardup.workers.display.printing import print_found
+from neardup.workers.outputs.clusters import LARGEST
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.sources.objects import json_objects
 

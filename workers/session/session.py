@@ -29,12 +29,12 @@ from neardup.stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, S
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.table.band_table import BandTable
 from neardup.stream.table.window import bound
-from neardup.workers.commands.dedup.table_file import reject_table
-from neardup.workers.commands.output import abandon_output, write_summary
-from neardup.workers.commands.report import Rejects, Report, sentence_of
+from neardup.workers.outputs.output import abandon_output, write_summary
+from neardup.workers.outputs.table_file import reject_table
 from neardup.workers.process.compiling import Compiling
 from neardup.workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
 from neardup.workers.process.stop import Stop
+from neardup.workers.session.report import Rejects, Report, sentence_of
 from neardup.workers.settings.files import WINDOW_MOST, Settings, fields_of
 from neardup.workers.sources.entries import LEFT_OUT, PASSED, Entry, TableRows
 from neardup.workers.sources.lines import Line
@@ -356,13 +356,3 @@ def _signed_in_order(chunks: Iterable[Chunk | None], signer: Signer, threads: in
                 yield first, signed.result()
         for first, signed in pending:
             yield first, signed.result()
-
-
-def check_top(top: int, settings: Settings, **given: object) -> None:
-    """Raise ``Failure`` for an option without meaning for ``--top``, ``ConfigError`` if the scheme cannot rank."""
-    for name, value in given.items():
-        if value:
-            raise Failure(Exit.USAGE, f"--{name} is about pairs, but --top names neighbours: leave one of them out")
-    from neardup.stream.neighbours.nearest import check_ranks
-
-    check_ranks(settings, top)

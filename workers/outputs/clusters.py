@@ -17,7 +17,7 @@ from neardup.stream.json_lines import SIMILARITY_DIGITS
 from neardup.stream.verdicts.decider import Decided
 from neardup.stream.verdicts.representatives import NO_RANK, Member, join
 from neardup.stream.verdicts.rule import DUPLICATE, UNCHANGED
-from neardup.workers.commands.dedup.verdict_lines import encoded
+from neardup.workers.outputs.verdict_lines import encoded
 
 # Clusters that a summary names.
 LARGEST = 10

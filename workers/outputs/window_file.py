@@ -14,7 +14,7 @@ from neardup.stream.bands_message import BandMessage, WireError, encode_window
 from neardup.stream.config import Config
 from neardup.stream.pipeline import Matcher
 from neardup.stream.verdicts.decider import Decider
-from neardup.workers.commands.output import OutputFile
+from neardup.workers.outputs.output import OutputFile
 from neardup.workers.process.exits import Exit, Failure, input_failure
 
 

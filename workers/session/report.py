@@ -13,8 +13,8 @@ import orjson
 
 from neardup.stream.documents import REASONS
 from neardup.stream.table import COUNTERS
-from neardup.workers.commands.output import Lines, OutputFile
 from neardup.workers.feeds.reasons import FEED_REASONS
+from neardup.workers.outputs.output import Lines, OutputFile
 from neardup.workers.process.printable import printable
 from neardup.workers.sources.entries import FILE_REASONS, Entry
 from neardup.workers.sources.lines import BOM, Line

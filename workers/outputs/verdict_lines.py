@@ -11,7 +11,7 @@ from neardup.stream.documents import Document
 from neardup.stream.json_lines import SIMILARITY_DIGITS, escape_unprintable
 from neardup.stream.verdicts.decider import Decided
 from neardup.stream.verdicts.rule import ORIGINAL, REFUSED, STATUSES
-from neardup.workers.commands.output import with_cell
+from neardup.workers.outputs.output import with_cell
 from neardup.workers.sources.entries import Entry
 
 # The key, and the column of a table, that holds a verdict.

@@ -25,8 +25,8 @@ from rich.table import Table
 from neardup.stream.config import Config
 from neardup.stream.evaluation.judging import Bin, Confusion, Contents, Floats, Pair, Proportion, bins, confusion
 from neardup.stream.theory.tuning import curve, probabilities
-from neardup.workers.commands.tune.pictures import POINTS, Curve, Mark, Picture
-from neardup.workers.commands.tune.printing import print_found
+from neardup.workers.display.pictures import POINTS, Curve, Mark, Picture
+from neardup.workers.display.printing import print_found
 from neardup.workers.process.exits import Exit, Failure, input_failure
 from neardup.workers.sources.objects import json_objects
 

@@ -1,0 +1,1 @@
+"""``neardup evaluate``: pairs or verdicts against known pairs or labels."""

@@ -1,0 +1,1 @@
+"""What commands show on standard output: tables, pictures in characters, an overview of pairs."""
