@@ -1,4 +1,4 @@
-"""The signer: records of ``documents`` in, messages for ``bands`` and dead letters out. Plain functions, no state.
+"""The signer: records of ``documents`` in, messages for ``bands`` and dead letters out. It keeps nothing between steps.
 
 ``sign_worker`` is the loop around them, with the steps of a transaction and what a crash leaves behind.
 """
@@ -91,11 +91,12 @@ class _Chunk(NamedTuple):
     signed: Callable[[], Signed]
 
 
-class _Counts(NamedTuple):
-    """The number of clamped times, and the number of documents whose id is not the key of their message."""
+class _Columns(NamedTuple):
+    """Documents as columns, the number of clamped times, and the number of ids that are not their message's key."""
 
-    clamped: int = 0
-    misnamed: int = 0
+    documents: DocumentColumns
+    clamped: int
+    misnamed: int
 
 
 class _Segment:
@@ -153,52 +154,138 @@ def sign_records(
     earlier steps read each partition; by default, the offset of its first record here. ``start_signing`` signs while
     this thread decodes; by default the signing waits for the end of the decoding.
     """
-    start = start_signing or (lambda documents: partial(signer.sign, documents))
-    messages: list[Message] = []
-    refused: dict[str, int] = {}
-    rows = StepRows(records, starts or {})
+    step = _Step(records, plan, now_seconds, starts or {}, start_signing or (lambda rows: partial(signer.sign, rows)))
     with stage(observer, "decode"):
-        segments, counts = _segments(records, plan, messages, refused, now_seconds, rows, start)
+        step.decode()
     with stage(observer, "sign"):
-        documents, shingles, removals = _sign_segments(records, segments, plan, messages, refused, rows)
+        step.sign()
+    return Signings(step.messages, step.report())
+
+
+class _Step:
+    """The records of a step, and what is made of them: messages, refusals, counts, the rows of arrivals."""
+
+    def __init__(
+        self,
+        records: Sequence[Record],
+        plan: SignPlan,
+        now_seconds: float,
+        starts: Mapping[int, int],
+        start: StartSigning,
+    ) -> None:
+        self.messages: list[Message] = []
+        self._records, self._plan, self._now_seconds = records, plan, now_seconds
+        self._rows = StepRows(records, starts)
+        self._segments = [_Segment(start)]
+        self._refused: dict[str, int] = {}
+        self._documents = self._shingles = self._removals = self._clamped = self._misnamed = 0
+
+    def report(self) -> SignReport:
+        """Return the counts of the step."""
+        size = sum(len(record.value or b"") for record in self._records)
+        return SignReport(
+            self._documents, size, self._shingles, self._removals, self._clamped, self._misnamed, self._refused
+        )
+
+    def decode(self) -> None:
+        """Split the records, in order, into segments: a new one where an id returns after its removal.
+
+        The records of a chunk are decoded to columns, or one by one if some of them are not of the usual form.
+        """
+        for first, end in pairwise(_chunk_bounds(self._records)):
+            part = self._records[first:end]
+            found = None if self._segments[-1].removed else _columns(part, self._plan)
+            if found is None:
+                for row, record in enumerate(part, first):
+                    self._decode(row, record)
+            else:
+                self._segments[-1].add_columns(first, found.documents)
+                self._clamped += found.clamped
+                self._misnamed += found.misnamed
+        self._segments[-1].end()
+
+    def _decode(self, row: int, record: Record) -> None:
+        """Add a record to the segments, or refuse it."""
+        plan = self._plan
+        if record.refused is not None:
+            self._refuse(record, "batch_too_large", record.offset + 1 - record.refused.first_offset)
+        elif plan.verdicts and sent_bytes(record.key, record.value, record.headers) > plan.document_bytes_max:
+            self._refuse(record, "message_too_large")
+        elif record.value is None:
+            self._remove(row, record)
+        else:
+            key = None if record.key is None else _as_text(record.key)
+            document = decode_document(record.value, plan.fields, key)
+            if isinstance(document, str):
+                self._refuse(record, document)
+            else:
+                self._add(row, record, document, is_misnamed=record.key is not None and key != document.id)
+
+    def _remove(self, row: int, record: Record) -> None:
+        """Add the removal of an id."""
+        reason = _no_removal(record.key, self._plan.config.id_bytes_max)
+        if reason is not None:
+            self._refuse(record, reason)
+        elif record.key is not None:
+            self._segments[-1].removed[record.key] = None
+            self._rows.remove(row, record.key)
+
+    def _add(self, row: int, record: Record, document: Document, *, is_misnamed: bool) -> None:
+        """Add a document with its time: the time of its record if it has none, and at most that plus the skew."""
+        is_timed = record.timestamp_ms >= 0  # -1: its producer left it out
+        arrived = record.timestamp_ms / _MILLISECONDS if is_timed else self._now_seconds
+        latest = arrived + self._plan.skew_seconds
+        if document.timestamp is None:
+            if not is_timed:
+                self._refuse(record, "no_time")
+                return
+            document = document._replace(timestamp=arrived)
+        elif latest < document.timestamp < math.inf:
+            document = document._replace(timestamp=latest)
+            self._clamped += 1
+        if self._segments[-1].removed and document.id.encode(errors="replace") in self._segments[-1].removed:
+            self._segments[-1].end()
+            self._segments.append(self._segments[-1].following())
+        self._misnamed += is_misnamed
+        self._segments[-1].add(row, document)
+
+    def sign(self) -> None:
+        """Make the messages of the segments, and those of arrivals."""
+        plan = self._plan
+        contents: list[list[BandMessage]] = [[] for _ in range(plan.partitions)]
+        for segment in self._segments:
+            signed = [self._signed(chunk) for chunk in segment.chunks]
+            self._removals += len(segment.removed)
+            for made, added in zip(contents, _contents(signed, list(segment.removed), plan), strict=True):
+                made += added
+        self.messages += _band_messages(contents, plan, self._rows)
         if plan.verdicts:
             fingerprint = plan.config.signing_fingerprint
-            messages += [
-                Message(plan.topics.arrivals, 0, data) for data in encode_arrivals(rows.arrivals(), fingerprint)
+            self.messages += [
+                Message(plan.topics.arrivals, 0, data) for data in encode_arrivals(self._rows.arrivals(), fingerprint)
             ]
-    size = sum(len(record.value or b"") for record in records)
-    return Signings(messages, SignReport(documents, size, shingles, removals, *counts, refused))
 
+    def _signed(self, chunk: _Chunk) -> tuple[Batch, npt.NDArray[np.int64]]:
+        """Wait for the signed documents of a chunk, and return them with their places; refuse the others."""
+        signed = chunk.signed()
+        accepted = np.ones(len(chunk.rows), np.bool_)
+        for refusal in signed.refusals:
+            record = self._records[chunk.rows[refusal.place]]
+            self._refuse(record, _reason(record, refusal, chunk, self._plan))
+            accepted[refusal.place] = False
+        self._shingles += signed.shingles
+        self._documents += signed.batch.size
+        ranks = ranks_of(chunk.documents, self._plan.representative)[accepted]
+        return signed.batch, self._rows.add(chunk.rows[accepted], signed.batch, ranks)
 
-def _sign_segments(
-    records: Sequence[Record],
-    segments: Sequence[_Segment],
-    plan: SignPlan,
-    messages: list[Message],
-    refused: dict[str, int],
-    rows: StepRows,
-) -> tuple[int, int, int]:
-    """Add the signed segments to ``messages``; returns the number of documents, shingles and removals."""
-    documents = shingles = removals = 0
-    contents: list[list[BandMessage]] = [[] for _ in range(plan.partitions)]
-    for segment in segments:
-        batches, places = [], []
-        for chunk in segment.chunks:
-            signed = chunk.signed()
-            for refusal in signed.refusals:
-                record = records[chunk.rows[refusal.place]]
-                _refuse(record, _reason(record, refusal, chunk, plan), plan, messages, refused)
-            accepted = np.ones(len(chunk.rows), np.bool_)
-            accepted[[refusal.place for refusal in signed.refusals]] = False
-            ranks = ranks_of(chunk.documents, plan.representative)[accepted]
-            places.append(rows.add(chunk.rows[accepted], signed.batch, ranks))
-            shingles += signed.shingles
-            documents += signed.batch.size
-            batches.append(signed.batch)
-        removals += len(segment.removed)
-        _add_contents(contents, batches, places, list(segment.removed), plan)
-    messages += _band_messages(contents, plan, rows)
-    return documents, shingles, removals
+    def _refuse(self, record: Record, reason: str, documents: int = 1) -> None:
+        """Count a refusal of so many documents, and add its dead letter."""
+        plan = self._plan
+        self._refused[reason] = self._refused.get(reason, 0) + documents
+        partition = partition_of_key(record.key or b"", plan.dead_partitions)
+        key = None if record.key is None else record.key[:DEAD_KEY_BYTES_MAX]
+        dead = encode_dead(record, plan.topics.documents, reason)
+        self.messages.append(Message(plan.topics.dead, partition, dead, key))
 
 
 def _reason(record: Record, refusal: Refusal, chunk: _Chunk, plan: SignPlan) -> str:
@@ -208,33 +295,6 @@ def _reason(record: Record, refusal: Refusal, chunk: _Chunk, plan: SignPlan) -> 
         if isinstance(document, str):
             return document
     return refusal.reason
-
-
-def _segments(
-    records: Sequence[Record],
-    plan: SignPlan,
-    messages: list[Message],
-    refused: dict[str, int],
-    now_seconds: float,
-    rows: StepRows,
-    start: StartSigning,
-) -> tuple[list[_Segment], _Counts]:
-    """Return the records in order, split where an id returns after its removal.
-
-    The records of a chunk are decoded to columns, or one by one if some of them are not of the usual form.
-    """
-    segments, counts = [_Segment(start)], _Counts()
-    for first, end in pairwise(_chunk_bounds(records)):
-        part = records[first:end]
-        found = None if segments[-1].removed else _columns(part, plan)
-        if found is None:
-            added = _decode_each(part, first, plan, messages, refused, now_seconds, rows, segments)
-        else:
-            documents, added = found
-            segments[-1].add_columns(first, documents)
-        counts = _Counts(counts.clamped + added.clamped, counts.misnamed + added.misnamed)
-    segments[-1].end()
-    return segments, counts
 
 
 def _chunk_bounds(records: Sequence[Record]) -> list[int]:
@@ -249,7 +309,7 @@ def _chunk_bounds(records: Sequence[Record]) -> list[int]:
     return bounds
 
 
-def _columns(records: Sequence[Record], plan: SignPlan) -> tuple[DocumentColumns, _Counts] | None:
+def _columns(records: Sequence[Record], plan: SignPlan) -> _Columns | None:
     """Decode records to columns; ``None`` if some of them have to be decoded one by one."""
     _, _, arrivals, keys, values, _, headers = zip(*records, strict=True)
     arrived = np.array(arrivals) / _MILLISECONDS
@@ -266,79 +326,23 @@ def _columns(records: Sequence[Record], plan: SignPlan) -> tuple[DocumentColumns
     documents.times[ahead] = latest[ahead]
     missing = np.isnan(documents.times)
     documents.times[missing] = arrived[missing]
-    return documents, _Counts(int(np.count_nonzero(ahead)), int(np.count_nonzero(misnamed)))
+    return _Columns(documents, int(np.count_nonzero(ahead)), int(np.count_nonzero(misnamed)))
 
 
-def _decode_each(
-    records: Sequence[Record],
-    first: int,
-    plan: SignPlan,
-    messages: list[Message],
-    refused: dict[str, int],
-    now_seconds: float,
-    rows: StepRows,
-    segments: list[_Segment],
-) -> _Counts:
-    """Add records, which have the indices from ``first`` on, to the segments."""
-    clamped = misnamed = 0
-    for row, record in enumerate(records, first):
-        if record.refused is not None:
-            documents = record.offset + 1 - record.refused.first_offset
-            _refuse(record, "batch_too_large", plan, messages, refused, documents)
-            continue
-        if plan.verdicts and sent_bytes(record.key, record.value, record.headers) > plan.document_bytes_max:
-            _refuse(record, "message_too_large", plan, messages, refused)
-            continue
-        if record.value is None:
-            reason = _no_removal(record.key, plan.config.id_bytes_max)
-            if reason is not None:
-                _refuse(record, reason, plan, messages, refused)
-            elif record.key is not None:
-                segments[-1].removed[record.key] = None
-                rows.remove(row, record.key)
-            continue
-        key = None if record.key is None else _as_text(record.key)
-        document = decode_document(record.value, plan.fields, key)
-        if isinstance(document, str):
-            _refuse(record, document, plan, messages, refused)
-            continue
-        is_timed = record.timestamp_ms >= 0  # -1: its producer left it out
-        arrived = record.timestamp_ms / _MILLISECONDS if is_timed else now_seconds
-        if document.timestamp is None:
-            if not is_timed:
-                _refuse(record, "no_time", plan, messages, refused)
-                continue
-            document = document._replace(timestamp=arrived)
-        elif arrived + plan.skew_seconds < document.timestamp < math.inf:
-            document = document._replace(timestamp=arrived + plan.skew_seconds)
-            clamped += 1
-        if segments[-1].removed and document.id.encode(errors="replace") in segments[-1].removed:
-            segments[-1].end()
-            segments.append(segments[-1].following())
-        misnamed += record.key is not None and key != document.id
-        segments[-1].add(row, document)
-    return _Counts(clamped, misnamed)
-
-
-def _add_contents(
-    contents: list[list[BandMessage]],
-    batches: Sequence[Batch],
-    places: Sequence[npt.NDArray[np.int64]],
-    removed: list[bytes],
-    plan: SignPlan,
-) -> None:
-    """Add a segment to the messages of each partition that gets an item or a removal: one, or several if too long."""
-    batch = concatenate(batches) if batches else empty_batch(plan.config.plan.width)
-    place = np.concatenate(places) if places else np.empty(0, np.int64)
+def _contents(
+    signed: Sequence[tuple[Batch, npt.NDArray[np.int64]]], removed: list[bytes], plan: SignPlan
+) -> Iterator[list[BandMessage]]:
+    """Yield the messages of a segment for each partition: none without an item or a removal, several if too long."""
+    batch = concatenate([batch for batch, _ in signed]) if signed else empty_batch(plan.config.plan.width)
+    place = np.concatenate([places for _, places in signed]) if signed else np.empty(0, np.int64)
     keys = bucket_keys(batch, SCHEMES[plan.config.scheme], plan.config.plan)
     gone = _split_removed(removed)
-    for partition, rows in enumerate(route(keys, plan.partitions)):
+    for rows in route(keys, plan.partitions):
         made = [BandMessage(select(batch, part), [], place[part]) for part in _split(batch, rows)]
         if made and gone:  # removals come after every document
             made[-1] = made[-1]._replace(removed=gone[0])
         nothing = select(batch, rows[:0])
-        made += [BandMessage(nothing, part) for part in gone[bool(made) :]]
-        contents[partition] += made
+        yield made + [BandMessage(nothing, part) for part in gone[bool(made) :]]
 
 
 def _band_messages(contents: list[list[BandMessage]], plan: SignPlan, rows: StepRows) -> Iterator[Message]:
@@ -381,15 +385,6 @@ def _no_removal(key: bytes | None, id_bytes_max: int) -> str | None:
     if _as_text(key) is None:
         return "id_not_utf8"
     return "id_too_long" if len(key) > id_bytes_max else None
-
-
-def _refuse(
-    record: Record, reason: str, plan: SignPlan, messages: list[Message], refused: dict[str, int], documents: int = 1
-) -> None:
-    refused[reason] = refused.get(reason, 0) + documents
-    partition = partition_of_key(record.key or b"", plan.dead_partitions)
-    key = None if record.key is None else record.key[:DEAD_KEY_BYTES_MAX]
-    messages.append(Message(plan.topics.dead, partition, encode_dead(record, plan.topics.documents, reason), key))
 
 
 def _as_text(key: bytes) -> str | None:
