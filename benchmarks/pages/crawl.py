@@ -74,7 +74,8 @@ def deduplicated(path: Path, warm: Path, settings: dict[str, Any], verdicts: Pat
 
 
 def _call(path: str, warm: str, settings: dict[str, Any], verdicts: str) -> None:
-    from neardup.workers.commands.dedup.command import DedupOptions, run
+    from neardup.workers.commands.dedup.command import run
+    from neardup.workers.options.documents import DedupOptions
     from neardup.workers.settings.files import Settings
 
     for input_ in (warm, path):

@@ -13,7 +13,8 @@ from news import STORIES, documents
 from service_process import Serving
 from watch import samples
 
-from neardup.workers.commands.evaluate.pairs import EvaluateOptions, evaluate
+from neardup.workers.commands.evaluate.pairs import evaluate
+from neardup.workers.options.judging import EvaluateOptions
 from neardup.workers.settings.serve import ServeSettings
 
 TOKEN = "a-token-of-enough-characters"

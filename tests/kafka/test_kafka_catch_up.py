@@ -11,8 +11,9 @@ import orjson
 from kafka_world import World, reached
 
 from neardup.stream import Document
+from neardup.workers.options.shared import SessionOptions
 from neardup.workers.session.loader import Loader
-from neardup.workers.session.session import Session, SessionOptions
+from neardup.workers.session.session import Session
 from neardup.workers.topics.names import MATCH, SIGN
 
 Worlds = Callable[..., World]

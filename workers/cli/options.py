@@ -5,10 +5,11 @@ By default the help shows the settings of ``COMMON``, which suffice for most use
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
-from collections.abc import Iterable
-from typing import Annotated, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 from typer.core import TyperCommand
@@ -16,7 +17,7 @@ from typer.core import TyperCommand
 from neardup.workers.cli.setting_rows import SettingRow, setting_rows
 from neardup.workers.settings import option_name
 
-_GIVEN, _ALL = "neardup.settings", "neardup.help_all"
+_ALL = "neardup.help_all"
 # The settings of the default help.
 COMMON = frozenset((
     "scheme", "preset", "threshold", "recall", "min_similarity", "shingles", "k", "languages", "measure", "verify",
@@ -44,9 +45,48 @@ _TYPES: dict[str, tuple[Any, str | None]] = {
 }  # fmt: skip
 
 
-def given(ctx: typer.Context) -> dict[str, Any]:
-    """Return the settings given on the command line, by field."""
-    return dict(ctx.meta.get(_GIVEN, {}))
+# The settings of a command line, by field: what ``load`` of ``neardup.workers.settings.load`` takes.
+Given = dict[str, Any]
+Options = TypeVar("Options")
+
+
+def command_of(kind: type[Options]) -> Callable[[Callable[[Options, Given], None]], Callable[..., None]]:
+    """Return a decorator: a function of options and settings becomes a command with a parameter for each field.
+
+    ``kind`` is a dataclass of ``neardup.workers.options``. Its own fields come first in the help, then those of its
+    base classes.
+    """
+
+    def decorate(function: Callable[[Options, Given], None]) -> Callable[..., None]:
+        def command(ctx: typer.Context, **values: Any) -> None:
+            function(kind(**values), ctx.obj or {})
+
+        parameters = [
+            inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context), *_fields(kind)
+        ]  # fmt: skip
+        command.__doc__ = function.__doc__
+        return _with_parameters(command, parameters)
+
+    return decorate
+
+
+def _fields(kind: type[Any]) -> Iterator[inspect.Parameter]:
+    """Yield the fields of a dataclass as parameters."""
+    types, fields = get_type_hints(kind, include_extras=True), {field.name: field for field in dataclasses.fields(kind)}
+    for owner in kind.__mro__:
+        for name in vars(owner).get("__annotations__", {}):
+            field = fields[name]
+            default = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
+            if field.default_factory is not dataclasses.MISSING:
+                default = None
+            yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=types[name])
+
+
+def _with_parameters(function: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> Callable[..., None]:
+    """Return the function with a signature that typer reads."""
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return function
 
 
 class HelpCommand(TyperCommand):
@@ -80,6 +120,17 @@ class ConfigCommand(HelpCommand):
     """A command with an option for every setting of some models; here, of ``Config``."""
 
     models: tuple[str, ...] = ("Config",)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Hand the given settings to the command as one value."""
+        ctx.obj = {}
+        for name in [row.name for model in self.models for row in setting_rows(model)]:
+            value = ctx.params.pop(name)
+            if isinstance(value, list | tuple):  # an option of a list may hold several values with commas between
+                value = tuple(part.strip() for item in value for part in str(item).split(",")) or None
+            if value is not None:
+                ctx.obj[name] = value
+        return super().invoke(ctx)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the command's own parameters, then the options of the settings."""
@@ -148,10 +199,8 @@ def _made(parameters: Iterable[inspect.Parameter]) -> list[Any]:
 
     def command(**_: Any) -> None: ...
 
-    command.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in listed}
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command()(command)
+    app.command()(_with_parameters(command, listed))
     names = {parameter.name for parameter in listed}
     return [param for param in typer.main.get_command(app).params if param.name in names]
 
@@ -164,18 +213,8 @@ def _parameter(row: SettingRow, panel: str) -> inspect.Parameter:
         help=row.help,
         metavar=metavar,
         show_default=False,
-        callback=_keep,
-        expose_value=False,
         rich_help_panel=panel,
     )
     return inspect.Parameter(
         row.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
     )
-
-
-def _keep(ctx: typer.Context, param: typer.CallbackParam, value: Any) -> None:
-    """Store a given setting. An option of a list may hold several values with commas between."""
-    if isinstance(value, list | tuple):
-        value = tuple(part.strip() for item in value for part in str(item).split(",")) or None
-    if value is not None and param.name is not None:
-        ctx.meta.setdefault(_GIVEN, {})[param.name] = value

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,24 +16,11 @@ from rich.table import Table
 
 from neardup.stream.evaluation.calibration import KINDS, Bin, Mean, bins, mean_difference, true_share
 from neardup.workers.display.printing import print_found
+from neardup.workers.options.judging import CalibrateOptions
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.sources.objects import json_objects
 
 _WIDTH_COLUMNS = 110
-
-
-class CalibrateOptions(NamedTuple):
-    """The arguments of a calibration. ``random_mean`` and ``difference_max`` are optional."""
-
-    pairs: str
-    documents: Sequence[str]
-    field: str
-    kind: str = "number"
-    sure: float = 1.0
-    bins: int = 20
-    random_mean: float | None = None
-    difference_max: float = math.inf
-    id_field: str = "id"
 
 
 class Calibration(NamedTuple):
@@ -47,13 +33,17 @@ class Calibration(NamedTuple):
     left_out: dict[str, int]
 
 
-def run(options: CalibrateOptions, *, as_json: bool) -> None:
+def run(options: CalibrateOptions) -> None:
     """Calibrate and print. Raises ``Failure`` for unusable input and ``ConfigError`` for unusable settings."""
     if options.kind not in KINDS:
         raise Failure(Exit.USAGE, f"--kind {options.kind} must be one of {', '.join(KINDS)}")
     found = calibrate(options)
     print_found(
-        _summary(found), [_table(options, found)], as_json=as_json, left_out=found.left_out, columns=_WIDTH_COLUMNS
+        _summary(found),
+        [_table(options, found)],
+        as_json=options.as_json,
+        left_out=found.left_out,
+        columns=_WIDTH_COLUMNS,
     )
 
 

@@ -7,7 +7,7 @@ Memory is bounded by counters for sixteen times the number of tokens in the orde
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,11 @@ from pydantic import field_validator
 
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.tokens.bags import sorted_sets
+from neardup.workers.options.judging import LearnOrderOptions
+from neardup.workers.options.shared import SessionOptions
 from neardup.workers.outputs.output import OutputFile
 from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.session.session import Session, SessionOptions
+from neardup.workers.session.session import Session
 from neardup.workers.session.token_order import frequent
 from neardup.workers.settings.files import Settings
 from neardup.workers.settings.order_file import write_order
@@ -33,20 +35,20 @@ class OrderSettings(Settings):
         del value
 
 
-def learn(paths: Sequence[str], settings: OrderSettings, *, output: str, tokens_max: int, quiet: bool) -> Exit:
-    """Count, and write the order of the ``tokens_max`` most frequent tokens; returns the exit code. Raises ``Failure``.
+def learn(options: LearnOrderOptions, settings: OrderSettings) -> Exit:
+    """Count, and write the order of the most frequent tokens; returns the exit code. Raises ``Failure``.
 
     ``settings`` are for scheme prefix. After a first signal, the order covers the input read so far.
     """
-    with Session(settings, SessionOptions(paths, quiet), prints=False) as session:
-        written = OutputFile(output, "the token order")
+    with Session(settings, SessionOptions(options.paths, quiet=options.quiet), prints=False) as session:
+        written = OutputFile(options.output, "the token order")
         with written:
-            tokens = frequent(_sets(session, settings), tokens_max)
+            tokens = frequent(_sets(session, settings), options.order_tokens)
             if not len(tokens):
                 raise Failure(
                     Exit.UNUSABLE,
-                    f"nothing that was read has a token, so {output} is not written: name documents with the field "
-                    "that scheme prefix compares",
+                    f"nothing that was read has a token, so {options.output} is not written: name documents with the "
+                    "field that scheme prefix compares",
                 )
             written.act(lambda file: write_order(file, tokens))
             session.report.say(

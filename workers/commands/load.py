@@ -12,22 +12,22 @@ document older than ``retention.ms`` of the topic is refused: it would be delete
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from neardup.workers.options.running import LoadOptions
+from neardup.workers.options.shared import SessionOptions
 from neardup.workers.process.exits import Exit
 from neardup.workers.session.loader import Loader
-from neardup.workers.session.session import Session, SessionOptions
+from neardup.workers.session.session import Session
 from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.transport.kafka.connect import connect
 
 
-def load_paths(paths: Sequence[str], settings: StreamSettings, *, quiet: bool) -> Exit:
+def load_paths(options: LoadOptions, settings: StreamSettings) -> Exit:
     """Send every document of the paths; returns the exit code. Raises ``Failure``."""
-    with Session(settings, SessionOptions(paths, quiet), prints=False) as session:
+    with Session(settings, SessionOptions(options.paths, quiet=options.quiet), prints=False) as session:
         transport = connect(settings)
         try:
             loader = Loader(transport, settings, session)
-            loader.load(paths)
+            loader.load(options.paths)
             loader.close()
         finally:
             transport.close()

@@ -9,45 +9,43 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 
 from neardup.stream.batches import Batch
 from neardup.stream.json_lines import encode_matches, encode_nearest
 from neardup.stream.pipeline import Matcher, Signer, match_steps, step
 from neardup.workers.display.overview import Overview
+from neardup.workers.options.documents import ProbeOptions, RunOptions
 from neardup.workers.outputs.output import OutputFile, standard_output, write_pairs
 from neardup.workers.process.exits import Exit
 from neardup.workers.process.interpreter import share_interpreter
 from neardup.workers.process.table_compiler import TableCompiler, compile_pairs
 from neardup.workers.session.checks import check_follow, check_top
-from neardup.workers.session.session import Session, SessionOptions
+from neardup.workers.session.session import Session
 from neardup.workers.settings.files import Settings, with_file_window
 
 
-@dataclass(frozen=True)
-class RunOptions(SessionOptions):
-    """The arguments of a run, in addition to its settings."""
-
-    index: Sequence[str] = ()
-    probe: bool = False
-    candidates: bool = False
-    follow: bool = False
-    window_from: str | None = None
-    salvage: bool = False
-    keep: str | None = None
-    output: str | None = None
-    overview: bool = False
-    top: int | None = None
+def probe(options: ProbeOptions, settings: Settings) -> Exit:
+    """Run to the end without adding documents to the index; returns the exit code. Raises ``Failure`` as ``run``."""
+    asked = RunOptions(
+        options.paths,
+        candidates=options.candidates,
+        top=options.top,
+        rejects=options.rejects,
+        summary_json=options.summary_json,
+        quiet=options.quiet,
+    )
+    return run(asked, settings, index=options.index)
 
 
-def run(options: RunOptions, settings: Settings) -> Exit:
-    """Run to the end; returns the exit code. Raises ``Failure`` for a path or an output that cannot be used."""
+def run(options: RunOptions, settings: Settings, index: Sequence[str] | None = None) -> Exit:
+    """Run to the end; returns the exit code. Raises ``Failure`` for a path or an output that cannot be used.
+
+    ``index``: paths of documents that are added first; the documents of ``options.paths`` are then not added.
+    """
     settings = with_file_window(settings)
     with (
-        Session(
-            settings, options, before=options.index, follow=options.follow, prints=options.output is None
-        ) as session,
+        Session(settings, options, before=index or (), follow=options.follow, prints=options.output is None) as session,
         ExitStack() as stack,
     ):
         check_follow(options.paths, settings, follow=options.follow)
@@ -64,7 +62,7 @@ def run(options: RunOptions, settings: Settings) -> Exit:
         if settings.scheme == "prefix":
             from neardup.workers.session.token_order import with_order
 
-            first = options.index or options.paths
+            first = index or options.paths
             settings = with_order(session, first, settings, follow=options.follow, window_files=window_files)
         matcher, signer = Matcher(settings, candidates=options.candidates), Signer(settings)
         compiler = stack.enter_context(TableCompiler(session.compiling))
@@ -73,15 +71,15 @@ def run(options: RunOptions, settings: Settings) -> Exit:
 
             compiler.wait()
             fill(matcher, options.window_from, salvage=options.salvage)
-        for signed in session.signed(options.index, signer):
+        for signed in session.signed(index or (), signer):
             compiler.wait(partial(compile_pairs, settings, signed.batch))
             with step(matcher.table):
                 matcher.match(signed.batch, probe=False)
             session.bound_window(matcher.table)
-        asking = Signer(settings, queries=True) if options.probe else signer
+        asking = Signer(settings, queries=True) if index is not None else signer
         for signed in session.signed(options.paths, asking, follow=options.follow):
             compiler.wait(partial(compile_pairs, settings, signed.batch))
-            for pairs, lines in _answers(matcher, signed.batch, options, overview):
+            for pairs, lines in _answers(matcher, signed.batch, options, overview, add=index is None):
                 session.report.pairs += pairs
                 write_pairs(output, lines)
             session.bound_window(matcher.table)
@@ -96,15 +94,17 @@ def run(options: RunOptions, settings: Settings) -> Exit:
     return session.end(matcher.table.counts())
 
 
-def _answers(matcher: Matcher, batch: Batch, options: RunOptions, overview: Overview) -> Iterator[tuple[int, bytes]]:
+def _answers(
+    matcher: Matcher, batch: Batch, options: RunOptions, overview: Overview, *, add: bool
+) -> Iterator[tuple[int, bytes]]:
     """Yield the answers to a batch, slice by slice: the number of pairs or neighbours, and their lines."""
     if options.top is not None:
         from neardup.stream.neighbours.nearest import ranked
 
-        for part in ranked(matcher, batch, options.top, add=not options.probe):
+        for part in ranked(matcher, batch, options.top, add=add):
             yield sum(map(len, part.neighbours)), encode_nearest(part.ids, part.neighbours)
         return
-    for matches in match_steps(matcher, batch, add=not options.probe):
+    for matches in match_steps(matcher, batch, add=add):
         if matches.older:
             if options.overview:
                 overview.add(matches)

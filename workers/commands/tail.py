@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import IO
 
 from neardup.stream.json_lines import escape_unprintable
+from neardup.workers.options.running import TailOptions
 from neardup.workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
 from neardup.workers.process.stop import Stop
 from neardup.workers.settings.kafka import StreamSettings
@@ -28,20 +29,20 @@ _REMOVAL = b'{"removed":'
 _VERDICT = b'{"offset":'
 
 
-def tail(settings: StreamSettings, *, start: str, lines_max: int | None, removals: bool, verdicts: bool) -> Exit:
-    """Print committed records from ``start`` on, at most ``lines_max`` lines."""
+def tail(options: TailOptions, settings: StreamSettings) -> Exit:
+    """Print committed records from ``options.start`` on, at most ``options.lines_max`` lines."""
     if sys.stdout is None:
         raise Failure(Exit.OUTPUT, "cannot write the lines to standard output: it is closed")
     stop = Stop()
     stop.install()
     transport = connect(settings)
     topics = names_of(settings).topics
-    topic = topics.verdicts if verdicts else topics.candidates
+    topic = topics.verdicts if options.verdicts else topics.candidates
     consumer = transport.consumer(topic, f"{names_of(settings).prefix}-tail-{uuid.uuid4().hex}", "")
     try:
         follow(
-            transport, consumer, topic, start, sys.stdout.buffer, lambda: bool(stop.signal),
-            lines_max=lines_max, removals=removals,
+            transport, consumer, topic, options.start, sys.stdout.buffer, lambda: bool(stop.signal),
+            lines_max=options.lines_max, removals=options.removals,
         )  # fmt: skip
     finally:
         consumer.close()

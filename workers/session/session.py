@@ -16,7 +16,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
 from itertools import chain
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -29,6 +28,7 @@ from neardup.stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, S
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.table.band_table import BandTable
 from neardup.stream.table.window import bound
+from neardup.workers.options.shared import SessionOptions
 from neardup.workers.outputs.output import abandon_output, write_summary
 from neardup.workers.outputs.table_file import reject_table
 from neardup.workers.process.compiling import Compiling
@@ -43,16 +43,6 @@ from neardup.workers.sources.reader import Reader
 
 # A recall below the promised one by this much causes a warning.
 _RECALL_SLACK = 0.02
-
-
-@dataclass(frozen=True)
-class SessionOptions:
-    """The arguments of every command that reads documents, in addition to its settings."""
-
-    paths: Sequence[str]
-    quiet: bool = False
-    rejects: str | None = None
-    summary_json: str | None = None
 
 
 class Chunk(NamedTuple):

@@ -4,7 +4,8 @@ import json
 import sys
 from pathlib import Path
 
-from neardup.workers.commands.dedup.command import DedupOptions, run
+from neardup.workers.commands.dedup.command import run
+from neardup.workers.options.documents import DedupOptions
 from neardup.workers.settings.load import load
 
 OUTPUTS = ("kept", "removed", "rejects", "verdicts", "clusters")
@@ -15,8 +16,9 @@ def deduplicated(*paths, folder=Path(), follow=False, annotate=False, window_fro
     interval = sys.getswitchinterval()
     names = {name: str(folder / f"out-{name}") for name in (*OUTPUTS, "summary")}
     options = DedupOptions(
-        [str(path) for path in paths], True, names["rejects"], names["summary"], names["removed"], names["verdicts"],
-        names["clusters"], annotate, follow, names["kept"], window_from=window_from, keep=keep,
+        [str(path) for path in paths], quiet=True, rejects=names["rejects"], summary_json=names["summary"],
+        removed=names["removed"], verdicts=names["verdicts"], clusters=names["clusters"], output=names["kept"],
+        annotate=annotate, follow=follow, window_from=window_from, keep=keep,
     )  # fmt: skip
     try:
         ended = run(options, load(settings, None))

@@ -20,10 +20,11 @@ from neardup.stream.errors import ConfigError
 from neardup.workers.cli.app import app
 from neardup.workers.commands.tail import follow
 from neardup.workers.commands.topics import describe
+from neardup.workers.options.shared import SessionOptions
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.process.stop import Stop
 from neardup.workers.session.loader import Loader
-from neardup.workers.session.session import Session, SessionOptions
+from neardup.workers.session.session import Session
 from neardup.workers.settings import option_name
 from neardup.workers.settings.kafka import ConnectionOptions, StreamOptions, StreamSettings, TopicOptions
 from neardup.workers.settings.load import load_stream
@@ -257,8 +258,7 @@ def test_retention_that_is_shorter_than_the_window_is_refused_before_anything_is
 class Wakeful(Stop):
     """A stop signal whose naps take no time."""
 
-    def sleep(self, seconds):
-        pass
+    def sleep(self, seconds): ...
 
 
 def loader_of(bench, **changes):

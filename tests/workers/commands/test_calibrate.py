@@ -2,12 +2,14 @@
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from neardup.workers.commands.calibrate import CalibrateOptions, calibrate, run
+from neardup.workers.commands.calibrate import calibrate, run
+from neardup.workers.options.judging import CalibrateOptions
 from neardup.workers.process.exits import Exit, Failure
 
 
@@ -68,7 +70,7 @@ def test_what_cannot_be_used_is_counted(tmp_path):
     given = CalibrateOptions(
         lines(tmp_path / "p.jsonl", pairs), [lines(tmp_path / "d.jsonl", documents)], "year", random_mean=5
     )
-    assert calibrate(given._replace(difference_max=8)).left_out == {
+    assert calibrate(replace(given, difference_max=8)).left_out == {
         "documents without a number in year": 1,
         "documents without a text in id": 1,
         "lines that are no JSON object": 1,
@@ -91,7 +93,7 @@ def test_texts_and_dates_are_compared_by_their_kind(tmp_path):
     found = calibrate(given)
     assert (found.matched.value, found.random.value) == (0, 2 / 3)
     assert [one.difference for one in found.bins] == [1, 0]
-    assert calibrate(given._replace(field="born", kind="date")).matched.value == 1
+    assert calibrate(replace(given, field="born", kind="date")).matched.value == 1
 
 
 def test_without_a_pair_that_is_surely_true_no_result_is_given(tmp_path):
@@ -115,7 +117,7 @@ def test_inputs_that_cannot_be_read_end_the_command(tmp_path, customers):
     with pytest.raises(Failure, match="damaged or cut off"):
         calibrate(CalibrateOptions(pairs, [str(cut)], "day"))
     with pytest.raises(Failure, match="must be one of number, date, text"):
-        run(CalibrateOptions(pairs, [documents], "day", "year"), as_json=False)
+        run(CalibrateOptions(pairs, [documents], "day", "year"))
 
 
 def test_the_command_prints_a_table_and_json(neardup, customers):

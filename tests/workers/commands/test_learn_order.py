@@ -9,6 +9,7 @@ from neardup.stream import Config, ConfigError
 from neardup.stream.documents import Document
 from neardup.stream.schemes import SCHEMES
 from neardup.workers.commands import learn_order as order
+from neardup.workers.options.judging import LearnOrderOptions
 from neardup.workers.outputs.output import OutputFile
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.process.stop import Stop
@@ -129,7 +130,10 @@ def test_counting_in_parts_gives_the_counts_of_one_pass(monkeypatch, sample, tmp
         monkeypatch.setattr(token_order, "_TOKENS_A_MERGE", tokens)
         settings = load({"scheme": "prefix", "k": 1}, kind=order.OrderSettings)
         output = str(tmp_path / f"{tokens}.npy")
-        assert order.learn([str(sample)] * 3, settings, output=output, tokens_max=9, quiet=True) == Exit.SUCCESS
+        assert (
+            order.learn(LearnOrderOptions([str(sample)] * 3, output=output, order_tokens=9, quiet=True), settings)
+            == Exit.SUCCESS
+        )
         found.append(read_order(output).tokens.tolist())
     assert found[0] == found[1]
     assert len(found[0]) == 7

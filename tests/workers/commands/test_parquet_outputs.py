@@ -15,9 +15,9 @@ import pytest
 from pyarrow import ipc
 
 from neardup.stream import Deduplicator
-from neardup.workers.commands.batch.corpus import BatchOptions
 from neardup.workers.commands.batch.corpus import run as run_batch
-from neardup.workers.commands.dedup.command import DedupOptions, run
+from neardup.workers.commands.dedup.command import run
+from neardup.workers.options.documents import BatchOptions, DedupOptions
 from neardup.workers.outputs import table_file
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.settings.load import load
@@ -59,7 +59,7 @@ def dedup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
     interval = sys.getswitchinterval()
 
     def deduplicated(*paths: str, **options: Any) -> Exit:
-        return run(DedupOptions(list(paths), True, **options), load({}, None))
+        return run(DedupOptions(list(paths), quiet=True, **options), load({}, None))
 
     yield deduplicated
     sys.setswitchinterval(interval)
@@ -185,7 +185,9 @@ def test_a_batch_writes_the_rows_to_keep(
     monkeypatch.chdir(tmp_path)
     pq.write_table(table(200), "a.parquet", row_group_size=50)
     pq.write_table(table(50, 180), "b.parquet")
-    options = BatchOptions(["a.parquet", "b.parquet"], True, verdicts="verdicts.jsonl", prefer="longest", output=output)
+    options = BatchOptions(
+        ["a.parquet", "b.parquet"], quiet=True, verdicts="verdicts.jsonl", prefer="longest", output=output
+    )
     assert run_batch(options, load({}, None)) == Exit.SUCCESS
     verdicts = [json.loads(line) for line in Path("verdicts.jsonl").read_bytes().splitlines()]
     expected = [verdict["id"] for verdict in verdicts if verdict["status"] == "original"]
@@ -205,7 +207,7 @@ def test_a_batch_annotates_rows_as_dedup_does(dedup: Callable[..., Exit], tmp_pa
     pq.write_table(table(200), "a.parquet", row_group_size=50)
     pq.write_table(table(50, 180), "b.parquet")
     dedup("a.parquet", "b.parquet", output="expected.parquet", annotate=True)
-    options = BatchOptions(["a.parquet", "b.parquet"], True, output="found.parquet", annotate=True)
+    options = BatchOptions(["a.parquet", "b.parquet"], quiet=True, output="found.parquet", annotate=True)
     assert run_batch(options, load({}, None)) == Exit.SUCCESS
     expected, found = files(tmp_path, "expected.parquet", "found.parquet")
     assert found.equals(expected)
@@ -229,5 +231,5 @@ def test_a_batch_that_cannot_write_its_rows_says_so_first(
     for name in ("a.parquet", "k.parquet"):
         pq.write_table(table(8), name)
     with pytest.raises(Failure) as failed:
-        run_batch(BatchOptions(list(paths), True, output="k.parquet", **options), load({}, None))
+        run_batch(BatchOptions(list(paths), quiet=True, output="k.parquet", **options), load({}, None))
     assert sentence in str(failed.value)

@@ -10,7 +10,8 @@ import pytest
 from shell_harness import Bench
 
 from neardup.workers.commands.feed import command
-from neardup.workers.commands.feed.command import FEEDS_MAX, FeedCommandOptions
+from neardup.workers.commands.feed.command import FEEDS_MAX
+from neardup.workers.options.running import FeedCommandOptions
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.settings.feed import FeedSettings
 from neardup.workers.transport.memory.transport import MemoryTransport

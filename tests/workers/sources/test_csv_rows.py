@@ -16,10 +16,12 @@ from shell_harness import Bench
 from benchmarks.recall import entities
 from neardup.stream.documents import REASONS, Document
 from neardup.stream.json_lines import KINDS, Fields
-from neardup.workers.commands.calibrate import CalibrateOptions, calibrate
+from neardup.workers.commands.calibrate import calibrate
+from neardup.workers.options.judging import CalibrateOptions
+from neardup.workers.options.shared import SessionOptions
 from neardup.workers.process.stop import Stop
 from neardup.workers.session.loader import Loader
-from neardup.workers.session.session import Session, SessionOptions
+from neardup.workers.session.session import Session
 from neardup.workers.settings.files import Options
 from neardup.workers.sources.csv_rows import table_lines
 from neardup.workers.sources.entries import FILE_REASONS

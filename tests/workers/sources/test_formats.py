@@ -11,9 +11,10 @@ from shell_harness import Bench
 
 from neardup.stream.documents import REASONS, Document
 from neardup.stream.json_lines import KINDS, Fields
+from neardup.workers.options.shared import SessionOptions
 from neardup.workers.process.stop import Stop
 from neardup.workers.session.loader import Loader
-from neardup.workers.session.session import Session, SessionOptions
+from neardup.workers.session.session import Session
 from neardup.workers.settings.files import Options
 from neardup.workers.sources.entries import FILE_REASONS
 from neardup.workers.sources.formats import FORMATS, UNSUPPORTED, Format, choose

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -36,12 +35,13 @@ from neardup.stream.table import COUNTERS, NO_TIME, NO_WINDOW
 from neardup.stream.verdicts.decisions import VerdictLimits, Verdicts
 from neardup.stream.verdicts.rule import REFUSED
 from neardup.workers.commands.batch.rows import RowFiles, Rows
+from neardup.workers.options.documents import BatchOptions
 from neardup.workers.outputs import window_file
 from neardup.workers.outputs.output import OutputFile, standard_output, write_pairs
 from neardup.workers.outputs.table_file import check_rows
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.session.checks import check_top
-from neardup.workers.session.session import Session, SessionOptions
+from neardup.workers.session.session import Session
 from neardup.workers.session.token_order import with_order
 from neardup.workers.settings.files import Settings
 
@@ -64,26 +64,6 @@ _ARRIVALS = 1 << 15
 _MESSAGE_ROWS = 512
 # The widest window for which every difference of times fits in 64 bits.
 _ALWAYS = int(NO_WINDOW) - 1
-
-
-@dataclass(frozen=True)
-class BatchOptions(SessionOptions):
-    """The arguments of a batch, in addition to its settings."""
-
-    candidates: bool = False
-    keep: str | None = None
-    memory_max: str = "1GB"
-    temporary: str | None = None
-    top: int | None = None
-    verdicts: str | None = None
-    prefer: str | None = None
-    output: str | None = None
-    annotate: bool = False
-
-    @property
-    def decides(self) -> bool:
-        """Whether documents are decided."""
-        return self.verdicts is not None or self.output is not None
 
 
 def run(options: BatchOptions, settings: Settings) -> Exit:

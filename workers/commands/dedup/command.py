@@ -11,7 +11,6 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import IO, Any
@@ -24,6 +23,7 @@ from neardup.stream.verdicts.decider import Decided, Decider
 from neardup.stream.verdicts.representatives import FIRST, ranks_of
 from neardup.stream.verdicts.rule import DUPLICATE, ORIGINAL, REFUSED, STATUSES, UNCHANGED
 from neardup.workers.commands.dedup.archive import Archive
+from neardup.workers.options.documents import DedupOptions
 from neardup.workers.outputs.clusters import Clusters
 from neardup.workers.outputs.output import Lines, OutputFile, standard_output, write_pairs
 from neardup.workers.outputs.table_file import VERDICT_COLUMNS, TableFile, is_table, verdict_columns
@@ -33,7 +33,7 @@ from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.process.interpreter import share_interpreter
 from neardup.workers.process.table_compiler import TableCompiler, compile_pairs, compile_verdicts
 from neardup.workers.session.checks import check_follow
-from neardup.workers.session.session import Chunk, Session, SessionOptions
+from neardup.workers.session.session import Chunk, Session
 from neardup.workers.settings import option_name
 from neardup.workers.settings.files import Settings, with_file_window
 from neardup.workers.sources.blocks import STDIN
@@ -43,23 +43,6 @@ from neardup.workers.sources.paths import display
 Write = Callable[[bytes], None]
 # The options that name outputs.
 _OUTPUTS = ("output", "removed", "verdicts", "clusters", "rejects", "keep", "warc_out")
-
-
-@dataclass(frozen=True)
-class DedupOptions(SessionOptions):
-    """The arguments of a deduplication, in addition to its settings."""
-
-    removed: str | None = None
-    verdicts: str | None = None
-    clusters: str | None = None
-    annotate: bool = False
-    follow: bool = False
-    output: str | None = None
-    window_from: str | None = None
-    salvage: bool = False
-    keep: str | None = None
-    warc_out: str | None = None
-    warc_drop: bool = False
 
 
 def run(options: DedupOptions, settings: Settings) -> Exit:

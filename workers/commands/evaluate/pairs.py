@@ -27,23 +27,12 @@ from neardup.stream.evaluation.judging import Bin, Confusion, Contents, Floats, 
 from neardup.stream.theory.tuning import curve, probabilities
 from neardup.workers.display.pictures import POINTS, Curve, Mark, Picture
 from neardup.workers.display.printing import print_found
+from neardup.workers.options.judging import EvaluateOptions
 from neardup.workers.process.exits import Exit, Failure, input_failure
 from neardup.workers.sources.objects import json_objects
 
 ID_NAMES = (("older", "newer"), ("a", "b"), ("id1", "id2"))
 SIMILARITY_NAMES = ("similarity", "jaccard", "score")
-
-
-class EvaluateOptions(NamedTuple):
-    """The arguments of an evaluation; ``truth_min`` is the similarity from which a known pair is true."""
-
-    pairs: str
-    truth: str
-    documents: int | None = None
-    truth_min: float | None = None
-    bins: int = 20
-    each: bool = False
-    candidates: bool = False
 
 
 class Known(NamedTuple):
@@ -62,17 +51,26 @@ class Evaluation(NamedTuple):
     left_out: dict[str, int]
 
 
-def run(options: EvaluateOptions, config: Config, *, plot: str | None, as_json: bool) -> None:
+def run(options: EvaluateOptions, config: Config) -> None:
     """Evaluate and print. Raises ``Failure`` for unusable input and ``ConfigError`` for unusable settings."""
     found = evaluate(options, config)
     drawn = picture(config, found.curve, options.candidates) if found.curve else None
-    if plot is not None and drawn is None:
-        raise Failure(Exit.USAGE, f"--plot {plot}: the truth has no similarities to draw a curve over")
-    print_found(_summary(found), _tables(found), as_json=as_json, drawn=drawn, plot=plot, left_out=found.left_out)
+    if options.plot is not None and drawn is None:
+        raise Failure(Exit.USAGE, f"--plot {options.plot}: the truth has no similarities to draw a curve over")
+    print_found(
+        _summary(found),
+        _tables(found),
+        as_json=options.as_json,
+        drawn=drawn,
+        plot=options.plot,
+        left_out=found.left_out,
+    )
 
 
 def evaluate(options: EvaluateOptions, config: Config) -> Evaluation:
     """Compare emitted pairs with known pairs. Raises ``Failure`` for files that cannot be read or used."""
+    if options.truth is None:
+        raise Failure(Exit.USAGE, "evaluate needs what is true: give --truth FILE, or --labels FILE for clusters")
     left_out = Counter[str]()
     links: list[Pair] = []
     emitted: list[Pair] = []

@@ -15,12 +15,14 @@ import numpy as np
 import numpy.typing as npt
 from rich.table import Table
 
+from neardup.stream.config import Config
 from neardup.stream.evaluation.clusters import Quality, counts_of_labels, counts_of_pairs, lowest_similarities, quality
 from neardup.stream.evaluation.judging import Proportion, proportion
 from neardup.stream.json_lines import SIMILARITY_DIGITS
 from neardup.workers.commands.evaluate.pairs import read_truth
 from neardup.workers.display.pictures import Curve, Mark, Picture
 from neardup.workers.display.printing import print_found
+from neardup.workers.options.judging import EvaluateOptions
 from neardup.workers.outputs.clusters import LARGEST
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.sources.objects import json_objects
@@ -32,16 +34,6 @@ _NAMES = {
     "adjusted_rand": "adjusted Rand index",
 }  # fmt: skip
 Ints = npt.NDArray[np.int64]
-
-
-class ClusterOptions(NamedTuple):
-    """The arguments of an evaluation of clusters: against ``labels`` if given, else against the pairs of ``truth``."""
-
-    verdicts: str
-    labels: str | None
-    label_field: str
-    truth: str | None
-    truth_min: float
 
 
 class Documents(NamedTuple):
@@ -71,22 +63,30 @@ class ClusterEvaluation(NamedTuple):
     left_out: dict[str, int]
 
 
-def run(options: ClusterOptions, *, plot: str | None, as_json: bool) -> None:
+def run(options: EvaluateOptions, config: Config) -> None:
     """Evaluate and print. Raises ``Failure`` for files that cannot be read or used."""
-    found = evaluate(options)
+    found = evaluate(options, config)
     drawn = picture(found)
-    print_found(_summary(found), _tables(found), as_json=as_json, drawn=drawn, plot=plot, left_out=found.left_out)
+    print_found(
+        _summary(found),
+        _tables(found),
+        as_json=options.as_json,
+        drawn=drawn,
+        plot=options.plot,
+        left_out=found.left_out,
+    )
 
 
-def evaluate(options: ClusterOptions) -> ClusterEvaluation:
+def evaluate(options: EvaluateOptions, config: Config) -> ClusterEvaluation:
     """Compare clusters with labels or pairs."""
     left_out = Counter[str]()
-    documents = _documents(options.verdicts, left_out)
+    documents = _documents(options.pairs, left_out)
     number = {id_: n for n, id_ in enumerate(documents.ids)}
+    least = config.threshold if options.truth_min is None else options.truth_min
     lowest = unsupported = None
     if options.truth is not None:
         a, b, similarity = _pairs(options.truth, number, left_out)
-        true = np.ones(len(a), np.bool_) if similarity is None else similarity >= options.truth_min
+        true = np.ones(len(a), np.bool_) if similarity is None else similarity >= least
         counts = counts_of_pairs(documents.clusters, a[true], b[true])
         unsupported = _unsupported(documents.kept, a[true], b[true])
         if similarity is not None:

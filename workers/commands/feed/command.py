@@ -5,9 +5,8 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from importlib.metadata import version
 from typing import NamedTuple
 
@@ -16,10 +15,12 @@ from neardup.workers.feeds.fetch import Fetched, Limits, fetch
 from neardup.workers.feeds.items import Item, items_of
 from neardup.workers.feeds.pages import page_text
 from neardup.workers.feeds.watch import Polled, Watching, World, watch
+from neardup.workers.options.running import FeedCommandOptions
+from neardup.workers.options.shared import SessionOptions
 from neardup.workers.outputs.output import standard_output, write_pairs
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.session.loader import Loader
-from neardup.workers.session.session import Session, SessionOptions
+from neardup.workers.session.session import Session
 from neardup.workers.settings.feed import FeedSettings
 from neardup.workers.settings.files import fields_of
 from neardup.workers.sources.entries import Entry
@@ -29,18 +30,6 @@ from neardup.workers.web.extraction import Extraction
 
 # Feeds of one process at most: each has a thread.
 FEEDS_MAX = 500
-
-
-@dataclass(frozen=True)
-class FeedCommandOptions:
-    """The arguments of the command, in addition to its settings."""
-
-    urls: Sequence[str]
-    follow: bool = False
-    to_kafka: bool = False
-    pages: bool = False
-    quiet: bool = False
-    rejects: str | None = None
 
 
 class _Output(NamedTuple):
@@ -56,7 +45,9 @@ def run(options: FeedCommandOptions, settings: FeedSettings) -> Exit:
         raise Failure(
             Exit.USAGE, f"{len(options.urls):,} feeds are named, {FEEDS_MAX} at most: divide them among processes"
         )
-    with Session(settings, SessionOptions([], options.quiet, options.rejects), follow=options.follow) as session:
+    with Session(
+        settings, SessionOptions([], rejects=options.rejects, quiet=options.quiet), follow=options.follow
+    ) as session:
         ended = threading.Event()
         ids, lock = CanonicalIds(), threading.Lock()
 

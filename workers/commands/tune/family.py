@@ -21,6 +21,7 @@ from neardup.stream.theory.families import (
 )
 from neardup.workers.display.pictures import POINTS, Curve, Mark, Picture
 from neardup.workers.display.printing import facts, print_found
+from neardup.workers.options.judging import TuneOptions
 from neardup.workers.process.exits import Exit, Failure
 
 # Distances of the table: d1, d2, and this many steps between them and on either side.
@@ -42,17 +43,21 @@ class Question(NamedTuple):
     documents: int | None
 
 
-def question(family: str | None, numbers: dict[str, Any]) -> Question | None:
+def question(options: TuneOptions) -> Question | None:
     """Return the question of the options; none without a family. Raises ``Failure`` for an incomplete question."""
+    numbers = {
+        "d1": options.d1, "d2": options.d2, "p1": options.p1, "p2": options.p2, "scale": options.scale,
+        "documents": options.documents,
+    }  # fmt: skip
     given = {name for name, value in numbers.items() if value is not None}
-    if family is None:
+    if options.family is None:
         if given:
             raise Failure(Exit.USAGE, f"--{min(given)} is about a family of functions: name one with --family")
         return None
     halves = len(given & {"p1", "p2"}) == 1
-    if not {"d1", "d2"} <= given or halves or not given & {"p1", "documents"}:
+    if options.d1 is None or options.d2 is None or halves or not given & {"p1", "documents"}:
         raise Failure(Exit.USAGE, "--family needs --d1 and --d2, and --p1 with --p2, or --documents, or all of them")
-    return Question(family, **numbers)
+    return Question(options.family, options.d1, options.d2, options.p1, options.p2, options.scale, options.documents)
 
 
 def show(asked: Question, *, plot: str | None, as_json: bool) -> None:

@@ -15,8 +15,9 @@ from neardup.stream.schemes.partial_sets import recall_of
 from neardup.stream.texts.normalize import CodePoints, NormalForm, code_points
 from neardup.stream.theory.shingle_length import Sample, Similarity, enough, expected, measured, safe, sampled
 from neardup.workers.display.printing import facts, print_found
+from neardup.workers.options.shared import SessionOptions
 from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.session.session import Session, SessionOptions
+from neardup.workers.session.session import Session
 from neardup.workers.settings.files import Settings, fields_of
 
 # Maximum documents and characters of a sample: a few seconds of work.
@@ -77,7 +78,7 @@ def _codes(settings: Settings, documents: Sequence[Document]) -> CodePoints:
 def _documents(settings: Settings, paths: Sequence[str]) -> Iterator[Document]:
     """Yield documents up to the maximum; refused input is skipped."""
     count = characters = 0
-    with Session(settings, SessionOptions(paths, quiet=True)) as session:
+    with Session(settings, SessionOptions(list(paths), quiet=True)) as session:
         for entry in session.entries(paths):
             if entry is None or isinstance(entry.found, str):
                 continue

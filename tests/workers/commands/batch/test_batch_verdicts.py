@@ -11,7 +11,8 @@ from command import WORDS
 from dedup_outputs import deduplicated
 from scheme_streams import brought
 
-from neardup.workers.commands.batch.corpus import BatchOptions, run
+from neardup.workers.commands.batch.corpus import run
+from neardup.workers.options.documents import BatchOptions
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.settings.load import load
 
@@ -34,7 +35,13 @@ def decided(tmp_path, monkeypatch, capsysbinary):
 
     def run_batch(*paths, prefer=None, output=None, annotate=False, **settings):
         options = BatchOptions(
-            paths, True, summary_json="summary", verdicts="verdicts", prefer=prefer, output=output, annotate=annotate
+            paths,
+            quiet=True,
+            summary_json="summary",
+            verdicts="verdicts",
+            prefer=prefer,
+            output=output,
+            annotate=annotate,
         )
         assert run(options, load(settings, None)) == Exit.SUCCESS
         return [json.loads(line) for line in (tmp_path / "verdicts").read_bytes().splitlines()]
@@ -127,6 +134,6 @@ def test_what_cannot_be_decided_ends_with_a_sentence(decided, tmp_path):
         ({"verdicts": "x", "candidates": True}, "leave out --top and --candidates"),
     ):
         with pytest.raises(Failure, match=sentence):
-            run(BatchOptions(["in.jsonl"], True, **options), load({}, None))
+            run(BatchOptions(["in.jsonl"], quiet=True, **options), load({}, None))
     (tmp_path / "empty.jsonl").write_bytes(b"")
     assert decided("empty.jsonl") == []

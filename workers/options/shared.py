@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import typer
 
 from neardup.workers.process.exits import Exit, Failure
 
+
+def _or_stdin(ctx: typer.Context, paths: list[str] | None) -> list[str]:
+    """Return the given paths, or standard input. Raises ``Failure`` if standard input is a terminal or closed."""
+    if paths or ctx.resilient_parsing:
+        return paths or []
+    if sys.stdin is None or sys.stdin.isatty():
+        raise Failure(
+            Exit.USAGE,
+            "no PATH is given and standard input is a terminal or closed: name files or folders, or pipe JSON in",
+        )
+    return ["-"]
+
+
 Paths = Annotated[
-    list[str] | None,
+    list[str],
     typer.Argument(
         metavar="[PATH]...",
         help="Files of JSON Lines, JSON arrays, tables (.csv, .tsv), mail (.eml, mbox), files and folders (each file a "
         "document), or - for standard input, which is also read when nothing is named. The content decides the "
         "format, also of gzip and Zstandard.",
         show_default=False,
+        callback=_or_stdin,
     ),
 ]
 SettingsFile = Annotated[
@@ -50,15 +65,23 @@ RejectsFile = Annotated[
 SummaryFile = Annotated[
     str | None, typer.Option("--summary-json", metavar="FILE", help="write the summary to a file, as JSON")
 ]
+Plot = Annotated[
+    str | None, typer.Option("--plot", metavar="FILE", help="draw the curves to a file that ends in .svg or .png")
+]
 
 
-def or_stdin(paths: list[str] | None) -> list[str]:
-    """Return the given paths, or standard input. Raises ``Failure`` if standard input is a terminal or closed."""
-    if paths:
-        return paths
-    if sys.stdin is None or sys.stdin.isatty():
-        raise Failure(
-            Exit.USAGE,
-            "no PATH is given and standard input is a terminal or closed: name files or folders, or pipe JSON in",
-        )
-    return ["-"]
+@dataclass(frozen=True, kw_only=True)
+class CommandOptions:
+    """The option of every command with settings."""
+
+    config: SettingsFile = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionOptions(CommandOptions):
+    """The arguments of every command that reads documents, in addition to its settings."""
+
+    paths: Paths = field(default_factory=list, kw_only=False)
+    rejects: RejectsFile = None
+    summary_json: SummaryFile = None
+    quiet: Quiet = False

@@ -1,0 +1,1 @@
+"""The arguments and options of each command, declared once: the command line is made from them."""

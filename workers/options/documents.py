@@ -1,0 +1,120 @@
+"""The options of the commands that read documents: ``run``, ``probe``, ``dedup``, ``batch``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from neardup.workers.options.shared import Candidates, Follow, KeepFile, Salvage, SessionOptions, Top, WindowFile
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(SessionOptions):
+    """The arguments of ``run``."""
+
+    candidates: Candidates = False
+    top: Top = None
+    follow: Follow = False
+    window_from: WindowFile = None
+    salvage: Salvage = False
+    keep: KeepFile = None
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="write the pairs to a file instead of standard output"),
+    ] = None
+    overview: Annotated[
+        bool,
+        typer.Option("--overview", help="end with the documents of the most pairs and a histogram of similarities"),
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeOptions(SessionOptions):
+    """The arguments of ``probe``."""
+
+    index: Annotated[
+        list[str], typer.Option("--index", metavar="PATH", help="documents to compare with; may stand several times")
+    ]
+    candidates: Candidates = False
+    top: Top = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DedupOptions(SessionOptions):
+    """The arguments of ``dedup``."""
+
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="write the kept documents to a file"),
+    ] = None
+    removed: Annotated[
+        str | None, typer.Option("--removed", metavar="FILE", help="write the dropped lines, each with its verdict")
+    ] = None
+    verdicts: Annotated[
+        str | None,
+        typer.Option("--verdicts", metavar="FILE", help="write a verdict for each document, as JSON Lines"),
+    ] = None
+    clusters: Annotated[
+        str | None,
+        typer.Option("--clusters", metavar="FILE", help="write the clusters of two documents or more, as JSON Lines"),
+    ] = None
+    warc_out: Annotated[
+        str | None,
+        typer.Option(
+            "--warc-out",
+            metavar="FILE",
+            help="write the records of WARC input as an archive: identical "
+            "payloads as revisits, near-duplicates with their verdicts",
+        ),
+    ] = None
+    warc_drop: Annotated[bool, typer.Option("--warc-drop", help="leave near-duplicates out of the archive")] = False
+    annotate: Annotated[
+        bool, typer.Option("--annotate", help="write the dropped lines too, and with each line its verdict")
+    ] = False
+    follow: Follow = False
+    window_from: WindowFile = None
+    salvage: Salvage = False
+    keep: KeepFile = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchOptions(SessionOptions):
+    """The arguments of ``batch``."""
+
+    candidates: Candidates = False
+    top: Top = None
+    keep: KeepFile = None
+    memory_max: Annotated[
+        str, typer.Option("--memory-max", metavar="SIZE", help="memory of the database, as 512MB; the rest is on disk")
+    ] = "1GB"
+    temporary: Annotated[
+        str | None,
+        typer.Option("--temporary", metavar="FOLDER", help="where the corpus is kept meanwhile, emptied at the end"),
+    ] = None
+    verdicts: Annotated[
+        str | None,
+        typer.Option("--verdicts", metavar="FILE", help="write a verdict for each document too, as dedup does"),
+    ] = None
+    prefer: Annotated[
+        str | None,
+        typer.Option(
+            "--prefer",
+            metavar="first|longest|FIELD",
+            help="which documents to keep: the first (the default), the "
+            "longest, or those with the greatest number in a field",
+        ),
+    ] = None
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="write the documents to keep, as dedup does"),
+    ] = None
+    annotate: Annotated[
+        bool, typer.Option("--annotate", help="write the dropped lines to --output too, and with each line its verdict")
+    ] = False
+
+    @property
+    def decides(self) -> bool:
+        """Whether documents are decided."""
+        return self.verdicts is not None or self.output is not None

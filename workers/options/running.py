@@ -1,0 +1,111 @@
+"""The options of the commands that fetch, serve, and work on Kafka."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from neardup.workers.options.shared import CommandOptions, Quiet, RejectsFile
+
+Start = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="earliest|latest",
+        help="where a group without committed offsets begins; nothing is assumed. A filter also takes a generation: it "
+        "begins where the filters of that one stopped.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class FeedCommandOptions(CommandOptions):
+    """The arguments of ``feed``."""
+
+    urls: Annotated[
+        list[str], typer.Argument(metavar="URL...", help="addresses of feeds: RSS, Atom or RDF", show_default=False)
+    ]
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="ask again and again, and write what is new, until interrupted")
+    ] = False
+    to_kafka: Annotated[
+        bool, typer.Option("--to-kafka", help="send the items to the topic of documents, not to standard output")
+    ] = False
+    pages: Annotated[
+        bool, typer.Option("--pages", help="fetch the page of each item, and write its text in place of the feed's")
+    ] = False
+    rejects: RejectsFile = None
+    quiet: Quiet = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeCommandOptions(CommandOptions):
+    """The arguments of ``serve``."""
+
+    state: Annotated[
+        str | None,
+        typer.Option("--state", metavar="FOLDER", help="where the window is kept; made if it does not exist"),
+    ] = None
+    from_kafka: Annotated[
+        bool,
+        typer.Option(
+            "--from-kafka",
+            help="show the verdicts of a deployment on Kafka; its settings come from the environment or --config",
+        ),
+    ] = False
+    salvage: Annotated[
+        bool, typer.Option("--salvage", help="of a damaged window, keep the sound rows; the file before stays")
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerOptions(CommandOptions):
+    """The arguments of ``sign``, ``match``, ``link`` and ``filter``."""
+
+    start: Start = None
+    supervised: Annotated[
+        bool, typer.Option("--supervised", help="stop when standard input is closed: the end of who started this")
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpOptions(CommandOptions):
+    """The arguments of ``up``: how many processes each role has."""
+
+    signers: Annotated[int, typer.Option("--signers", min=0, max=256, help="processes that sign")] = 1
+    matchers: Annotated[int, typer.Option("--matchers", min=0, max=256, help="processes that match")] = 1
+    linkers: Annotated[int, typer.Option("--linkers", min=0, max=16, help="processes that decide: one works")] = 0
+    filters: Annotated[int, typer.Option("--filters", min=0, max=256, help="processes that forward what is kept")] = 0
+    start: Start = None
+
+
+@dataclass(frozen=True)
+class LoadOptions(CommandOptions):
+    """The arguments of ``load``."""
+
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PATH...",
+            help="Files of JSON Lines, JSON arrays, tables (.csv, .tsv), mail (.eml, mbox), files and folders (each "
+            "file a document), or - for standard input. The content decides the format, also of gzip and Zstandard.",
+            show_default=False,
+        ),
+    ]
+    quiet: Quiet = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class TailOptions(CommandOptions):
+    """The arguments of ``tail``."""
+
+    start: Annotated[
+        str, typer.Option("--from", metavar="earliest|latest", help="where to begin: all that is kept, or what comes")
+    ] = "latest"
+    lines_max: Annotated[
+        int | None, typer.Option("--max", min=1, metavar="N", help="end after N lines instead of by Ctrl-C")
+    ] = None
+    removals: Annotated[bool, typer.Option("--removals", help="print the notices of removed ids as well")] = False
+    verdicts: Annotated[bool, typer.Option("--verdicts", help="print verdicts instead of pairs")] = False
