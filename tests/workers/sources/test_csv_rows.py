@@ -6,6 +6,7 @@ import io
 import json
 import time
 import tracemalloc
+from dataclasses import replace
 
 import pytest
 import zstandard
@@ -271,7 +272,7 @@ def test_calibration_reads_the_table_that_run_read(tmp_path):
     options = CalibrateOptions(str(tmp_path / "pairs.jsonl"), [str(tmp_path / "a.csv")], "year", random_mean=20)
     calibration = calibrate(options)
     assert (calibration.matched.value, calibration.left_out) == (1, {"rows that are no record": 1})
-    assert calibrate(options._replace(field="born", kind="date", random_mean=500)).matched.value == 1
+    assert calibrate(replace(options, field="born", kind="date", random_mean=500)).matched.value == 1
 
 
 def test_people_are_found_in_their_table_as_it_is(neardup, real_data):
