@@ -44,8 +44,8 @@ from neardup.stream.texts.normalize import UNICODE_VERSION, CodePoints, NormalFo
 from neardup.stream.texts.reading import read_texts
 from neardup.stream.texts.shingles import SHINGLES, TEXT_SHINGLES, Split
 from neardup.stream.texts.words import StopList
-from neardup.stream.theory.tuning import SKETCH_BITS, Tuning, chosen
-from neardup.stream.theory.weighing import weighed
+from neardup.stream.theory.tuning import SKETCH_BITS, Tuning, choose
+from neardup.stream.theory.weighing import weigh
 from neardup.stream.tokens import verify
 from neardup.stream.tokens.bags import numbered, sorted_sets
 from neardup.stream.tokens.elements import RatingRule, elements
@@ -191,11 +191,11 @@ def _tuned(p: Parameters) -> Tuning:
     met = p.buckets_shared_min
     if p.false_weight is not None:
         sized = p.rows_max, p.sketch_bits or _BITS[0], *shape
-        return weighed(p.false_weight, p.threshold, *sized, agreement=law, exact_score=exact, bands_min=met)
+        return weigh(p.false_weight, p.threshold, *sized, agreement=law, exact_score=exact, bands_min=met)
 
     def with_bits(bits: int) -> Tuning:
         sized = p.rows_max, bits, *shape
-        return chosen(p.threshold, p.recall, *sized, agreement=law, exact_score=exact, bands_min=met)
+        return choose(p.threshold, p.recall, *sized, agreement=law, exact_score=exact, bands_min=met)
 
     if p.sketch_bits is not None:
         return with_bits(p.sketch_bits)

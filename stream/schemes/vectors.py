@@ -21,8 +21,8 @@ from neardup.stream.scheme_interface import Common, Evidence, Keys, Reading, Sch
 from neardup.stream.schemes.vector_measures import VECTOR_MEASURES, Values, VectorPlan
 from neardup.stream.signatures import banding
 from neardup.stream.signatures.hyperplanes import PLANES
-from neardup.stream.theory.tuning import SKETCH_BITS, Tuning, chosen, complete
-from neardup.stream.theory.weighing import weighed
+from neardup.stream.theory.tuning import SKETCH_BITS, Tuning, choose, complete
+from neardup.stream.theory.weighing import weigh
 
 # Default of rows_max: a row of one bit holds less information than a row of a set, so few false candidates need more
 # rows.
@@ -179,9 +179,9 @@ def _tuned(p: Parameters, plan: VectorPlan) -> Tuning:
     shape = rows_max, row.row_bits or p.sketch_bits or SKETCH_BITS[0], p.bands, p.rows, p.min_similarity
     law, exact, met = row.agreement(plan), plan.vector_evidence != "sketch", p.buckets_shared_min
     if p.false_weight is not None:
-        return weighed(p.false_weight, p.threshold, *shape, agreement=law, exact_score=exact, bands_min=met)
+        return weigh(p.false_weight, p.threshold, *shape, agreement=law, exact_score=exact, bands_min=met)
     unrelated = row.unrelated if row.unrelated < p.threshold else 0.0
-    return chosen(p.threshold, p.recall, *shape, agreement=law, exact_score=exact, unrelated=unrelated, bands_min=met)
+    return choose(p.threshold, p.recall, *shape, agreement=law, exact_score=exact, unrelated=unrelated, bands_min=met)
 
 
 def _rows(features: Features) -> Values:

@@ -30,8 +30,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +55,9 @@ from neardup.stream.theory.curves import (
 from neardup.stream.theory.shapes import BIT_ROW as BIT_ROW
 from neardup.stream.theory.shapes import SKETCH_BITS as SKETCH_BITS
 from neardup.stream.theory.shapes import rows_least, shapes
+
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
 
 # The cost of a false pair, in false candidates. A candidate costs one comparison of two sketches; a false pair is
 # written, clustered and read. The choice at the default, 18 x 7 at .8, is the same from 1.4 to 35.
@@ -144,6 +148,13 @@ def probabilities(tuning: Tuning, s: Floats) -> tuple[Floats, Floats]:
     return candidate, emission_probability(s, *shape, tuning.agreements_min, *law, tuning.bands_min)
 
 
+def remembered(function: Callable[Given, Found]) -> Callable[Given, Found]:
+    """Return the function with a memory of its last results: a choice takes up to some tenths of a second, and a
+    process makes its configuration several times."""
+    return cast("Callable[Given, Found]", lru_cache(maxsize=64)(function))
+
+
+@remembered
 def choose(
     threshold: float,
     recall: float,
@@ -204,10 +215,6 @@ def choose(
     if min_similarity is None:
         return best
     return _with_score_min(target, best, min_similarity)
-
-
-# A choice takes up to some tenths of a second, and a process makes its configuration several times.
-chosen = lru_cache(maxsize=64)(choose)
 
 
 def _cheapest(target: _Target, fitting: list[tuple[int, int]]) -> Tuning | None:

@@ -17,19 +17,19 @@ VLDB 2016, for the weighted areas.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 import numpy as np
 
 from neardup.stream.errors import ConfigError
 from neardup.stream.theory.curves import AgreementLaw, Floats, areas, missed, row_agreement, similarity_at, simpson
 from neardup.stream.theory.shapes import shapes
-from neardup.stream.theory.tuning import Tuning, choose
+from neardup.stream.theory.tuning import Tuning, choose, remembered
 
 # Below a count of equal rows, relative, where another formula computes the estimate from it.
 _SLACK = 1e-9
 
 
+@remembered
 def weigh(
     false_weight: float,
     threshold: float,
@@ -87,9 +87,6 @@ def weigh(
         exact_score=exact_score,
         bands_min=bands_min,
     )
-
-
-weighed = lru_cache(maxsize=64)(weigh)  # as ``neardup.stream.theory.tuning.chosen``
 
 
 def _places(low: float, high: float, law: tuple[int, AgreementLaw | None]) -> tuple[Floats, Floats]:
