@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,13 +32,15 @@ class Selector(NamedTuple):
     matchers: tuple[tuple[str, str, str], ...]  # label, operator, value
 
 
+@cache
 def load(path: Path) -> Any:
-    """The only document of a YAML file."""
+    """The only document of a YAML file, read once: who changes it copies it first."""
     return yaml.safe_load(path.read_text())
 
 
+@cache
 def documents(path: Path) -> list[dict[str, Any]]:
-    """All documents of a YAML file."""
+    """All documents of a YAML file, read once."""
     return list(yaml.safe_load_all(path.read_text()))
 
 
@@ -51,6 +54,7 @@ def alerts() -> dict[str, dict[str, Any]]:
     return {rule["alert"]: rule for rule in rules() if "alert" in rule}
 
 
+@cache
 def recorded() -> set[str]:
     """The names of the series that recording rules make."""
     return {rule["record"] for rule in rules() if "record" in rule}
@@ -67,11 +71,13 @@ def dashboard_expressions() -> list[str]:
     return [text.replace("$__rate_interval", "1m").replace("$instance", ".*") for text in raw]
 
 
+@cache
 def expressions() -> list[str]:
     """All expressions of rules and dashboard."""
     return [rule["expr"] for rule in rules()] + dashboard_expressions()
 
 
+@cache
 def exported() -> dict[str, Row]:
     """Every series of the metrics' table, by its name in Prometheus."""
     return {row.exported + suffix: row for row in METRICS.values() for suffix in SUFFIXES.get(row.kind, ("",))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import subprocess
 
@@ -28,7 +29,7 @@ def test_the_configuration_is_valid(prometheus):
 
 def test_the_configuration_for_kubernetes_is_valid_except_its_discovery(prometheus, tmp_path):
     """Debian's Prometheus cannot discover pods in Kubernetes; the test checks the rest of that file."""
-    config = load(DEPLOY / "prometheus-kubernetes.yml")
+    config = copy.deepcopy(load(DEPLOY / "prometheus-kubernetes.yml"))
     for job in config["scrape_configs"]:
         (discovery,) = job.pop("kubernetes_sd_configs")
         assert discovery == {"role": "pod", "namespaces": {"names": ["neardup"]}}
