@@ -5,14 +5,12 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from cases import Case, every_case
+from cases import Case, every_case, seeds_of
 from oracle import contents_of
 
 from neardup.stream import Config, Deduplicator, Document, Pair, Signer
 from neardup.stream.batches import Batch
 from neardup.stream.pipeline import Matcher, match_step, step
-
-SEEDS = (1, 2, 3)
 
 
 def splits(rng: random.Random, documents: list[Document]) -> list[list[Document]]:
@@ -41,7 +39,7 @@ def names(pairs: list[Pair]) -> list[tuple[str, str]]:
 @every_case
 def test_a_batch_gives_what_one_by_one_gives(case: Case) -> None:
     """The same pairs and counts for every split into batches, with twins, versions and expiry inside a batch."""
-    for seed in SEEDS:
+    for seed in seeds_of(case):
         rng = random.Random(seed)
         limits = {"window_seconds": rng.choice([20.0, 1e6]), "lateness_seconds": 5.0, "window_documents": 150}
         config = case.config(threshold=min(0.6, case.config().threshold), recall=0.8, **limits)
@@ -58,7 +56,7 @@ def test_a_batch_gives_what_one_by_one_gives(case: Case) -> None:
 @every_case
 def test_no_pair_is_reported_twice_and_none_with_itself(case: Case) -> None:
     """For documents with different ids, in any order and with any number of common buckets."""
-    for seed in SEEDS:
+    for seed in seeds_of(case):
         documents = case.stream(random.Random(seed), 400, copies=0.3, jitter=30.0)
         pairs = pairs_of(case.config(), documents)
         found = Counter(frozenset(pair) for pair in names(pairs))
@@ -70,7 +68,7 @@ def test_no_pair_is_reported_twice_and_none_with_itself(case: Case) -> None:
 @every_case
 def test_no_version_of_an_id_pairs_with_another(case: Case) -> None:
     """Half of the documents are new versions, most of them near-duplicates or copies of earlier ones."""
-    for seed in SEEDS:
+    for seed in seeds_of(case):
         documents = case.stream(random.Random(seed), 300, copies=0.4, versions=0.5)
         pairs = pairs_of(case.config(), documents)
         assert len(pairs) > 50, seed
@@ -80,7 +78,7 @@ def test_no_version_of_an_id_pairs_with_another(case: Case) -> None:
 @every_case
 def test_copies_are_linked_once_each_and_hide_no_other_pair(case: Case) -> None:
     """n - 1 links join n copies of a content, and copies do not change which contents are pairs."""
-    for seed in SEEDS:
+    for seed in seeds_of(case):
         documents = case.stream(random.Random(seed), 400, copies=0.5)
         config = case.config()
         number = contents_of(documents, config)
@@ -101,7 +99,7 @@ def test_copies_are_linked_once_each_and_hide_no_other_pair(case: Case) -> None:
 @every_case
 def test_expired_ones_are_never_returned_and_live_ones_never_lost(case: Case) -> None:
     """With a window of time, the pairs are exactly the pairs within the window, also for late documents."""
-    for seed in SEEDS:
+    for seed in seeds_of(case):
         rng = random.Random(seed)
         documents = without_copies(case.stream(rng, 400, copies=0, jitter=20.0), case.config())
         time = {x.id: x.timestamp for x in documents}
@@ -117,7 +115,7 @@ def test_expired_ones_are_never_returned_and_live_ones_never_lost(case: Case) ->
 @every_case
 def test_only_the_last_documents_are_compared(case: Case) -> None:
     """A document is compared with the ``window_documents`` - 1 documents before it, and with no other."""
-    for seed in SEEDS:
+    for seed in seeds_of(case):
         documents = without_copies(case.stream(random.Random(seed), 400, copies=0), case.config())
         place = {x.id: n for n, x in enumerate(documents)}
         everything = pairs_of(case.config(), documents)
@@ -168,7 +166,7 @@ def test_memory_is_bounded_by_the_window(case: Case) -> None:
 @every_case
 def test_a_probe_reports_what_adding_would_and_changes_nothing(case: Case) -> None:
     """A probe gives each document's pairs; after it the stream continues as without the probe."""
-    for seed in SEEDS:
+    for seed in seeds_of(case):
         rng = random.Random(seed)
         config = case.config(window_seconds=60.0, lateness_seconds=10.0)
         documents = case.stream(rng, 300, versions=0.1, jitter=8.0)
@@ -188,7 +186,7 @@ def test_a_probe_reports_what_adding_would_and_changes_nothing(case: Case) -> No
 @every_case
 def test_a_removed_id_is_never_returned_and_no_other_is_lost(case: Case) -> None:
     """In a stream without copies, the pairs are the same as in a stream without the removed document."""
-    for seed in SEEDS:
+    for seed in seeds_of(case):
         rng = random.Random(seed)
         config = case.config()
         documents = without_copies(case.stream(rng, 300, copies=0), config)
