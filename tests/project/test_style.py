@@ -20,7 +20,15 @@ LIBRARY = sorted((ROOT / "stream").rglob("*.py"))
 MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
 FOLDER_MODULES_MAX = 12
-MIRRORS = ("benchmarks", "tests/stream", "tests/workers", "tests/project")  # folders like those of the product
+MIRRORS = (
+    "benchmarks",
+    "tests/stream",
+    "tests/workers",
+    "tests/project",
+    "tests/laws",
+    "tests/deploy",
+    "tests/browser",
+)
 _MIRRORED = [path for name in MIRRORS for path in (ROOT / name).rglob("*.py")]
 TESTS = [path for path in FILES if path.name.startswith("test_")]
 COMMANDS = "neardup.workers.commands"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from array import array
 from collections.abc import Callable
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +32,15 @@ def pivot_clusters(contents: list[tuple[str, ...]]) -> npt.NDArray[np.int64]:
     sets = list(map(frozenset, contents))
     first = {content: n for n, content in reversed(list(enumerate(contents)))}
     numbers = {shingle: n for n, shingle in enumerate(set().union(*sets))}
-    postings: list[list[int]] = [[] for _ in numbers]  # of originals only
+    postings = [array("q") for _ in numbers]  # of originals only
     sizes = np.array([len(one) for one in sets])
     out = np.arange(len(sets))
     for n, one in enumerate(sets):
         own = [numbers[shingle] for shingle in one]
-        common = np.bincount(list(chain.from_iterable(postings[i] for i in own)), minlength=n)[:n]
+        met = array("q")
+        for i in own:
+            met.extend(postings[i])
+        common = np.bincount(np.frombuffer(met, np.int64), minlength=n)[:n]
         similarity = common / (sizes[:n] + sizes[n] - common)
         if first[contents[n]] < n:
             out[n] = out[first[contents[n]]]

@@ -15,7 +15,7 @@ import pytest
 from neardup.stream import Config, Deduplicator, Document
 from neardup.stream.pipeline import step
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 MNIST, NMSLIB = DATA / "vec_mnist10k", DATA / "vec_nmslib"
 pytestmark = pytest.mark.skipif(not MNIST.is_dir(), reason=f"no vectors in {DATA}")
 
