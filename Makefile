@@ -29,20 +29,20 @@ demo-large: $(STAMP)  ## find the near-duplicates among the Python files of this
 api: $(STAMP)  ## pages of the public API, from its docstrings, in build/api
 	$(BIN)/pdoc --docformat google --no-show-source --output-directory build/api neardup
 
+# Compiled modules are kept, whatever the environment says: some three hundred processes start in the tests.
+check test: export PYTHONDONTWRITEBYTECODE :=
 check: $(STAMP)  ## style, types and the quick tests: no processes, no servers; ROOM=verdicts: the tests of one room
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m '$(QUICK)' $(CHECKED)
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m '$(QUICK)' $(CHECKED)
 
-# Some three hundred processes start in the tests: compiled modules are kept, whatever the environment says.
-test: export PYTHONDONTWRITEBYTECODE :=
 test: $(STAMP)  ## style, types and tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/kafka
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/kafka  # each half has a broker of its own
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --ignore tests/kafka
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder tests/kafka  # each has a broker; all often wait
 
 reproduce: REF ?= bd41b02
 reproduce: $(STAMP)  ## each finding fails on an earlier version (REF, 0.1.0 by default) and passes on the tree

@@ -49,8 +49,37 @@ NEEDS = {
 }
 
 
+# In this order at the beginning, so that no process runs one of them alone at the end. The second compiles for itself
+# and the third not at all: meanwhile the first compiles what most others use.
+LONGEST = (
+    "laws/test_stream_laws.py",
+    "project/test_wheel.py",
+    "project/test_scripts.py",
+    "laws/test_verdict_sequences.py",
+    "workers/commands/test_documents.py",
+    "benchmarks/test_benchmarks.py",
+    "laws/real/test_pivot_clusters.py",
+    "stream/test_config.py",
+    "stream/table/test_table.py",
+    "workers/stages/test_partition_table.py",
+    "kafka/test_torture.py",
+    "kafka/test_transport_laws.py",
+    "kafka/test_scrape.py",
+)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import the modules of a folder whose tests are all left out, as ``make check`` does."""
+    terms = config.option.markexpr.split(" and ")
+    folder = collection_path.relative_to(ROOT).parts[1:2] if collection_path.is_relative_to(ROOT) else ()
+    left_out = any(f"not {name}" in terms for one in folder for name in NEEDS.get(one, ()))
+    return True if left_out else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of whole folders, and those that use a fixture which starts the program."""
+    """Mark the tests of whole folders, and those that use a fixture which starts the program; longest files first."""
+    rank = {ROOT / "tests" / name: n for n, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path, len(rank)))
     for item in items:
         needs = NEEDS.get(item.path.relative_to(ROOT / "tests").parts[0], ())
         if {"neardup", "start"} & set(getattr(item, "fixturenames", ())):
@@ -71,22 +100,39 @@ def _note_process(event: str, arguments: tuple[object, ...]) -> None:
 sys.addaudithook(_note_process)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
-    """A test that starts a process without the mark ``processes`` fails, so that ``make check`` stays quick."""
+def _started_by(item: pytest.Item) -> Generator[None]:
     before = len(_STARTED)
     yield
     if len(_STARTED) > before and item.get_closest_marker("processes") is None:
         pytest.fail(f"it started {_STARTED[before]}: mark the test with pytest.mark.processes")
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
+    """A fixture that starts a process for a test without the mark ``processes`` fails it too."""
+    yield from _started_by(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """A test that starts a process without the mark ``processes`` fails, so that ``make check`` stays quick."""
+    yield from _started_by(item)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
     """Exempt modules and collected tests from the garbage collector, because they live to the end.
 
-    A full collection of a million such objects takes a quarter of a second, and benchmarks collect before each run.
+    A full collection of a million such objects takes a quarter of a second. Benchmarks collect before each run, and
+    the imports would cause many.
     """
-    gc.collect()
-    gc.freeze()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
 
 
 @pytest.fixture(scope="session")

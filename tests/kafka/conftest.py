@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from kafka_harness import KafkaHarness
     from kafka_world import World
 
-# In this order at the beginning; under pytest-xdist the other process runs the other files meanwhile.
-LONGEST = ("test_torture.py", "test_transport_laws.py", "test_scrape.py")
 # kafka-python leaves the socket of a refused connection to the garbage collector, which runs at any time.
 UNCLOSED_SOCKET = r"unclosed <(ssl\.SSLS|s)ocket"
 
@@ -52,11 +50,6 @@ def pytest_configure(config: pytest.Config) -> None:
     """Ignore kafka-python's unclosed sockets, in the tests and in the collection after the last test."""
     config.addinivalue_line("filterwarnings", f"ignore:{UNCLOSED_SOCKET}:ResourceWarning")
     warnings.filterwarnings("ignore", UNCLOSED_SOCKET, ResourceWarning)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the longest files first, so that none of them is the last one, alone."""
-    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
 
 
 @pytest.fixture(scope="session")

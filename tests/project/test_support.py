@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
 import pytest
+from python_files import ROOT, nodes
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 
@@ -22,3 +24,14 @@ def test_a_model_shares_no_code_with_what_it_models(name: str) -> None:
     """A model that called the library would repeat its errors."""
     text = (SUPPORT / name).read_text(encoding="utf-8")
     assert re.findall(r"^(?:from|import) (?:neardup|stream|workers)\b", text, re.M) == []
+
+
+def test_the_files_that_run_first_are_there() -> None:
+    """Each name of the list leads to a file of tests."""
+    given = [
+        ast.literal_eval(node.value)
+        for node in nodes(ROOT / "tests" / "conftest.py")
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "LONGEST"
+    ]
+    assert len(given) == 1
+    assert [name for name in given[0] if not (ROOT / "tests" / name).is_file()] == []

@@ -45,6 +45,7 @@ def test_of_1000_copies_over_50_connections_one_is_the_original(serving):
     assert cluster["size"] == 1000
 
 
+@pytest.mark.processes
 def test_a_flood_of_idle_connections_and_heads_does_not_keep_clients_out(serving):
     """The connections that have waited longest are closed; a head without an end is refused."""
     host, port = serving.url.removeprefix("http://").split(":")
@@ -104,6 +105,7 @@ def test_with_a_certificate_the_service_accepts_only_tls(tmp_path):
         serving.kill()
 
 
+@pytest.mark.processes
 def test_sigterm_ends_it_with_its_code_and_no_word_of_the_token(serving):
     """No line of the log contains the token."""
     assert httpx.get(f"{serving.url}/v1/clusters", timeout=60).status_code == 401
