@@ -33,9 +33,15 @@ _ZSTD_MAGIC, _DICTIONARY_MAGIC = b"\x28\xb5\x2f\xfd", b"\x5d\x2a\x4d\x18"
 _FRAME_HEAD_BYTES = 8
 _ZLIB_GZIP = 16 + zlib.MAX_WBITS
 # Compressed bytes that are expanded at a time to find the byte at which a member fails.
-_DAMAGED_STEPS = (1 << 10, 1)
+_DAMAGED_STEPS = (1 << 10, 1 << 5, 1)
 # Compressed bytes of a member in which the next one is searched, the last ones: far more than a damaged one goes on.
 _TAPE_BYTES = 1 << 20
+# Compressed bytes that a decompressor gets at a time: as many as the member has had, between these. At the end of a
+# member it copies what is left of them, which are many bytes for a small member in a large block.
+_PIECE_BYTES, _PIECE_BYTES_MAX = 1 << 11, 1 << 15
+# Bytes that may be read again after damage: so many in all, and so many for each byte of the content. More are needed
+# only where thousands of beginnings of members begin none.
+_AGAIN_BYTES, _AGAIN_RATIO = 1 << 24, 8
 
 
 class Corrupt(Exception):
@@ -64,31 +70,61 @@ class Tape:
         self.resumes = False
         self.dictionary: zstandard.ZstdCompressionDict | None = None
         self._held = bytearray()
+        self._at = 0  # of the first byte of ``_held`` that is not in a piece yet
+        self._taken = 0  # bytes of the present member in pieces
+        self._again = _AGAIN_BYTES  # bytes that may still be read again
 
     def reading(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the blocks."""
+        """Yield what is held, then the blocks, in pieces; empty blocks pass through."""
+        yield from self._pieces()
         for block in blocks:
-            if self.resumes:
-                self._held += block
-                del self._held[:-_TAPE_BYTES]
-            yield block
+            self._take(block)
+            yield from self._pieces()
+            if not block:
+                yield block
 
     def begin(self, rest: int) -> None:
-        """A member begins ``rest`` bytes before the end of the blocks."""
-        del self._held[: max(0, len(self._held) - rest)]
+        """A member begins ``rest`` bytes before the end of the pieces."""
+        self._taken = rest
+        self._drop(self._at - rest)
 
-    def next_member(self, magic: bytes, blocks: Iterable[bytes]) -> bytes:
-        """Return the bytes that are read from the beginning of the next member on; nothing at the end."""
-        del self._held[:1]
+    def next_member(self, magic: bytes, blocks: Iterable[bytes]) -> bool:
+        """Go back to the next beginning of a member after that of the present one; returns whether there is one.
+
+        What is read again is limited, so that time stays linear: beyond it, members in what was read are lost.
+        """
+        self._drop(1 if self._at <= self._again else self._at)
+        read, self._at, self._taken = self._at, 0, 0
         for block in itertools.chain((b"",), blocks):
-            self._held += block
+            self._take(block)
             found = self._held.find(magic)
             if found >= 0:
-                rest = bytes(self._held[found:])
-                self._held.clear()
-                return rest
-            del self._held[: -len(magic)]
-        return b""
+                self._drop(found)
+                self._again -= max(0, read - found)
+                return True
+            read -= self._drop(len(self._held) - len(magic) + 1)
+        return False
+
+    def _pieces(self) -> Iterator[bytes]:
+        while self._at < len(self._held):
+            size = min(max(self._taken, _PIECE_BYTES), _PIECE_BYTES_MAX)
+            piece = bytes(memoryview(self._held)[self._at : self._at + size])
+            self._at, self._taken = self._at + len(piece), self._taken + len(piece)
+            if not self.resumes:
+                self._drop(self._at)
+            yield piece
+        self._drop(self._at - _TAPE_BYTES)
+
+    def _take(self, block: bytes) -> None:
+        self._held += block
+        self._again += _AGAIN_RATIO * len(block)
+
+    def _drop(self, count: int) -> int:
+        """Forget bytes at the beginning of what is held; returns how many."""
+        count = max(0, count)
+        del self._held[:count]
+        self._at = max(0, self._at - count)
+        return count
 
 
 def plain_name(path: str) -> str:
@@ -116,16 +152,18 @@ def decompressed(blocks: Iterator[bytes], tape: Tape | None = None) -> Iterator[
     if magic is None:
         yield from itertools.chain((start,), blocks) if start else ()
         return
-    while start:
+    blocks = itertools.chain((start,), blocks)
+    while True:
         try:
-            yield from CODECS[magic](tape.reading(itertools.chain((start,), blocks)), tape)
+            yield from CODECS[magic](tape.reading(blocks), tape)
             return
         except Corrupt:
             if not tape.resumes:
                 raise
         yield None
         magic = magic if CODECS[magic] is _gunzip else _ZSTD_MAGIC
-        start = tape.next_member(magic, blocks)
+        if not tape.next_member(magic, blocks):
+            return
 
 
 def _gunzip(blocks: Iterable[bytes], tape: Tape) -> Iterator[bytes]:

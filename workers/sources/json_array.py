@@ -44,7 +44,7 @@ class _Array:
         self.depth = 0
         self.in_string = False
         self.number = 1
-        self.held = b""  # bytes of the present element
+        self.held = bytearray()  # bytes of the present element
         self.searched = 0  # bytes of ``held`` that were searched
         self.is_part = False  # a part of the element was returned already
         self.damaged = False
@@ -53,18 +53,21 @@ class _Array:
         """The elements that a block completes."""
         if self.damaged:
             return
-        data = self.held + block
+        data = self.held
+        data += block
         if self.depth == 0:
-            data = data.removeprefix(BOM).lstrip(_SPACE)
+            head = data.removeprefix(BOM)
+            del data[: len(data) - len(head.lstrip(_SPACE))]
             if not data:
                 return
             if not data.startswith(b"["):
-                yield self._damage(data)
+                yield self._damage(bytes(data))
                 return
-            data, self.depth = data[1:], 1
-        begin, at = 0, self.searched
-        while (at := self._next(data, at)) >= 0:
-            mark, at = data[at : at + 1], at + 1
+            del data[:1]
+            self.depth = 1
+        begin, at, mark = 0, self.searched, b""
+        while self.depth > 0 and (at := self._next(data, at)) >= 0:
+            mark, at = bytes(data[at : at + 1]), at + 1
             if mark in (b"[", b"{"):
                 self.depth += 1
             elif mark == b'"':
@@ -72,31 +75,36 @@ class _Array:
             elif self.depth > 1:
                 self.depth -= mark != b","
             else:
-                raw = data[begin : at - 1].rstrip(_SPACE)
+                raw = bytes(memoryview(data)[begin : at - 1]).rstrip(_SPACE)
                 raw = raw if self.is_part else raw.lstrip(_SPACE)
                 if raw or self.is_part:
                     yield self._element(raw)
                 begin = at
                 if mark != b",":
                     self.depth = -1
-                    break
         if self.depth == -1:
-            if data[begin:].strip(_SPACE) or mark == b"}":
-                yield self._damage(data[begin:])
+            rest = bytes(data[begin:])
+            data.clear()
+            self.searched = 0
+            if rest.strip(_SPACE) or mark == b"}":
+                yield self._damage(rest)
             return
-        self.held, self.searched = data[begin:], self.searched - begin
+        del data[:begin]
+        self.searched -= begin
         if self.searched > self.bytes_max:
-            yield Line(self.number, self.held[: self.searched], True, False)
-            self.held, self.searched, self.is_part = self.held[self.searched :], 0, True
+            part = bytes(data[: self.searched])
+            del data[: self.searched]
+            self.searched, self.is_part = 0, True
+            yield Line(self.number, part, True, False)
 
     def end(self) -> Iterator[Line]:
         """The rest after the last block."""
         if self.depth != -1 and not self.damaged:
             if self.is_part:
-                yield self._element(self.held)
-            yield self._damage(self.held)
+                yield self._element(bytes(self.held))
+            yield self._damage(bytes(self.held))
 
-    def _next(self, data: bytes, at: int) -> int:
+    def _next(self, data: bytearray, at: int) -> int:
         """Return the position of the next mark outside of strings, -1 if there is none yet."""
         if self.in_string:
             found = _IN_STRING.match(data, at)

@@ -13,7 +13,7 @@ input.
 Lines of white space are skipped and counted. The last line needs no line feed. A line without an id has the id
 ``path:line`` (``line_ids``). A signal ends the reading: an unfinished line or file is neither a document nor a refusal.
 
-Memory holds one block, one line or document of at most ``line_bytes_max`` bytes, and the names in the parent folders.
+Memory holds one block, one line or document of at most ``line_bytes_max`` bytes, and the names of a folder's files.
 """
 
 from __future__ import annotations
@@ -167,9 +167,9 @@ class Reader:
                 yield from self._file(path, walked=False, follow=follow and i == len(paths) - 1)
 
     def _folder(self, path: str) -> Iterator[_Read | None]:
-        entries = partial(walk, path, hidden=self.options.hidden)
-        of_tables = self.options.input_format == AUTO and any(not why and is_table(found) for found, why in entries())
-        for found, reason in entries():
+        entries = list(walk(path, hidden=self.options.hidden))  # once: a table at the end decides over the first file
+        of_tables = self.options.input_format == AUTO and any(not why and is_table(found) for found, why in entries)
+        for found, reason in entries:
             if self.stop.signal:
                 return
             if reason:

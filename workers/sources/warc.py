@@ -139,13 +139,15 @@ class _Archive:
 
     def _end(self, at_end: bool) -> int:
         """Return where the present record ends, or one of the values below 0; a long record sets ``left``."""
-        found = _HEAD_END.search(self.held, self.at, self.at + _HEADER_BYTES_MAX)
+        stop = self.at + _HEADER_BYTES_MAX
+        following = self.held.find(b"\n" + _MAGIC, self.at, stop)  # no search reads behind it: time stays linear
+        found = _HEAD_END.search(self.held, self.at, stop if following < 0 else following + 1)
         if found is None:
-            return _UNKNOWN if len(self.held) - self.at < _HEADER_BYTES_MAX and not at_end else _DAMAGED
+            is_whole = at_end or following >= 0 or len(self.held) - self.at >= _HEADER_BYTES_MAX
+            return _DAMAGED if is_whole else _UNKNOWN
         head, begin = found.span()
         length = _LENGTH.search(self.held, self.at, head + 1)
-        is_cut = self.held.find(b"\n" + _MAGIC, self.at, head) >= 0  # the header of the next record follows
-        if length is None or is_cut:
+        if length is None:
             return _DAMAGED
         size = int(length[1])
         if size > self.bytes_max:
