@@ -92,11 +92,11 @@ class Config(Parameters):
                 f"recall={self.recall} with false_weight={self.false_weight}, from which the recall results: leave one "
                 "of them out"
             )
-        asked = _Asked(self)
+        asked = _Asked.of(self)
         # Raises ConfigError where settings contradict or the target is out of reach. Kept as the cached ``plan``.
-        self.__dict__["plan"] = SCHEMES[self.scheme].plan(asked)  # type: ignore[arg-type]
+        self.__dict__["plan"] = SCHEMES[self.scheme].plan(asked)
         fields = type(self).model_fields
-        idle = [name for name in self.model_fields_set & (_OF_SCHEMES - asked.names)
+        idle = [name for name in self.model_fields_set & (_OF_SCHEMES - asked.__dict__[_READ])
                 if getattr(self, name) != fields[name].default]  # fmt: skip
         if idle:
             raise ConfigError(
@@ -190,16 +190,24 @@ _OF_SCHEMES = Parameters.model_fields.keys() - {
 _NAMED = {"scheme", *Parameters.model_fields} - {"token_order"}
 
 
-class _Asked:
-    """A configuration that remembers which of its settings a plan asks for."""
+_READ = "settings that were read"
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
-        self.names: set[str] = set()
 
-    def __getattr__(self, name: str) -> Any:
-        self.names.add(name)
-        return getattr(self._config, name)
+class _Asked(Config):
+    """A configuration that remembers which of its settings a plan reads."""
+
+    @classmethod
+    def of(cls, config: Config) -> _Asked:
+        """Return the same configuration, of which nothing was read yet."""
+        asked = cls.model_construct(None, **{name: getattr(config, name) for name in Config.model_fields})
+        asked.__dict__[_READ] = set()
+        return asked
+
+    def __getattribute__(self, name: str) -> Any:
+        values = super().__getattribute__("__dict__")
+        if name in values and _READ in values:
+            values[_READ].add(name)
+        return super().__getattribute__(name)
 
 
 def _shown(value: object) -> str:
