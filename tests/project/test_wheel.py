@@ -117,13 +117,21 @@ def test_the_archive_of_sources_is_the_tree_of_a_clone(wheel: Path, tmp_path: Pa
         assert sorted(one.namelist()) == sorted(other.namelist())
 
 
+@pytest.fixture(scope="module")
+def temporary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The system's temporary folder of the installed programs, so that they compile once."""
+    return tmp_path_factory.mktemp("temporary")
+
+
 @pytest.mark.processes
-def test_the_installed_program_runs_where_nothing_can_be_written(installed: Path, tmp_path: Path) -> None:
+def test_the_installed_program_runs_where_nothing_can_be_written(
+    installed: Path, temporary: Path, tmp_path: Path
+) -> None:
     """The first run compiles into a private temporary folder, warns, and finds the pairs."""
     kept = {name: value for name, value in clean_environment().items() if name not in ("PYTHONPATH", "NUMBA_CACHE_DIR")}
     done = subprocess.run(
         [installed / "bin" / "neardup", "run", ROOT / "docs" / "examples" / "news.jsonl"], capture_output=True,
-        cwd=tmp_path, env={**kept, "HOME": "/dev/null/none", "TMPDIR": str(tmp_path)}, check=False, text=True,
+        cwd=tmp_path, env={**kept, "HOME": "/dev/null/none", "TMPDIR": str(temporary)}, check=False, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert [json.loads(line)["newer"] for line in done.stdout.splitlines()] == [
@@ -132,7 +140,7 @@ def test_the_installed_program_runs_where_nothing_can_be_written(installed: Path
     ]
     first, *messages = done.stderr.splitlines()
     assert first.startswith("neardup: neither the installation nor /dev/null/none/.cache/numba can be written")
-    assert (tmp_path / f"neardup-kernels-{os.getuid()}").is_dir()
+    assert (temporary / f"neardup-kernels-{os.getuid()}").is_dir()
     assert [line for line in messages if "Traceback" in line or "Warning" in line] == []
 
 
@@ -148,24 +156,28 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def outside(installed: Path, session: Path, command: list[object]) -> subprocess.CompletedProcess[str]:
+def outside(session: Path, temporary: Path, command: list[object]) -> subprocess.CompletedProcess[str]:
     """Run a command in the folder of the session, with nothing of the checkout on its path."""
     kept = {name: value for name, value in clean_environment().items() if name != "PYTHONPATH"}
-    kept |= {"NUMBA_CACHE_DIR": str(session.parent / "kernels")}
+    kept |= {"NUMBA_CACHE_DIR": str(temporary / f"neardup-kernels-{os.getuid()}")}
     return subprocess.run(command, cwd=session.parent, env=kept, capture_output=True, check=False, text=True)
 
 
 @pytest.mark.processes
-def test_the_python_of_the_readme_runs_next_to_foreign_packages(installed: Path, session: Path) -> None:
+def test_the_python_of_the_readme_runs_next_to_foreign_packages(
+    installed: Path, session: Path, temporary: Path
+) -> None:
     """Another distribution's ``stream`` and ``workers`` are in the same environment."""
-    done = outside(installed, session, [installed / "bin" / "python", session])
+    done = outside(session, temporary, [installed / "bin" / "python", session])
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == "a b 1.0"
 
 
 @pytest.mark.processes
 @pytest.mark.parametrize("checker", ["mypy", "basedpyright"])
-def test_the_python_of_the_readme_has_no_type_errors(installed: Path, session: Path, checker: str) -> None:
+def test_the_python_of_the_readme_has_no_type_errors(
+    installed: Path, session: Path, temporary: Path, checker: str
+) -> None:
     """Neither checker needs a plugin for the settings of ``Config``; a wrong setting is an error."""
     python = installed / "bin" / "python"
     options = {
@@ -176,5 +188,5 @@ def test_the_python_of_the_readme_has_no_type_errors(installed: Path, session: P
     wrong.write_text("from neardup import Config\n\nConfig(threshhold=0.8)\n")
     for path, errors in ((session, 0), (wrong, 1)):
         (path.parent / "pyrightconfig.json").write_text('{"typeCheckingMode": "standard"}')
-        done = outside(installed, session, [sys.executable, "-m", checker, *options[checker], path])
+        done = outside(session, temporary, [sys.executable, "-m", checker, *options[checker], path])
         assert (done.returncode, done.stdout.count("error:")) == (errors, errors), done.stdout + done.stderr
