@@ -9,7 +9,8 @@ its machine code may call.
 Numba keeps an index of the files and writes one after the other without a lock. Two processes that compile the same
 kernel for different types can take one file for both, and one of them then runs the code of the other. Here a file is
 named by its key and holds it, with the time of the source, and appears under its name when it is whole. What cannot be
-read, or has another key or an older source, is made again.
+read, or has another key or an older source, is made again. Processes may take turns (``take_turns``): then one of them
+makes a file, however many need it at the same time.
 
 This module uses private names of numba. They are those of version 0.68; with another version, numba prepares itself.
 """
@@ -21,7 +22,7 @@ import functools
 import hashlib
 import warnings
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, Protocol
 
 import numba
 from llvmlite import binding
@@ -33,6 +34,33 @@ from neardup.stream.machine.choice import MODELS
 
 # The versions of numba that load a kernel as ``load_overload`` does here.
 _KNOWN = numba.version_info.short == (0, 68)
+
+
+class Turns(Protocol):
+    """What keeps two processes from making the same file."""
+
+    def begin(self, path: str) -> None:
+        """Return when no other process makes this file."""
+
+    def end(self, path: str) -> None:
+        """Let other processes make or read this file. Nothing happens if this process did not begin it."""
+
+
+_turns: Turns | None = None
+
+
+def take_turns(turns: Turns | None) -> Turns | None:
+    """Set how processes take turns.
+
+    Args:
+        turns: called before a file is made and afterwards; ``None`` if each process makes what it needs.
+
+    Returns:
+        What was set before.
+    """
+    global _turns
+    before, _turns = _turns, turns
+    return before
 
 
 class StoredKernel:
@@ -67,7 +95,7 @@ class StoredKernel:
         if not _KNOWN or isinstance(files, NullCache):
             return None if MODELS else files.load_overload(signature, target)
         _name_runtime()
-        kept = _read(files, _key(files, signature, target.codegen()))
+        kept = _read_or_begin(files, _key(files, signature, target.codegen()))
         return None if kept is None else files._impl.rebuild(target, kept)
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
@@ -76,8 +104,13 @@ class StoredKernel:
         if not _KNOWN or isinstance(files, NullCache):
             if not MODELS:  # numba's own key does not contain them
                 files.save_overload(signature, compiled)
-        elif files._impl.check_cachable(compiled):
-            _write(files, _key(files, signature, compiled.codegen), files._impl.reduce(compiled))
+            return
+        key = _key(files, signature, compiled.codegen)
+        try:
+            if files._impl.check_cachable(compiled):
+                _write(files, key, files._impl.reduce(compiled))
+        finally:
+            _end(files, key)
 
 
 def stored(owner: Callable[..., Any], key: Hashable, make: Callable[[], Any]) -> Any:
@@ -92,11 +125,31 @@ def stored(owner: Callable[..., Any], key: Hashable, make: Callable[[], Any]) ->
     files: Any = StoredKernel(owner)._files
     if not _KNOWN or isinstance(files, NullCache):
         return make()
-    value = _read(files, key)
+    value = _read_or_begin(files, key)
     if value is None:
-        value = make()
-        _write(files, key, value)
+        try:
+            value = make()
+            _write(files, key, value)
+        finally:
+            _end(files, key)
     return value
+
+
+def _read_or_begin(files: Any, key: Hashable) -> Any:
+    """Return the value of a key, which another process may be making; ``None`` if this process must make it."""
+    value = _read(files, key)
+    if value is None and _turns is not None:
+        _turns.begin(_path(files, key))
+        value = _read(files, key)
+        if value is not None:
+            _end(files, key)
+    return value
+
+
+def _end(files: Any, key: Hashable) -> None:
+    """Let other processes make or read the value of a key."""
+    if _turns is not None:
+        _turns.end(_path(files, key))
 
 
 def _key(files: Any, signature: Any, codegen: Any) -> Hashable:
@@ -118,6 +171,11 @@ def _write(files: Any, key: Hashable, value: Any) -> None:
     with contextlib.suppress(OSError):
         files._impl.locator.ensure_cache_path()
         files._cache_file._save_data(_name(files, key), ((files._cache_file._source_stamp, key), value))
+
+
+def _path(files: Any, key: Hashable) -> str:
+    """Return the path of the file of a key."""
+    return f"{files.cache_path}/{_name(files, key)}"
 
 
 def _name(files: Any, key: Hashable) -> str:

@@ -62,7 +62,11 @@ class Program(NamedTuple):
         env: dict[str, str] | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
         """Run Python; ``neardup.stream`` and ``neardup.workers`` can be imported in every version."""
-        return self._started(["-c", _PRELUDE + source, *map(str, arguments)], input, cwd, timeout, env or {})
+        return self._started(self.code_command(source, *arguments)[2:], input, cwd, timeout, env or {})
+
+    def code_command(self, source: str, *arguments: object) -> list[str]:
+        """The command that ``code`` runs."""
+        return [str(self.python), "-P", "-c", _PRELUDE + source, *map(str, arguments)]
 
     def start(self, *arguments: object) -> subprocess.Popen[str]:
         """Start the command ``neardup``, and read what it reports from ``stderr``. The caller ends it."""

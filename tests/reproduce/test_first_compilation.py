@@ -8,6 +8,54 @@ from pathlib import Path
 
 from program import Program
 
+# Compiles when a line arrives, and prints the number of functions that it compiled.
+_COMPILE = """
+from types import SimpleNamespace
+import numpy as np
+from numba.core import event
+from neardup.stream.partitions import partitions_of, route
+from neardup.workers.process.compiling import Compiling
+class Watch(event.Listener):
+    count = 0
+    def on_start(self, event): self.count += 1
+    def on_end(self, event): pass
+watch = Watch()
+event.register("numba:compile", watch)
+print("ready", flush=True)
+input()
+with Compiling(lambda line: None):
+    keys = np.arange(4, dtype=np.uint64)
+    partitions_of(keys, 2)
+    route(SimpleNamespace(values=keys, starts=np.array([0, 2, 4])), 2)
+print(watch.count)
+"""
+
+
+def compiled_functions(program: Program, folder: Path, count: int) -> list[int]:
+    """Start processes that compile into one folder at the same time; how many functions each one compiled."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
+    environment["NUMBA_CACHE_DIR"] = str(folder)
+    command = program.code_command(_COMPILE)
+    processes = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        for _ in range(count)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+    return [int(process.communicate(timeout=120)[0]) for process in processes]
+
+
+def test_two_processes_that_start_together_compile_as_much_as_one(program: Program, tmp_path: Path) -> None:
+    """Each kernel is compiled by one of them, and the other one waits and loads it."""
+    (alone,) = compiled_functions(program, tmp_path / "alone", 1)
+    assert alone >= 2
+    assert sum(compiled_functions(program, tmp_path / "together", 2)) == alone
+
 
 def test_a_worker_that_compiles_says_so_and_ends_at_a_signal(program: Program, tmp_path: Path) -> None:
     """There is no work to finish: it ends before its kernels are loaded."""

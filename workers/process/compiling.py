@@ -1,6 +1,7 @@
 """Watches the compiler: a first run reports the compilation, and its time does not count as reading.
 
-The kernels of the library are compiled when they are first called, and stored on disk: a second run loads them. The
+The kernels of the library are compiled when they are first called, and stored on disk: a second run loads them. Of
+several processes that need a kernel at the same time, one compiles it, and the others wait. The
 compiler reports the beginning and the end of each function, on the thread that calls it. Compilations may be nested.
 """
 
@@ -13,6 +14,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from numba.core import event
+
+from neardup.stream.machine.stored import Turns, take_turns
+from neardup.workers.process.kernel_cache import CompilerTurns
 
 _EVENT = "numba:compile"
 # Functions after which the progress is reported again.
@@ -33,13 +37,19 @@ class Compiling(event.Listener):
         self._lock = threading.Lock()
         self._depth = 0
         self._since = 0.0
+        self._has_waited = False
+        self._turns = CompilerTurns(self._waiting_for_another)
+        self._turns_before: Turns | None = None
 
     def __enter__(self) -> Compiling:
         _register(_EVENT, self)
+        self._turns_before = take_turns(self._turns)
         return self
 
     def __exit__(self, *_: object) -> None:
         _unregister(_EVENT, self)
+        take_turns(self._turns_before)
+        self._turns.end_all()
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -50,6 +60,15 @@ class Compiling(event.Listener):
             yield
         finally:
             self._end()
+
+    @contextmanager
+    def _waiting_for_another(self) -> Iterator[None]:
+        """Say once that another process compiles, and count the wait as compilation."""
+        if not self._has_waited:
+            self._has_waited = True
+            self._say("waiting for another process, which compiles for this machine")
+        with self.waiting():
+            yield
 
     def on_start(self, event: Any) -> None:
         """Handle the beginning of a compilation."""

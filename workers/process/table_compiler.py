@@ -105,5 +105,6 @@ def compile_verdicts(config: Config) -> None:
 
 
 if __name__ == "__main__":
-    compile_table()
+    with Compiling(lambda line: None):
+        compile_table()
     leave(0)

@@ -2,11 +2,12 @@
 
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import pytest
 from command import PROCESS_SECONDS_MAX, clean_environment
 
-from neardup.workers.process import table_compiler
+from neardup.workers.process import kernel_cache, table_compiler
 from neardup.workers.process.compiling import Compiling
 from neardup.workers.process.table_compiler import TableCompiler
 
@@ -112,3 +113,57 @@ def test_no_second_process_starts_where_it_gains_nothing(monkeypatch, kept, core
     monkeypatch.setattr(table_compiler.subprocess, "Popen", None)
     with TableCompiler(Compiling(lambda line: None)) as compiler:
         compiler.wait()
+
+
+@pytest.mark.processes
+def test_a_kernel_that_another_process_compiles_is_waited_for(tmp_path):
+    """The wait is reported once, and ends when the other process ends, however it does."""
+    path, lines = str(tmp_path / "kernel.nbc"), []
+    code = """
+import sys
+from contextlib import nullcontext
+from neardup.workers.process.kernel_cache import CompilerTurns
+turns = CompilerTurns(nullcontext)
+for path in sys.argv[1:]:
+    turns.begin(path)
+print("holds", flush=True)
+input()
+"""
+    command = [sys.executable, "-c", code, path, f"{path}2"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=clean_environment()) as other:
+        assert other.stdout.readline() == b"holds\n"
+
+        def say(line):
+            lines.append(line)
+            other.kill()
+
+        with Compiling(say) as watch:
+            watch._turns.begin(path)
+            watch._turns.begin(f"{path}2")
+            assert sorted(tmp_path.iterdir()) == [tmp_path / "kernel.nbc.lock", tmp_path / "kernel.nbc2.lock"]
+    assert lines == ["waiting for another process, which compiles for this machine"]
+    assert watch.seconds > 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_process_that_stops_in_a_compilation_delays_the_others_for_a_limited_time(tmp_path, monkeypatch):
+    """After a time, the process that waits compiles too, and leaves the lock to its holder."""
+    monkeypatch.setattr(kernel_cache, "_WAIT_SECONDS_MAX", 0.0)
+    path = str(tmp_path / "kernel.nbc")
+    holder = kernel_cache.CompilerTurns(nullcontext)
+    holder.begin(path)
+    other = kernel_cache.CompilerTurns(nullcontext)
+    other.begin(path)
+    assert list(other._held) == [path]
+    other.end_all()
+    holder.end_all()
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_a_place_for_locks_each_process_compiles(tmp_path):
+    """The kernel cannot be kept there either."""
+    (tmp_path / "file").write_text("")
+    turns = kernel_cache.CompilerTurns(nullcontext)
+    turns.begin(str(tmp_path / "file" / "kernel.nbc"))
+    turns.end_all()
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]
