@@ -15,7 +15,7 @@ CHECKED = $(if $(ROOM),$(shell find tests -type d -name '$(ROOM)'),tests)
 QUICK = not processes and not broker and not browser and not long
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-large api check test reproduce bench bench-kafka kafka torture clean
+.PHONY: help demo demo-large api check test processors reproduce bench bench-kafka kafka torture clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,13 @@ test: $(STAMP)  ## style, types and tests
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --ignore tests/kafka
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder tests/kafka  # each has a broker; all often wait
+
+# Kernels of a processor and of a choice are stored next to those of others.
+processors: export NUMBA_CPU_FEATURES :=
+processors: $(STAMP)  ## the library on other processors: that of the image, one without vectors, plain loops for instructions
+	NUMBA_CPU_NAME=x86-64-v3 $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/stream tests/laws
+	NUMBA_CPU_NAME=generic $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/stream tests/laws
+	NUMBA_CPU_NAME=generic NEARDUP_MACHINE_CODE=models $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/stream tests/laws
 
 reproduce: REF ?= bd41b02
 reproduce: $(STAMP)  ## each finding fails on an earlier version (REF, 0.1.0 by default) and passes on the tree

@@ -1,7 +1,7 @@
 """Compiled code: the one room that uses private names of the compiler, and all instructions that are written by hand.
 
 ``compile`` has the decorators of kernels, ``stored`` keeps compiled kernels on disk. The other modules have primitives:
-functions of a few instructions for kernels to call.
+functions of a few instructions for kernels to call. docs/MACHINE_CODE.md explains each of them.
 """
 
 from neardup.stream.machine import bits, lanes, memory, sums, tiles, utf8, words

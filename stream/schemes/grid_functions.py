@@ -149,41 +149,6 @@ def candidate_probability(chance: float, squares: int | None, groups: int, count
     return float(law @ (1 - missed) ** groups)
 
 
-def squares_of(points: npt.ArrayLike, cell: float, columns: int, border: float = 0.0) -> npt.NDArray[np.int64]:
-    """Return the squares of a grid of ``columns`` that contain points ``float[m, 2]`` (x, y), sorted, without
-    repetition.
-
-    A square has the number ``row * columns + column``; rows and columns are ``cell`` wide and begin at 0. A point
-    nearer than ``border`` (at most half of ``cell``) to an edge also counts for the squares beyond this edge, if the
-    grid has them. The number of rows is unlimited. Raises ``ConfigError`` for points outside of the grid.
-
-    >>> squares_of([[5, 5], [19.5, 5], [31, 12]], cell=10, columns=4).tolist()
-    [0, 1, 7]
-    >>> squares_of([[19.5, 5]], cell=10, columns=4, border=1).tolist()
-    [1, 2]
-    """
-    found = np.asarray(points, np.float64).reshape(-1, 2)
-    if not cell > 0 or columns < 1 or not 0 <= border <= cell / 2:
-        raise ConfigError(
-            f"cell={cell}, columns={columns}, border={border}: a cell is above 0, there is at least one column, and a "
-            "border is at most half a cell"
-        )
-    outside = ~((found >= 0).all(axis=1) & (found[:, 0] < cell * columns) & np.isfinite(found).all(axis=1))
-    if outside.any():
-        x, y = found[outside][0].tolist()
-        raise ConfigError(
-            f"the point ({x:g}, {y:g}) is outside of the grid, whose x goes from 0 to {cell * columns:g} and whose y "
-            "begins at 0: move the points or take more columns"
-        )
-    squares = []
-    for dx in (-border, 0.0, border):
-        for dy in (-border, 0.0, border):
-            column, row = (np.floor((found[:, axis] + shift) / cell) for axis, shift in enumerate((dx, dy)))
-            inside = (column >= 0) & (column < columns) & (row >= 0)
-            squares.append((row * columns + column)[inside])
-    return np.unique(np.concatenate(squares)).astype(np.int64)
-
-
 def _seed(seed: int, purpose: int) -> np.uint64:
     return np.uint64(seed_of(np.uint64(seed), np.uint64(purpose)))
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from neardup.workers.settings.kafka import StreamSettings
 
 FILE_DEFAULT = "neardup.toml"
+# No setting: a switch of the library (``neardup.stream.machine.choice``, whose import would start the compiler).
+_SWITCH = "NEARDUP_MACHINE_CODE"
 
 
 Kind = TypeVar("Kind", bound=Settings)
@@ -112,7 +114,7 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 
 def _refuse_unknown_variables() -> None:
-    names = [name for name in os.environ if name.upper().startswith(ENVIRONMENT_PREFIX)]
+    names = [name for name in os.environ if name.upper().startswith(ENVIRONMENT_PREFIX) and name != _SWITCH]
     if names:
         known = [ENVIRONMENT_PREFIX + name.upper() for name in _of_all_commands()]
         _refuse_unknown(names, "the environment", known)

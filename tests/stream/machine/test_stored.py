@@ -194,3 +194,16 @@ def test_the_unicode_table_of_a_form_is_built_once(folder: Path, monkeypatch: py
     assert len(built) == 2
     assert len(files_of(folder, ".nbc")) >= 3
     normalize._table.cache_clear()
+
+
+def test_kernels_with_instructions_and_with_models_are_kept_apart(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The choice is a part of the key: neither runs the code of the other."""
+    compiled_sum()(WIDE)
+    monkeypatch.setattr(module, "MODELS", ("models",))
+    for misses in (1, 0):
+        total = compiled_sum()
+        assert total(WIDE) == 3 << 40
+        assert len(total.stats.cache_misses) == misses
+    assert len(files_of(folder, ".nbc")) == 2

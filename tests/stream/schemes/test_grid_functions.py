@@ -121,39 +121,6 @@ def test_a_bitmap_has_a_bit_for_each_square():
     assert grid_functions.width(13) == 2
 
 
-def test_points_lie_in_squares():
-    """Row by row; each square once."""
-    assert grid_functions.squares_of([[0, 0], [9.9, 9.9], [10, 0], [0, 10], [39.9, 25]], 10, 4).tolist() == [
-        0,
-        1,
-        4,
-        11,
-    ]
-    assert grid_functions.squares_of([], 10, 4).tolist() == []
-
-
-def test_points_near_an_edge_lie_in_the_squares_beyond_it():
-    """Two squares at an edge, four at a corner, none outside of the grid."""
-    assert grid_functions.squares_of([[10.5, 15]], 10, 4, border=1).tolist() == [4, 5]
-    assert grid_functions.squares_of([[10.5, 10.5]], 10, 4, border=1).tolist() == [0, 1, 4, 5]
-    assert grid_functions.squares_of([[0.5, 0.5]], 10, 4, border=1).tolist() == [0]
-    assert grid_functions.squares_of([[39.5, 5]], 10, 4, border=1).tolist() == [3]
-
-
-@pytest.mark.parametrize("point", [[-1, 5], [40, 5], [5, -0.1], [float("nan"), 5], [5, float("inf")]])
-def test_points_outside_of_the_grid_are_refused(point):
-    """They would fall into squares of another row."""
-    with pytest.raises(ConfigError, match="outside of the grid"):
-        grid_functions.squares_of([point], 10, 4)
-
-
-@pytest.mark.parametrize(("cell", "columns", "border"), [(0, 4, 0), (10, 0, 0), (10, 4, 6), (10, 4, -1)])
-def test_a_grid_that_cannot_be_is_refused(cell, columns, border):
-    """With the rule."""
-    with pytest.raises(ConfigError, match="at most half a cell"):
-        grid_functions.squares_of([[1, 1]], cell, columns, border)
-
-
 def test_functions_of_more_squares_than_the_grid_are_refused():
     """They could not be different."""
     with pytest.raises(ConfigError, match="grid_function_squares=3"):

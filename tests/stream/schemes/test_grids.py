@@ -8,7 +8,7 @@ import pytest
 from neardup.stream import Config, Deduplicator, Document, Signer
 from neardup.stream.errors import ConfigError
 from neardup.stream.schemes import SCHEMES
-from neardup.stream.schemes.grid_functions import candidate_probability, squares_of
+from neardup.stream.schemes.grid_functions import candidate_probability
 
 ROW = SCHEMES["grid"]
 # First keys, last key, their number, 64 bits of a digest of the evidence, the content.
@@ -73,13 +73,6 @@ def test_contents_tell_sets_apart():
     sets = [[a, b, c] for a in range(12) for b in range(a) for c in range(b)] + [[a] for a in range(40)]
     batch = Signer(config()).sign(documents(*sets)).batch
     assert len(np.unique(batch.contents[:, 0])) == len(np.unique(batch.contents[:, 1])) == len(sets)
-
-
-def test_points_become_squares_of_the_stream():
-    """``squares_of`` gives squares that the scheme accepts."""
-    squares = squares_of([[5, 5], [25, 15]], cell=10, columns=4)
-    batch = Signer(config(grid_squares=16)).sign(documents(squares)).batch
-    assert batch.fixed.tolist() == [[0b0100_0001, 0]]
 
 
 def test_a_print_has_known_keys_and_evidence():

@@ -1,0 +1,177 @@
+"""What each primitive brings: a kernel that calls it, against the same kernel with the primitive's model.
+
+``python -m benchmarks.speed.primitives`` prints a ratio for each, some minutes long. With the name of a workload it
+measures this workload only: the switch ``NEARDUP_MACHINE_CODE`` is read once, so each choice needs a process.
+docs/MACHINE_CODE.md has the figures.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import orjson
+
+from benchmarks.measure import in_subprocess, seconds
+from benchmarks.speed.table import empty_table, fill, random_items
+from neardup.stream.json_lines import Fields
+from neardup.stream.kernels.utf8 import DECODED_SPARE, TAIL_BYTES, decode_utf8
+from neardup.stream.machine.choice import VARIABLE
+from neardup.stream.machine.compile import kernel
+from neardup.stream.signatures import banding, hyperplanes, one_permutation
+from neardup.stream.texts.normalize import NormalForm, code_points
+from neardup.stream.texts.plain_words import word_hashes, word_scratch, word_tables
+from neardup.stream.vectors import packed_bits, pairwise
+from neardup.workers.stages.json_columns import decode_columns
+
+SEED = 12
+_TURNS, _REPEATS = 3, 15
+Run = Callable[[], object]
+# Primitive -> the workload whose kernels call it most.
+WORKLOADS = {
+    "above_zero": "planes",
+    "absolute_differences": "manhattan",
+    "bit_count": "bits",
+    "changes": "words",
+    "copy_bits": "unicode",
+    "copy_bytes": "json",
+    "decode_block": "utf8",
+    "is_ascii": "ascii",
+    "keep_below": "rows",
+    "lowest_bit": "json",
+    "mask_below": "unicode",
+    "mask_between": "folded",
+    "mask_of_breaks": "json",
+    "mask_of_line": "table",
+    "prefetch": "table",
+    "products": "dot",
+    "put_escapes": "escapes",
+    "put_tile": "planes",
+    "put_word": "planes",
+    "running_sums": "words",
+    "squared_differences": "euclidean",
+    "squares_and_products": "cosine",
+    "widen": "ascii",
+    "word_at": "bits",
+    "word_from": "keys",
+}
+
+
+_PLAIN = "The quick brown fox jumps over the lazy dog, while five wizards box in the corner of a room. "
+_WIDE = "Съешь же ещё этих мягких французских булок, да выпей чаю. 東京都は日本の首都である。 "
+
+
+@kernel
+def _decoded(data, tail, out):
+    return decode_utf8(data, 0, len(data), tail, out)
+
+
+@kernel
+def _words(codes, tables, scratch, out):
+    return word_hashes(codes, tables, scratch, out)
+
+
+def _utf8(text: str) -> Run:
+    data = np.frombuffer(text.encode(), np.uint8)
+    tail, out = np.empty(TAIL_BYTES, np.uint8), np.empty(len(data) + DECODED_SPARE, np.uint32)
+    return lambda: _decoded(data, tail, out)
+
+
+def _word_hashes() -> Run:
+    codes = np.frombuffer((_PLAIN * 10_000).encode(), np.uint8)
+    out, tables, scratch = np.empty(len(codes), np.uint64), word_tables(), word_scratch()
+    return lambda: _words(codes, tables, scratch, out)
+
+
+def _lines(escaped: bool) -> Run:
+    rows = [{"id": str(i), "text": (_WIDE if escaped else _PLAIN) * 10} for i in range(1000)]
+    lines = [json.dumps(row).encode() if escaped else orjson.dumps(row) for row in rows]
+    return lambda: decode_columns(lines, [None] * len(lines), Fields())
+
+
+def _folded(text: str) -> Run:
+    form = NormalForm()
+    return lambda: code_points([text * 20] * 500, form)
+
+
+def _rows(measure: Callable[..., object]) -> Run:
+    a, b = np.random.default_rng(SEED).normal(size=(2, 20_000, 256)).astype(np.float32)
+    return lambda: measure(a, b)
+
+
+def _planes() -> Run:
+    vectors = np.random.default_rng(SEED).normal(size=(2000, 256)).astype(np.float32)
+    return lambda: hyperplanes.sign(vectors, 16, 16, SEED)
+
+
+def _sketches(run: Callable[..., object], *further: int) -> Run:
+    a, b = np.random.default_rng(SEED).integers(0, 256, (2, 20_000, 128), np.uint8)
+    return lambda: run(a, *further) if run is banding.keys else run(a, b, *further)
+
+
+def _one_permutation() -> Run:
+    values = np.random.default_rng(SEED).integers(0, 1 << 63, 1_000_000, np.uint64)
+    starts = np.arange(0, len(values) + 1, 5000)
+    return lambda: one_permutation.sign(values, starts, 128, SEED)
+
+
+def _table() -> Run:
+    rng = np.random.default_rng(SEED)
+    table = empty_table(200_000)
+    fill(table, rng, 200_000)
+    further = iter([random_items(rng, 5000) for _ in range(_REPEATS + 1)])
+
+    def step() -> None:
+        table.begin()
+        table.probe_add(next(further))
+        table.commit()
+
+    return step
+
+
+RUNS: Mapping[str, Callable[[], Run]] = {
+    "ascii": lambda: _utf8(_PLAIN * 10_000),
+    "bits": lambda: _sketches(packed_bits.agreement, 16, 64),
+    "cosine": lambda: _rows(pairwise.cosine),
+    "dot": lambda: _rows(pairwise.dot),
+    "escapes": lambda: _lines(escaped=True),
+    "euclidean": lambda: _rows(pairwise.euclidean),
+    "folded": lambda: _folded(_PLAIN),
+    "json": lambda: _lines(escaped=False),
+    "keys": lambda: _sketches(banding.keys, 16, SEED),
+    "manhattan": lambda: _rows(pairwise.manhattan),
+    "planes": _planes,
+    "rows": _one_permutation,
+    "table": _table,
+    "unicode": lambda: _folded(_WIDE),
+    "utf8": lambda: _utf8(_WIDE * 10_000),
+    "words": _word_hashes,
+}
+
+
+def best(workload: str) -> float:
+    """Seconds of the fastest of some runs."""
+    run = RUNS[workload]()
+    run()
+    return min(seconds(run) for _ in range(_REPEATS))
+
+
+def gain(primitive: str, workload: str) -> float:
+    """How many times as long the workload takes with the model of the primitive."""
+    times: dict[str, list[float]] = {"": [], primitive: []}
+    for _ in range(_TURNS):
+        for choice, found in times.items():
+            os.environ[VARIABLE] = choice
+            found.append(in_subprocess("benchmarks.speed.primitives", workload)["seconds"])
+    return min(times[primitive]) / min(times[""])
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        print(json.dumps({"seconds": best(sys.argv[1])}))
+    else:
+        for name, where in WORKLOADS.items():
+            print(f"{name:22}{where:12}{gain(name, where):6.2f}", flush=True)
