@@ -15,6 +15,7 @@ from unittest import mock
 import numpy as np
 import orjson
 import pytest
+from quick_seeds import quick_seeds
 
 from neardup.stream import Config, ConfigError, Document, Signer
 from neardup.stream.bands_message import BandMessage, WireError, encode
@@ -123,7 +124,7 @@ def holds(table: PartitionTable) -> object:
     return inner.ids(slots), inner.times(slots).tolist(), table.stream_time, table.next
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", quick_seeds(range(12), 4))
 @pytest.mark.parametrize("limits", [(20.0, 10.0), (20.0, 0.0), (1e6, 0.0), (3.0, 200.0)], ids=str)
 def test_a_restored_table_answers_as_the_original(seed: int, limits: tuple[float, float]) -> None:
     """After a replay of the committed window it holds the same items, gives the same answers and commits the same."""
@@ -144,7 +145,7 @@ def test_a_restored_table_answers_as_the_original(seed: int, limits: tuple[float
             table = again
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", quick_seeds(range(12), 4))
 def test_a_restored_table_answers_as_the_original_when_items_were_evicted(seed: int) -> None:
     """With a limit on documents too, later messages get the same answers from any committed window."""
     log = Log(seed, config(60.0, 5.0, 12))
@@ -167,7 +168,7 @@ def added_up(parts: list[Applied]) -> tuple[object, ...]:
     return flat, removed, sum(applied.messages for applied in parts), sum(applied.documents for applied in parts)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", quick_seeds(range(12), 4))
 @pytest.mark.parametrize("limits", [(20.0, 10.0, 1_000_000), (60.0, 5.0, 12)], ids=str)
 def test_messages_taken_together_lead_to_what_each_leads_to(seed: int, limits: tuple[float, float, int]) -> None:
     """Pairs, removals and commits equal those of single messages in order, for any size of a match."""
@@ -186,7 +187,7 @@ def test_messages_taken_together_lead_to_what_each_leads_to(seed: int, limits: t
         assert holds(together) == holds(alone)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", quick_seeds(range(12), 4))
 def test_an_undone_step_leaves_table_and_log_in_agreement(seed: int) -> None:
     """After an abort the same messages in other steps give the results of a table that never failed."""
     log = Log(seed, config())
@@ -210,7 +211,7 @@ def test_an_undone_step_leaves_table_and_log_in_agreement(seed: int) -> None:
         assert holds(restored(log, table, history)) == holds(calm)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", quick_seeds(range(12), 4))
 @pytest.mark.parametrize("limits", [(20.0, 10.0, 1_000_000), (60.0, 5.0, 12)], ids=str)
 def test_a_step_may_end_inside_a_message(seed: int, limits: tuple[float, float, int]) -> None:
     """The next step continues there after a commit, an undo, an unknown outcome or a restore. The pairs, and the commit
