@@ -11,6 +11,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from neardup.stream.batches import CONTENT_HALF, Batch, bucket_keys, id_columns, make_batch, table_items
 from neardup.stream.documents import Document, Explanation, check_type
@@ -132,30 +133,27 @@ def _met(matcher: Matcher, older: _Side, newer: _Side) -> tuple[str, str | None]
     assert older.batch is not None
     if older.slot < 0:
         return "pair", None  # neither is stored: there is no probe
+    items = _items(matcher, newer.batch)
     if table.limits.by_content:
-        own = _newest_copy(matcher, newer, -1, newer)  # the probe of a known content ends at its newest copy
-        copy = _newest_copy(matcher, older, older.slot, newer) if own < 0 else own
+        own = copy = _first_met(matcher, again.copies(table, items, newer.slot), newer)  # it ends the probe
+        is_replaced = again.superseded(table, older.slot)
+        if own < 0 and is_replaced:
+            end = newer.slot if newer.slot >= 0 else table.slot_end
+            copy = _first_met(matcher, again.later_copies(table, older.slot, end), newer)
         if copy >= 0 and copy != older.slot:
             return "copy", table.ids(np.array([copy]))[0]
-        if own == older.slot or again.superseded(table, older.slot):
+        if own == older.slot or is_replaced:
             return "pair", None
-    items = _items(matcher, newer.batch)
     found = table.probe_add(items, add=False).slots if newer.slot < 0 else again.found_again(table, items, newer.slot)
     return ("pair" if older.slot in found else "truncated"), None
 
 
-def _newest_copy(matcher: Matcher, side: _Side, after: int, newer: _Side) -> int:
-    """Return the newest slot with the content of a side that the probe of the newer document could meet, or -1.
-
-    It lies behind the slot ``after`` and before the newer document, in the window of its time, under another id.
-    """
+def _first_met(matcher: Matcher, slots: npt.NDArray[np.int64], newer: _Side) -> int:
+    """Return the first of these slots that lies in the window of the newer document under another id, or -1."""
     table = matcher.table
-    assert side.batch is not None
-    slots = np.arange(max(after + 1, table.oldest), newer.slot if newer.slot >= 0 else table.slot_end)
-    slots = slots[again.contents(table, slots) == side.batch.contents[0, CONTENT_HALF]]
     if table.limits.window != NO_WINDOW and newer.time != NO_TIME:
         slots = slots[np.abs(again.counted_times(table, slots) - newer.time) <= table.limits.window]
-    for slot in slots[::-1].tolist():
+    for slot in slots.tolist():
         if not again.removed(table, slot) and table.ids(np.array([slot]))[0] != newer.id:
             return int(slot)
     return -1

@@ -65,6 +65,33 @@ def superseded(table: BandTable, slot: int) -> bool:
     return bool(table._store.flags[table._places(np.array([slot]))[0]] & SUPERSEDED)
 
 
+def copies(table: BandTable, items: Items, slot: int) -> npt.NDArray[np.int64]:
+    """The slots with the content of the one item, newest first, along the chain of its content.
+
+    Args:
+        table: a table that looks copies up by content.
+        items: one item, with its content key if it is not stored.
+        slot: the slot of this item, whose older copies are returned; -1 if it is not stored.
+
+    Returns:
+        ``int64[m]``, removed slots included.
+    """
+    found = np.empty(8, np.int64)
+    while (count := int(_copies(table._store, items, slot, table._base, found))) > len(found):
+        found = np.empty(count, np.int64)
+    return found[:count]
+
+
+def later_copies(table: BandTable, slot: int, end: int) -> npt.NDArray[np.int64]:
+    """The slots between a slot and ``end`` with the same content, newest first.
+
+    Chains lead to older slots only, so this reads all contents between the two.
+    """
+    slots = np.arange(end - 1, slot, -1)
+    is_copy: npt.NDArray[np.bool_] = contents(table, slots) == contents(table, np.array([slot]))[0]
+    return slots[is_copy]
+
+
 def found_again(table: BandTable, items: Items, slot: int) -> npt.NDArray[np.int64]:
     """The candidates of a stored item among the older ones, within the limits of a probe.
 
@@ -100,6 +127,25 @@ def _newest_version(store, items, key, base):
             return slot
         posting = older(store, posting, live)
     return np.int64(NONE)
+
+
+@raw_kernel
+def _copies(store, items, slot, base, found):
+    """Fill ``found`` as far as it goes; returns how many copies there are."""
+    live = first_posting(store, store.state[OLDEST], base)
+    if slot < 0:
+        posting, _ = locate(store.heads, items.keys[CONTENT], base, store.state[POSTING_END])
+    else:
+        posting = older(store, first_posting(store, slot, base) + CONTENT, live)
+    count = 0
+    while posting != NONE and posting >= live:
+        copy = slot_of(store, posting, base)
+        if store.contents[slot_place(store, copy)] == items.contents[0]:
+            if count < len(found):
+                found[count] = copy
+            count += 1
+        posting = older(store, posting, live)
+    return count
 
 
 @raw_kernel

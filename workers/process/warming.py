@@ -65,7 +65,9 @@ def warm(config: Config) -> None:
     dedup.remove("0")
     signed = Signer(config).sign(documents)
     first = select(signed.batch, np.arange(1))
-    again.found_again(dedup.matcher.table, table_items(first, bucket_keys(first, scheme, config.plan)), 0)
+    items = table_items(first, bucket_keys(first, scheme, config.plan))
+    again.found_again(dedup.matcher.table, items, 0)
+    again.copies(dedup.matcher.table, items, 0)
     decider = Decider(Matcher(config))
     with suppress(_Undone), decider.step():
         for _ in decider.decide(documents, signed):

@@ -24,7 +24,7 @@ from neardup.stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, S
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.verdicts.representatives import FIRST, ranks_of
 from neardup.workers.settings.kafka import STEP_BYTES_MAX
-from neardup.workers.stages.json_columns import bytes_of_utf8_byte, decode_columns
+from neardup.workers.stages.json_columns import all_fit, bytes_of_utf8_byte, decode_columns
 from neardup.workers.stages.step_rows import StepRows
 from neardup.workers.stages.transaction import Message
 from neardup.workers.telemetry.observer import SILENT, Observer, stage
@@ -315,7 +315,7 @@ def _columns(records: Sequence[Record], plan: SignPlan) -> _Columns | None:
     arrived = np.array(arrivals) / _MILLISECONDS
     if plan.config.plan.kind != "text" or None in values or arrived.min() < 0:
         return None
-    if plan.verdicts and max(map(sent_bytes, keys, values, headers)) > plan.document_bytes_max:
+    if plan.verdicts and not all_fit(keys, values, headers, plan.document_bytes_max):
         return None
     decoded = decode_columns(values, keys, plan.fields)
     if decoded is None:

@@ -76,7 +76,7 @@ class UnknownTopicError(TransportError):
 # Names and values of the headers of a record, in order. A header without a value is read as empty, because no client
 # here can write such a header.
 Headers = tuple[tuple[str, bytes], ...]
-_HEADER_BYTES = 10  # of its two lengths, at most
+HEADER_BYTES = 10  # of its two lengths, at most
 
 
 class RefusedBatch(NamedTuple):
@@ -109,7 +109,7 @@ class Record(NamedTuple):
 def sent_bytes(key: bytes | None, value: bytes | None, headers: Headers) -> int:
     """Bytes that a record takes of the limit of a message: key, value and headers, with the lengths of each header."""
     size = len(value or b"") + len(key or b"")
-    return size + sum(_HEADER_BYTES + len(name.encode(errors="replace")) + len(text) for name, text in headers)
+    return size + sum(HEADER_BYTES + len(name.encode(errors="replace")) + len(text) for name, text in headers)
 
 
 class Committed(NamedTuple):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from neardup.stream import Config, Deduplicator, Document
 from neardup.stream.documents import EXPLANATIONS
 from neardup.stream.explanations.passages import passages
+from neardup.stream.table import again
 
 TEXT = "Heavy rain is expected along the northern coast from Friday, and the ferries will not run before Sunday."
 NEAR = TEXT.replace("Sunday", "Monday")
@@ -27,6 +28,20 @@ def test_a_pair_has_the_similarity_the_buckets_and_the_probability_of_the_pair()
     assert explanation.pair_probability is not None
     assert explanation.candidate_probability is not None
     assert 0.9 < explanation.pair_probability <= explanation.candidate_probability <= 1
+
+
+def test_the_contents_of_the_window_are_not_searched_for_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies are found along the chain of a content; only a document that a copy replaced needs the slots behind it."""
+    dedup = Deduplicator(Config(threshold=0.7))
+    others = [Document(f"other-{n}", f"{n} {n * 7} {n * 13} boats and {n * 3} {n * 11} nets") for n in range(200)]
+    dedup.process([*others, Document("a", TEXT), Document("b", NEAR), Document("c", TEXT), *others[:9]])
+    contents, read = again.contents, []
+    monkeypatch.setattr(again, "contents", lambda table, slots: read.append(len(slots)) or contents(table, slots))
+    assert dedup.explain("a", "b").reason == "pair"
+    assert dedup.explain(Document("d", NEAR), "b").reason == dedup.explain("a", "c").reason == "pair"
+    assert dedup.explain("b", "c")[2:4] == ("copy", "a")
+    assert dedup.explain("a", Document("d", TEXT))[2:4] == ("copy", "c")
+    assert sum(read) < 30
 
 
 def test_an_id_that_is_not_in_the_window_is_unknown_and_a_removed_one_is_removed() -> None:
