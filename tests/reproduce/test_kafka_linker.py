@@ -165,3 +165,21 @@ def test_tail_prints_the_place_of_a_verdict(program: Program) -> None:
     """A place is partition and offset; the partition was known from the record only, which is not printed."""
     done = program.code(_TESTS + _TAIL, program.tree)
     assert done.stdout.decode().startswith('{"partition":1,"offset":0,"id":"x"'), done.stderr.decode()
+
+
+_EARLIEST = """
+import orjson
+for times in ((2, 3, 1), (0, 2, 1)):
+    world = LinkWorld()
+    world.arrive(*(row for row in zip("xyz", "xxx", times)))
+    world.link([], (0, 3))
+    world.turns()
+    values = [record.value for record in world.cluster.records(world.topics.clusters)]
+    print(orjson.loads([value for value in values if value][-1])["earliest"])
+"""
+
+
+def test_the_earliest_member_of_a_cluster_has_the_lowest_event_time(program: Program) -> None:
+    """Not the first duplicate: the original may be earlier, and so may a later arrival."""
+    done = program.code(_TESTS + _EARLIEST, program.tree)
+    assert done.stdout.decode().strip() == "z\nx", done.stderr.decode()

@@ -33,12 +33,12 @@ def values(moment: str, topic: str) -> list[bytes]:
 
 
 def contents(records: list[Any]) -> list[tuple[bytes | None, Any]]:
-    """Keys and values, without ``earliest`` of a cluster: in the release it was the earliest duplicate."""
+    """Keys and values, without the earliest member of a cluster: the release wrote the first duplicate."""
     found = []
     for _, _, key, value, _ in records:
         read: Any = decoded(value)
         if read is not None and b'"earliest":' in read:
-            read = {name: content for name, content in json.loads(read).items() if name != "earliest"}
+            read = {name: content for name, content in json.loads(read).items() if not name.startswith("earliest")}
         found.append((decoded(key), read))
     return found
 

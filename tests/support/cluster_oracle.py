@@ -30,13 +30,16 @@ def expected_clusters(lines: Iterable[dict[str, Any]], places: Iterable[str]) ->
         if row is None and line["status"] == "duplicate":
             original = known[line["original"]]
             row = found[line["cluster"]] = {
-                "cluster": line["cluster"], "id": original["id"], "members": 1, "earliest": line["id"],
+                "cluster": line["cluster"], "id": original["id"], "members": 1,
                 "original_removed": False, "representatives": [_member(line["original"], original)],
                 "timestamp": original["timestamp"],
+                "earliest": original["id"], "earliest_timestamp": original["timestamp"],
             }  # fmt: skip
         if row is not None:
             row["members"] += line["status"] == "duplicate"
             row["timestamp"] = max(row["timestamp"], line["timestamp"])
+            if line["timestamp"] < row["earliest_timestamp"]:
+                row["earliest"], row["earliest_timestamp"] = line["id"], line["timestamp"]
             row["arrival"] = line["arrival"]
             _join(row["representatives"], _member(place, line))
     return found

@@ -1,10 +1,10 @@
 """The clusters with at least two members, as records of ``clusters``, a compacted topic keyed by the cluster.
 
 A value has the fields ``cluster`` (the place of the original), ``id`` (of the original), ``members`` (the original and
-its duplicates), ``earliest`` (the id of the first duplicate), ``original_removed``, ``representatives`` (the best
-members that are not removed, at most four: place, id, rank; a page shows the first one), ``timestamp`` (the newest of
-its members and of their unchanged versions, in seconds) and ``arrival`` (the number of the verdict that changed it
-last).
+its duplicates), ``earliest`` and ``earliest_timestamp`` (id and time of the member with the lowest event time; of equal
+times, the one that arrived first), ``original_removed``, ``representatives`` (the best members that are not removed, at
+most four: place, id, rank; a page shows the first one), ``timestamp`` (the newest of its members and of their unchanged
+versions, in seconds) and ``arrival`` (the number of the verdict that changed it last).
 
 Theory of operation. ``change`` computes the changes of a step without applying them; ``commit`` applies them. A cluster
 ends with the step in which stream time exceeds its timestamp by window and lateness: no document can join it then. A
@@ -39,6 +39,7 @@ class _Cluster(NamedTuple):
     id: str
     members: int
     earliest: str
+    earliest_time: int
     removed: bool
     time: int
     arrival: int
@@ -51,6 +52,12 @@ class _Cluster(NamedTuple):
     def has(self, id_: str) -> bool:
         """Whether the removal of an id changes the cluster."""
         return (id_ == self.id and not self.removed) or any(member.id == id_ for member in self.best)
+
+    def with_time(self, id_: str, time: int) -> _Cluster:
+        """Return the cluster with the time of a member."""
+        if time < self.earliest_time:
+            return self._replace(earliest=id_, earliest_time=time)
+        return self._replace(time=max(self.time, time))
 
     def after_removal(self, id_: str, arrival: int) -> _Cluster:
         """Return the cluster after the removal of an id."""
@@ -189,19 +196,20 @@ class Clusters:
                     if known.arrival < arrival and known.has(id_):
                         put(place, known.after_removal(id_, arrival))
                 continue
-            place, time = int(clusters[i]), max(int(rows.times[i]), int(original_times[i]))
+            place, time, original_time = int(clusters[i]), int(rows.times[i]), int(original_times[i])
             cluster = changed.get(place) or self._clusters.get(place)
             member = _member(rows.places[i], id_, rows.ranks[i])
             joins = int(statuses[i] == DUPLICATE)
             if cluster is None and joins:
                 name = (original_ids[i] or b"").decode()
                 original = _member(originals[i], name, original_ranks[i])
-                put(place, _Cluster(name, 2, id_, False, time, arrival, join((original,), member)))
+                first = time if original_time == NO_TIME else original_time
+                best = join((original,), member)
+                put(place, _Cluster(name, 2, name, first, False, first, arrival, best).with_time(id_, time))
             elif cluster is not None and cluster.arrival < arrival:
-                put(place, cluster._replace(
-                    members=cluster.members + joins, time=max(cluster.time, time), arrival=arrival,
-                    best=join(cluster.best, member),
-                ))  # fmt: skip
+                best = join(cluster.best, member)
+                joined = cluster._replace(members=cluster.members + joins, arrival=arrival, best=best)
+                put(place, joined.with_time(id_, time))
         return changed
 
 
@@ -216,6 +224,7 @@ def _encode(name: str, cluster: _Cluster) -> bytes:
             "id": cluster.id,
             "members": cluster.members,
             "earliest": cluster.earliest,
+            "earliest_timestamp": cluster.earliest_time / _MICROSECONDS,
             "original_removed": cluster.removed,
             "representatives": [
                 {"place": place_name(place), "id": id_, **({} if math.isnan(rank) else {"rank": rank})}
@@ -232,6 +241,7 @@ def _decode(fields: dict[str, Any]) -> _Cluster:
         fields["id"],
         fields["members"],
         fields["earliest"],
+        round(fields.get("earliest_timestamp", fields["timestamp"]) * _MICROSECONDS),  # 0.1.0 wrote none
         fields["original_removed"],
         round(fields["timestamp"] * _MICROSECONDS),
         fields["arrival"],
