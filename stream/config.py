@@ -199,7 +199,9 @@ class _Asked(Config):
     @classmethod
     def of(cls, config: Config) -> _Asked:
         """Return the same configuration, of which nothing was read yet."""
-        asked = cls.model_construct(None, **{name: getattr(config, name) for name in Config.model_fields})
+        asked = cls.model_construct(
+            set(config.model_fields_set), **{name: getattr(config, name) for name in Config.model_fields}
+        )
         asked.__dict__[_READ] = set()
         return asked
 
