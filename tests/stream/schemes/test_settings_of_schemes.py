@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from neardup.stream import Config, ConfigError, Deduplicator, Document
-from neardup.stream.config import _OF_SCHEMES, _Asked
+from neardup.stream.config import _OF_SCHEMES, _READ, _Asked
 from neardup.stream.evaluation.judging import confusion
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.theory.families import collision
@@ -109,7 +109,7 @@ def test_the_table_of_settings_lists_what_each_scheme_uses():
     for name, scheme in SCHEMES.items():
         used = set()
         for example in scheme.examples:
-            asked = _Asked(Config(scheme=name, **example))
+            asked = _Asked.of(Config(scheme=name, **example))
             scheme.plan(asked)
-            used |= asked.names & _OF_SCHEMES
+            used |= asked.__dict__[_READ] & _OF_SCHEMES
         assert listed[name] == used, name
