@@ -9,11 +9,15 @@ import socket
 import tomllib
 import weakref
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 
 import pytest
 from kafka import errors as client_errors
+from kafka.admin import KafkaAdminClient
 from kafka.future import Future
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.producer.transaction_manager import TransactionManager
@@ -21,6 +25,7 @@ from kafka.producer.transaction_manager import TransactionManager
 from neardup.stream.errors import ConfigError
 from neardup.workers.transport.kafka.client_internals import TESTED_VERSION, check_client, connections
 from neardup.workers.transport.kafka.client_internals.check import NEEDED
+from neardup.workers.transport.kafka.client_settings import KafkaSettings
 
 ROOT = Path(__file__).parents[3]
 INTERNALS = ROOT / "workers" / "transport" / "kafka" / "client_internals"
@@ -162,3 +167,39 @@ def test_a_wait_that_timed_out_holds_nothing_of_its_callers() -> None:
         gc.enable()
         client._net.stop()
         client.close()
+
+
+def test_the_reason_of_a_failure_is_that_of_its_own_client() -> None:
+    """Two clients fail side by side, one at a closed port and one at a server that hangs up; each error names its own
+    reason."""
+    with socket.create_server(("127.0.0.1", 0)) as busy, socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # bound and not listening: its port is closed, and no other process takes it
+        addresses = [f"127.0.0.1:{one.getsockname()[1]}" for one in (busy, closed)]
+        server = Thread(target=_hang_up, args=(busy,))
+        server.start()
+        try:
+            with ThreadPoolExecutor(2) as both:
+                said = list(both.map(_reason, addresses))
+        finally:
+            busy.shutdown(socket.SHUT_RDWR)
+            server.join()
+    assert "socket disconnected" in said[0]
+    assert "ECONNREFUSED" in said[1]
+
+
+def _hang_up(server: socket.socket) -> None:
+    """End each connection after its first bytes, until the server is shut down."""
+    while True:
+        try:
+            connection, _ = server.accept()
+        except OSError:
+            return
+        with connection, suppress(OSError):
+            connection.recv(1 << 16)
+
+
+def _reason(address: str) -> str:
+    """Why a client cannot reach a broker."""
+    with pytest.raises(client_errors.KafkaTimeoutError) as refused:
+        KafkaAdminClient(**KafkaSettings(address, connect_timeout_seconds=1.0).options())
+    return str(refused.value)

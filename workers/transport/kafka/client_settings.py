@@ -15,8 +15,7 @@ from kafka import errors as client_errors
 
 from neardup.stream.errors import ConfigError
 from neardup.workers.settings.kafka import BATCH_BYTES_MAX, MESSAGE_OVERHEAD_BYTES
-from neardup.workers.transport.kafka.client_internals.connections import connections
-from neardup.workers.transport.kafka.connection_errors import refusal
+from neardup.workers.transport.kafka.client_internals.connections import LOGIN_REFUSALS, connections
 from neardup.workers.transport.protocol import FencedError, TransportError, UnreachableError
 
 # With the client's default of 30 s a worker would stay away long after the broker is back.
@@ -175,15 +174,13 @@ def as_transport_error(what: str, error: BaseException) -> TransportError:
     object."""
     if is_fenced(error):
         return FencedError(f"{what}: another process took this place ({error}); restart from the committed offsets")
-    reason, is_login = refusal(error)
-    if is_login:
+    if isinstance(error, LOGIN_REFUSALS):
         return TransportError(
-            f"{what}: the broker refuses the login ({reason or error}); see sasl_mechanism, sasl_username, and where "
+            f"{what}: the broker refuses the login ({error}); see sasl_mechanism, sasl_username, and where "
             "the password comes from"
         )
     if is_passing(error):
-        full = f"{error}: {reason}" if reason else str(error)
-        return UnreachableError(f"{what}: no answer in time ({full}); see whether the broker is up and try again")
+        return UnreachableError(f"{what}: no answer in time ({error}); see whether the broker is up and try again")
     return TransportError(f"{what}: {error}")
 
 

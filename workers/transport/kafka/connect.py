@@ -7,7 +7,6 @@ from typing import Any
 
 from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.transport.kafka.client_internals import check_client
-from neardup.workers.transport.kafka.connection_errors import listen
 from neardup.workers.transport.kafka.transport import KafkaSettings, KafkaTransport
 
 # Setting -> the client's option of the same meaning.
@@ -58,5 +57,4 @@ def connect(settings: StreamSettings) -> KafkaTransport:
     """
     check_client()
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
-    listen()
     return KafkaTransport(kafka_settings(settings))

@@ -23,8 +23,8 @@ def _remedy(what: str) -> str:
 try:
     from kafka.consumer.fetcher import Fetcher
     from kafka.coordinator.base import BaseCoordinator, MemberState
-    from kafka.net import manager as connection_manager
     from kafka.net.compat import KafkaNetClient
+    from kafka.net.connection import KafkaConnection
     from kafka.net.manager import KafkaConnectionManager
     from kafka.net.selector import NetworkSelector
     from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
@@ -39,8 +39,14 @@ except ImportError as error:
 NEEDED: dict[Any, tuple[str, ...]] = {
     KafkaNetClient: ("__init__(net, manager)",),
     NetworkSelector: ("run(coro)", "sleep(delay)"),
-    connection_manager: ("log",),
-    KafkaConnectionManager: ("_build_transport(node, timeout_at)", "wait_for(future, timeout_ms)", "cluster"),
+    KafkaConnection: ("init_future",),
+    KafkaConnectionManager: (
+        "_build_transport(node, timeout_at)",
+        "_do_bootstrap(deadline)",
+        "get_connection(node_id)",
+        "wait_for(future, timeout_ms)",
+        "cluster",
+    ),
     KafkaTCPTransport: ("_sock", "_sock_recv()"),
     KafkaSSLTransport: ("_sock_recv()",),
     KafkaConsumer: ("_manager", "_net", "_fetcher", "_coordinator", "_subscription"),

@@ -1,21 +1,20 @@
-"""Reading of bytes from the connections to brokers, and the client's log of failed connections."""
+"""Reading of bytes from the connections to brokers, and the reason why a connection failed."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from kafka import errors as client_errors
-from kafka.net import manager as connection_manager
 from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaTCPTransport
 
 _RECEIVED_BYTES = 256 << 10
+LOGIN_REFUSALS = (client_errors.SaslAuthenticationFailedError, client_errors.UnsupportedSaslMechanismError)
 
 
 def connections(is_fast: bool) -> Callable[..., KafkaNetClient]:
@@ -50,11 +49,40 @@ class _Loop(NetworkSelector):  # type: ignore[misc]  # the client has no types
 
 
 class _ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # the client has no types
-    """Makes connections whose received bytes pass through ``receive`` or ``receive_before_end``."""
+    """Makes connections whose received bytes pass through ``receive`` or ``receive_before_end``.
+
+    The first connection of a client is tried for some time. Then the client raises the same error for a closed port, an
+    untrusted certificate and a wrong password: it could not reach a broker. Here the error contains the reason of the
+    last failure, and a refused login is raised as itself. The reason belongs to one client: another client of the same
+    process fails for reasons of its own.
+    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/net/manager.py#L116
+    """
 
     def __init__(self, is_fast: bool, net: NetworkSelector, **options: Any) -> None:
         super().__init__(net, **options)
         self._is_fast = is_fast
+        self._reason: Exception | None = None
+
+    async def _do_bootstrap(self, deadline: float | None) -> Any:
+        self._reason = None
+        try:
+            return await super()._do_bootstrap(deadline)
+        except client_errors.KafkaTimeoutError as error:
+            if self._reason is None:
+                raise
+            if isinstance(self._reason, LOGIN_REFUSALS):
+                raise type(self._reason)(*self._reason.args) from None
+            raise type(error)(f"{error.args[0]}: {self._reason}") from None
+
+    def get_connection(self, node_id: Any, *values: Any, **named: Any) -> Any:
+        connection = super().get_connection(node_id, *values, **named)
+        connection.init_future.add_errback(self._keep)
+        return connection
+
+    def _keep(self, reason: Exception) -> None:
+        """Keep the reason of a failure; that the time is over is none."""
+        if not isinstance(reason, (client_errors.KafkaTimeoutError, client_errors.RequestTimedOutError)):
+            self._reason = reason
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> KafkaTCPTransport:
         connection = await super()._build_transport(node, timeout_at=timeout_at)
@@ -86,12 +114,3 @@ def receive_before_end(connection: KafkaTCPTransport) -> tuple[bytes, Exception 
     """
     data, end = type(connection)._sock_recv(connection)
     return data, None if data else end
-
-
-def connection_log() -> tuple[logging.Logger, str]:
-    """Return the client's log of connections, and the beginning of its lines about a success.
-
-    The error that a client raises says only that no broker answered in time.
-    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/net/manager.py#L162
-    """
-    return connection_manager.log, "Bootstrap complete"
