@@ -37,8 +37,8 @@ NO_PLACE = -1
 _WINDOW_MAGIC, _WINDOW_MAGIC_BEFORE, _BLOCK_MAGIC = b"NDUPWIN2", b"NDUPWIN1", b"NDBK"
 _TIME, _LENGTH, _BLOCK, _NUMBER_AND_LENGTH = (struct.Struct(form) for form in ("<q", "<I", "<4sIII", "<II"))
 _READ_BYTES = 1 << 24
-# What every part of the decisions of a window begins with (``neardup.stream.verdicts.saved``).
-DECISIONS_MAGIC = b"NDUPDEC1"
+# What every part of the decisions of a window begins with, and then a digit (``neardup.stream.verdicts.saved``).
+DECISIONS_MAGIC = b"NDUPDEC"
 # What the settings of a window begin with; fingerprint and settings as JSON follow.
 _SETTINGS_MAGIC = b"NDUPSET1"
 _HEADER = struct.Struct("<4sBB2x16sIIIIII")

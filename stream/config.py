@@ -182,7 +182,7 @@ class Config(Parameters):
 # The settings that a scheme may use or not; the others bound the table, or are met by a scheme that misses nothing.
 _OF_SCHEMES = Parameters.model_fields.keys() - {
     "bucket_candidates_max", "evidence_bytes_max", "id_bytes_max", "lateness_seconds", "probe_candidates_max", "recall",
-    "window_documents", "window_seconds",
+    "story_seconds_max", "window_documents", "window_seconds",
 }  # fmt: skip
 
 

@@ -207,8 +207,8 @@ class Deduplicator:
 
         Returns:
             A ``pyarrow.Table`` with a row for each row of ``table``, in order: the column of ids, and ``status``,
-            ``duplicate_of``, ``similarity``, ``cluster``, ``related``, ``previous`` as in a ``Verdict``, and
-            ``reason``, why a row was refused. A row without a text is refused.
+            ``duplicate_of``, ``similarity``, ``cluster``, ``related``, ``previous``, ``matched``, ``late`` as in a
+            ``Verdict``, and ``reason``, why a row was refused. A row without a text is refused.
 
         Raises:
             ConfigError: as ``decide`` does; a column is missing or of a wrong type; the scheme compares no texts;

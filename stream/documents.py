@@ -143,14 +143,17 @@ class Verdict(NamedTuple):
 
     Attributes:
         id: the id of the document.
-        status: ``original`` (keep it), ``duplicate`` (drop it: its content was compared with that of an original),
-            ``unchanged`` (the latest version of its id has the same content) or ``refused``.
-        duplicate_of: the id of the original, of a duplicate and of an unchanged version of one; ``None`` if that
-            original has left the window meanwhile.
-        similarity: to that original, in [0, 1].
-        cluster: the place of the original: the number of documents that were decided before it.
-        related: for an original, the cluster of the most similar document that it was compared with.
+        status: ``original`` (keep it), ``update`` (keep it: a new version in the story that its id began),
+            ``duplicate`` (drop it: its content was compared with that of a kept version), ``unchanged`` (the latest
+            version of its id has the same content) or ``refused``.
+        duplicate_of: the id of the original, of a duplicate and of an unchanged version of one.
+        similarity: to the version ``matched``, in [0, 1].
+        cluster: the place of the original of its story: the number of documents that were decided before it.
+        related: for an original, the cluster of the most similar document that it was compared with, or of the version
+            before.
         previous: the place of the latest version of the same id in the window.
+        matched: the place of the kept version that its content was compared with, or is equal to.
+        late: whether it came after its window: it was compared, and has no further effect.
     """
 
     id: str
@@ -160,6 +163,8 @@ class Verdict(NamedTuple):
     cluster: int | None = None
     related: int | None = None
     previous: int | None = None
+    matched: int | None = None
+    late: bool = False
 
 
 class Passage(NamedTuple):

@@ -134,6 +134,12 @@ class Parameters(BaseModel):
         le=_SECONDS_MAX,
         description="how late a document may come and still meet all of its window",
     )
+    story_seconds_max: float = Field(
+        default=2_592_000.0,
+        gt=0,
+        le=_SECONDS_MAX,
+        description="a story ends at most so long after it began; at least the window",
+    )
     window_documents: int = Field(
         default=1_000_000, ge=1, le=2**30, description="documents held at most; the oldest are evicted first"
     )

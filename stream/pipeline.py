@@ -276,16 +276,23 @@ class Matcher:
         parts = np.cumsum(sizes + 2 * batch.fixed.shape[1]) // _COMPARED_BYTES
         compared = []
         for rows in np.split(np.arange(len(parts)), np.flatnonzero(np.diff(parts)) + 1):
-            older = Evidence(self.table.fixed(slots[rows]), *self.table.ragged(slots[rows]))
+            older = self.evidence(slots[rows])
             compared.append(self._scheme.common(batch.evidence.select(items[rows]), older, self.config.plan))
         return compared[0] if len(compared) == 1 else Common(*map(np.concatenate, zip(*compared, strict=True)))
 
+    def evidence(self, slots: npt.NDArray[np.int64]) -> Evidence:
+        """Return the evidence of documents of the table."""
+        return Evidence(self.table.fixed(slots), *self.table.ragged(slots))
+
     def similarity(
-        self, batch: Batch, items: npt.NDArray[np.int64], slots: npt.NDArray[np.int64]
+        self, batch: Batch, items: npt.NDArray[np.int64], older: npt.NDArray[np.int64] | Evidence
     ) -> npt.NDArray[np.float64]:
-        """Return the similarity of m items and documents of the table, ``float64[m]``, whether or not they share a key;
-        -1 where it is below the least score or a condition of the scheme fails."""
-        common = self.common(batch, items, slots)
+        """Return the similarity of m items and m others, ``float64[m]``, whether or not they share a key; -1 where it
+        is below the least score or a condition of the scheme fails. ``older`` are slots of the table or evidence."""
+        if isinstance(older, Evidence):
+            common = self._scheme.common(batch.evidence.select(items), older, self.config.plan)
+        else:
+            common = self.common(batch, items, older)
         return scored(common, self.score_min, exact_score=self.config.tuning.exact_score)
 
     def remove(self, id_: bytes) -> int:

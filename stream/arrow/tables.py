@@ -17,6 +17,7 @@ from neardup.stream.json_lines import UNITS, Fields
 from neardup.stream.pair_rule import Matches
 from neardup.stream.pipeline import Signed, Signer
 from neardup.stream.verdicts.decider import Decided
+from neardup.stream.verdicts.row_columns import NONE
 from neardup.stream.verdicts.rule import REFUSED, STATUSES
 
 # The name of the column of ids that a table may lack, and the name before the number of a row without an id.
@@ -98,7 +99,7 @@ class Documents:
     def verdicts(self, parts: Sequence[Any]) -> ArrowTable:
         """Return the parts of ``verdict_part`` as one table."""
         pa = load_pyarrow()
-        places = [pa.field(name, pa.int64()) for name in ("cluster", "related", "previous")]
+        places = [pa.field(name, pa.int64()) for name in ("cluster", "related", "previous", "matched")]
         given = self._reader.schema
         has_ids = self._fields.id in given.names
         schema = pa.schema([
@@ -107,6 +108,7 @@ class Documents:
             pa.field("duplicate_of", pa.string()),
             pa.field("similarity", pa.float64()),
             *places,
+            pa.field("late", pa.bool_()),
             pa.field("reason", pa.string()),
         ])  # fmt: skip
         table: ArrowTable = pa.Table.from_batches([pa.record_batch(part, schema) for part in parts], schema)
@@ -127,9 +129,9 @@ def signer_of_rows(signer: Signer) -> Callable[[Rows], Signed]:
 def verdict_part(rows: Rows, refusals: Sequence[Refusal], decided: Decided) -> list[Any]:
     """Return the verdicts of rows as the columns of ``Documents.verdicts``."""
     pa = load_pyarrow()
-    statuses, clusters, originals, similarities, related, previous = decided.verdicts
+    statuses, clusters, originals, similarities, related, previous, matched, _, late = decided.verdicts
     duplicate_of, reasons = np.full((2, len(rows)), None, np.object_)
-    duplicate_of[originals >= 0] = decided.ids
+    duplicate_of[originals != NONE] = decided.ids
     for refusal in refusals:
         reasons[refusal.place] = refusal.reason
     return [
@@ -140,6 +142,8 @@ def verdict_part(rows: Rows, refusals: Sequence[Refusal], decided: Decided) -> l
         pa.array(clusters, mask=statuses == REFUSED),
         pa.array(related, mask=related < 0),
         pa.array(previous, mask=previous < 0),
+        pa.array(matched, mask=matched < 0),
+        pa.array(late),
         pa.array(reasons, pa.string()),
     ]
 

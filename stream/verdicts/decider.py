@@ -2,7 +2,8 @@
 
 Theory of operation. Every document that the table adds has a row in the decisions, so that slot and row number differ
 by a constant. A batch is one step of both: on any exception neither has it. What the table no longer holds, the
-decisions forget before the next step.
+decisions forget before the next step. A step that is committed copies from the table what its stories may need longer
+(``held``).
 """
 
 from __future__ import annotations
@@ -15,22 +16,37 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.batches import CONTENT_HALF, Batch, id_columns, id_hashes
+from neardup.stream.batches import CONTENT_HALF, MICROSECONDS, Batch, id_columns, id_hashes
+from neardup.stream.config import Config
 from neardup.stream.documents import ID, Document, Verdict
 from neardup.stream.errors import ConfigError
 from neardup.stream.pipeline import Matcher, Signed, Slice, compares_directly, step
-from neardup.stream.table import NO_TIME
+from neardup.stream.scheme_interface import Evidence
+from neardup.stream.table import NO_TIME, NO_WINDOW
 from neardup.stream.verdicts import saved
 from neardup.stream.verdicts.decisions import Arrivals, Compare, Decisions, Found, VerdictLimits, Verdicts
+from neardup.stream.verdicts.held import (
+    Holdings,
+    KeptStories,
+    StoryChanges,
+    complete,
+    held_of,
+    parts_of,
+    with_places,
+    with_rows,
+)
 from neardup.stream.verdicts.restoring import Decided as Restored
+from neardup.stream.verdicts.row_columns import GONE, NONE
+from neardup.stream.verdicts.rows_before import from_rows_before
 from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REFUSED, REMOVAL, STATUSES
+from neardup.stream.verdicts.saved import RowsBefore
 
 
 class Decided(NamedTuple):
     """The verdicts about n arrivals.
 
     ``first_place`` is the place of the first arrival, ``first_row`` the row number of the first document among them;
-    ``ids`` are those of the originals, of the arrivals where ``verdicts.originals`` names one, in order.
+    ``ids`` are those of the originals, of the arrivals where ``verdicts.originals`` is not ``NONE``, in order.
     """
 
     verdicts: Verdicts
@@ -44,11 +60,19 @@ class Decider:
 
     Args:
         matcher: all documents go to it through ``decide``.
+        beyond: whether stories outlive their originals; what is kept for that is part of ``save``.
     """
 
-    def __init__(self, matcher: Matcher) -> None:
+    def __init__(self, matcher: Matcher, *, beyond: bool = True) -> None:
         self._matcher = matcher
-        self.decisions = Decisions(VerdictLimits.of(matcher.table.limits))
+        config = matcher.config
+        self.decisions = Decisions(
+            VerdictLimits.of(
+                matcher.table.limits, beyond=beyond, story_age=_story_age(config),
+                story_bytes=config.evidence_bytes_max if beyond else int(NO_WINDOW),
+            )
+        )  # fmt: skip
+        self._beyond, self._holdings = beyond, Holdings(config.plan.width)
         self._places = 0  # of the documents decided so far, refused ones included
         self._first_slot: int | None = None  # of the document with row number 0
         self._open = False
@@ -75,6 +99,8 @@ class Decider:
                     self.decisions.forget(self._matcher.table.oldest - self._first_slot)
                 with step(self.decisions):
                     yield
+                if self._beyond:
+                    self._holdings.follow(self.decisions.changes, self._evidence, self._ids)
         except BaseException:
             self._places, self._first_slot = before
             raise
@@ -113,12 +139,12 @@ class Decider:
             ConfigError: the table holds documents that were added in another way since the first decision, or the
                 matcher keeps candidates that are no pairs.
         """
-        table, decisions, first_place = self._matcher.table, self.decisions, self._places
+        decisions, first_place = self.decisions, self._places
         offset = self._offset()
         with self.step():
             parts = list(self._decide(accepted, signed, offset, seen))
             verdicts = parts[0] if len(parts) == 1 else Verdicts(*map(np.concatenate, zip(*parts, strict=True)))
-            ids = table.ids(verdicts.originals[verdicts.originals >= 0] + offset)
+            ids = self._original_ids(verdicts)
             self._places += len(accepted)
         return Decided(verdicts, first_place, decisions.end - signed.batch.size, ids)
 
@@ -126,7 +152,7 @@ class Decider:
         """Remove all versions of an id (UTF-8); returns how many there were."""
         hashes = id_hashes(*id_columns([id_]))
         none, no_time = np.zeros(1, np.uint64), np.array([NO_TIME])
-        arrivals = Arrivals(no_time, np.array([REMOVAL], np.uint8), hashes, no_time, none)
+        arrivals = Arrivals(no_time, np.array([REMOVAL], np.uint8), hashes, no_time, none, np.zeros(1, np.int64))
         with self.step():
             self.decisions.decide(arrivals, _NOTHING_FOUND)
             return self._matcher.remove(id_)
@@ -137,26 +163,58 @@ class Decider:
         if self._first_slot is None or table.slot_end != self._first_slot + decisions.end:
             return iter(())
         decisions.forget(table.oldest - self._first_slot)
-        return saved.encode(decisions.saved(self._places))
+        return saved.encode(decisions.saved(self._places, self._holdings.save(decisions.first)))
 
     def resume(self, parts: Sequence[bytes]) -> None:
         """Continue from what ``save`` gave, after the table holds its window. Raises ``WireError``."""
         resumed = saved.decode(parts)
+        if isinstance(resumed.rows, RowsBefore):
+            self.restore(*from_rows_before(resumed.rows), resumed.places)
+            return
         self.decisions.resume(resumed)
+        self._holdings.resume(resumed.held)
         self._places = resumed.places
         self._first_slot = self._matcher.table.slot_end - self.decisions.end
 
-    def restore(self, arrivals: Arrivals, decided: Restored, places: int) -> None:
+    def restore(self, arrivals: Arrivals, decided: Restored, places: int, kept: KeptStories | None = None) -> None:
         """Continue from documents that were decided before, after the table holds them; before the first step.
 
         Args:
             arrivals: all that the table holds, in order, and after them the removals of ids.
             decided: what was decided of them.
             places: how many places were given.
+            kept: the stories; without them they are made from the arrivals.
         """
-        self.decisions.restore(arrivals, decided, self._matcher.table.stream_time)
         self._places = places
+        if kept is None:
+            self.decisions.restore(arrivals, decided, self._matcher.table.stream_time)
+        else:
+            count = int((arrivals.kinds == DOCUMENT).sum())
+            kept, offset = complete(kept), places - count
+            self._holdings.resume(
+                held_of(
+                    np.array(list(kept.evidence), np.int64) - offset, list(kept.evidence.values()),
+                    self._matcher.config.plan.width, np.array(list(kept.ids), np.int64),
+                    [name.encode() for name in kept.ids.values()],
+                )
+            )  # fmt: skip
+            kept = kept._replace(records=with_rows(kept.records, offset))
+            self.decisions.restore(arrivals, decided, self._matcher.table.stream_time, kept)
         self._first_slot = self._matcher.table.slot_end - self.decisions.end
+        if self._beyond:
+            self._holdings.follow(self.decisions.changes, self._evidence, self._ids)
+
+    def story_changes(self) -> StoryChanges:
+        """Return what the open step has changed so far of the stories, for a log that keeps them."""
+        changes, decisions = self.decisions.pending(), self.decisions
+        records = with_places(changes.records, decisions.first, self._places - decisions.end)
+        named = changes.begun_rows != NONE
+        ids = dict(zip(changes.begun[named].tolist(), self._ids(changes.begun_rows[named]), strict=True))
+        evidence: dict[int, bytes] = {}
+        if len(changes.added):
+            parts = map(b"".join, parts_of(self._evidence(changes.added)))
+            evidence = dict(zip(changes.added_places.tolist(), parts, strict=True))
+        return StoryChanges(records, ids, evidence, changes.dropped_places.tolist(), changes.ended.tolist())
 
     def _offset(self) -> int:
         """What to add to a row number to get the slot."""
@@ -182,10 +240,12 @@ class Decider:
         """The verdicts of consecutive arrivals: those of a slice before the next slice is matched."""
         batch, count, rows = signed.batch, len(accepted), np.flatnonzero(accepted)
         kinds = np.where(accepted, DOCUMENT, REFUSAL).astype(np.uint8)
-        ids, contents, times = np.zeros(count, np.uint64), np.zeros(count, np.uint64), np.zeros(count, np.int64)
+        ids, contents = np.zeros(count, np.uint64), np.zeros(count, np.uint64)
+        times, sizes = np.zeros(count, np.int64), np.zeros(count, np.int64)
         ids[rows] = id_hashes(batch.ids, batch.id_starts)
         contents[rows], times[rows] = batch.contents[:, CONTENT_HALF], batch.times
-        columns = Arrivals(np.arange(self._places, self._places + count), kinds, ids, times, contents)
+        sizes[rows] = np.diff(batch.ragged_starts) + batch.fixed.shape[1]
+        columns = Arrivals(np.arange(self._places, self._places + count), kinds, ids, times, contents, sizes)
         first = 0
         for part in self._matcher.slices(batch):
             end = count if part.end == batch.size else int(rows[part.end])
@@ -203,10 +263,44 @@ class Decider:
             return None
 
         def compare(items: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-            places = np.searchsorted(rows, items + first)
-            return self._matcher.similarity(batch, places, numbers + offset).astype(np.float32)
+            places, slots = np.searchsorted(rows, items + first), numbers + offset
+            held = slots < self._matcher.table.oldest
+            held[held] = self._holdings.has(numbers[held])  # what left in this step is still in the table
+            if not held.any():
+                return self._matcher.similarity(batch, places, slots).astype(np.float32)
+            similarities = np.empty(len(items), np.float32)
+            older = self._holdings.evidence(numbers[held])
+            similarities[held] = self._matcher.similarity(batch, places[held], older)
+            if not held.all():
+                similarities[~held] = self._matcher.similarity(batch, places[~held], slots[~held])
+            return similarities
 
         return compare
+
+    def _evidence(self, numbers: npt.NDArray[np.int64]) -> Evidence:
+        assert self._first_slot is not None, "nothing was decided"
+        return self._matcher.evidence(numbers + self._first_slot)
+
+    def _ids(self, numbers: npt.NDArray[np.int64]) -> list[str]:
+        assert self._first_slot is not None, "nothing was decided"
+        return self._matcher.table.ids(numbers + self._first_slot)
+
+    def _original_ids(self, verdicts: Verdicts) -> list[str]:
+        """The ids of the originals of the verdicts that name one, in order."""
+        originals = verdicts.originals[verdicts.originals != NONE]
+        if GONE not in originals:
+            return self._ids(originals)
+        here = iter(self._ids(originals[originals != GONE]))
+        stories = verdicts.clusters[verdicts.originals != NONE].tolist()
+        names = self._holdings.names
+        return [names[story] if gone else next(here) for story, gone in zip(stories, originals == GONE, strict=True)]
+
+
+def _story_age(config: Config) -> int:
+    """Microseconds that a story lasts at most: at least the window; without a window it has no end."""
+    if config.window_seconds is None:
+        return int(NO_WINDOW)
+    return round(max(config.story_seconds_max, config.window_seconds) * MICROSECONDS)
 
 
 _NOTHING_FOUND = Found(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
@@ -214,11 +308,11 @@ _NOTHING_FOUND = Found(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0,
 
 def _verdicts(documents: Sequence[Document], verdicts: Verdicts, ids: list[str]) -> Iterator[Verdict]:
     """Verdicts as objects, made column by column: four times as fast as one by one."""
-    statuses, clusters, originals, similarities, related, previous = verdicts
+    statuses, clusters, originals, similarities, related, previous, matched, _, late = verdicts
     columns = (
         map(ID, documents),
         map(STATUSES.__getitem__, statuses.tolist()),
-        _spread(ids, originals >= 0),
+        _spread(ids, originals != NONE),
         *(
             _spread(column[rows].tolist(), rows)
             for column, rows in (
@@ -226,8 +320,10 @@ def _verdicts(documents: Sequence[Document], verdicts: Verdicts, ids: list[str])
                 (clusters, statuses != REFUSED),
                 (related, related >= 0),
                 (previous, previous >= 0),
+                (matched, matched >= 0),
             )
         ),
+        late.tolist(),
     )
     return map(_new_verdict, zip(*columns, strict=True))
 

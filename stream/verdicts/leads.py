@@ -1,7 +1,8 @@
-"""The nearest originals of a document: by its pairs, and by comparisons with the originals that its pairs lead to.
+"""The nearest content of a story: by the pairs of a document, and by comparisons with what its pairs lead to.
 
-A pair with a member of a cluster *leads* to the cluster's original. If the document and that original share no bucket,
-or a probe stopped before it, no pair says how similar they are. Then they are compared directly, by their evidence.
+A pair with a member *leads* to the story of the member. So do the version before and the newest stories that the id of
+the document began. The document is compared with the contents of each leading story that lives, by their evidence,
+whether or not they share a bucket. A pair with a kept version is such a comparison already.
 
 The kernel does not compare: it looks results up in ``Comparing``, and asks for those that are missing. The caller
 compares what was asked, as columns, and calls again. A call asks for the first document that lacks a result, and looks
@@ -16,22 +17,38 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.machine.compile import inlined
+from neardup.stream.machine.compile import inlined, raw_inner
 from neardup.stream.table import NO_TIME
+from neardup.stream.verdicts.records import OLDER, newest_story
 from neardup.stream.verdicts.row_columns import (
     IGNORED,
+    IS_KEPT,
     NONE,
     STREAM_TIME,
     current,
     in_state,
-    in_window,
     latest,
+    newest,
     row_at,
-    standing,
+    single_from,
+    version_before,
+)
+from neardup.stream.verdicts.stories import (
+    content_place,
+    content_row,
+    contents_of,
+    id_of,
+    is_open,
+    lives,
+    place_of,
+    single_of,
+    story_of,
 )
 
-# Originals that a document is compared with at most: those whose members are most similar to it.
-LEADS_MAX = 64
+# Contents that a document is compared with at most, those of the stories whose members are most similar to it.
+COMPARED_MAX = 64
+# The newest stories of its own id that lead.
+OWN_MAX = 8
 # Comparisons that one call asks for at most.
 ASKED_MAX = 1 << 14
 # What a comparison says of two documents that are no pair, and the result of a comparison that was not made.
@@ -39,21 +56,25 @@ NO_PAIR, MISSING = np.float32(-1.0), np.float32(-2.0)
 
 
 class Undecided(NamedTuple):
-    """A document to decide: its place in the arrivals, its row, its time, and where its pairs begin and end."""
+    """A document to decide: its index in the arrivals, its time, the hash of its id, the version of its id that counts
+    and the newest one (``NONE`` for none), and where its pairs begin and end."""
 
-    place: int
-    number: np.int64
+    item: int
     time: np.int64
+    id: np.uint64
+    version: np.int64
+    newest: np.int64
     pairs_first: np.int64
     pairs_end: np.int64
 
 
 class Comparing(NamedTuple):
-    """Comparisons of arrivals with rows.
+    """Comparisons of arrivals with contents, which are named by their rows.
 
     The results of arrival i are ``[starts[i], starts[i + 1])``: rows, and similarities in [0, 1] or ``NO_PAIR``.
-    ``asked_items`` and ``asked_rows`` receive ``asked[0]`` comparisons to make. ``leads`` and ``lead_similarities`` are
-    scratch. Without ``usable`` nothing is compared.
+    ``asked_items`` and ``asked_rows`` receive ``asked[0]`` comparisons to make. Without ``usable`` nothing is compared.
+    The others are scratch: the leading stories with their similarities, the places of contents that a pair names, and
+    the rows that lack a result.
     """
 
     usable: bool
@@ -65,23 +86,37 @@ class Comparing(NamedTuple):
     asked_rows: npt.NDArray[np.int64]
     leads: npt.NDArray[np.int64]
     lead_similarities: npt.NDArray[np.float32]
+    direct: npt.NDArray[np.int64]
+    missing: npt.NDArray[np.int64]
+
+
+class Best(NamedTuple):
+    """The most similar content so far: its story (``NONE`` for none), place and similarity, the rounded similarity,
+    and whether the id of the document began the story."""
+
+    story: np.int64
+    matched: np.int64
+    similarity: np.float32
+    rounded: np.int64
+    is_own: bool
 
 
 class Nearest(NamedTuple):
-    """Rows, ``NONE`` for none: the most similar original and the most similar content without one; how many leads."""
+    """The best content; the most similar decided row, ``NONE`` for none; how many comparisons are missing; whether the
+    limit left some contents out."""
 
-    best: np.int64
-    best_similarity: np.float32
+    best: Best
     near: np.int64
-    leads: np.int64
+    missing: np.int64
+    cut: bool
 
 
 def new_comparing() -> Comparing:
     """Return no results of no arrivals, and room for what is asked, which later calls use again."""
     return Comparing(
         False, np.zeros(1, np.int64), np.empty(0, np.int64), np.empty(0, np.float32), np.zeros(1, np.int64),
-        np.empty(ASKED_MAX, np.int64), np.empty(ASKED_MAX, np.int64), np.empty(LEADS_MAX, np.int64),
-        np.empty(LEADS_MAX, np.float32),
+        np.empty(ASKED_MAX, np.int64), np.empty(ASKED_MAX, np.int64), np.empty(COMPARED_MAX, np.int64),
+        np.empty(COMPARED_MAX, np.float32), np.empty(COMPARED_MAX, np.int64), np.empty(COMPARED_MAX, np.int64),
     )  # fmt: skip
 
 
@@ -115,76 +150,149 @@ def result_of(comparing, place, row):
 
 
 @inlined
-def add_lead(comparing, count, row, similarity):
-    """Add the original that a pair leads to; return how many leads there are."""
-    least = 0
-    for k in range(count):
-        if comparing.leads[k] == row:
-            comparing.lead_similarities[k] = max(comparing.lead_similarities[k], similarity)
+def leads_before(columns, comparing, one, other):
+    """Return whether the lead at one index comes before that at another: the more similar, of equal ones the first."""
+    similarities, leads = comparing.lead_similarities, comparing.leads
+    if similarities[one] != similarities[other]:
+        return similarities[one] > similarities[other]
+    return place_of(columns, leads[one]) < place_of(columns, leads[other])
+
+
+@inlined
+def add_lead(columns, comparing, count, story, similarity):
+    """Add the story that a pair leads to, in its order; return how many leads there are."""
+    leads, similarities = comparing.leads, comparing.lead_similarities
+    at = np.int64(0)
+    while at < count and leads[at] != story:
+        at += 1
+    if at < count:
+        similarities[at] = max(similarities[at], similarity)
+    elif count < COMPARED_MAX:
+        leads[at], similarities[at] = story, similarity
+        count += 1
+    else:
+        at = count - 1  # the last
+        if similarity < similarities[at] or (
+            similarity == similarities[at] and place_of(columns, story) > place_of(columns, leads[at])
+        ):
             return count
-        if comparing.lead_similarities[k] < comparing.lead_similarities[least]:
-            least = k
-    if count < LEADS_MAX:
-        least, count = count, count + 1
-    elif similarity <= comparing.lead_similarities[least]:
-        return count
-    comparing.leads[least], comparing.lead_similarities[least] = row, similarity
+        leads[at], similarities[at] = story, similarity
+    while at > 0 and leads_before(columns, comparing, at, at - 1):
+        leads[at], leads[at - 1] = leads[at - 1], leads[at]
+        similarities[at], similarities[at - 1] = similarities[at - 1], similarities[at]
+        at -= 1
     return count
 
 
 @inlined
+def better(columns, best, document, story, matched, similarity):
+    """Return the better of the best content so far and another one: that of a story of its own id first, then the more
+    similar one by four digits, then the earlier one."""
+    rounded = np.int64(np.round(np.float64(similarity) * 10_000))
+    is_own = id_of(columns, story) == document.id
+    if best.story != NONE:
+        if best.is_own != is_own:
+            if best.is_own:
+                return best
+        elif best.rounded > rounded or (best.rounded == rounded and best.matched <= matched):
+            return best
+    return Best(story, matched, similarity, rounded, is_own)
+
+
+@raw_inner
+def add_own_leads(columns, rules, comparing, document, count):
+    """Add the story of the version before, and the newest stories that the id of the document began."""
+    if document.version != NONE:
+        story = story_of(columns, document.version)
+        if is_open(columns, rules, story, document.time):
+            count = add_lead(columns, comparing, count, story, np.float32(0.0))
+    record, number, found = newest_story(columns, document.id), single_from(columns, document.newest), 0
+    while found < OWN_MAX and (record != NONE or number != NONE):
+        if number == NONE or (record != NONE and place_of(columns, record) > columns.places[row_at(columns, number)]):
+            story, record = record, columns.story.records[record, OLDER]
+        else:
+            story, number = single_of(number), single_from(columns, version_before(columns, number))
+        if lives(columns, rules, story):
+            found += 1
+            if is_open(columns, rules, story, document.time):
+                count = add_lead(columns, comparing, count, story, np.float32(0.0))
+    return count
+
+
+@raw_inner
 def nearest(columns, rules, document, decided, pairs, comparing):
-    """Find the nearest original of a document; ``decided`` is the newest row of its content, or ``NONE``."""
-    best, best_similarity = np.int64(NONE), np.float32(0.0)
+    """Find the content of a story that is nearest to a document; ``decided`` is the newest row of its content, or
+    ``NONE``."""
+    best = Best(np.int64(NONE), np.int64(NONE), np.float32(0.0), np.int64(0), False)
     near, near_similarity = np.int64(NONE), np.float32(0.0)
-    count = np.int64(0)
-    if decided != NONE:
-        original = standing(columns, rules, decided)
-        if original != NONE and in_window(columns, rules, original, document.time):
-            return Nearest(original, columns.similarities[row_at(columns, decided)], near, count)
-        if not columns.removed[row_at(columns, decided)]:
-            near, near_similarity = decided, np.float32(1.0)
+    count, direct, missing, compared, cut = np.int64(0), np.int64(0), np.int64(0), np.int64(0), False
+    if decided != NONE and not columns.removed[row_at(columns, decided)]:
+        near, near_similarity = decided, np.float32(1.0)
     for j in range(document.pairs_first, document.pairs_end):
-        other, similarity = pairs.numbers[j], pairs.similarities[j]
+        similarity = pairs.similarities[j]
+        other = pairs.numbers[j]
         if not in_state(columns, rules, other):
             columns.state[IGNORED] += 1
             continue
-        if columns.removed[row_at(columns, other)]:
-            continue
         other = current(columns, rules, other)
-        original = standing(columns, rules, other)
-        if original != NONE and in_window(columns, rules, original, document.time):
-            if columns.contents[row_at(columns, original)] == columns.contents[row_at(columns, other)]:
-                if similarity > best_similarity or (similarity == best_similarity and original < best):
-                    best, best_similarity = original, similarity
-                continue
-            if comparing.usable:
-                count = add_lead(comparing, count, original, similarity)
+        at = row_at(columns, other)
+        if columns.removed[at]:
+            continue
         if similarity > near_similarity or (similarity == near_similarity and other < near):
             near, near_similarity = other, similarity
+        story = story_of(columns, other)
+        if not is_open(columns, rules, story, document.time):
+            continue
+        if columns.kept[at] == IS_KEPT:
+            best = better(columns, best, document, story, columns.matched[at], similarity)
+            if direct < COMPARED_MAX and not is_among(comparing.direct, direct, columns.matched[at]):
+                comparing.direct[direct] = columns.matched[at]
+                direct += 1
+        if comparing.usable:
+            cut |= count == COMPARED_MAX
+            count = add_lead(columns, comparing, count, story, similarity)
+    if comparing.usable:
+        count = add_own_leads(columns, rules, comparing, document, count)
     for k in range(count):
-        row = comparing.leads[k]
-        similarity = result_of(comparing, document.place, row)
-        if similarity > best_similarity or (similarity == best_similarity and row < best):
-            best, best_similarity = row, similarity
-    return Nearest(best, best_similarity, near, count)
+        story = comparing.leads[k]
+        for c in range(contents_of(columns, story)):
+            place = content_place(columns, story, c)
+            if is_among(comparing.direct, direct, place):
+                continue
+            cut |= compared == COMPARED_MAX
+            if compared == COMPARED_MAX:
+                break
+            compared += 1
+            row = content_row(columns, story, c)
+            similarity = result_of(comparing, document.item, row)
+            if similarity == MISSING:
+                comparing.missing[missing] = row
+                missing += 1
+            elif similarity >= 0:
+                best = better(columns, best, document, story, place, similarity)
+    return Nearest(best, near, missing, cut)
 
 
 @inlined
-def ask(comparing, place, count):
-    """Ask for the missing comparisons of a document with its leads; return how many were missing."""
-    missing = 0
+def is_among(values, count, value):
+    """Return whether one of the first ``count`` values is this one."""
+    among = False
     for k in range(count):
-        if result_of(comparing, place, comparing.leads[k]) == MISSING:
-            missing += 1
-            at = comparing.asked[0]
-            if at < ASKED_MAX:
-                comparing.asked_items[at], comparing.asked_rows[at] = place, comparing.leads[k]
-                comparing.asked[0] = at + 1
-    return missing
+        among |= values[k] == value
+    return among
 
 
 @inlined
+def ask(comparing, index, missing):
+    """Ask for the missing comparisons of a document."""
+    for k in range(missing):
+        at = comparing.asked[0]
+        if at < ASKED_MAX:
+            comparing.asked_items[at], comparing.asked_rows[at] = index, comparing.missing[k]
+            comparing.asked[0] = at + 1
+
+
+@raw_inner
 def ask_ahead(columns, rules, arrivals, kind, pairs, comparing, first):
     """Ask for the comparisons that the documents from ``first`` on need, as far as they are known by now."""
     state = columns.state
@@ -196,8 +304,16 @@ def ask_ahead(columns, rules, arrivals, kind, pairs, comparing, first):
             continue
         if rules.by_content and latest(columns, rules, arrivals.contents[i]) != NONE:
             continue
-        time = arrivals.times[i] if arrivals.times[i] != NO_TIME else state[STREAM_TIME]
-        document = Undecided(i, np.int64(NONE), time, pairs.starts[i], pairs.starts[i + 1])
-        found = nearest(columns, rules, document, np.int64(NONE), pairs, comparing)
-        ask(comparing, i, found.leads)
+        document = undecided(columns, rules, arrivals, pairs, i)
+        ask(comparing, i, nearest(columns, rules, document, np.int64(NONE), pairs, comparing).missing)
     state[IGNORED] = ignored
+
+
+@inlined
+def undecided(columns, rules, arrivals, pairs, i):
+    """Return an arrival as a document to decide."""
+    time = arrivals.times[i] if arrivals.times[i] != NO_TIME else columns.state[STREAM_TIME]
+    before = newest(columns.id_map, columns.ids, columns, arrivals.ids[i])
+    counts = before != NONE and not columns.removed[row_at(columns, before)] and in_state(columns, rules, before)
+    version = before if counts else np.int64(NONE)
+    return Undecided(i, time, arrivals.ids[i], version, before, pairs.starts[i], pairs.starts[i + 1])

@@ -1,9 +1,9 @@
-"""The rows of decisions, as columns: where a row stands, what it counts for, the newest row of a hash.
+"""The rows of decisions, as columns: what was decided of a row, whether it counts, the newest row of a hash.
 
-*Rows* are decided documents, numbered in order of arrival. ``heads`` of a row is the distance to another row: 0 for a
-row that stands for its cluster, negative (back) for a duplicate, positive (forward) for a row whose later unchanged
-version stands for the cluster in its place. A walk along ``heads`` ends at the row that stands, if all rows on the way
-count (``in_state``). ``rules`` of the functions are the ``VerdictLimits`` of ``decisions``.
+*Rows* are decided documents, numbered in order of arrival. A row belongs to a story (``stories``). The first row of a
+story has no record of it until a second one joins: ``stories`` of the row is ``NONE``, and ``clusters`` its own place.
+A late row is stored for its number alone: no map leads to it. ``rules`` of the functions are the ``VerdictLimits`` of
+``decisions``.
 """
 
 from __future__ import annotations
@@ -16,32 +16,62 @@ import numpy.typing as npt
 from neardup.stream.machine.compile import inlined, raw_kernel
 from neardup.stream.table import NO_TIME, NO_WINDOW
 
-NONE = -1
+# No row, no story; the story of a row that has ended and whose record is gone.
+NONE, GONE = -1, -2
 ROW_PAGE_BITS = 12
 _PAGE_MASK = (1 << ROW_PAGE_BITS) - 1
 # The maps store numbers modulo this, plus one; 0 is an empty entry.
 _MODULUS = (1 << 32) - 1
-# The fields of ``Columns.state``.
-FIRST, END, STREAM_TIME, FIRST_TIME, CONTENT_ENTRIES, ID_ENTRIES, IGNORED, STEP = range(8)
-STATE_FIELDS = 8
+# The fields of ``Columns.state``. Those from ``RECORDS`` on are of ``records``: records in use or free, free ones,
+# entries of the heap, ended records, records in the journal, bytes of the stories, stories that the limit of bytes
+# ended, entries of the map.
+(
+    FIRST, END, STREAM_TIME, FIRST_TIME, CONTENT_ENTRIES, ID_ENTRIES, IGNORED, STEP, CUT, LATE,
+    RECORDS, FREE, HEAPED, ENDED, JOURNAL, BYTES, EVICTED, STORY_ENTRIES,
+) = range(18)  # fmt: skip
+STATE_FIELDS = 18
+# The values of ``kept``.
+IS_OTHER, IS_KEPT, IS_LATE = range(3)
+# ``begun`` of a row whose id began no story up to it.
+NOT_BEGUN = np.uint32(0xFFFFFFFF)
+
+
+class Stories(NamedTuple):
+    """The stories with two members or more; see ``stories``."""
+
+    records: npt.NDArray[np.int64]
+    free: npt.NDArray[np.int64]
+    heap: npt.NDArray[np.int64]
+    keys: npt.NDArray[np.int64]
+    id_map: npt.NDArray[np.uint32]
+    journal: npt.NDArray[np.int64]
 
 
 class Columns(NamedTuple):
-    """The state: rows in pages, and two maps from a hash to the newest row that has it."""
+    """The state: rows in pages, two maps from a hash to the newest row that has it, and the stories."""
 
     page_map: npt.NDArray[np.int32]
     times: npt.NDArray[np.int64]
     contents: npt.NDArray[np.uint64]
     ids: npt.NDArray[np.uint64]
     places: npt.NDArray[np.int64]
-    clusters: npt.NDArray[np.int64]
-    heads: npt.NDArray[np.int32]
+    clusters: npt.NDArray[np.int64]  # the place of the first version of its story
+    matched: npt.NDArray[np.int64]  # the place of the version that its content was compared with
+    stories: npt.NDArray[np.int32]  # the record of its story, or ``NONE`` or ``GONE``
     versions: npt.NDArray[np.uint32]  # distance back to the version before, 0 for none
-    similarities: npt.NDArray[np.float32]
+    begun: npt.NDArray[np.uint32]  # distance back to the newest version that began a story, 0 for itself
+    sizes: npt.NDArray[np.uint32]  # bytes of its evidence
+    similarities: npt.NDArray[np.float32]  # with ``matched``
     removed: npt.NDArray[np.uint32]  # the step that removed its id, 0 for none
+    kept: npt.NDArray[np.uint8]  # ``IS_KEPT`` if its content is that of ``matched``; ``IS_LATE`` for a late row
     content_map: npt.NDArray[np.uint32]
     id_map: npt.NDArray[np.uint32]
     state: npt.NDArray[np.int64]
+    story: Stories
+
+
+# The columns that have a value for each row.
+ROW_COLUMNS = Columns._fields[1:14]
 
 
 @inlined
@@ -75,19 +105,6 @@ def in_window(columns, rules, number, time):
     other = time_of(columns, row_at(columns, number))
     apart = np.int64(0) if other == NO_TIME or time == NO_TIME else time - other
     return -rules.window <= apart <= rules.window
-
-
-@inlined
-def standing(columns, rules, number):
-    """Return the row that stands for the cluster of a row, or ``NONE`` if it has left the state or was removed."""
-    while True:
-        if not in_state(columns, rules, number):
-            return NONE
-        at = row_at(columns, number)
-        distance = np.int64(columns.heads[at])
-        if distance == 0:
-            return NONE if columns.removed[at] else number
-        number += distance
 
 
 @inlined
@@ -128,7 +145,16 @@ def remember(entries, hashes, columns, hash_, number):
 
 
 @inlined
-def append(columns, time, content, id_, place):
+def is_late(columns, rules, time):
+    """Return whether a document with this time comes after the window and the lateness have passed."""
+    stream = columns.state[STREAM_TIME]
+    if rules.window == NO_WINDOW or stream == NO_TIME or time == NO_TIME:
+        return False
+    return time < stream - rules.window - rules.lateness
+
+
+@inlined
+def append(columns, time, content, id_, place, size):
     """Add a row without a decision; return its number."""
     state = columns.state
     number = state[END]
@@ -139,10 +165,26 @@ def append(columns, time, content, id_, place):
         state[STREAM_TIME] = max(state[STREAM_TIME], time)
     at = row_at(columns, number)
     columns.times[at], columns.contents[at], columns.ids[at] = time, content, id_
-    columns.places[at], columns.clusters[at] = place, place
-    columns.heads[at], columns.versions[at] = 0, 0
-    columns.similarities[at], columns.removed[at] = 1.0, 0
+    columns.places[at], columns.clusters[at], columns.matched[at] = place, place, place
+    columns.stories[at], columns.versions[at], columns.begun[at] = NONE, 0, NOT_BEGUN
+    columns.sizes[at], columns.similarities[at] = size, 1.0
+    columns.removed[at], columns.kept[at] = 0, 0
     return number
+
+
+@inlined
+def enter(columns, number):
+    """Make a row the newest of its content and of its id, and link it to the version before."""
+    state, at = columns.state, row_at(columns, number)
+    id_ = columns.ids[at]
+    before = newest(columns.id_map, columns.ids, columns, id_)
+    if before != NONE:
+        columns.versions[at] = number - before
+        begun = columns.begun[row_at(columns, before)]
+        if columns.begun[at] == NOT_BEGUN and begun != NOT_BEGUN:
+            columns.begun[at] = begun + np.uint32(number - before)
+    state[CONTENT_ENTRIES] += remember(columns.content_map, columns.contents, columns, columns.contents[at], number)
+    state[ID_ENTRIES] += remember(columns.id_map, columns.ids, columns, id_, number)
 
 
 @inlined
@@ -158,23 +200,33 @@ def remove(columns, id_):
 
 
 @inlined
-def repeat(columns, version, number):
-    """Copy the decision of the version before a row; if that version stands for its cluster, the row replaces it."""
-    before, at = row_at(columns, version), row_at(columns, number)
-    columns.clusters[at], columns.similarities[at] = columns.clusters[before], columns.similarities[before]
-    if columns.heads[before] == 0:
-        columns.heads[before] = number - version
-    else:
-        columns.heads[at] = columns.heads[before] - (number - version)
-
-
-@inlined
 def current(columns, rules, number):
     """Return the row with the latest decision of a row's content: the newest copy, unless its id was removed."""
     if not rules.by_content:
         return number
     copy = latest(columns, rules, columns.contents[row_at(columns, number)])
     return number if copy == NONE or columns.removed[row_at(columns, copy)] else copy
+
+
+@inlined
+def version_before(columns, number):
+    """Return the stored version before a row, or ``NONE``."""
+    distance = np.int64(columns.versions[row_at(columns, number)])
+    return number - distance if distance and number - distance >= columns.state[FIRST] else np.int64(NONE)
+
+
+@inlined
+def single_from(columns, number):
+    """Return the newest version, at a row or before it, that began a story and is its only member, or ``NONE``."""
+    while number != NONE:
+        distance = columns.begun[row_at(columns, number)]
+        number = number - np.int64(distance)
+        if distance == NOT_BEGUN or number < columns.state[FIRST]:
+            return np.int64(NONE)
+        if columns.stories[row_at(columns, number)] == NONE:
+            return number
+        number = version_before(columns, number)
+    return np.int64(NONE)
 
 
 @raw_kernel
@@ -186,22 +238,23 @@ def newest_rows(columns, contents, numbers):
 
 @raw_kernel
 def rebuild(columns, end):
-    """Fill the empty maps from the rows below ``end``, from the oldest to the newest."""
+    """Fill the empty maps from the rows below ``end``, from the oldest to the newest; late rows are in neither."""
     state = columns.state
     state[CONTENT_ENTRIES] = state[ID_ENTRIES] = 0
     for number in range(state[FIRST], end):
         at = row_at(columns, number)
-        state[CONTENT_ENTRIES] += remember(columns.content_map, columns.contents, columns, columns.contents[at], number)
-        state[ID_ENTRIES] += remember(columns.id_map, columns.ids, columns, columns.ids[at], number)
+        if columns.kept[at] != IS_LATE:
+            state[CONTENT_ENTRIES] += remember(
+                columns.content_map, columns.contents, columns, columns.contents[at], number
+            )
+            state[ID_ENTRIES] += remember(columns.id_map, columns.ids, columns, columns.ids[at], number)
 
 
 @raw_kernel
-def undo(columns, end, step):
-    """Restore the rows before ``end``: the rows from ``end`` on and the removals of ``step`` changed them."""
+def unmark(columns, end, step):
+    """Remove the marks of removal that ``step`` set on the rows before ``end``."""
     for number in range(columns.state[FIRST], end):
         at = row_at(columns, number)
-        if number + columns.heads[at] >= end:
-            columns.heads[at] = 0
         if columns.removed[at] == np.uint32(step):
             columns.removed[at] = 0
 

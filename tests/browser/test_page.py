@@ -78,7 +78,8 @@ class Page:
 
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory, chromium):
-    serving = Serving(tmp_path_factory.mktemp("state"), "--durability", "normal", "--keep-texts", NEARDUP_TOKEN=TOKEN)
+    settings = "--durability", "normal", "--keep-texts", "--clock", "event"
+    serving = Serving(tmp_path_factory.mktemp("state"), *settings, NEARDUP_TOKEN=TOKEN)
     yield serving
     serving.kill()
 

@@ -17,6 +17,7 @@ from neardup.stream.pair_rule import scored
 from neardup.stream.pipeline import compares_directly
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.verdicts.decisions import Decisions, VerdictLimits
+from neardup.stream.verdicts.held import no_held
 from neardup.stream.verdicts.saved import decode, encode
 
 TEXT = "Heavy rain is expected along the northern coast from Friday, and the ferries will not run before Sunday."
@@ -64,7 +65,14 @@ def modelled(case: Case, documents: Sequence[Document], pairs: Sequence[Pair], r
         original = None if decision.original is None else documents[decision.original].id
         out.append(
             Verdict(
-                document.id, decision.status, original, decision.similarity or None, decision.cluster, decision.related
+                document.id,
+                decision.status,
+                original,
+                decision.similarity or None,
+                decision.cluster,
+                decision.related,
+                None,
+                decision.matched,
             )
         )
     return out
@@ -102,12 +110,10 @@ def test_no_document_is_dropped_without_an_original_that_it_was_compared_with(ca
     compare = directly(config, documents)
     paired = {frozenset((content[pair.older], content[pair.newer])) for pair in pairs}
     status = {verdict.id: verdict.status for verdict in verdicts}
-    times = {document.id: document.timestamp or 0.0 for document in documents}
     for verdict in verdicts:
         if verdict.status == "duplicate":
             assert verdict.duplicate_of is not None
             assert status[verdict.duplicate_of] == "original"
-            assert abs(times[verdict.id] - times[verdict.duplicate_of]) <= 3600.0
             assert (verdict.similarity or 0.0) >= config.tuning.score_min - 1e-6
             both = content[verdict.id], content[verdict.duplicate_of]
             compared = compares_directly(config) and compare(*both) == pytest.approx(verdict.similarity)
@@ -156,12 +162,11 @@ def test_a_window_without_decisions_is_loaded_and_its_documents_count_for_nothin
 
 def test_decisions_that_are_cut_off_are_refused() -> None:
     """Loading raises an error with a sentence, before the first decision."""
-    parts = list(encode(Decisions(VerdictLimits(1, 0, 9)).saved(3)))
+    parts = list(encode(Decisions(VerdictLimits(1, 0, 9)).saved(3, no_held())))
     assert decode(parts).places == 3
-    with pytest.raises(WireError, match="decisions of a window are truncated"):
-        decode([parts[0][:-1]])
-    with pytest.raises(WireError, match="decisions of a window are truncated"):
-        decode([parts[0] + b"x"])
+    for wrong in ([parts[0][:-1], parts[1]], [parts[0] + b"x", parts[1]], [parts[0], parts[1][:-1]], parts[:1]):
+        with pytest.raises(WireError, match="decisions of a window are truncated"):
+            decode(wrong)
 
 
 def test_a_page_that_comes_again_is_unchanged_and_one_that_changed_is_a_new_version() -> None:
@@ -170,8 +175,8 @@ def test_a_page_that_comes_again_is_unchanged_and_one_that_changed_is_a_new_vers
     found = dedup.decide([Document("a", TEXT), Document("a", TEXT), Document("a", "Something else entirely.")])
     assert found == [
         Verdict("a", "original", cluster=0),
-        Verdict("a", "unchanged", cluster=0, previous=0),
-        Verdict("a", "original", cluster=2, previous=1),
+        Verdict("a", "unchanged", cluster=0, previous=0, matched=0),
+        Verdict("a", "original", cluster=2, related=0, previous=1),
     ]
 
 

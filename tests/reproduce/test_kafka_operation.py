@@ -92,7 +92,7 @@ _TOPICS_OF_VERDICTS = """
 from sim_links import LinkWorld
 world = LinkWorld()
 world.ranks = {"a": 1.5, "b": 2.5}
-world.arrive(("a", "a", 0), ("b", "b", 1), ("c", "c", 2), ("!", "", 0), ("d", "a", 3), ("-a", "", 0))
+world.arrive(("a", "a", 0), ("b", "b", 1), ("c", "c", 2), ("!", "", 0), ("d", "a", 3), ("-c", "", 0))
 world.link([("a", "b", 0.8), ("b", "c", 0.75)], (0, 6))
 world.turns()
 world.offsets["b"] = 1

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -15,10 +14,11 @@ class Event(NamedTuple):
     content: int
     time: int | None
     pairs: tuple[tuple[int, float], ...] = ()
+    size: int = 0
 
 
 class Decision(NamedTuple):
-    """A verdict: places, or None."""
+    """A verdict: places, or None; ``original`` is the newest version by the id that began the story."""
 
     status: str
     cluster: int
@@ -26,121 +26,209 @@ class Decision(NamedTuple):
     similarity: float = 0.0
     related: int | None = None
     previous: int | None = None
+    matched: int | None = None
+    equal: bool = False
+    late: bool = False
 
 
-@dataclass
+@dataclass(eq=False)
 class _Row:
     place: int
     id: int
     content: int
     time: int
+    size: int
     cluster: int
-    head: _Row | None = None
+    story: _Story | None = None
     similarity: float = 1.0
+    matched: int = -1  # the place of the kept version that its content was compared with
+    kept: bool = False  # its content is that of the version ``matched``
     removed: bool = False
 
 
-def _first(lead: tuple[float, _Row]) -> float:
-    return lead[0]
+@dataclass(eq=False)
+class _Story:
+    place: int
+    id: int
+    begin: int
+    oldest: int
+    newest: int
+    own: _Row
+    contents: list[_Row]
+    members: int = 1
+    ended: bool = False
 
 
-# Originals that a document is compared with at most.
-LEADS_MAX = 64
+# Contents that a document is compared with at most; stories of its id that lead; contents of a story.
+COMPARED_MAX, OWN_MAX, CONTENTS_MAX = 64, 8, 8
+_FOREVER = 1 << 62
 
 
 @dataclass
 class VerdictModel:
-    """Every document of the stream; ``latest`` holds the last one of each id and of each content."""
+    """Every document of the stream. ``beyond``: a story outlives its original; without it, it ends with it."""
 
     window: int
     lateness: int
     by_content: bool = True
     # The similarity of two contents, below 0 if they are no pair; without it only pairs count.
     compare: Callable[[int, int], float] | None = None
+    beyond: bool = True
+    story: int = _FOREVER
+    bytes_max: int = _FOREVER
+    story_bytes: int = 0
     ignored: int = 0
     stream: int = 0
     rows: dict[int, _Row] = field(default_factory=dict)
-    of_id: dict[int, list[_Row]] = field(default_factory=lambda: defaultdict(list))
+    stories: list[_Story] = field(default_factory=list)
     latest: dict[tuple[str, int], _Row] = field(default_factory=dict)
 
     def decide(self, place: int, event: Event) -> Decision:
         if event.time is None:
-            for row in self.of_id[event.id]:
-                row.removed = True
+            for row in self.rows.values():
+                row.removed |= row.id == event.id
+            for story in self.stories:
+                story.ended |= story.id == event.id
             return Decision("removed", place)
-        row = _Row(place, event.id, event.content, event.time, place)
+        row = _Row(place, event.id, event.content, event.time, event.size, place)
         self.stream = max(self.stream, row.time) if self.rows else row.time
-        decision = self._decide(row, event)
+        late = not self._is_live(row)
+        decision = self._decide(row, event, late)
         self.rows[place] = row
-        self.of_id[row.id].append(row)
-        self.latest["id", row.id] = self.latest["content", row.content] = row
+        if not late:
+            self.latest["id", row.id] = self.latest["content", row.content] = row
+            for story in self._by_age():
+                if sum(map(self._bytes, self._by_age())) > self.bytes_max:
+                    story.ended = True
         return decision
 
-    def _decide(self, row: _Row, event: Event) -> Decision:
+    def _decide(self, row: _Row, event: Event, late: bool) -> Decision:
         version = self._latest("id", row.id)
-        if version is not None and (version.removed or not self._near(version, row)):
+        if version is not None and version.removed:
             version = None
-        previous = None if version is None else version.place
-        if version is not None and version.content == row.content:
-            row.cluster, row.similarity = version.cluster, version.similarity
-            if version.head is None:
-                version.head = row
-                return Decision("unchanged", row.cluster, previous=previous)
-            row.head = version.head
-            original = self._standing(row.head)
-            return Decision("unchanged", row.cluster, original and original.place, row.similarity, previous=previous)
-        latest = self._latest("content", row.content) if self.by_content else None
-        if latest is not None:
-            original = self._standing(latest)
-            if original is not None and self._near(original, row):
-                return self._drop(row, original, latest.similarity, previous)
-        originals, others, leads = [], [], dict[int, tuple[float, _Row]]()
-        if latest is not None and not latest.removed:
-            others.append((1.0, -latest.place, latest))
+        out = Decision("original", row.place, previous=None if version is None else version.place, late=late)
+        if version is not None and version.content == row.content and self._open(version.story, row):
+            story = version.story
+            assert story is not None
+            own = story.own.place
+            if not late:
+                self._join(row, story, version.similarity, version.matched, version.kept)
+            out = out._replace(status="unchanged", cluster=story.place, matched=version.matched, equal=version.kept)
+            if story.id == row.id:
+                return out
+            return out._replace(original=own, similarity=version.similarity)
+        copy = self._latest("content", row.content) if self.by_content else None
+        if copy is not None and self._open(copy.story, row):
+            assert copy.story is not None
+            return self._joined(row, copy.story, copy.similarity, copy.matched, copy.kept, late, out)
+        near = [(1.0, -copy.place, copy)] if copy is not None and not copy.removed else []
+        leads: dict[_Story, float] = {}
+        direct: list[tuple[float, int, _Story]] = []
         for other, similarity in event.pairs:
             met = self.rows.get(other)
             if met is None or not self._is_live(met):
                 self.ignored += 1
-            elif not met.removed:
-                newest = self._latest("content", met.content) if self.by_content else None
-                if newest is not None and not newest.removed:
-                    met = newest
-                original = self._standing(met)
-                reached = original is not None and self._near(original, row)
-                if reached and original.content == met.content:
-                    originals.append((similarity, -original.place, original))
-                    continue
-                if reached:
-                    known = leads.get(original.place, (0.0, original))
-                    leads[original.place] = max(known, (similarity, original), key=_first)
-                others.append((similarity, -met.place, met))
+                continue
+            newest = self._latest("content", met.content) if self.by_content else None
+            met = newest if newest is not None and not newest.removed else met
+            if not met.removed:
+                near.append((similarity, -met.place, met))
+                if met.story is not None and self._open(met.story, row):
+                    leads[met.story] = max(leads.get(met.story, 0.0), similarity)
+                    if met.kept:
+                        direct.append((similarity, met.matched, met.story))
+        if version is not None and self._open(version.story, row):
+            assert version.story is not None
+            leads.setdefault(version.story, 0.0)
+        own = [story for story in self.stories if story.id == row.id and self._lives(story)]
+        for story in sorted(own, key=lambda one: -one.place)[:OWN_MAX]:
+            if self._open(story, row):
+                leads.setdefault(story, 0.0)
         if self.compare is not None:
-            for _, original in sorted(leads.values(), key=_first, reverse=True)[:LEADS_MAX]:
-                if (similarity := self.compare(row.content, original.content)) >= 0:
-                    originals.append((similarity, -original.place, original))
-        if originals:
-            similarity, _, original = max(originals, key=lambda one: one[:2])
-            return self._drop(row, original, similarity, previous)
-        related = max(others, key=lambda one: one[:2])[2].cluster if others else None
-        return Decision("original", row.place, related=related, previous=previous)
+            direct += list(self._compared(row, leads, {place for _, place, _ in direct}))
+        if direct:
+            best = max(direct, key=lambda one: (one[2].id == row.id, round(one[0] * 10_000), -one[1]))
+            return self._joined(row, best[2], best[0], best[1], False, late, out)
+        if near:
+            out = out._replace(related=max(near, key=lambda one: one[:2])[2].cluster)
+        elif version is not None:
+            out = out._replace(related=version.cluster)
+        if not late:
+            row.matched, row.kept = row.place, True
+            row.story = _Story(row.place, row.id, row.time, row.time, row.time, row, [row])
+            self.stories.append(row.story)
+        return out
 
-    def _drop(self, row: _Row, original: _Row, similarity: float, previous: int | None) -> Decision:
-        row.head, row.cluster, row.similarity = original, original.cluster, similarity
-        return Decision("duplicate", row.cluster, original.place, similarity, previous=previous)
+    def _compared(self, row: _Row, leads: dict[_Story, float], known: set[int]) -> Iterator[tuple[float, int, _Story]]:
+        """The contents of the leading stories that are similar, as similarity, place and story."""
+        assert self.compare is not None
+        compared = 0
+        for story in sorted(leads, key=lambda one: (-leads[one], one.place))[:COMPARED_MAX]:
+            for content in story.contents:
+                if content.place not in known and compared < COMPARED_MAX:
+                    compared += 1
+                    if (similarity := self.compare(row.content, content.content)) >= 0:
+                        yield similarity, content.place, story
+
+    def _joined(
+        self, row: _Row, story: _Story, similarity: float, matched: int, kept: bool, late: bool, out: Decision
+    ) -> Decision:
+        """A duplicate, or an update if its id began the story."""
+        is_update = story.id == row.id
+        out = out._replace(
+            status="update" if is_update else "duplicate", cluster=story.place, similarity=similarity, matched=matched,
+            equal=kept,
+        )  # fmt: skip
+        if not is_update:
+            out = out._replace(original=story.own.place)
+        if late:
+            return out
+        if not is_update:
+            self._join(row, story, similarity, matched, kept)
+            return out
+        self._join(row, story, 1.0, row.place, True)
+        first, *rest = story.contents
+        if not self.by_content or first.content != row.content:
+            rest = [one for one in rest if not self.by_content or one.content != row.content]
+            story.contents = [first, *[*rest, row][-CONTENTS_MAX + 1 :]]
+        return out
+
+    def _join(self, row: _Row, story: _Story, similarity: float, matched: int, kept: bool) -> None:
+        row.story, row.cluster, row.similarity, row.matched, row.kept = story, story.place, similarity, matched, kept
+        story.oldest, story.newest = min(story.oldest, row.time), max(story.newest, row.time)
+        story.members += 1
+        if story.id == row.id:
+            story.own = row
+
+    def _open(self, story: _Story | None, row: _Row) -> bool:
+        """Whether a story lives, and the time of a row lies within its window."""
+        if story is None or not self._lives(story):
+            return False
+        if not self.beyond:
+            return abs(story.own.time - row.time) <= self.window
+        return story.oldest - self.window <= row.time <= story.newest + self.window
+
+    def _lives(self, story: _Story) -> bool:
+        if story.ended:
+            return False
+        if not self.beyond:
+            return self._is_live(story.own)
+        return self._is_in_time(story.newest) and self.stream - story.begin <= self.story
+
+    def _by_age(self) -> list[_Story]:
+        """Stories with records that have not ended, the one whose newest member is oldest first."""
+        held = [one for one in self.stories if not one.ended and one.members > 1 and self._is_in_time(one.newest)]
+        return sorted(held, key=lambda one: (one.newest, one.place))
+
+    def _bytes(self, story: _Story) -> int:
+        return 0 if story.ended else self.story_bytes + sum(one.size for one in story.contents)
+
+    def _is_in_time(self, time: int) -> bool:
+        return time >= self.stream - self.window - self.lateness
 
     def _is_live(self, row: _Row) -> bool:
-        return row.time >= self.stream - self.window - self.lateness
+        return self._is_in_time(row.time)
 
     def _latest(self, name: str, value: int) -> _Row | None:
         found = self.latest.get((name, value))
         return found if found is not None and self._is_live(found) else None
-
-    def _near(self, one: _Row, other: _Row) -> bool:
-        return abs(one.time - other.time) <= self.window
-
-    def _standing(self, row: _Row) -> _Row | None:
-        while self._is_live(row):
-            if row.head is None:
-                return None if row.removed else row
-            row = row.head
-        return None

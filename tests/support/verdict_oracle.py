@@ -46,6 +46,13 @@ def pairs_of(records: Sequence[Record], arrivals: list[Arrival], config: Config)
     """
     number = {arrival.place: i for i, arrival in enumerate(arrivals)}
     of_content = defaultdict(list)
+    late, stream = set(), -math.inf
+    slack = math.inf if config.window_seconds is None else (config.window_seconds + config.lateness_seconds) * 1e6
+    for i, arrival in enumerate(arrivals):
+        if arrival.kind == DOCUMENT:
+            stream = max(stream, arrival.time)
+            if arrival.time < stream - slack:
+                late.add(i)
     for i, arrival in enumerate(arrivals):
         if arrival.kind == DOCUMENT:
             of_content[arrival.content].append(i)
@@ -72,7 +79,7 @@ def pairs_of(records: Sequence[Record], arrivals: list[Arrival], config: Config)
                     # A pair counts only until the step that decides both documents.
                     if copy == x or copy > later or passed_at(bands, arrivals[copy].place) < offset:
                         continue
-                    known = [i for i in of_content[arrivals[y].content] if i < copy]
+                    known = [i for i in of_content[arrivals[y].content] if i < copy and i not in late]
                     if known:
                         out[copy].append((y if y < copy else known[-1], similarity))
     return out
@@ -84,7 +91,8 @@ def expected_lines(
     """Place and line of every verdict, in order of arrival."""
     arrivals = arrivals_of(arrival_records, config)
     pairs = pairs_of(link_records, arrivals, config)
-    model = VerdictModel(*(round((seconds or 0) * 1e6) for seconds in (config.window_seconds, config.lateness_seconds)))
+    window, lateness = (round((seconds or 0) * 1e6) for seconds in (config.window_seconds, config.lateness_seconds))
+    model = VerdictModel(window, lateness, beyond=False)
     out = []
     for i, arrival in enumerate(arrivals):
         decision = Decision("refused", i)
@@ -113,7 +121,12 @@ def _line(arrivals: list[Arrival], i: int, decision: Decision) -> dict[str, Any]
         fields |= {"duplicate_of": original.id, "original": place_name(original.place)}
     if decision.similarity:
         fields["similarity"] = round(decision.similarity, 4)
-    for name, number in (("related", decision.related), ("previous", decision.previous)):
+    if decision.equal:
+        fields["equal"] = True
+    if decision.late:
+        fields["late"] = True
+    places = ("related", decision.related), ("previous", decision.previous), ("matched", decision.matched)
+    for name, number in places:
         if number is not None:
             fields[name] = place_name(arrivals[number].place)
     return fields

@@ -65,7 +65,8 @@ class World(NamedTuple):
 class Watching(NamedTuple):
     """How feeds are watched: the names of fields, the interval, and the items that are remembered for each feed.
 
-    ``name`` makes the id of a document of the id of an item.
+    ``name`` makes the id of a document of the id of an item. With ``by_arrival`` the time of a document is that of the
+    answer, and the date of an item is the field ``published``.
     """
 
     fields: Fields
@@ -73,6 +74,7 @@ class Watching(NamedTuple):
     items_max: int
     follow: bool
     name: Callable[[str], str] = str
+    by_arrival: bool = False
 
 
 class Polled(NamedTuple):
@@ -144,11 +146,16 @@ class Feed:
         fields, time = self._watching.fields, item.time
         if time is not None and datetime.fromisoformat(time).timestamp() > now + AHEAD_SECONDS:
             time = None
-        values = {
-            "title": item.title, "url": item.url, "feed": self.url,
+        values: dict[str, str | float | None] = {
+            "title": item.title,
+            "url": item.url,
+            "feed": self.url,
             fields.id: item.id and self._watching.name(self._id_of(item.id)),
-            fields.timestamp: time, fields.text: item.text,
-        }  # fmt: skip
+            fields.timestamp: time,
+            fields.text: item.text,
+        }
+        if self._watching.by_arrival:
+            values |= {"published": time, fields.timestamp: now}  # fmt: skip
         raw = orjson.dumps({name: value for name, value in values.items() if value is not None})
         return Entry(self.url, number, raw, decode_document(raw, fields))
 

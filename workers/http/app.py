@@ -155,8 +155,10 @@ def answer_values(answer: Answer) -> dict[str, Any]:
         "cluster": answer.cluster,
         "related": answer.related,
         "previous": answer.previous,
+        "matched": answer.matched,
         "place": answer.place,
         "repeated": answer.repeated,
+        "late": answer.late,
         "pairs": pairs,
     }
 

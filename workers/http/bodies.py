@@ -57,19 +57,22 @@ class Bodies:
 
 
 class Decoding(NamedTuple):
-    """Decodes a line to a document: the names of the fields, how far ahead a time may lie, and the clock."""
+    """Decodes a line to a document: the names of the fields, how far ahead a time may lie, and the clock; ``None`` if
+    the writer gives each document its time."""
 
     fields: Fields
     ahead_seconds: float
-    now: Callable[[], float]
+    now: Callable[[], float] | None
 
     def document(self, line: bytes) -> Document | str:
-        """Return the document of a line, with a time; or the reason of its refusal."""
+        """Return the document of a line, or the reason of its refusal. With a clock it has a time."""
         document = decode_document(line, self.fields)
         if isinstance(document, str):
             return document
         if not document.id:
             return "no_id"
+        if self.now is None:
+            return document
         now = self.now()
         if document.timestamp is None:
             return document._replace(timestamp=now)
@@ -78,7 +81,8 @@ class Decoding(NamedTuple):
 
 def decoding(settings: ServeSettings, now: Callable[[], float]) -> Decoding:
     """Return the decoding that the settings of the service describe."""
-    return Decoding(fields_of(settings), settings.ahead_seconds, now)
+    is_event = settings.clock == "event"
+    return Decoding(fields_of(settings), settings.ahead_seconds, now if is_event else None)
 
 
 async def read_body(request: Request, settings: ServeSettings, types: tuple[str, ...]) -> bytes:

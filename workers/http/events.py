@@ -48,7 +48,8 @@ _PAGE = 500
 # What a browser waits before it connects again.
 _RETRY_MILLISECONDS = 1000
 _FIELDS = (
-    "id", "status", "duplicate_of", "similarity", "cluster", "related", "previous", "place", "repeated", "time",
+    "id", "status", "duplicate_of", "similarity", "cluster", "related", "previous", "matched", "place", "repeated",
+    "late", "time", "date",
 )  # fmt: skip
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _TYPE = "text/event-stream"

@@ -97,7 +97,10 @@ def serve(settings: ServeSettings, state: str, *, salvage: bool = False) -> Exit
     try:
         with Compiling(_say):
             warm(Config(**{name: getattr(settings, name) for name in Config.model_fields}))
-        keeper = Keeper(settings, log, keep_texts=settings.keep_texts, history_seconds=settings.history_seconds)
+        keeper = Keeper(
+            settings, log, keep_texts=settings.keep_texts, history_seconds=settings.history_seconds,
+            clock=time.time if settings.clock == "arrival" else None,
+        )  # fmt: skip
         return asyncio.run(run(settings, address, token, lambda on_broken: started(settings, keeper, on_broken)))
     finally:
         log.close()

@@ -1,7 +1,6 @@
-"""Clusters of a run: an original and its duplicates, written when the original has left the window.
+"""Clusters of a run: an original and its duplicates, written when its story has ended.
 
-After this moment no document can join, so memory follows the window. A later unchanged version of the original
-represents the cluster in place of the original, and keeps the cluster open.
+After this moment no document can join, so memory follows the window.
 """
 
 from __future__ import annotations
@@ -15,8 +14,10 @@ import numpy.typing as npt
 
 from neardup.stream.json_lines import SIMILARITY_DIGITS
 from neardup.stream.verdicts.decider import Decided
+from neardup.stream.verdicts.decisions import Decisions
 from neardup.stream.verdicts.representatives import NO_RANK, Member, join
-from neardup.stream.verdicts.rule import DUPLICATE, UNCHANGED
+from neardup.stream.verdicts.row_columns import NONE
+from neardup.stream.verdicts.rule import DUPLICATE, UNCHANGED, UPDATE
 from neardup.workers.outputs.verdict_lines import encoded
 
 # Clusters that a summary names.
@@ -28,11 +29,10 @@ _PAGE_ROWS = 4096
 
 @dataclass
 class _Cluster:
-    """A cluster that may grow: ``row`` is the number of the document that represents it."""
+    """A cluster that may grow."""
 
     place: int
     id: str
-    row: int
     size: int = 1
     similarity_min: float = 1.0
     members: list[tuple[int, str, float]] = field(default_factory=list)
@@ -75,9 +75,9 @@ class _Ranks:
         page = self._pages.get(row // _PAGE_ROWS)
         return NO_RANK if page is None else float(page[row % _PAGE_ROWS])
 
-    def release(self, first: int | None) -> None:
+    def release(self, first: int) -> None:
         """Free the pages with rows before ``first`` alone."""
-        for page in [page for page in self._pages if first is not None and (page + 1) * _PAGE_ROWS <= first]:
+        for page in [page for page in self._pages if (page + 1) * _PAGE_ROWS <= first]:
             del self._pages[page]
 
 
@@ -88,7 +88,6 @@ class Clusters:
         self._write = write
         self._open: dict[int, _Cluster] = {}
         self._ranks = _Ranks()
-        self._rows: list[tuple[int, int]] = []  # a heap of the rows that represented clusters, and their clusters
         self._largest: list[tuple[int, int, str]] = []  # a heap of sizes, places negated, ids
 
     def add(
@@ -109,43 +108,34 @@ class Clusters:
         verdicts = decided.verdicts
         if ranks is not None:
             self._ranks.put(decided.first_row, ranks)
-        names = iter(decided.ids)
-        at = np.flatnonzero((verdicts.statuses == DUPLICATE) | (verdicts.statuses == UNCHANGED))
+        at = np.flatnonzero(np.isin(verdicts.statuses, (DUPLICATE, UPDATE, UNCHANGED)) & ~verdicts.late)
         rows = decided.first_row - 1 + np.cumsum(accepted)[at]
+        names = dict(zip(np.flatnonzero(verdicts.originals != NONE).tolist(), decided.ids, strict=True))
         columns = (verdicts.statuses, verdicts.clusters, verdicts.originals, verdicts.similarities)
         for n, row, status, place, original, similarity in zip(
             at.tolist(), rows.tolist(), *(column[at].tolist() for column in columns), strict=True
         ):
-            name = next(names) if original >= 0 else ""
             cluster = self._open.get(place)
             if status == DUPLICATE:
                 if cluster is None:
-                    cluster = self._open[place] = _Cluster(place, name, original)
-                    heapq.heappush(self._rows, (original, place))
+                    name = names[n]
+                    cluster = self._open[place] = _Cluster(place, name)
                     if ranks is not None:
                         cluster.best = (Member(place, name, self._ranks.at(original)),)
                 cluster.size += 1
                 cluster.similarity_min = min(cluster.similarity_min, similarity)
                 if self._write is not None and len(cluster.members) < MEMBERS_MAX:
                     cluster.members.append((decided.first_place + n, ids(n), similarity))
-            elif cluster is not None and not similarity:  # it stands for the original
-                cluster.row = row
             if cluster is not None and ranks is not None:
                 cluster.best = join(cluster.best, Member(decided.first_place + n, ids(n), self._ranks.at(row)))
 
-    def close(self, first_row: int | None = None) -> None:
-        """Write the clusters whose rows are before ``first_row``, the oldest row in use; without it, write all
-        clusters."""
-        self._ranks.release(first_row)
-        done = []
-        while self._rows and (first_row is None or self._rows[0][0] < first_row):
-            _, place = heapq.heappop(self._rows)
-            cluster = self._open[place]
-            if first_row is not None and cluster.row >= first_row:
-                heapq.heappush(self._rows, (cluster.row, place))
-                continue
-            done.append(self._open.pop(place))
-        done.sort(key=lambda cluster: cluster.place)
+    def close(self, decisions: Decisions | None = None) -> None:
+        """Write the clusters of the stories that the last step ended; without ``decisions``, write all clusters."""
+        places = sorted(self._open)
+        if decisions is not None:
+            self._ranks.release(decisions.first)
+            places = [place for place in np.sort(decisions.changes.ended).tolist() if place in self._open]
+        done = [self._open.pop(place) for place in places]
         for cluster in done:
             heapq.heappush(self._largest, (cluster.size, -cluster.place, cluster.id))
             if len(self._largest) > LARGEST:

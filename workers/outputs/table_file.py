@@ -30,7 +30,8 @@ _GROUP_ROWS = 1 << 17
 _GROUP_BYTES = 64 << 20
 # The columns of a verdict.
 VERDICT_COLUMNS = tuple(
-    f"neardup_{name}" for name in ("status", "duplicate_of", "similarity", "cluster", "related", "previous")
+    f"neardup_{name}"
+    for name in ("status", "duplicate_of", "similarity", "cluster", "related", "previous", "matched", "late")
 )
 _SIMILARITY = "neardup_similarity"
 REASON_COLUMN = "neardup_reason"
@@ -175,6 +176,7 @@ class TableFile:
                 VERDICT_COLUMNS[0]: self._arrow.dictionary(self._arrow.int8(), text),
                 VERDICT_COLUMNS[1]: text,
                 VERDICT_COLUMNS[2]: self._arrow.float64(),
+                VERDICT_COLUMNS[7]: self._arrow.bool_(),
                 REASON_COLUMN: text,
             }
             schema = schema.append(self._arrow.field(name, kinds.get(name, count)))

@@ -10,6 +10,7 @@ import orjson
 from neardup.stream.documents import Document
 from neardup.stream.json_lines import SIMILARITY_DIGITS, escape_unprintable
 from neardup.stream.verdicts.decider import Decided
+from neardup.stream.verdicts.row_columns import NONE
 from neardup.stream.verdicts.rule import ORIGINAL, REFUSED, STATUSES
 from neardup.workers.outputs.output import with_cell
 from neardup.workers.sources.entries import Entry
@@ -27,19 +28,23 @@ class Decision(NamedTuple):
     similarity: float | None = None
     related: int | None = None
     previous: int | None = None
+    matched: int | None = None
+    late: bool | None = None
     reason: str | None = None
 
     @classmethod
     def of(cls, row: Sequence[Any], ids: Iterator[str], reason: str | None = None) -> Decision:
         """Return the verdict in a row of ``Verdicts``; ``ids`` yields the id of the next original."""
-        status, cluster, original, similarity, related, previous = row
+        status, cluster, original, similarity, related, previous, matched, _, late = row
         return cls(
             STATUSES[status],
             None if status == REFUSED else cluster,
-            next(ids) if original >= 0 else None,
+            next(ids) if original != NONE else None,
             round(similarity, SIMILARITY_DIGITS) if similarity else None,
             related if related >= 0 else None,
             previous if previous >= 0 else None,
+            matched if matched >= 0 else None,
+            late or None,
             reason,
         )
 
@@ -54,10 +59,10 @@ def verdict_lines(entries: Sequence[Entry], reasons: dict[int, str], decided: De
     source, source_json = "", b'""'
     for n, (entry, *row) in enumerate(zip(entries, *columns, strict=True)):
         place, document = decided.first_place + n, entry.found if isinstance(entry.found, Document) else None
-        status, cluster, _, _, related, previous = row
+        status, cluster, _, _, related, previous, _, _, late = row
         if entry.source != source:
             source, source_json = entry.source, encoded(entry.source)
-        is_plain = status == ORIGINAL and related < 0 and previous < 0 and entry.line
+        is_plain = status == ORIGINAL and related < 0 and previous < 0 and entry.line and not late
         if is_plain and document is not None and document.id.isascii() and document.id.isprintable():
             # Most lines: a third of the time that the general way takes.
             values = place, source_json, entry.line, orjson.dumps(document.id), cluster
@@ -70,8 +75,8 @@ def verdict_lines(entries: Sequence[Entry], reasons: dict[int, str], decided: De
 def verdict_line(place: int, source: str, line: int, id_: str | None, decision: Decision) -> bytes:
     """Return a verdict as JSON, without keys that have no value.
 
-    ``place`` numbers the entries of all inputs, refused ones included; ``cluster``, ``related`` and ``previous`` are
-    places.
+    ``place`` numbers the entries of all inputs, refused ones included; ``cluster``, ``related``,
+    ``previous`` and ``matched`` are places.
     """
     verdict: dict[str, Any] = {"place": place, "source": source}
     if line:

@@ -99,7 +99,7 @@ def compile_verdicts(config: Config) -> None:
 
     decisions = Decisions(VerdictLimits.of(table_limits(config, SCHEMES[config.scheme])))
     hashes, times = np.zeros(1, np.uint64), np.zeros(1, np.int64)
-    arrivals = Arrivals(times, np.array([REFUSAL], np.uint8), hashes, times, hashes)
+    arrivals = Arrivals(times, np.array([REFUSAL], np.uint8), hashes, times, hashes, times)
     with step(decisions):
         decisions.decide(arrivals, Found(times[:0], times[:0], np.empty(0, np.float32)))
 

@@ -34,6 +34,11 @@ class FeedOptions(BaseModel):
         pattern="^[ -~]*$",
         description="how requests name the program; neardup/VERSION by default",
     )
+    clock: str = Field(
+        default="event",
+        pattern="^(arrival|event)$",
+        description="the time of an item: event, its date; arrival, when it was fetched, its date is in published",
+    )
     feed_items_max: int = Field(
         default=10_000, ge=1, le=10_000_000, description="items of a feed that are remembered, so that each comes once"
     )

@@ -34,7 +34,7 @@ _NAME_REQUIRED = r"^[A-Za-z0-9._-]+$"
 STARTS = ("earliest", "latest")
 GENERATION = re.compile(r"[0-9a-f]{12}")
 # Verdicts whose documents may be forwarded.
-FORWARDED = ("original", "unchanged")
+FORWARDED = ("original", "update", "unchanged")
 _DAY_SECONDS = 86_400
 
 
@@ -148,7 +148,8 @@ class StreamOptions(BaseModel):
         description="documents that may wait for a verdict in a linker, before it reads no more; about 100 bytes each",
     )
     forward: tuple[str, ...] = Field(
-        default=("original",), description="verdicts whose documents a filter forwards, of original and unchanged"
+        default=("original", "update"),
+        description="verdicts whose documents a filter forwards, of original, update and unchanged",
     )
     leave_group: bool = Field(
         default=True,

@@ -47,11 +47,17 @@ class ServeOptions(BaseModel):
         le=1e10,
         description="how long verdicts can be read after their documents have left the window",
     )
+    clock: str = Field(
+        default="arrival",
+        pattern="^(arrival|event)$",
+        description="the time of a document: arrival, when it is taken, its own timestamp is shown as its date; event, "
+        "its timestamp, and older ones than the window decide nothing",
+    )
     ahead_seconds: float = Field(
         default=300.0,
         ge=0,
         le=1e9,
-        description="how far a timestamp may lie ahead of the server's clock; later is refused",
+        description="with --clock event: how far a timestamp may lie ahead of the server's clock; later is refused",
     )
     body_bytes_max: int = Field(
         default=32 << 20,

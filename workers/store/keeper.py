@@ -9,18 +9,19 @@ The parts of a step, in order:
 4. The answers are sent. *A crash loses answers. The same documents, sent again, get the same answers, with*
    ``repeated``.
 
-At start the log is replayed: the signed documents are added to the table, and the stored decisions are applied. So the
-answers after a restart equal the answers of a process that never stopped.
+At start the log is replayed: the signed documents are added to the table, the stored decisions are applied, and the
+stories go on. So the answers after a restart equal the answers of a process that never stopped.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from neardup.stream.batches import CONTENT_HALF, MICROSECONDS, Batch, id_columns, id_hashes, make_batch
 from neardup.stream.config import Config
@@ -34,17 +35,20 @@ from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.decider import Decider
 from neardup.stream.verdicts.decisions import Arrivals
 from neardup.stream.verdicts.restoring import Decided as Restored
-from neardup.stream.verdicts.rule import DOCUMENT, REMOVAL, STATUSES, UNCHANGED
+from neardup.stream.verdicts.restoring import members_before
+from neardup.stream.verdicts.row_columns import NONE
+from neardup.stream.verdicts.rule import DOCUMENT, REMOVAL, REMOVED, STATUSES, UNCHANGED
 from neardup.workers.store.log import Log, StoreFull, is_full
-from neardup.workers.store.rows import Row
+from neardup.workers.store.rows import EQUAL, LATE, Row
 
 
 class Answer(NamedTuple):
     """The answer about one document: the reason of its refusal (a key of ``REASONS``), or its verdict and its pairs.
 
-    ``status`` is ``original`` or ``duplicate``. With ``repeated``, it is the status of an earlier version with the same
-    content. ``pairs`` are the earlier near-duplicates, with similarity and common buckets. ``time`` is in seconds.
-    ``nearest`` are the most similar documents, if requested.
+    ``status`` is ``original``, ``update`` or ``duplicate``. With ``repeated``, it is the status of an earlier version
+    with the same content. ``pairs`` are the earlier near-duplicates, with similarity and common buckets. ``time`` and
+    ``date`` are in seconds; a ``late`` document came after its window, and has no effect. ``nearest`` are the most
+    similar documents, if requested.
     """
 
     id: str
@@ -55,10 +59,13 @@ class Answer(NamedTuple):
     cluster: int | None = None
     related: int | None = None
     previous: int | None = None
+    matched: int | None = None
     place: int | None = None
     repeated: bool = False
     pairs: tuple[Pair, ...] = ()
     time: float | None = None
+    date: float | None = None
+    late: bool = False
     nearest: tuple[Neighbour, ...] = ()
 
 
@@ -70,10 +77,15 @@ class Keeper:
         log: the log of the window; the constructor replays it.
         keep_texts: store the texts, for ``why``.
         history_seconds: how long verdicts stay readable after their documents have left the window.
+        clock: gives documents the time of their arrival, in seconds since the epoch; their own time is their date.
+            Without it, each document must have a time.
     """
 
-    def __init__(self, config: Config, log: Log, *, keep_texts: bool = False, history_seconds: float = 0.0) -> None:
-        self.config, self.log, self._keep_texts = config, log, keep_texts
+    def __init__(
+        self, config: Config, log: Log, *, keep_texts: bool = False, history_seconds: float = 0.0,
+        clock: Callable[[], float] | None = None,
+    ) -> None:  # fmt: skip
+        self.config, self.log, self._keep_texts, self._clock = config, log, keep_texts, clock
         self._history = int(history_seconds * MICROSECONDS)
         self.signer, self.matcher = Signer(config), Matcher(config)
         self._decider = Decider(self.matcher)
@@ -82,7 +94,7 @@ class Keeper:
     # Changes
 
     def check(self, documents: Sequence[Document]) -> list[Answer]:
-        """Decide documents and add them as one step. Each document must have a time.
+        """Decide documents and add them as one step.
 
         Raises:
             StoreFull: the disk is full; no document was added.
@@ -115,7 +127,7 @@ class Keeper:
         cannot rank has no ``nearest``."""
         answers = []
         for document in documents:  # one by one: they must not be paired with each other
-            signed = self.signer.sign([document])
+            signed = self.signer.sign([self._now(document)])
             if signed.refusals:
                 answers.append(Answer(str(document.id), signed.refusals[0].reason))
             else:
@@ -136,7 +148,7 @@ class Keeper:
     def why(self, a: str | Document, b: str) -> Explanation:
         """Explain why an id, or a document that is not added, is a pair with another id or not; with passages of their
         texts if texts are stored."""
-        found = explain(self.matcher, self.signer, a, b)
+        found = explain(self.matcher, self.signer, self._now(a) if isinstance(a, Document) else a, b)
         stored = [self.log.latest(id_.encode("utf-8", "surrogatepass")) for id_ in found[:2]]
         if found.reason in ("no_bucket", "truncated") and not isinstance(a, Document) and None not in stored:
             older, newer = (one[0] for one in stored if one is not None)
@@ -166,6 +178,7 @@ class Keeper:
             self.log.begin()
             try:
                 yield
+                self.log.follow(self._decider.story_changes())
                 self.log.commit()
             except sqlite3.Error as error:
                 if not is_full(error):
@@ -176,8 +189,22 @@ class Keeper:
                 self.log.rollback()
                 raise
 
+    def _now(self, document: Document) -> Document:
+        """Return a document that is only looked up, with the time that it would have."""
+        return document if self._clock is None else document._replace(timestamp=None)
+
+    def _arrived(self, signed: Signed) -> Signed:
+        """Return documents with the time of now. It never falls, also if the clock is set back or this is another
+        process."""
+        if self._clock is None:
+            return signed
+        now = max(round(self._clock() * MICROSECONDS), self.matcher.table.stream_time)
+        return signed._replace(batch=signed.batch._replace(times=np.full(signed.batch.size, now)))
+
     def _added(self, documents: Sequence[Document], signed: Signed) -> list[Answer]:
         pairs: list[list[Pair]] = [[] for _ in documents]
+        dates = signed.batch.times if self._clock is not None else np.full(signed.batch.size, NO_TIME)
+        signed = self._arrived(signed)
         batch, table = signed.batch, self.matcher.table
 
         def seen(part: Slice) -> None:
@@ -186,18 +213,21 @@ class Keeper:
 
         with self._step():
             decided = self._decider.decide_columns(np.ones(batch.size, np.bool_), signed, seen)
-            rows, originals = self._rows(batch, decided.verdicts, decided.first_place), iter(decided.ids)
+            rows, originals = self._rows(batch, dates, decided.verdicts, decided.first_place), iter(decided.ids)
             texts = [(row.place, document.text) for row, document in zip(rows, documents, strict=True)]
             self.log.append(rows, texts if self._keep_texts else (), self._decider.places, table.stream_time)
             self.log.expire(self._oldest, self._kept_from())
         answers = []
         for document, row, found in zip(documents, rows, pairs, strict=True):
             original = None if row.original is None else next(originals)
-            verdict = STATUSES[row.said], original, row.similarity, row.cluster, row.related, row.previous, row.place
-            time = row.time / MICROSECONDS
-            answers.append(
-                Answer(document.id, None, *verdict, row.status == UNCHANGED, _newest(document.id, found), time)
-            )
+            verdict = (
+                STATUSES[row.said], original, row.similarity, row.cluster, row.related, row.previous, row.matched,
+                row.place,
+            )  # fmt: skip
+            date = None if row.date is None else row.date / MICROSECONDS
+            newest = _newest(document.id, found)
+            times = row.time / MICROSECONDS, date, bool(row.flags & LATE)
+            answers.append(Answer(document.id, None, *verdict, row.status == UNCHANGED, newest, *times))
         return answers
 
     @property
@@ -211,11 +241,13 @@ class Keeper:
         window = int((self.config.window_seconds or 0.0) * MICROSECONDS)
         return self.matcher.table.stream_time - window - self._history if self._history else None
 
-    def _rows(self, batch: Batch, verdicts: Any, first_place: int) -> list[Row]:
-        """Return the rows of a batch for the log. An unchanged version has the answer of the version before."""
-        has = verdicts.originals >= 0
-        places = np.full(batch.size, -1)
-        places[has] = self._decider.decisions.places(verdicts.originals[has])
+    def _rows(self, batch: Batch, dates: npt.NDArray[np.int64], verdicts: Any, first_place: int) -> list[Row]:
+        """Return the rows of a batch for the log, ``dates`` are ``NO_TIME`` for none. An unchanged
+        version has the answer of the version before."""
+        here = verdicts.originals >= 0
+        # An original whose versions have all left the window is named by its story.
+        places = np.where(verdicts.originals == NONE, -1, verdicts.clusters)
+        places[here] = self._decider.decisions.places(verdicts.originals[here])
         # Slices of bytes: an array for each row would take longer than the rest of it.
         ids, ragged = batch.ids.tobytes(), batch.ragged.tobytes()
         fixed, width = batch.fixed.tobytes(), batch.fixed.shape[1]
@@ -230,8 +262,11 @@ class Keeper:
             verdicts.similarities,
             verdicts.related,
             verdicts.previous,
+            verdicts.matched,
+            verdicts.equal * EQUAL + verdicts.late * LATE,
+            dates,
         )
-        for n, (status, cluster, original, similarity, related, previous) in enumerate(
+        for n, (status, cluster, original, similarity, related, previous, matched, flags, date) in enumerate(
             zip(*(column.tolist() for column in columns), strict=True)
         ):
             place = first_place + n
@@ -245,7 +280,8 @@ class Keeper:
                 Row(
                     place, ids[id_starts[n] : id_starts[n + 1]], times[n], contents[16 * n : 16 * n + 16], evidence,
                     status, answer[0], cluster, original if original >= 0 else None, similarity or None, answer[1],
-                    previous if previous >= 0 else None,
+                    previous if previous >= 0 else None, 0, matched if matched >= 0 else None, flags,
+                    None if date == NO_TIME else date,
                 )
             )  # fmt: skip
         return rows
@@ -268,40 +304,56 @@ class Keeper:
         meta, table = self.log.meta(), self.matcher.table
         if meta["stream_time"] is not None:
             table.set_stream_time(meta["stream_time"])
-        parts: list[tuple[Arrivals, list[tuple[int, int, int, float]]]] = []
+        parts: list[tuple[Arrivals, Restored]] = []
         gone: dict[bytes, None] = {}
         for rows in self.log.rows():
             batch = self._batch(rows)
             with step(table):
                 self.matcher.match(batch, probe=False)
-            hashes = id_hashes(batch.ids, batch.id_starts)
-            places = np.array([row.place for row in rows])
-            kinds = np.full(len(rows), DOCUMENT, np.uint8)
-            found = [(r.status, r.cluster, -1 if r.original is None else r.original, r.similarity or 0.0) for r in rows]
-            parts.append((Arrivals(places, kinds, hashes, batch.times, batch.contents[:, CONTENT_HALF].copy()), found))
+            parts.append((_arrivals(rows, batch), _restored(rows)))
             gone.update(dict.fromkeys(row.id for row in rows if row.gone))
-        if parts:
-            removals = _removals(list(gone))
-            arrivals = Arrivals._make(
-                np.concatenate(columns) for columns in zip(*(part[0] for part in parts), removals, strict=True)
-            )
-            decided = [values for part in parts for values in part[1]] + [(0, -1, -1, 0.0)] * len(gone)
-            statuses, clusters, originals, similarities = map(np.array, zip(*decided, strict=True))
-            numbers = originals - arrivals.places[0]  # places have no holes
-            restored = Restored(
-                statuses.astype(np.uint8),
-                clusters,
-                np.where(numbers >= 0, numbers, -1),
-                similarities.astype(np.float32),
-            )
+        removals = _removals(list(gone))
+        parts.append((removals, _restored([], len(gone))))
+        arrivals = Arrivals._make(np.concatenate(columns) for columns in zip(*(part[0] for part in parts), strict=True))
+        restored = Restored._make(np.concatenate(columns) for columns in zip(*(part[1] for part in parts), strict=True))
+        if gone:
             with step(table):
                 for id_ in gone:
                     self.matcher.remove(id_)
-            self._decider.restore(arrivals, restored, meta["places"])
+        counts = (arrivals.kinds == DOCUMENT) & ~restored.late
+        restored = restored._replace(before=members_before(restored.clusters, counts))
+        if "stories" in meta:
+            self._decider.restore(arrivals, restored, meta["places"], self.log.stories())
         else:
-            self._decider.restore(
-                _removals([]), Restored(*(np.empty(0, t) for t in ("u1", "i8", "i8", "f4"))), meta["places"]
-            )
+            self._decider.restore(arrivals, restored, meta["places"])
+            self.log.begin_stories(self._decider.story_changes())
+
+
+def _arrivals(rows: Sequence[Row], batch: Batch) -> Arrivals:
+    """Return rows of the log as arrivals; ``batch`` has their signed documents."""
+    places, kinds = np.array([row.place for row in rows]), np.full(len(rows), DOCUMENT, np.uint8)
+    hashes, sizes = id_hashes(batch.ids, batch.id_starts), np.diff(batch.ragged_starts) + batch.fixed.shape[1]
+    return Arrivals(places, kinds, hashes, batch.times, batch.contents[:, CONTENT_HALF].copy(), sizes)
+
+
+def _restored(rows: Sequence[Row], removals: int = 0) -> Restored:
+    """Return what was decided of rows of the log, and of removals behind them. Rows of 0.1.0 name no match: it is
+    the original."""
+    decided = [
+        (
+            row.status, row.cluster, row.similarity or 0.0,
+            row.original if row.matched is None else row.matched, row.flags,
+        )
+        for row in rows
+    ]  # fmt: skip
+    decided += [(REMOVED, -1, 0.0, None, 0)] * removals
+    statuses, clusters, similarities, matched, flags = zip(*decided, strict=True) if decided else ((),) * 5
+    bits = np.array(flags, np.uint8)
+    return Restored(
+        np.array(statuses, np.uint8), np.array(clusters, np.int64), np.array(similarities, np.float32),
+        np.array([-1 if place is None else place for place in matched], np.int64), (bits & EQUAL) > 0,
+        (bits & LATE) > 0, np.full(len(decided), -1),
+    )  # fmt: skip
 
 
 def _removals(ids: list[bytes]) -> Arrivals:
@@ -314,6 +366,7 @@ def _removals(ids: list[bytes]) -> Arrivals:
         hashes,
         np.full(count, NO_TIME),
         np.zeros(count, np.uint64),
+        np.zeros(count, np.int64),
     )
 
 

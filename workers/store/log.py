@@ -12,7 +12,8 @@ connections and see the last commit. Every change belongs to a transaction:
   Raises ``StoreFull`` if the disk is full; then nothing has changed. Any other error of SQLite leaves the outcome
   unknown, and the process must end. A thread moves committed changes to the database (``checkpoints``).
 
-Triggers keep one row for each cluster: its size, and the times of its first and last documents.
+Triggers keep one row for each cluster: its size, and the times of its first and last documents. ``stories`` keeps what
+stories need beyond the window.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from neardup.stream.config import Config
+from neardup.stream.verdicts.held import KeptStories, StoryChanges
 from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.store import stories
 from neardup.workers.store.checkpoints import Checkpoints
 from neardup.workers.store.rows import FIELDS, Row, checksum, erased_name, is_sound
 
@@ -37,8 +40,9 @@ DURABILITIES = {"full": "FULL", "normal": "NORMAL"}
 _EXPIRE_ROWS_MAX = 4096
 # No place is greater.
 PLACE_MAX = (1 << 63) - 1
-# Version of the tables; any other version is refused, except the one of 0.1.0, which had no checksums.
-_VERSION, _VERSION_BEFORE = 2, 1
+# Version of the tables, and the columns that each later version added; any other version is refused.
+_VERSION = 3
+_ADDED = {1: ("checksum INTEGER",), 2: ("matched INTEGER", "flags INTEGER NOT NULL DEFAULT 0", "date INTEGER")}
 # A file of this size is given up at the start, for SQLite needs room even to read.
 _RESERVE_BYTES = 256 << 10
 _SCHEMA = """
@@ -47,7 +51,7 @@ CREATE TABLE documents (
     place INTEGER PRIMARY KEY, id BLOB NOT NULL, time INTEGER NOT NULL, content BLOB NOT NULL, evidence BLOB NOT NULL,
     status INTEGER NOT NULL, said INTEGER NOT NULL, cluster INTEGER NOT NULL, original INTEGER, similarity REAL,
     related INTEGER, previous INTEGER, gone INTEGER NOT NULL DEFAULT 0,
-    checksum INTEGER
+    checksum INTEGER, matched INTEGER, flags INTEGER NOT NULL DEFAULT 0, date INTEGER
 );
 CREATE INDEX documents_id ON documents (id, place);
 CREATE INDEX documents_cluster ON documents (cluster, place);
@@ -92,7 +96,7 @@ class Log:
         Failure: the folder cannot be used, another process uses it, or it was made with another configuration.
     """
 
-    schema = _SCHEMA
+    schema = _SCHEMA + stories.TABLES
 
     def __init__(
         self, folder: Path, fingerprints: dict[str, str], durability: str = "full", config: Config | None = None
@@ -121,16 +125,19 @@ class Log:
 
     def _prepare(self, fingerprints: dict[str, str]) -> None:
         if not self._writer.execute("SELECT 1 FROM sqlite_master").fetchone():
-            rows = {**fingerprints, "version": _VERSION, "places": 0, "stream_time": None}
+            rows = {**fingerprints, "version": _VERSION, "places": 0, "stream_time": None, "stories": 1}
             self._writer.execute("BEGIN")
             for statement in statements(self.schema):
                 self._writer.execute(statement)
             self._writer.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
             self._writer.execute("COMMIT")
         stored = self.meta()
-        if stored.get("version") == _VERSION_BEFORE:
+        if stored.get("version") in _ADDED:
             self._writer.execute("BEGIN")
-            self._writer.execute("ALTER TABLE documents ADD COLUMN checksum INTEGER")
+            for column in (one for version in range(stored["version"], _VERSION) for one in _ADDED[version]):
+                self._writer.execute(f"ALTER TABLE documents ADD COLUMN {column}")
+            for statement in statements(stories.TABLES):
+                self._writer.execute(statement)
             self._writer.execute("UPDATE meta SET value = ? WHERE name = 'version'", (_VERSION,))
             self._writer.execute("COMMIT")
             stored = self.meta()
@@ -159,7 +166,7 @@ class Log:
 
     def meta(self) -> dict[str, Any]:
         """Values that are stored once: fingerprints, ``places`` (the number of assigned places), ``stream_time``
-        (microseconds)."""
+        (microseconds), and ``stories`` if the stories are stored (a log of 0.1.0 has none)."""
         return dict(self._writer.execute("SELECT name, value FROM meta").fetchall())
 
     # Writing
@@ -175,6 +182,25 @@ class Log:
         values = (("places", places), ("stream_time", stream_time))
         self._writer.executemany("UPDATE meta SET value = ?2 WHERE name = ?1", values)
 
+    def follow(self, changes: StoryChanges) -> None:
+        """Store what a step changed of the stories."""
+        stories.store(self._writer, changes)
+
+    def begin_stories(self, changes: StoryChanges) -> None:
+        """Store all stories of a log that had none; on a full disk, the next start tries again."""
+        with suppress(sqlite3.OperationalError, StoreFull):
+            self.begin()
+            for table in ("stories", "contents"):
+                self._writer.execute(f"DELETE FROM {table}")
+            self.follow(changes)
+            self._writer.execute("INSERT INTO meta VALUES ('stories', 1)")
+            self.commit()
+        self.rollback()
+
+    def stories(self) -> KeptStories:
+        """Return the stories; what is damaged is left out."""
+        return stories.load(self._writer)
+
     def insert(self, rows: Iterable[Row]) -> None:
         """Add rows."""
         marks = ", ".join("?" * (len(Row._fields) + 1))
@@ -188,6 +214,7 @@ class Log:
             oldest: the place of the oldest document of the window.
             kept_from: rows of a later time (microseconds) stay readable; ``None`` removes all.
         """
+        stories.expire(self._writer, oldest)
         if kept_from is None:
             self.drop(oldest)
             return

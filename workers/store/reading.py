@@ -10,6 +10,7 @@ from typing import Any
 
 from neardup.stream.batches import MICROSECONDS
 from neardup.stream.verdicts.rule import STATUSES
+from neardup.workers.store.rows import LATE
 
 ORDERS = {"size": "size DESC, cluster", "recent": "last_place DESC"}
 # Maximum number of listed members of a cluster.
@@ -18,9 +19,11 @@ MEMBERS_MAX = 1000
 # so many members at most.
 _PREVIEW_CHARACTERS, _OTHERS, _STRIP_SPANS, _STRIP_MEMBERS = 240, 4, 48, 4096
 _ANSWER = """
-    SELECT d.place, d.id, d.time, d.status, d.said, d.cluster, d.similarity, d.related, d.previous, o.id AS original_id,
-        o.gone AS original_gone, d.place < (SELECT value FROM meta WHERE name = 'oldest') AS expired
+    SELECT d.place, d.id, d.time, d.status, d.said, d.cluster, d.similarity, d.related, d.previous, d.matched,
+        d.flags, d.date, coalesce(o.id, s.id) AS original_id, o.gone AS original_gone,
+        d.place < (SELECT value FROM meta WHERE name = 'oldest') AS expired
     FROM documents d LEFT JOIN documents o ON o.place = d.original
+    LEFT JOIN stories s ON d.original NOTNULL AND s.cluster = d.cluster
 """
 
 
@@ -106,9 +109,12 @@ def version(row: sqlite3.Row) -> dict[str, Any]:
         "cluster": row["cluster"],
         "related": row["related"],
         "previous": row["previous"],
+        "matched": row["matched"],
         "place": row["place"],
         "repeated": STATUSES[row["status"]] == "unchanged",
+        "late": bool(row["flags"] & LATE),
         "time": row["time"] / MICROSECONDS,
+        "date": None if row["date"] is None else row["date"] / MICROSECONDS,
         **({"expired": True} if row["expired"] else {}),
     }
 

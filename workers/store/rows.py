@@ -13,7 +13,9 @@ class Row(NamedTuple):
 
     ``status`` is the verdict of the library and ``said`` the answered verdict, as numbers of ``STATUSES``; ``original``
     is the place of the original, ``content`` has 16 bytes, ``evidence`` is the fixed part followed by the ragged part.
-    ``time`` is in microseconds.
+    ``time`` is in microseconds. ``matched`` is the place of the version that was compared, ``flags`` say whether the
+    content is equal to it (``EQUAL``) and whether the document came late (``LATE``). ``date`` is the document's own
+    time in microseconds where ``time`` is that of its arrival.
     """
 
     place: int
@@ -29,8 +31,13 @@ class Row(NamedTuple):
     related: int | None
     previous: int | None
     gone: int = 0
+    matched: int | None = None
+    flags: int = 0
+    date: int | None = None
 
 
+# The bits of ``Row.flags``.
+EQUAL, LATE = 1, 2
 FIELDS = ", ".join(Row._fields)
 
 
@@ -48,10 +55,15 @@ def checksum(
     related: int | None,
     previous: int | None,
     gone: int,
+    matched: int | None,
+    flags: int,
+    date: int | None,
 ) -> int:
     """The CRC-32C of the values of a row."""
     alike = None if similarity is None else float(similarity)
     numbers = f"{place} {len(id_)} {time} {status} {said} {cluster} {original} {alike} {related} {previous} {gone}"
+    if matched is not None or flags or date is not None:  # rows of 0.1.0 have none of them
+        numbers += f" {matched} {flags} {date}"
     return int(crc32c(b"".join((numbers.encode(), id_, content, evidence))))
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.store import stories
 from neardup.workers.store.log import Log, locked, statements, unusable
 from neardup.workers.store.rows import FIELDS, Row, checksum, erased_name, is_sound
 
@@ -90,6 +91,8 @@ def _copied(source: sqlite3.Connection, target: sqlite3.Connection, width: int) 
     for place, found in texts:
         if found and isinstance(found[1], str) and not target.execute(gone, (place,)).fetchone():
             target.execute("INSERT INTO texts VALUES (?, ?)", found)
+    if meta.get("stories"):
+        stories.copy(source, target)
     target.execute("COMMIT")
     return sound, meta["places"] - first - sound
 

@@ -20,7 +20,7 @@ from neardup.stream.documents import Pair
 from neardup.stream.verdicts.rule import REFUSED, REMOVED, UNCHANGED
 from neardup.workers.store.log import Log
 from neardup.workers.store.reading import Reader
-from neardup.workers.store.rows import Row
+from neardup.workers.store.rows import LATE, Row
 
 _TABLES = """
 CREATE TABLE numbers (document INTEGER PRIMARY KEY, place INTEGER NOT NULL);
@@ -41,9 +41,9 @@ CREATE TABLE positions (
 class Verdict(NamedTuple):
     """A verdict of the topic.
 
-    ``number`` is its arrival number. ``document``, ``cluster``, ``original``, ``related`` and ``previous`` are places
-    in ``documents``. ``status`` is a number of ``STATUSES``, ``time`` is in microseconds. A removal has an id alone, a
-    refusal nothing.
+    ``number`` is its arrival number. ``document``, ``cluster``, ``original``, ``related``, ``previous`` and ``matched``
+    are places in ``documents``. ``status`` is a number of ``STATUSES``, ``time`` in microseconds. A removal has an id
+    alone, a refusal nothing.
     """
 
     number: int
@@ -57,6 +57,8 @@ class Verdict(NamedTuple):
     original: int | None = None
     related: int | None = None
     previous: int | None = None
+    matched: int | None = None
+    late: bool = False
 
 
 class PairRow(NamedTuple):
@@ -113,7 +115,8 @@ class View(Log):
         said = verdict.status if verdict.status != UNCHANGED else 0 if before is None else before.said
         row = Row(
             verdict.number, verdict.id, verdict.time, verdict.content, b"", verdict.status, said, cluster, original,
-            verdict.similarity, self._place(verdict.related) if before is None else before.related, previous,
+            verdict.similarity, self._place(verdict.related) if before is None else before.related, previous, 0,
+            self._place(verdict.matched), LATE * verdict.late,
         )  # fmt: skip
         self.insert([row])
         return row

@@ -47,7 +47,7 @@ _BUCKET_BOUNDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 1024.0)
 _ANSWER_BOUNDS = (0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
 # Documents of a step of the service: 64 at most.
 _STEP_BOUNDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
-ANSWERS = ("original", "duplicate", "repeated", "refused")
+ANSWERS = ("original", "update", "duplicate", "repeated", "refused")
 # Counters of the table: what they count costs pairs.
 DEGRADING = ("late", "truncated", "evicted")
 HTTP_STATUSES = (200, 202, 400, 401, 404, 405, 408, 413, 415, 421, 422, 429, 501, 503, 507)

@@ -5,9 +5,10 @@ offset after the last. Readers join by offset: control records leave gaps betwee
 
 Fields of a line: ``offset``; ``id`` (absent where a refused record has none); ``status``; ``duplicate_of`` and
 ``original`` (id and place of the original, if it is in the window); ``similarity`` to the original; ``cluster`` (the
-place of the original); ``related`` (a cluster), ``previous`` (the place of the version before); ``timestamp``
-(seconds); ``content`` (a hash of what was compared); ``rank`` (the number by which its cluster ranks
-it); ``arrival`` (the number of the verdict over all partitions);
+place of the original); ``related`` (a cluster), ``previous`` (the place of the version before), ``matched`` (the place
+of the version that was compared), ``equal`` (true if its content is the same), ``late`` (true if it came after its
+window); ``timestamp`` (seconds); ``content`` (a hash of what was compared); ``rank`` (the number by which its cluster
+ranks it); ``arrival`` (the number of the verdict over all partitions);
 ``incomplete`` (true if the decision was made without all pairs, by ``--allow-gap``). A field without a value is absent.
 """
 
@@ -88,38 +89,20 @@ def _fields(decision: Decision) -> Iterator[dict[str, Any]]:
         np.round(verdicts.similarities.astype(np.float64), SIMILARITY_DIGITS).tolist(),
         verdicts.related.tolist(),
         verdicts.previous.tolist(),
+        verdicts.matched.tolist(),
+        verdicts.equal.tolist(),
+        verdicts.late.tolist(),
         decision.incomplete.tolist(),
         strict=True,
     )
-    for i, (
-        offset,
-        kind,
-        time,
-        content,
-        rank,
-        status,
-        cluster,
-        original,
-        of,
-        similarity,
-        related,
-        previous,
-        gap,
-    ) in enumerate(columns):
+    for i, (offset, kind, time, content, rank, status, *others) in enumerate(columns):
         out: dict[str, Any] = {"offset": offset}
         if starts[i] < starts[i + 1]:
             out["id"] = data[starts[i] : starts[i + 1]].decode()
         out["status"] = STATUSES[status]
+        *verdict, gap = others
         if kind == DOCUMENT:
-            if of is not None:
-                out["duplicate_of"], out["original"] = of.decode(), place_name(original)
-            if similarity:
-                out["similarity"] = similarity
-            out["cluster"] = place_name(cluster)
-            if related >= 0:
-                out["related"] = place_name(related)
-            if previous >= 0:
-                out["previous"] = place_name(previous)
+            out |= _decided(*verdict)
             out["timestamp"], out["content"] = time / _MICROSECONDS, f"{content:016x}"
             if rank == rank:  # else it is not a number: none
                 out["rank"] = rank
@@ -129,11 +112,28 @@ def _fields(decision: Decision) -> Iterator[dict[str, Any]]:
         yield out
 
 
+def _decided(
+    cluster: int, original: int, of: bytes | None, similarity: float, related: int, previous: int, matched: int,
+    equal: bool, late: bool,
+) -> dict[str, Any]:  # fmt: skip
+    """Return the fields of a line that only a document has, without those that have no value."""
+    out: dict[str, Any] = {}
+    if of is not None:
+        out["duplicate_of"], out["original"] = of.decode(), place_name(original)
+    if similarity:
+        out["similarity"] = similarity
+    out["cluster"] = place_name(cluster)
+    for name, place in (("related", related), ("previous", previous), ("matched", matched)):
+        if place >= 0:
+            out[name] = place_name(place)
+    return out | {name: True for name, value in (("equal", equal), ("late", late)) if value}
+
+
 class DecidedRows(NamedTuple):
     """n verdicts as columns, read back from the topic: the arrivals and their decisions.
 
     ``numbers`` (``int64[n]``) are the arrival numbers over all partitions. ``statuses``, ``clusters``, ``originals``
-    (places), ``similarities`` and ``original_ids`` are the columns of ``Decision``.
+    (places), ``similarities``, ``matched``, ``equal``, ``late`` and ``original_ids`` are the columns of ``Decision``.
     """
 
     numbers: npt.NDArray[np.int64]
@@ -142,15 +142,16 @@ class DecidedRows(NamedTuple):
     clusters: npt.NDArray[np.int64]
     originals: npt.NDArray[np.int64]
     similarities: npt.NDArray[np.float32]
+    matched: npt.NDArray[np.int64]
+    equal: npt.NDArray[np.bool_]
+    late: npt.NDArray[np.bool_]
     original_ids: list[bytes | None]
 
     def select(self, order: npt.NDArray[np.int64]) -> DecidedRows:
         """Return some rows, in the given order."""
-        numbers, rows, statuses, clusters, originals, similarities, ids = self
-        return DecidedRows(
-            numbers[order], rows.select(order), statuses[order], clusters[order], originals[order],
-            similarities[order], [ids[i] for i in order.tolist()],
-        )  # fmt: skip
+        columns = [column[order] for column in self[2:9]]
+        ids = [self.original_ids[i] for i in order.tolist()]
+        return DecidedRows._make([self.numbers[order], self.rows.select(order), *columns, ids])
 
 
 def parse_run(value: bytes | None) -> list[dict[str, Any]]:
@@ -185,6 +186,10 @@ def decided_rows(partition: int, lines: Sequence[dict[str, Any]], no_time: int) 
         np.array([_place(line, "cluster") for line in lines], np.int64),
         np.array([_place(line, "original") for line in lines], np.int64),
         np.array([line.get("similarity", 0.0) for line in lines], np.float32),
+        # Lines of 0.1.0 name no match: it is the original.
+        np.array([_place(line, "matched" if "matched" in line else "original") for line in lines], np.int64),
+        np.array([line.get("equal", False) for line in lines], np.bool_),
+        np.array([line.get("late", False) for line in lines], np.bool_),
         [line["duplicate_of"].encode() if "duplicate_of" in line else None for line in lines],
     )
 
@@ -199,13 +204,10 @@ def join_decided(parts: Sequence[DecidedRows]) -> DecidedRows:
         np.concatenate([part.rows[column] for part in parts]) for column in range(4)
     )  # fmt: skip
     ranks = np.concatenate([part.rows.ranks for part in parts])
-    numbers, statuses, clusters, originals, similarities = (
-        np.concatenate([part[column] for part in parts]) for column in (0, 2, 3, 4, 5)
-    )  # fmt: skip
-    joined = DecidedRows(
-        numbers, ArrivalRows(places, kinds, times, contents, ids, starts, ranks), statuses, clusters, originals,
-        similarities, [id_ for part in parts for id_ in part.original_ids],
-    )  # fmt: skip
+    numbers, *columns = (np.concatenate([part[column] for part in parts]) for column in (0, *range(2, 9)))
+    original_ids = [id_ for part in parts for id_ in part.original_ids]
+    rows = ArrivalRows(places, kinds, times, contents, ids, starts, ranks)
+    joined = DecidedRows._make([numbers, rows, *columns, original_ids])
     return joined.select(np.argsort(numbers, kind="stable"))
 
 

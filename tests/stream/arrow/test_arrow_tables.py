@@ -21,7 +21,7 @@ from neardup.stream.arrow.columns import CHUNK_ROWS
 WORDS = re.findall(
     r"\w+", "the ferry leaves harbour at seven and returns before noon unless fog holds it in port é ü 茶"
 )
-VERDICT = ("id", "status", "duplicate_of", "similarity", "cluster", "related", "previous")
+VERDICT = ("id", "status", "duplicate_of", "similarity", "cluster", "related", "previous", "matched", "late")
 
 
 def documents(count: int, seed: int = 1) -> list[Document]:
@@ -110,7 +110,7 @@ def test_ids_may_be_integers_and_stay_as_they_are() -> None:
     found = dedup.decide_table(given, id_field="key", text_field="body", timestamp_field="at", timestamp_unit="ms")
     assert found.to_pylist()[1] == {
         "key": 20, "status": "duplicate", "duplicate_of": "10", "similarity": 1.0, "cluster": 0, "related": None,
-        "previous": None, "reason": None,
+        "previous": None, "matched": 0, "late": False, "reason": None,
     }  # fmt: skip
     assert dedup.remove("10") == 1
 

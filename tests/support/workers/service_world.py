@@ -28,7 +28,7 @@ NEAR = TEXT.replace("Sunday", "Monday")
 NOW = 1_700_000_000.0
 
 
-def opened(folder, settings):
+def opened(folder, settings, clock=None):
     """The window in a folder."""
     fingerprints = {"signing": settings.signing_fingerprint, "matching": settings.matching_fingerprint}
     return Keeper(
@@ -36,6 +36,7 @@ def opened(folder, settings):
         Log(folder, fingerprints, "normal"),
         keep_texts=settings.keep_texts,
         history_seconds=settings.history_seconds,
+        clock=clock,
     )
 
 
@@ -44,7 +45,7 @@ class World:
 
     def __init__(self, folder, events=None, threshold=0.7, **settings):
         self.settings = ServeSettings(threshold=threshold, **settings)
-        self.keeper = opened(folder, self.settings)
+        self.keeper = opened(folder, self.settings, (lambda: NOW) if self.settings.clock == "arrival" else None)
         self.broken = []
         self.observer = Metrics(SERVE)
         reader = Reader(self.keeper.log.path)

@@ -110,8 +110,13 @@ def test_the_stream_of_figures_names_the_latest_duplicates_and_not_the_removed(w
     assert world.events.readers == 0
 
 
-def test_clusters_have_previews_strips_and_pages_of_members(world):
+def test_clusters_have_previews_strips_and_pages_of_members(tmp_path):
     """The strip counts each member; the pages together are the cluster."""
+    with world_in(tmp_path, keep_texts=True, clock="event") as world:
+        _show_clusters(world)
+
+
+def _show_clusters(world):
     for n in range(7):
         world.check(f"d{n}", TEXT, timestamp=1_690_000_000.0 + 100 * n)
     [cluster] = world.ask("GET", "/v1/clusters?strip=true").json()["clusters"]

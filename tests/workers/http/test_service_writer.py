@@ -5,9 +5,11 @@ import json
 import threading
 
 import pytest
-from service_world import NEAR, NOW, TEXT, world_in
+from service_world import NEAR, NOW, TEXT, opened, world_in
 
+from neardup.stream import Document
 from neardup.workers.http.writer import STEP_CHARACTERS, STEP_DOCUMENTS
+from neardup.workers.settings.serve import ServeSettings
 from neardup.workers.store.log import Log
 
 JSON_LINES = {"Content-Type": "application/x-ndjson"}
@@ -97,7 +99,7 @@ def test_if_the_store_fails_half_way_each_line_that_is_left_gets_an_error(world)
 
 def test_a_retry_renews_the_time_of_a_document(tmp_path):
     """It stays in the window, while a document that was not sent again leaves it."""
-    with world_in(tmp_path, window_seconds=100.0) as world:
+    with world_in(tmp_path, window_seconds=100.0, clock="event") as world:
         world.check("a", TEXT, timestamp=NOW - 150)
         world.check("b", "Other words, which nothing else has, in a text of their own.", timestamp=NOW - 149)
         assert world.check("a", TEXT, timestamp=NOW - 60)["repeated"]
@@ -110,6 +112,41 @@ def test_a_document_without_a_timestamp_has_the_time_of_the_server(world):
     """It is in the verdict."""
     world.check("a", TEXT)
     assert world.ask("GET", "/v1/documents/a").json()["time"] == NOW
+
+
+def test_the_time_of_arrival_decides_and_the_date_is_shown(tmp_path):
+    """Forty requests race with one text and dates before the window: one is the original, the others and a near-copy
+    are duplicates, and a retry is repeated. With ``event`` each of them is late."""
+    dated = [{"id": f"d{n}", "text": TEXT, "timestamp": NOW - 1000 - n} for n in range(40)]
+    requests = [("POST", "/v1/check", {"json": document}) for document in dated]
+    with world_in(tmp_path / "arrival", window_seconds=100.0) as world:
+        world.check("now", "A text of now, which moves the time of the stream.", timestamp=NOW + 1000)
+        answers = [response.json() for response in world.ask_all(requests)]
+        assert sorted(answer["status"] for answer in answers) == ["duplicate"] * 39 + ["original"]
+        again = [response.json() for response in world.ask_all(requests)]
+        assert [answer["status"] for answer in again] == [answer["status"] for answer in answers]
+        assert all(answer["repeated"] for answer in again)
+        assert world.check("near", NEAR, timestamp=0.0)["duplicate_of"] in {document["id"] for document in dated}
+        stored = world.ask("GET", "/v1/documents/d3").json()
+        assert (stored["time"], stored["date"]) == (NOW, NOW - 1003)
+        assert world.ask("GET", "/v1/documents/now").json()["date"] == NOW + 1000
+    with world_in(tmp_path / "event", window_seconds=100.0, clock="event") as world:
+        world.check("now", "A text of now, which moves the time of the stream.", timestamp=NOW)
+        answers = [response.json() for response in world.ask_all(requests)]
+        assert [(answer["status"], answer["late"]) for answer in answers] == [("original", True)] * 40
+        assert world.ask("GET", "/v1/documents/d3").json()["date"] is None
+
+
+def test_the_time_of_arrival_never_falls(tmp_path):
+    """The clock is set back, also between two processes; the window does not."""
+    times = iter((NOW, NOW - 500.0, NOW - 1000.0, NOW + 1.0))
+    keeper = opened(tmp_path, ServeSettings(window_seconds=100.0), lambda: next(times))
+    found = [keeper.check([Document(id_, TEXT)])[0].time for id_ in "ab"]
+    keeper.log.close()
+    keeper = opened(tmp_path, ServeSettings(window_seconds=100.0), lambda: next(times))
+    found += [keeper.check([Document(id_, TEXT)])[0].time for id_ in "cd"]
+    keeper.log.close()
+    assert found == [NOW, NOW, NOW, NOW + 1.0]
 
 
 def test_a_batch_of_too_many_lines_is_refused_whole(tmp_path):

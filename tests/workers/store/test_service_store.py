@@ -20,11 +20,13 @@ def closed(keeper):
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_a_restart_changes_no_answer(name, tmp_path):
-    """The input has versions, copies, removals and a moving window; one service restarts after every step."""
+    """The input has versions, copies, removals, and stories that outlive the documents of their original in a moving
+    window; one service restarts after every step."""
     case, rng = CASES[name], random.Random(7)
     settings = ServeSettings(**case.settings, window_seconds=600.0, lateness_seconds=60.0, window_documents=60)
     steady, restarted = opened(tmp_path / "steady", settings), opened(tmp_path / "restarted", settings)
-    stream, seen = case.stream(rng, 240), set()
+    stream, seen, outlived = case.stream(rng, 240), set(), 0
+    reader = Reader(restarted.log.path)
     for first in range(0, len(stream), 12):
         documents = [
             document._replace(id=f"d{rng.randrange(80)}", timestamp=NOW + 15.0 * (first + n) - rng.choice((0, 0, 100)))
@@ -33,6 +35,10 @@ def test_a_restart_changes_no_answer(name, tmp_path):
         answers = steady.check(documents)
         assert restarted.check(documents) == answers
         seen.update((answer.status, answer.repeated) for answer in answers)
+        outlived += sum(answer.status == "duplicate" and answer.cluster < steady._oldest for answer in answers)
+        last = [answer for answer in answers if answer.refused is None][-1]
+        stored = reader.document(last.id.encode())[0]
+        assert (stored["status"], stored["duplicate_of"]) == (last.status, last.duplicate_of)
         assert restarted.probe(documents[:2]) == steady.probe(documents[:2])
         removed = f"d{rng.randrange(80)}"
         assert restarted.remove(removed) == steady.remove(removed)
@@ -44,6 +50,7 @@ def test_a_restart_changes_no_answer(name, tmp_path):
         assert counts[0]["documents"] == counts[1]["documents"] <= 60
         assert counts[0]["stream_time"] == counts[1]["stream_time"]
     assert {("original", False), ("duplicate", False)} <= seen
+    assert outlived
     assert restarted.matcher.table.slot_end < steady.matcher.table.slot_end, "the window has moved"
     closed(steady)
     closed(restarted)

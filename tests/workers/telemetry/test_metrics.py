@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from shell_harness import TEXT, Bench
 
 from neardup.stream.documents import REASONS
-from neardup.stream.verdicts.rule import STATUSES
+from neardup.stream.verdicts.rule import STATUSES, UPDATE
 from neardup.workers.http.problems import SERVICE_REASONS
 from neardup.workers.service.shell import CAUSES as RESTART_CAUSES
 from neardup.workers.stages.partition_table import COUNTED
@@ -73,7 +73,7 @@ def test_every_stage_outcome_cause_and_reason_is_listed():
     assert {*_OUTCOMES.values(), COMMITTED, RENEWED} == set(OUTCOMES)
     assert set(RESTART_CAUSES.values()) == set(CAUSES)
     assert METRICS["refused"].values == (*REASONS, *MESSAGE_REASONS)
-    assert {*STATUSES[:2], "repeated", "refused"} == set(ANSWERS)
+    assert {*STATUSES[:2], STATUSES[UPDATE], "repeated", "refused"} == set(ANSWERS)
     assert {status for status, _, _ in SERVICE_REASONS.values()} - {401, 421} <= set(HTTP_STATUSES)
 
 

@@ -116,7 +116,7 @@ def test_a_role_that_has_nothing_to_read_says_what_to_set(role: str) -> None:
 @pytest.mark.parametrize("forward", [(), ("duplicate",), ("original", "removed")])
 def test_only_documents_that_may_be_kept_can_be_forwarded(forward: tuple[str, ...]) -> None:
     """A removal is always forwarded, a duplicate never."""
-    with pytest.raises(ConfigError, match="must be some of original, unchanged"):
+    with pytest.raises(ConfigError, match="must be some of original, update, unchanged"):
         StreamSettings(window_seconds=1.0, forward=forward)
 
 

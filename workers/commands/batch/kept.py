@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.verdicts.decider import Decided
-from neardup.stream.verdicts.rule import ORIGINAL, REFUSED
+from neardup.stream.verdicts.rule import KEPT, REFUSED
 from neardup.workers.outputs.output import Lines, OutputFile, write_pairs
 from neardup.workers.outputs.table_file import VERDICT_COLUMNS, TableFile, is_table, verdict_columns
 from neardup.workers.outputs.verdict_lines import VERDICT_KEY, annotated, verdict_lines
@@ -73,7 +73,7 @@ def write_kept(
             found = statuses[first:at]
             if len(found) < len(entries):
                 break
-            chosen = found != REFUSED if annotates else found == ORIGINAL
+            chosen = found != REFUSED if annotates else np.isin(found, KEPT)
             decided = None if decided_between is None else decided_between(first, at)
             if table is None:
                 _add_lines(lines, entries, np.flatnonzero(chosen).tolist(), decided)

@@ -27,7 +27,7 @@ from neardup.stream.documents import Document
 from neardup.stream.pipeline import Signed
 from neardup.stream.verdicts.decider import Decided
 from neardup.stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits, Verdicts
-from neardup.stream.verdicts.rule import DOCUMENT, DUPLICATE, ORIGINAL, REFUSED, STATUSES, UNCHANGED
+from neardup.stream.verdicts.rule import DOCUMENT, DUPLICATE, ORIGINAL, REFUSED, STATUSES, UNCHANGED, UPDATE
 from neardup.workers.commands.batch.join import CONTENT_PAIRS, execute_with, insert
 from neardup.workers.commands.batch.rows import RowFiles, Rows
 from neardup.workers.outputs.clusters import LARGEST
@@ -45,7 +45,7 @@ _NEVER = 1 << 61
 _ROWS = 4096
 
 # The columns of ``Verdicts`` for a refused entry.
-_REFUSED_VERDICT = REFUSED, -1, -1, 0, -1, -1
+_REFUSED_VERDICT = REFUSED, -1, -1, 0, -1, -1, -1, False, False
 
 # Convert pairs of contents, in both directions, to pairs of each row with the first decided row of the other content.
 _RANKED = """
@@ -193,7 +193,7 @@ def decide(
         similarity: compares rows directly; without it only pairs count.
     """
     count = len(order)
-    decisions = Decisions(limits._replace(lateness=_NEVER, rows=count + 1))
+    decisions = Decisions(limits._replace(lateness=_NEVER, rows=count + 1, beyond=True))
     links.rank(order)
     parts = []
     for first, end in pairwise([*range(0, max(count, 1), _ROWS), count]):
@@ -201,7 +201,7 @@ def decide(
         ids = id_hashes(*id_columns(rows.id_bytes(at)))
         kinds = np.full(len(at), DOCUMENT, np.uint8)
         contents = rows.contents(at)[:, CONTENT_HALF].copy()
-        arrivals = Arrivals(places[at], kinds, ids, links.times(first, end), contents)
+        arrivals = Arrivals(places[at], kinds, ids, links.times(first, end), contents, np.zeros(len(at), np.int64))
         decisions.begin()
         compare = partial(_compared, similarity, order, first) if similarity else None
         parts.append(decisions.decide(arrivals, links.found(first, end), compare))
@@ -251,12 +251,14 @@ def _decisions(rows: RowFiles, at: Rows, verdicts: Verdicts) -> Iterator[tuple[s
 def summary_of(rows: RowFiles, places: Rows, verdicts: Verdicts) -> dict[str, Any]:
     """Return the counts of a summary, and the largest clusters."""
     counts = np.bincount(verdicts.statuses, minlength=len(STATUSES)).tolist()
-    kept, duplicates, unchanged = (counts[status] for status in (ORIGINAL, DUPLICATE, UNCHANGED))
+    originals, updates, duplicates, unchanged = (counts[status] for status in (ORIGINAL, UPDATE, DUPLICATE, UNCHANGED))
+    kept = originals + updates
     clusters, sizes = np.unique(verdicts.clusters[verdicts.statuses == DUPLICATE], return_counts=True)
     largest = np.lexsort((clusters, -sizes))[:LARGEST]
     ids = rows.ids(np.searchsorted(places, clusters[largest]))
     return {
         "kept": kept,
+        "updates": updates,
         "duplicates": duplicates,
         "unchanged": unchanged,
         "duplicate_fraction": round((duplicates + unchanged) / max(1, kept + duplicates + unchanged), 4),

@@ -21,7 +21,7 @@ from neardup.stream.documents import Document
 from neardup.stream.pipeline import Matcher, Signed, Signer
 from neardup.stream.verdicts.decider import Decided, Decider
 from neardup.stream.verdicts.representatives import FIRST, ranks_of
-from neardup.stream.verdicts.rule import DUPLICATE, ORIGINAL, REFUSED, STATUSES, UNCHANGED
+from neardup.stream.verdicts.rule import DUPLICATE, KEPT, ORIGINAL, REFUSED, STATUSES, UNCHANGED, UPDATE
 from neardup.workers.commands.dedup.archive import Archive
 from neardup.workers.options.documents import DedupOptions
 from neardup.workers.outputs.clusters import Clusters
@@ -143,13 +143,17 @@ class _Outputs:
             found = [entry.found for entry, is_accepted in zip(entries, accepted.tolist(), strict=True) if is_accepted]
             ranks = ranks_of([one for one in found if isinstance(one, Document)], self._representative)
         self.clusters.add(decided, accepted, _ids(entries), ranks)
-        self.clusters.close(decider.decisions.first)
+        self.clusters.close(decider.decisions)
 
     def found(self) -> dict[str, Any]:
         """Return the counts of a summary, and the largest clusters."""
-        kept, duplicates, unchanged = (self.statuses[status] for status in (ORIGINAL, DUPLICATE, UNCHANGED))
+        originals, updates, duplicates, unchanged = (
+            self.statuses[status] for status in (ORIGINAL, UPDATE, DUPLICATE, UNCHANGED)
+        )
+        kept = originals + updates
         return {
             "kept": kept,
+            "updates": updates,
             "duplicates": duplicates,
             "unchanged": unchanged,
             "duplicate_fraction": round((duplicates + unchanged) / max(1, kept + duplicates + unchanged), 4),
@@ -161,7 +165,7 @@ class _Outputs:
         statuses = decided.verdicts.statuses
         columns = verdict_columns(rows, decided) if self._annotate or self._removed_table is not None else {}
         if self._kept_table is not None:
-            chosen = statuses != REFUSED if self._annotate else statuses == ORIGINAL
+            chosen = statuses != REFUSED if self._annotate else np.isin(statuses, KEPT)
             self._kept_table.add(rows, chosen, columns if self._annotate else None)
         if self._removed_table is not None and not self._annotate:
             self._removed_table.add(rows, (statuses == DUPLICATE) | (statuses == UNCHANGED), columns)
@@ -189,7 +193,7 @@ class _Outputs:
             status, n = statuses[n], n + 1
             if self._archive is not None:
                 _archive(self._archive, entry, verdicts[n - 1] if status in (DUPLICATE, UNCHANGED) else None)
-            if writes_kept and (status == ORIGINAL or (self._annotate and status in (DUPLICATE, UNCHANGED))):
+            if writes_kept and (status in KEPT or (self._annotate and status in (DUPLICATE, UNCHANGED))):
                 self._kept.add(entry, annotated(entry, verdicts[n - 1]) if self._annotate else None)
             elif status in (DUPLICATE, UNCHANGED) and self._write_removed is not None and not self._annotate:
                 self._removed.add(entry, annotated(entry, verdicts[n - 1]))

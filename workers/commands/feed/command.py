@@ -57,8 +57,9 @@ def run(options: FeedCommandOptions, settings: FeedSettings) -> Exit:
 
         name = canonical if settings.canonical_urls else str
         watching = Watching(
-            fields_of(settings), settings.interval_seconds, settings.feed_items_max, options.follow, name
-        )
+            fields_of(settings), settings.interval_seconds, settings.feed_items_max, options.follow, name,
+            settings.clock == "arrival",
+        )  # fmt: skip
         with _output(options, settings, session) as output, closing(Extraction(settings)) as extraction:
             world = _world(settings, ended, extraction if options.pages else None)
             for polled in watch(options.urls, watching, world, session.stop, ended):

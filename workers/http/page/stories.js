@@ -98,7 +98,7 @@ export function story(view, { rest, signal, ready }) {
       arrivals(cluster),
       el('h2', { tabindex: -1 }, `Documents ${count(first + 1)} to ${count(first + cluster.members.length)} of ${count(cluster.size)}`),
       el('ol', { class: 'members', start: first + 1 }, cluster.members.map((member) => el('li', {},
-        el('time', {}, moment(member.time)), idNode(member.id),
+        el('time', {}, moment(member.date ?? member.time)), idNode(member.id),
         member.id === original ? el('span', { class: 'tag', title: 'It arrived before the others; their dates may be earlier' }, 'arrived first')
           : el('span', { class: 'score', title: member.similarity === null ? '' : `similarity ${score(member.similarity)}` }, member.similarity === null ? '' : score(member.similarity)),
         member.id === original ? el('span') : el('a', { href: pairAddress(member.duplicate_of ?? original, member.id) }, 'Compare')))),

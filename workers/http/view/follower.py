@@ -34,7 +34,7 @@ import orjson
 from neardup.stream.batches import MICROSECONDS
 from neardup.stream.verdicts.rule import REFUSED, STATUSES, UNCHANGED
 from neardup.workers.store.keeper import Answer
-from neardup.workers.store.rows import Row
+from neardup.workers.store.rows import LATE, Row
 from neardup.workers.store.view import PairRow, Verdict, View, ViewReader
 from neardup.workers.topics.names import Topics
 from neardup.workers.topics.places import parse_place, place_of
@@ -51,7 +51,7 @@ _RECORDS_MAX, _BYTES_MAX = 500, 8 << 20
 _DROP_SECONDS, _PARTITIONS_SECONDS = 1.0, 10.0
 
 # Fields of a line that name documents, in the order of ``Verdict``.
-_PLACES = ("cluster", "original", "related", "previous")
+_PLACES = ("cluster", "original", "related", "previous", "matched")
 
 _log = logging.getLogger(__name__)
 
@@ -281,10 +281,11 @@ class Follower:
             return Decided(Answer(id_, refused), row)
         verdict = (
             STATUSES[row.said], line.fields.get("duplicate_of"), row.similarity, row.cluster, row.related,
-            row.previous, row.place, row.status == UNCHANGED,
+            row.previous, row.matched, row.place, row.status == UNCHANGED,
         )  # fmt: skip
         pairs = self._reader.earlier(row.id) if with_pairs else ()
-        return Decided(Answer(id_, None, *verdict, pairs, row.time / MICROSECONDS))
+        late = bool(row.flags & LATE)
+        return Decided(Answer(id_, None, *verdict, pairs, row.time / MICROSECONDS, late=late))
 
 
 def _add_pairs(view: View, records: Sequence[Record]) -> None:
@@ -308,6 +309,7 @@ def _add_pairs(view: View, records: Sequence[Record]) -> None:
 
 def _verdict(line: _Line) -> Verdict:
     fields = line.fields
+    places: dict[str, Any] = {name: parse_place(fields[name]) for name in _PLACES if name in fields}
     return Verdict(
         line.number,
         place_of(line.partition, fields["offset"]),
@@ -316,5 +318,6 @@ def _verdict(line: _Line) -> Verdict:
         round(fields.get("timestamp", 0) * MICROSECONDS),
         bytes.fromhex(fields.get("content", "")),
         fields.get("similarity"),
-        *(parse_place(fields[name]) if name in fields else None for name in _PLACES),
+        late=bool(fields.get("late")),
+        **places,
     )

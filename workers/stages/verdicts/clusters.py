@@ -26,7 +26,7 @@ import orjson
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.decisions import VerdictLimits
 from neardup.stream.verdicts.representatives import NO_RANK, Member, join, without
-from neardup.stream.verdicts.rule import DUPLICATE, REMOVED, UNCHANGED
+from neardup.stream.verdicts.rule import DUPLICATE, REFUSED, REMOVED, UNCHANGED, UPDATE
 from neardup.workers.topics.arrivals import ArrivalRows
 from neardup.workers.topics.places import parse_place, place_name
 from neardup.workers.topics.verdicts import DecidedRows, Decision
@@ -107,8 +107,9 @@ class Clusters:
         """Return what a step of decisions changes."""
         numbers = np.arange(decision.first, decision.first + len(decision.rows.places))
         changed = self._join(
-            _Members(decision.rows, decision.verdicts.statuses, decision.verdicts.clusters, numbers, decision.originals,
-                     decision.original_ids, decision.original_times, decision.original_ranks)
+            _Members(decision.rows, _joining(decision.verdicts.statuses, decision.verdicts.late),
+                     decision.verdicts.clusters, numbers, decision.originals, decision.original_ids,
+                     decision.original_times, decision.original_ranks)
         )  # fmt: skip
         for entry in self._popped:  # by a step that was undone
             heapq.heappush(self._times, entry)
@@ -160,8 +161,8 @@ class Clusters:
             np.where(known, decided.rows.ranks[at], NO_RANK),
         )
         members = _Members(
-            decided.rows, decided.statuses, decided.clusters, decided.numbers, decided.originals, decided.original_ids,
-            times, ranks,
+            decided.rows, _joining(decided.statuses, decided.late), decided.clusters, decided.numbers,
+            decided.originals, decided.original_ids, times, ranks,
         )  # fmt: skip
         self.commit(Changed(self._join(members)))
         horizon = self._horizon(stream_time)
@@ -188,7 +189,7 @@ class Clusters:
                 named.setdefault(name, set()).add(place)
 
         rows, statuses, clusters, numbers, originals, original_ids, original_times, original_ranks = members
-        for i in np.flatnonzero((statuses == DUPLICATE) | (statuses == UNCHANGED) | (statuses == REMOVED)).tolist():
+        for i in np.flatnonzero(np.isin(statuses, (DUPLICATE, UPDATE, UNCHANGED, REMOVED))).tolist():
             id_, arrival = rows.ids[rows.id_starts[i] : rows.id_starts[i + 1]].tobytes().decode(), int(numbers[i])
             if statuses[i] == REMOVED:
                 for place in sorted({*self._by_id.get(id_, ()), *named.get(id_, ())}):
@@ -211,6 +212,11 @@ class Clusters:
                 joined = cluster._replace(members=cluster.members + joins, arrival=arrival, best=best)
                 put(place, joined.with_time(id_, time))
         return changed
+
+
+def _joining(statuses: npt.NDArray[np.uint8], late: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
+    """Return statuses of documents; a late one counts as refused, for it joins nothing."""
+    return np.where(late, np.uint8(REFUSED), statuses)
 
 
 def _member(place: np.int64, id_: str, rank: np.float64) -> Member:

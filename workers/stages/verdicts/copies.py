@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.decisions import Decisions, Found, Verdicts
 from neardup.workers.stages.verdicts.columns import RowsByPlace
 from neardup.workers.stages.verdicts.watermarks import Watermarks
@@ -86,8 +87,10 @@ def found_by_copies(
         decided before that has the other content.
     """
     documents = by_content(rows, numbers)
-    contents = rows.contents[documents]
     copies = documents[need[documents]]
+    times = np.where(numbers >= 0, rows.times, NO_TIME)
+    lasting = documents[~decisions.are_late(times)[documents]]  # a late document has no effect on later ones
+    contents = rows.contents[lasting]
     copied = rows.contents[copies]
     out: list[tuple[int, int, float]] = []
     links = pool.links
@@ -111,7 +114,7 @@ def found_by_copies(
                     continue
                 near = other_number
                 if not 0 <= near < copy:
-                    near = _newest(other_content[i], row, numbers, contents, documents, decisions)
+                    near = _newest(other_content[i], row, numbers, contents, lasting, decisions)
                 if near >= 0:
                     out.append((row, near, int(links.similarities[i]) / SIMILARITY_STEPS))
     out.sort()

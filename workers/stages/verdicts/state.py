@@ -26,7 +26,7 @@ from neardup.stream.batches import id_hashes
 from neardup.stream.scheme_interface import select_ragged
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits, Verdicts
-from neardup.stream.verdicts.restoring import Decided
+from neardup.stream.verdicts.restoring import Decided, members_before
 from neardup.stream.verdicts.rule import DOCUMENT
 from neardup.workers.stages.verdicts.columns import NamesByRow, RowsByPlace
 from neardup.workers.stages.verdicts.copies import Pool, firsts, found_by_copies, join_found, join_pools, missed
@@ -89,15 +89,15 @@ class LinkState:
         """Start from earlier decisions: consecutive verdicts in order of arrival, and the decided end of each
         partition."""
         rows = found.rows
-        order = np.argsort(rows.places)
-        at = np.searchsorted(rows.places[order], found.originals)
-        inside = at < len(order)
-        inside[inside] = rows.places[order[at[inside]]] == found.originals[inside]
-        originals = np.full(len(order), -1)
-        originals[inside] = order[at[inside]]
+        counts = (rows.kinds == DOCUMENT) & ~found.late
         numbers = self.decisions.restore(
-            _arrivals(rows), Decided(found.statuses, found.clusters, originals, found.similarities), stream_time
-        )
+            _arrivals(rows),
+            Decided(
+                found.statuses, found.clusters, found.similarities, found.matched, found.equal, found.late,
+                members_before(found.clusters, counts),
+            ),
+            stream_time,
+        )  # fmt: skip
         self._add_rows(rows, numbers)
         self._know(max(decided, default=-1) + 1)
         for partition, offset in decided.items():
@@ -266,7 +266,14 @@ class LinkState:
 
 
 def _arrivals(rows: ArrivalRows) -> Arrivals:
-    return Arrivals(rows.places, rows.kinds, id_hashes(rows.ids, rows.id_starts), rows.times, rows.contents)
+    return Arrivals(
+        rows.places,
+        rows.kinds,
+        id_hashes(rows.ids, rows.id_starts),
+        rows.times,
+        rows.contents,
+        np.zeros(len(rows.places), np.int64),
+    )
 
 
 def _inside(places: _Longs, gaps: list[Hole]) -> npt.NDArray[np.bool_]:

@@ -49,7 +49,7 @@ def merged(content, out):
     for number, line in enumerate(content.split(b"\n"), 1):
         verdict = by_line.get(number, b'{"status": "original"}')
         status = json.loads(verdict)["status"]
-        name = {"original": "kept", "refused": "rejects"}.get(status, "removed")
+        name = {"original": "kept", "update": "kept", "refused": "rejects"}.get(status, "removed")
         part = parts[name].readline()
         if name == "removed":
             key = b',"neardup":' + verdict
@@ -154,7 +154,7 @@ def test_annotated_lines_have_their_verdict_as_the_last_key(dedup, tmp_path):
     assert 0.8 < verdict.pop("similarity") < 1.0
     assert verdict == {
         "place": 2, "source": "in.jsonl", "line": 3, "id": "b", "status": "duplicate", "cluster": 0,
-        "duplicate_of": "a",
+        "duplicate_of": "a", "matched": 0,
     }  # fmt: skip
     assert blank == b"\n"
     assert out["removed"] == b""
@@ -169,11 +169,11 @@ def test_verdicts_equal_those_of_the_library(dedup, tmp_path):
     out = dedup("in.jsonl", threshold=0.9, sign_threads=3)
     written = [json.loads(line) for line in out["verdicts"].splitlines()]
     assert [
-        (v["id"], v["status"], v.get("duplicate_of"), v.get("cluster"), v.get("related"), v.get("previous"))
+        (v["id"], v["status"], *map(v.get, ("duplicate_of", "cluster", "related", "previous", "matched")))
         for v in written
-    ] == [(v.id, v.status, v.duplicate_of, v.cluster, v.related, v.previous) for v in found]
+    ] == [(v.id, v.status, v.duplicate_of, v.cluster, v.related, v.previous, v.matched) for v in found]
     assert [v["place"] for v in written] == list(range(1200))
-    assert {v["status"] for v in written} == {"original", "duplicate", "unchanged", "refused"}
+    assert {v["status"] for v in written} == {"original", "update", "duplicate", "unchanged", "refused"}
 
 
 def test_clusters_have_an_original_and_its_duplicates(dedup, tmp_path):

@@ -1,0 +1,60 @@
+"""Generated streams with the faults of real ones: floods from a template, drifting copies, a story that never ends."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from neardup import Config, Deduplicator, Document
+
+HOUR = 3600.0
+WORDS = 150
+
+
+def flood(count: int, drifts: bool, seed: int = 11) -> list[Document]:
+    """Near-copies of one text. Each is the first text with two other words; or, if it drifts, a random earlier one with
+    four other words."""
+    rng = random.Random(seed)
+    texts = [[f"word{rng.randrange(10**6)}" for _ in range(WORDS)]]
+    while len(texts) < count:
+        words = list(rng.choice(texts) if drifts else texts[0])
+        for place in rng.sample(range(WORDS), 4 if drifts else 2):
+            words[place] = f"other{rng.randrange(10**6)}"
+        texts.append(words)
+    return [Document(str(n), " ".join(words)) for n, words in enumerate(texts)]
+
+
+def originals(documents: list[Document], **settings: object) -> int:
+    """How many stories the documents become."""
+    verdicts = Deduplicator(Config.model_validate(settings)).decide(documents)
+    counts = Counter(verdict.status for verdict in verdicts)
+    assert counts.total() == len(documents)
+    return counts["original"]
+
+
+def test_near_copies_of_one_text_are_one_story() -> None:
+    """Most pairs are among documents that are no contents of the story; full buckets hide the rest."""
+    documents = flood(800, drifts=False)
+    assert originals(documents, verify="exact") == 1
+    assert originals(documents) <= 3
+
+
+def test_copies_that_drift_are_split_as_by_the_rule_with_every_pair_known() -> None:
+    """``prefix`` misses no pair; with sketches the number of stories differs by at most 10 percent."""
+    documents = flood(800, drifts=True)
+    expected = originals(documents, scheme="prefix")
+    assert expected > 10
+    assert abs(originals(documents, verify="exact") - expected) <= 0.1 * expected
+
+
+@pytest.mark.parametrize("scheme", ["one_permutation", "prefix"])
+def test_a_story_that_is_scraped_for_a_week_is_one(scheme: str) -> None:
+    """A page comes every 6 hours with another word; the window is 48 hours. It ends when nothing comes for longer."""
+    text = flood(1, drifts=False)[0].text
+    times = [6 * HOUR * n for n in range(4 * 7)] + [9 * 24 * HOUR]
+    documents = [Document(f"page{n}", f"{text} scraped{n}", time) for n, time in enumerate(times)]
+    dedup = Deduplicator(Config(scheme=scheme, window_seconds=48 * HOUR))
+    found = [verdict for document in documents for verdict in dedup.decide([document])]
+    assert [verdict.cluster for verdict in found] == [0] * 28 + [28]
