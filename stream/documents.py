@@ -295,4 +295,5 @@ REASONS: dict[str, str] = {
     "line_too_long": "the line is longer than line_bytes_max",
     "evidence_too_large": "the evidence of the document does not fit a message",
     "file_too_large": "the file is larger than line_bytes_max",
+    "blocked": "the id or the content stands in the block list",
 }

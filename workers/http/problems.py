@@ -30,6 +30,11 @@ SERVICE_REASONS: dict[str, tuple[int, str, str]] = {
         501, "this service shows a deployment on Kafka, and has no signatures to compare",
         "ask a service with a window of its own (neardup serve --state)",
     ),
+    "no_block_list": (422, "the service has no block list to write", "start it with --blocked FILE"),
+    "block_list_unwritable": (
+        507, "the block list cannot be written; nothing was removed",
+        "make room, or correct the rights of the file, then send the request again",
+    ),
     "not_found": (404, "there is nothing under this path", "see /openapi.json; a slash in an id is %2F"),
     "unknown_id": (404, "no version of the id is in the window", "it was never added, or has left the window"),
     "unknown_cluster": (404, "no such cluster is in the window", "list those that are with GET /v1/clusters"),
@@ -51,6 +56,9 @@ SERVICE_REASONS: dict[str, tuple[int, str, str]] = {
     "parameter": (422, "a parameter of the query has a value that is not one of its values", "see /openapi.json"),
 }  # fmt: skip
 
+# Reasons of the library that no correction of the document can mend -> the remedy.
+_REMEDIES = {"blocked": "to accept it, take its lines out of the file of --blocked, and start the service again"}
+
 
 def problem(reason: str, *, status: int | None = None, field: str | None = None, detail: str | None = None) -> Response:
     """Return the response for a reason of the service or of the library (``REASONS``)."""
@@ -68,7 +76,7 @@ def problem_values(
     if reason in SERVICE_REASONS:
         own, rule, remedy = SERVICE_REASONS[reason]
     else:
-        own, rule, remedy = 422, REASONS[reason], "correct the document and send it again"
+        own, rule, remedy = 422, REASONS[reason], _REMEDIES.get(reason, "correct the document and send it again")
     return {
         "type": f"urn:neardup:{reason}",
         "title": rule,

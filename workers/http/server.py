@@ -34,6 +34,7 @@ from neardup.workers.process.compiling import Compiling
 from neardup.workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
 from neardup.workers.process.warming import warm
 from neardup.workers.settings.serve import ServeSettings, is_loopback
+from neardup.workers.store.blocked import read_block_list
 from neardup.workers.store.keeper import Answer, Keeper
 from neardup.workers.store.log import Log
 from neardup.workers.store.reading import Reader
@@ -88,6 +89,7 @@ def serve(settings: ServeSettings, state: str, *, salvage: bool = False) -> Exit
         The exit code of the signal, or ``Exit.OUTPUT`` if the outcome of a step is unknown.
     """
     token = settings.access_token()
+    blocked = read_block_list(settings.blocked, create=True)
     address = bound(settings.host, settings.port)
     fingerprints = {"signing": settings.signing_fingerprint, "matching": settings.matching_fingerprint}
     if salvage:
@@ -99,7 +101,7 @@ def serve(settings: ServeSettings, state: str, *, salvage: bool = False) -> Exit
             warm(Config(**{name: getattr(settings, name) for name in Config.model_fields}))
         keeper = Keeper(
             settings, log, keep_texts=settings.keep_texts, history_seconds=settings.history_seconds,
-            clock=time.time if settings.clock == "arrival" else None,
+            clock=time.time if settings.clock == "arrival" else None, blocked=blocked,
         )  # fmt: skip
         return asyncio.run(run(settings, address, token, lambda on_broken: started(settings, keeper, on_broken)))
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
@@ -153,18 +154,27 @@ async def _answered(service: Service, group: list[Document | str], future: Any) 
 
 
 async def remove(writer: Writer, service: Service, request: Request) -> Response:
-    """``DELETE /v1/documents/{id}``, or the id in the query: removes all versions."""
+    """``DELETE /v1/documents/{id}``, or the id in the query: removes all versions; ``block=true`` blocks them, too."""
     id_, *rest = path_of(request)
     if rest:
         raise Refused("not_found")
+    block = flag(request, "block", False)
+    if block and service.settings.blocked is None:
+        raise Refused("no_block_list", "block")
 
-    def removed(keeper: Keeper) -> int:
-        count = keeper.remove(id_)
+    def removed(keeper: Keeper) -> int | None:
+        try:
+            count = keeper.remove(id_, block=block)
+        except OSError as error:
+            logging.getLogger(__name__).error("cannot write the block list %s: %s", service.settings.blocked, error)
+            return None
         service.events.forget(id_)
         return count
 
     count = await asyncio.wrap_future(writer.call(removed))
-    if not count:
+    if count is None:
+        raise Refused("block_list_unwritable", "block")
+    if not count and not block:
         raise Refused("unknown_id", "id")
     return json_response({"id": id_, "removed": count})
 

@@ -39,6 +39,7 @@ from neardup.workers.stages.verdicts.intake import LinkPlan
 from neardup.workers.stages.verdicts.linker import LinkWorker
 from neardup.workers.stages.verdicts.state import LinkState
 from neardup.workers.stages.verdicts.watermarks import Watermarks
+from neardup.workers.store.blocked import read_block_list
 from neardup.workers.telemetry.observer import Observer
 from neardup.workers.topics.arrivals import ArrivalRows
 from neardup.workers.topics.messages import Envelope
@@ -128,6 +129,7 @@ def _signer(
         align_wait_seconds_max=settings.align_wait_seconds_max,
         verdicts=settings.verdicts,
         representative=settings.representative,
+        blocked=read_block_list(settings.blocked),
     )
     pool = ThreadPoolExecutor(1, "signer") if settings.sign_threads > 1 else None
     worker = SignWorker(transport, consumer, producer, plan, observer, pool=pool)

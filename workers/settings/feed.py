@@ -24,6 +24,9 @@ class FeedOptions(BaseModel):
     )
     parse_seconds_max: float = Field(default=20.0, gt=0, le=3600, description="how long the reading of a feed may take")
     redirects_max: int = Field(default=5, ge=0, le=50, description="redirects of a request at most")
+    blocked: str | None = Field(
+        default=None, description="file of ids and content hashes whose items are left out; read at the start"
+    )
     allow_private: bool = Field(
         default=False,
         description="fetch from addresses too that are not public, as of this machine or of a local network",

@@ -147,6 +147,10 @@ class StreamOptions(BaseModel):
         le=1 << 30,
         description="documents that may wait for a verdict in a linker, before it reads no more; about 100 bytes each",
     )
+    blocked: str | None = Field(
+        default=None,
+        description="file of ids and content hashes whose documents a signer refuses; read at its start",
+    )
     forward: tuple[str, ...] = Field(
         default=("original", "update"),
         description="verdicts whose documents a filter forwards, of original, update and unchanged",

@@ -40,6 +40,10 @@ class ServeOptions(BaseModel):
         pattern="^(full|normal)$",
         description="what an answered document survives: full, a loss of power; normal, the end of the process",
     )
+    blocked: str | None = Field(
+        default=None,
+        description="file of ids and content hashes whose documents are refused; a removal with block=true adds to it",
+    )
     keep_texts: bool = Field(default=False, description="store the texts too, for the passages of /v1/why")
     history_seconds: float = Field(
         default=0.0,

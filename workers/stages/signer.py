@@ -27,6 +27,7 @@ from neardup.workers.settings.kafka import STEP_BYTES_MAX
 from neardup.workers.stages.json_columns import all_fit, bytes_of_utf8_byte, decode_columns
 from neardup.workers.stages.step_rows import StepRows
 from neardup.workers.stages.transaction import Message
+from neardup.workers.store.blocked import NOTHING_BLOCKED, BlockList
 from neardup.workers.telemetry.observer import SILENT, Observer, stage
 from neardup.workers.topics.arrivals import encode_arrivals
 from neardup.workers.topics.messages import DEAD_KEY_BYTES_MAX, encode_dead, partition_of_key
@@ -58,6 +59,7 @@ class SignPlan(NamedTuple):
     align_wait_seconds_max: float | None = None  # how long another partition may hold back records; None: forever
     verdicts: bool = False  # write arrivals
     representative: str = FIRST  # what ranks the members of a cluster
+    blocked: BlockList = NOTHING_BLOCKED  # ids and contents whose documents are refused
 
 
 class SignReport(NamedTuple):
@@ -267,7 +269,7 @@ class _Step:
 
     def _signed(self, chunk: _Chunk) -> tuple[Batch, npt.NDArray[np.int64]]:
         """Wait for the signed documents of a chunk, and return them with their places; refuse the others."""
-        signed = chunk.signed()
+        signed = self._plan.blocked.refuse(chunk.signed())
         accepted = np.ones(len(chunk.rows), np.bool_)
         for refusal in signed.refusals:
             record = self._records[chunk.rows[refusal.place]]

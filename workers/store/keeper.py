@@ -38,6 +38,7 @@ from neardup.stream.verdicts.restoring import Decided as Restored
 from neardup.stream.verdicts.restoring import members_before
 from neardup.stream.verdicts.row_columns import NONE
 from neardup.stream.verdicts.rule import DOCUMENT, REMOVAL, REMOVED, STATUSES, UNCHANGED
+from neardup.workers.store.blocked import NOTHING_BLOCKED, BlockList
 from neardup.workers.store.log import Log, StoreFull, is_full
 from neardup.workers.store.rows import EQUAL, LATE, Row
 
@@ -79,13 +80,20 @@ class Keeper:
         history_seconds: how long verdicts stay readable after their documents have left the window.
         clock: gives documents the time of their arrival, in seconds since the epoch; their own time is their date.
             Without it, each document must have a time.
+        blocked: the ids and contents whose documents are refused.
     """
 
     def __init__(
-        self, config: Config, log: Log, *, keep_texts: bool = False, history_seconds: float = 0.0,
+        self,
+        config: Config,
+        log: Log,
+        *,
+        keep_texts: bool = False,
+        history_seconds: float = 0.0,
         clock: Callable[[], float] | None = None,
-    ) -> None:  # fmt: skip
-        self.config, self.log, self._keep_texts, self._clock = config, log, keep_texts, clock
+        blocked: BlockList = NOTHING_BLOCKED,
+    ) -> None:
+        self.config, self.log, self._keep_texts, self._clock, self.blocked = config, log, keep_texts, clock, blocked
         self._history = int(history_seconds * MICROSECONDS)
         self.signer, self.matcher = Signer(config), Matcher(config)
         self._decider = Decider(self.matcher)
@@ -100,7 +108,7 @@ class Keeper:
             StoreFull: the disk is full; no document was added.
             sqlite3.Error: the outcome is unknown; the process must end.
         """
-        signed = self.signer.sign(documents)
+        signed = self.blocked.refuse(self.signer.sign(documents))
         refused = {refusal.place: refusal.reason for refusal in signed.refusals}
         accepted = [document for place, document in enumerate(documents) if place not in refused]
         answers = iter(self._added(accepted, signed._replace(refusals=[])) if accepted else ())
@@ -109,10 +117,17 @@ class Keeper:
             for place, document in enumerate(documents)
         ]
 
-    def remove(self, id_: str) -> int:
-        """Remove every version of an id and erase the id from the log; returns the number of versions. Raises as
-        ``check``."""
+    def remove(self, id_: str, *, block: bool = False) -> int:
+        """Remove every version of an id and erase the id from the log; returns the number of versions.
+
+        ``block`` first adds the id and the contents of its versions in the window to the block list: a crash between
+        the two leaves the id blocked. Raises as ``check``, and ``OSError`` if the list cannot be written; then nothing
+        was removed.
+        """
         id_bytes = id_.encode("utf-8", "surrogatepass")
+        if block:
+            contents = np.frombuffer(b"".join(self.log.contents(id_bytes, self._oldest)), "<u8").reshape(-1, 2)
+            self.blocked.append(id_, contents[:, CONTENT_HALF].astype(np.uint64))
         with self._step():
             self._decider.remove(id_bytes)
             count = self.log.erase(id_bytes)
@@ -127,7 +142,7 @@ class Keeper:
         cannot rank has no ``nearest``."""
         answers = []
         for document in documents:  # one by one: they must not be paired with each other
-            signed = self.signer.sign([self._now(document)])
+            signed = self.blocked.refuse(self.signer.sign([self._now(document)]))
             if signed.refusals:
                 answers.append(Answer(str(document.id), signed.refusals[0].reason))
             else:

@@ -300,6 +300,11 @@ class Log:
         found = self._writer.execute(f"{query} ORDER BY place DESC LIMIT 1", (id_,)).fetchone()
         return (Row(*found[:-1]), found[-1]) if found else None
 
+    def contents(self, id_: bytes, first: int) -> list[bytes]:
+        """Return the content hashes of the rows of an id from a place on."""
+        query = "SELECT content FROM documents WHERE id = ? AND place >= ?"
+        return [content for (content,) in self._writer.execute(query, (id_, first))]
+
     def rows(self) -> Iterator[list[Row]]:
         """Yield the rows of the window in order, some thousand at a time. Raises ``Failure`` if one is damaged."""
         query = f"SELECT {FIELDS}, checksum FROM documents WHERE place >= ? ORDER BY place"

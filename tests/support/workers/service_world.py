@@ -18,6 +18,7 @@ from neardup.workers.http.server import bound
 from neardup.workers.http.window import near, window_requests
 from neardup.workers.http.writer import Writer
 from neardup.workers.settings.serve import ServeSettings
+from neardup.workers.store.blocked import read_block_list
 from neardup.workers.store.keeper import Keeper
 from neardup.workers.store.log import Log
 from neardup.workers.store.reading import Reader
@@ -37,6 +38,7 @@ def opened(folder, settings, clock=None):
         keep_texts=settings.keep_texts,
         history_seconds=settings.history_seconds,
         clock=clock,
+        blocked=read_block_list(settings.blocked, create=True),
     )
 
 

@@ -9,6 +9,8 @@ from email.utils import formatdate
 import pytest
 from shell_harness import Bench
 
+from neardup.stream import Config, Document, Signer
+from neardup.stream.batches import CONTENT_HALF
 from neardup.workers.commands.feed import command
 from neardup.workers.commands.feed.command import FEEDS_MAX
 from neardup.workers.options.running import FeedCommandOptions
@@ -42,6 +44,20 @@ def test_the_items_of_feeds_are_lines_of_json_for_every_command(web, neardup):
     report = done.stderr.decode().splitlines()
     assert report == [f"{web.url('/c')}: the server answered with an error", "2 items of 3 feeds, 1 refused"]
     assert json.loads(neardup("run", "-q", stdin=done.stdout).stdout)["similarity"] == 1.0
+
+
+def test_a_blocked_item_is_left_out_and_counted(web, neardup, tmp_path):
+    """By its id, and by its content under another id. A list that is missing is an error."""
+    content = f"{int(Signer(Config()).sign([Document('any', TEXT)]).batch.contents[0, CONTENT_HALF]):016x}"
+    web.give("/a", rss("a", "b", text="Words of their own."))
+    web.give("/b", rss("c"))
+    (tmp_path / "blocked.jsonl").write_text(f'{{"id": "urn:a"}}\n{{"content": "{content}"}}\n')
+    urls = [web.url(path) for path in ("/a", "/b")]
+    done = neardup("feed", "--allow-private", "--blocked", "blocked.jsonl", *urls)
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == ["urn:b"]
+    assert done.stderr.decode().splitlines()[-1] == "1 items of 2 feeds, 2 refused"
+    missing = neardup("feed", "--blocked", "missing.jsonl", *urls)
+    assert (missing.returncode, b"cannot read the block list missing.jsonl" in missing.stderr) == (Exit.INPUT, True)
 
 
 def test_no_feed_of_this_machine_is_fetched_without_permission(web, neardup):

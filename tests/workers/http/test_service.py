@@ -129,6 +129,55 @@ def test_a_deleted_document_is_gone_from_the_answers_and_from_the_files(world, t
     assert world.check("c", TEXT + " other!")["related"] == 0
 
 
+def test_a_blocked_document_stays_out_also_after_a_restart(tmp_path):
+    """Its id with another text, and its text under another id, are refused: by the service that removed it at once, and
+    by the next one."""
+    blocked = str(tmp_path / "blocked.jsonl")
+    with world_in(tmp_path / "state", blocked=blocked) as world:
+        world.check("a b/\né", TEXT)
+        removed = world.ask("DELETE", "/v1/documents", params={"id": "a b/\né", "block": "true"})
+        assert (removed.status_code, removed.json()) == (200, {"id": "a b/\né", "removed": 1})
+        unknown = world.ask("DELETE", "/v1/documents/never?block=true")
+        assert (unknown.status_code, unknown.json()) == (200, {"id": "never", "removed": 0})
+        assert world.ask("DELETE", "/v1/documents/never").status_code == 404
+        _check_blocked(world)
+    with world_in(tmp_path / "state", blocked=blocked) as world:
+        _check_blocked(world)
+        assert world.check("b", NEAR)["status"] == "original"
+
+
+def _check_blocked(world):
+    for id_, text in (("a b/\né", NEAR), ("other", TEXT), ("never", NEAR)):
+        for query in ("", "?add=false"):
+            problem = world.check(id_, text, query)
+            assert (problem["reason"], problem["status"]) == ("blocked", 422)
+            assert "--blocked" in problem["detail"]
+    lines = "\n".join(json.dumps({"id": id_, "text": NEAR + " Again."}) for id_ in ("never", "free"))
+    response = world.ask("POST", "/v1/check:batch", content=lines, headers={"Content-Type": "application/x-ndjson"})
+    first, second, done = map(json.loads, response.text.splitlines())
+    assert (first["id"], first["error"]["reason"], second["added"], done) == ("never", "blocked", True, {"done": 2})
+    assert world.ask("DELETE", "/v1/documents/free").json()["removed"] == 1
+
+
+def test_a_removal_without_a_block_list_it_could_write_removes_nothing(tmp_path, world):
+    """The problem says how to name one; where the list cannot be written, the document stays, too."""
+    world.check("a", TEXT)
+    problem = world.ask("DELETE", "/v1/documents/a?block=true").json()
+    assert (problem["status"], problem["reason"], problem["field"]) == (422, "no_block_list", "block")
+    assert "--blocked FILE" in problem["detail"]
+    assert world.ask("DELETE", "/v1/documents/a?block=maybe").json()["reason"] == "parameter"
+    assert world.ask("GET", "/v1/documents/a").status_code == 200
+    folder = tmp_path / "lists"
+    folder.mkdir()
+    with world_in(tmp_path / "other", blocked=str(folder / "blocked.jsonl")) as other:
+        other.check("a", TEXT)
+        (folder / "blocked.jsonl").unlink()
+        folder.rmdir()
+        problem = other.ask("DELETE", "/v1/documents/a?block=true").json()
+        assert (problem["status"], problem["reason"]) == (507, "block_list_unwritable")
+        assert other.check("a", TEXT)["repeated"]
+
+
 def test_a_full_disk_answers_507_and_loses_nothing(world):
     """The step is undone; when there is room again, the same document is an original."""
     world.check("a", TEXT)

@@ -149,6 +149,8 @@ def test_settings_of_a_deployment_need_from_kafka(neardup):
     assert (done.returncode, b"add --from-kafka" in done.stderr) == (Exit.USAGE, True)
     done = neardup("serve")
     assert (done.returncode, b"no --state is given" in done.stderr) == (Exit.USAGE, True)
+    done = neardup("serve", "--from-kafka", "--blocked", "blocked.jsonl")
+    assert (done.returncode, b"give it to the signers" in done.stderr) == (Exit.USAGE, True)
 
 
 @pytest.mark.processes
@@ -157,3 +159,19 @@ def test_what_was_answered_before_a_kill_is_there_after_it(tmp_path):
     answered = kill_at_random(tmp_path, documents=150, kills=2)
     assert len(answered) == 150
     assert {answer["status"] for answer in answered.values()} == {"original", "duplicate"}
+
+
+@pytest.mark.processes
+def test_what_was_blocked_before_a_kill_is_blocked_after_it(tmp_path):
+    """A feed that sends the document again after the restart gets ``blocked``; the list has the mode 0600."""
+    arguments = tmp_path, "--durability", "normal", "--blocked", "blocked.jsonl"
+    serving = Serving(*arguments)
+    httpx.post(f"{serving.url}/v1/check", json={"id": "a", "text": TEXT}, timeout=60)
+    removed = httpx.delete(f"{serving.url}/v1/documents/a", params={"block": "true"}, timeout=60)
+    serving.kill()
+    assert removed.json() == {"id": "a", "removed": 1}
+    assert (tmp_path / "blocked.jsonl").stat().st_mode & 0o777 == 0o600
+    serving = Serving(*arguments)
+    again = [httpx.post(f"{serving.url}/v1/check", json={"id": id_, "text": TEXT}, timeout=60) for id_ in "ab"]
+    serving.stop()
+    assert [(answer.status_code, answer.json()["reason"]) for answer in again] == [(422, "blocked")] * 2

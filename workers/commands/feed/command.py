@@ -10,6 +10,8 @@ from contextlib import closing, contextmanager
 from importlib.metadata import version
 from typing import NamedTuple
 
+from neardup.stream.documents import Document
+from neardup.stream.pipeline import Signer
 from neardup.workers.feeds.addresses import is_public
 from neardup.workers.feeds.fetch import Fetched, Limits, fetch
 from neardup.workers.feeds.items import Item, items_of
@@ -24,6 +26,7 @@ from neardup.workers.session.session import Session
 from neardup.workers.settings.feed import FeedSettings
 from neardup.workers.settings.files import fields_of
 from neardup.workers.sources.entries import Entry
+from neardup.workers.store.blocked import read_block_list
 from neardup.workers.transport.kafka.connect import connect
 from neardup.workers.web.canonical_ids import CanonicalIds
 from neardup.workers.web.extraction import Extraction
@@ -60,10 +63,11 @@ def run(options: FeedCommandOptions, settings: FeedSettings) -> Exit:
             fields_of(settings), settings.interval_seconds, settings.feed_items_max, options.follow, name,
             settings.clock == "arrival",
         )  # fmt: skip
+        is_blocked = _blocked(settings)
         with _output(options, settings, session) as output, closing(Extraction(settings)) as extraction:
             world = _world(settings, ended, extraction if options.pages else None)
             for polled in watch(options.urls, watching, world, session.stop, ended):
-                _write(polled, session, output)
+                _write(polled, session, output, is_blocked)
         report = session.report
         report.say(f"{report.documents:,} items of {len(options.urls):,} feeds, {report.refused.total():,} refused")
         if settings.canonical_urls:
@@ -71,12 +75,23 @@ def run(options: FeedCommandOptions, settings: FeedSettings) -> Exit:
     return session.ended
 
 
-def _write(polled: Polled, session: Session, output: _Output) -> None:
+def _blocked(settings: FeedSettings) -> Callable[[Document], bool]:
+    """Return whether a document is in the block list of the settings."""
+    blocked = read_block_list(settings.blocked)
+    if settings.blocked is None:
+        return lambda document: False
+    signer = Signer(settings)
+    return lambda document: bool(blocked.refuse(signer.sign([document])._replace(refusals=[])).refusals)
+
+
+def _write(polled: Polled, session: Session, output: _Output, is_blocked: Callable[[Document], bool]) -> None:
     if polled.reason:
         session.refuse_entry(Entry(polled.url, 0, None, polled.reason), polled.reason)
     for entry in polled.entries:
         if isinstance(entry.found, str):
             session.refuse_entry(entry, entry.found)
+        elif is_blocked(entry.found):
+            session.refuse_entry(entry, "blocked")
         else:
             output.add(entry)
     output.send()

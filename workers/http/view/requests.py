@@ -92,6 +92,8 @@ async def remove(sending: Sending, service: Service, request: Request) -> Respon
     id_, *rest = path_of(request)
     if rest or not id_:
         raise Refused("not_found")
+    if flag(request, "block", False):
+        raise Refused("no_block_list", "block", "add the id to the file that the signers read (--blocked)")
     [sent] = await _sent(sending, [(id_.encode("utf-8", "surrogatepass"), None)])
     decided = await _decided(sending, sent, time.monotonic() + sending.seconds_max)
     if decided is None:

@@ -18,11 +18,13 @@ from hypothesis import strategies as st
 
 from neardup.stream import Config, ConfigError, Signer
 from neardup.stream.bands_message import decode
-from neardup.stream.documents import REASONS
+from neardup.stream.batches import CONTENT_HALF
+from neardup.stream.documents import REASONS, Document
 from neardup.stream.json_lines import Fields
 from neardup.workers.stages.sign_worker import SignWorker
 from neardup.workers.stages.signer import SignPlan, sign_records
 from neardup.workers.stages.transaction import record_bytes
+from neardup.workers.store.blocked import BlockList
 from neardup.workers.telemetry.observer import Silent
 from neardup.workers.topics.names import topic_names
 from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
@@ -37,6 +39,7 @@ SIGNER = Signer(CONFIG)
 NOW_MS = 1_700_000_000_000
 MESSAGE_BYTES = 1_000_000
 TEXT = '"text": "some words to be read"'
+CONTENT = int(SIGNER.sign([Document("any", "some words to be read")]).batch.contents[0, CONTENT_HALF])
 
 
 def record(value: bytes | str | None, key: bytes | None = b"key", offset: int = 0) -> Record:
@@ -81,6 +84,9 @@ REFUSED = [
     (PLAN, b"key", b'{"text": "\\ud800"}', "surrogate"),
     (LONG, b"key", f"{{{TEXT}}}".encode(), "text_too_long"),
     (WORDS, b"key", b'{"text": "!?"}', "no_shingles"),
+    (PLAN._replace(blocked=BlockList(None, ["key"])), b"key", f"{{{TEXT}}}".encode(), "blocked"),
+    (PLAN._replace(blocked=BlockList(None, ["own"])), b"key", f'{{"id": "own", {TEXT}}}'.encode(), "blocked"),
+    (PLAN._replace(blocked=BlockList(None, (), [CONTENT])), b"key", f"{{{TEXT}}}".encode(), "blocked"),
 ]
 
 
