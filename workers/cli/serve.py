@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from pathlib import Path
 
 import typer
 
@@ -44,6 +45,15 @@ def serve_command(options: ServeCommandOptions, given: Given) -> None:
     others = sorted(given.keys() - ServeSettings.model_fields.keys())
     if others:
         raise Failure(Exit.USAGE, f"{', '.join(others)} belong to a deployment: leave them out, or add --from-kafka")
+    settings = load(given, options.config, ServeSettings)
+    if options.action is not None:
+        from neardup.workers.store.migrating import migrate
+
+        if options.action != "migrate" or options.to is None or options.salvage:
+            raise Failure(Exit.USAGE, f"serve {options.action}: give serve migrate --state OLD --to NEW, or no word")
+        raise typer.Exit(migrate(settings, Path(options.state), Path(options.to)))
+    if options.to is not None:
+        raise Failure(Exit.USAGE, "--to is for serve migrate: leave it out")
     from neardup.workers.http.server import serve
 
-    raise typer.Exit(serve(load(given, options.config, ServeSettings), options.state, salvage=options.salvage))
+    raise typer.Exit(serve(settings, options.state, salvage=options.salvage))

@@ -44,6 +44,17 @@ class FeedCommandOptions(CommandOptions):
 class ServeCommandOptions(CommandOptions):
     """The arguments of ``serve``."""
 
+    action: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[migrate]",
+            help="migrate: sign the texts of --state again with other settings, into --to, and end",
+            show_default=False,
+        ),
+    ] = None  # fmt: skip
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="FOLDER", help="of migrate: where the new window is made")
+    ] = None
     state: Annotated[
         str | None,
         typer.Option("--state", metavar="FOLDER", help="where the window is kept; made if it does not exist"),

@@ -23,9 +23,10 @@ import json
 import logging
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any
 
 from neardup.stream.config import Config
@@ -157,7 +158,8 @@ class Log:
                 raise Failure(
                     Exit.GENERATION,
                     f"{self.path} was made with another {name} ({named or f'{stored.get(name)}, now {value}'}): start "
-                    "with the settings and the minor version of Python that it was made with, or name another --state",
+                    "with the settings and the minor version of Python that it was made with, name another --state, or "
+                    "sign its texts again (serve migrate)",
                 )
         if self._config is not None and "settings" not in stored:
             with suppress(sqlite3.OperationalError):  # a full disk takes them another time
@@ -182,9 +184,9 @@ class Log:
         values = (("places", places), ("stream_time", stream_time))
         self._writer.executemany("UPDATE meta SET value = ?2 WHERE name = ?1", values)
 
-    def follow(self, changes: StoryChanges) -> None:
-        """Store what a step changed of the stories."""
-        stories.store(self._writer, changes)
+    def follow(self, changes: StoryChanges, texts: Mapping[int, str] = MappingProxyType({})) -> None:
+        """Store what a step changed of the stories; ``texts`` are those of contents whose rows have left the log."""
+        stories.store(self._writer, changes, texts)
 
     def begin_stories(self, changes: StoryChanges) -> None:
         """Store all stories of a log that had none; on a full disk, the next start tries again."""

@@ -1,4 +1,4 @@
-"""The stories of a log: their records, the ids of their originals and the evidence of their contents.
+"""The stories of a log: their records, the ids of their originals, the evidence of their contents and their texts.
 
 A story may outlive the rows of its documents. So the transaction of a step also stores what the step changed of the
 stories. A story that ended leaves its place alone, as long as the row of its original is in the window: without it,
@@ -8,7 +8,7 @@ that row would be an original that is alone in its story.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from crc32c import crc32c
@@ -19,14 +19,15 @@ from neardup.stream.verdicts.records import PLACE, RECORD_FIELDS
 TABLES = """
 CREATE TABLE stories (cluster INTEGER PRIMARY KEY, id BLOB, record BLOB, checksum INTEGER);
 CREATE INDEX stories_ended ON stories (cluster) WHERE record IS NULL;
-CREATE TABLE contents (place INTEGER PRIMARY KEY, evidence BLOB NOT NULL, checksum INTEGER NOT NULL);
+CREATE TABLE contents (place INTEGER PRIMARY KEY, evidence BLOB NOT NULL, checksum INTEGER NOT NULL, text TEXT);
 """
 
 
-def store(writer: sqlite3.Connection, changes: StoryChanges) -> None:
-    """Store what a step changed, in its open transaction."""
+def store(writer: sqlite3.Connection, changes: StoryChanges, texts: Mapping[int, str]) -> None:
+    """Store what a step changed, in its open transaction; ``texts`` are those of contents whose rows have left."""
     writer.executemany(
-        "UPDATE stories SET id = NULL, record = NULL, checksum = NULL WHERE cluster = ?",
+        "INSERT INTO stories (cluster) VALUES (?) "
+        "ON CONFLICT (cluster) DO UPDATE SET id = NULL, record = NULL, checksum = NULL",
         ((place,) for place in changes.ended),
     )
     writer.executemany("DELETE FROM contents WHERE place = ?", ((place,) for place in changes.dropped))
@@ -43,8 +44,8 @@ def store(writer: sqlite3.Connection, changes: StoryChanges) -> None:
         ),
     )
     writer.executemany(
-        "INSERT OR REPLACE INTO contents VALUES (?, ?, ?)",
-        ((place, evidence, crc32c(evidence)) for place, evidence in changes.evidence.items()),
+        "INSERT OR REPLACE INTO contents VALUES (?1, ?2, ?3, coalesce(?4, (SELECT text FROM texts WHERE place = ?1)))",
+        ((place, data, crc32c(data), texts.get(place)) for place, data in changes.evidence.items()),
     )
 
 
@@ -72,7 +73,7 @@ def load(source: sqlite3.Connection) -> KeptStories:
 
 def copy(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
     """Copy what can be read of the stories from one log to another; ``load`` leaves out what is damaged."""
-    for table, marks in (("stories", "?, ?, ?, ?"), ("contents", "?, ?, ?")):
+    for table, marks in (("stories", "?, ?, ?, ?"), ("contents", "?, ?, ?, ?")):
         for row in _readable(source, table):
             target.execute(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", row)
 
