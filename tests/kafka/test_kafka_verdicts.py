@@ -48,7 +48,10 @@ def check(world: World) -> None:
     """
     found, sent = check_verdicts(world), world.records(world.topics.documents)
     kept = {
-        (s, line["offset"]) for s, lines in found.items() for line in lines if line["status"] in ("original", "removed")
+        (s, line["offset"])
+        for s, lines in found.items()
+        for line in lines
+        if line["status"] in ("original", "update", "removed")
     }
     unique = [record[2:] for record in world.records(world.topics.unique)]
     assert unique == [record[2:] for record in sent if (record.partition, record.offset) in kept]
@@ -117,7 +120,7 @@ SEQUENCES: list[tuple[str, int | None, float, str]] = [
     ("5-old", 0, 0, "original"),
     ("6-x", 0, 0, "original"), ("6-y", 1, 1, "duplicate 6-x"), ("6-y", 1, 2, "unchanged 6-x"),
     ("6-z", 2, 3, "duplicate 6-x"),
-    ("7-x", 0, 0, "original"), ("7-x", -1, 1, "original"), ("7-x", 0, 2, "duplicate 7-x"),
+    ("7-x", 0, 0, "original"), ("7-x", -1, 1, "original"), ("7-x", 0, 2, "update"),
     ("8-x", 0, 0, "original"), ("8-x", -1, 1, "original"), ("8-y", 1, 2, "duplicate 8-x"),
     ("10-x", 0, 0, "original"), ("10-y", 1, 1, "duplicate 10-x"), ("10-x", None, 1, "removed"),
     ("10-z", 2, 2, "original"),
