@@ -1,4 +1,4 @@
-"""The command line: ``neardup run``, ``probe``, ``batch``, ``tune``, and the commands on Kafka (``kafka``).
+"""The command line: ``neardup run``, ``dedup``, ``probe``, ``batch``, ``tune``, ``evaluate``, and those on Kafka.
 
 This module imports only what the help needs; a command imports the rest when it runs.
 """
@@ -15,14 +15,12 @@ from typing import Annotated
 
 import typer
 
-from neardup.workers.cli.dedup import dedup_command
-from neardup.workers.cli.evaluate import evaluate_command
 from neardup.workers.cli.feed import feed_command
 from neardup.workers.cli.kafka import register
 from neardup.workers.cli.options import FeedCommand, Given, HelpCommand, ServeCommand, SettingsCommand, command_of
 from neardup.workers.cli.serve import serve_command
-from neardup.workers.options.documents import BatchOptions, ProbeOptions, RunOptions
-from neardup.workers.options.judging import CalibrateOptions, LearnOrderOptions, TuneOptions
+from neardup.workers.options.documents import BatchOptions, DedupOptions, ProbeOptions, RunOptions
+from neardup.workers.options.judging import CalibrateOptions, EvaluateOptions, LearnOrderOptions, TuneOptions
 from neardup.workers.process.exits import Exit, Failure, exit_codes_help
 from neardup.workers.process.printable import printable
 
@@ -71,7 +69,19 @@ def run_command(options: RunOptions, given: Given) -> None:
     raise typer.Exit(run(options, load(given, options.config)))
 
 
-app.command("dedup", cls=SettingsCommand, epilog=_EPILOG)(dedup_command)
+@app.command("dedup", cls=SettingsCommand, epilog=_EPILOG)
+@command_of(DedupOptions)
+def dedup_command(options: DedupOptions, given: Given) -> None:
+    """Write the documents to keep, byte for byte as they came, and drop the near-duplicates of documents that are kept.
+
+    Of files that are one document each, the paths are written. A dropped document was compared with one that is kept.
+    """
+    from neardup.workers.commands.dedup.command import run
+    from neardup.workers.settings.load import load
+
+    raise typer.Exit(run(options, load(given, options.config)))
+
+
 app.command("feed", cls=FeedCommand, epilog=_EPILOG)(feed_command)
 app.command("serve", cls=ServeCommand, epilog=_EPILOG)(serve_command)
 
@@ -125,7 +135,18 @@ def calibrate_command(options: CalibrateOptions, given: Given) -> None:
     run(options)
 
 
-app.command("evaluate", cls=SettingsCommand, epilog=_EPILOG)(evaluate_command)
+@app.command("evaluate", cls=SettingsCommand, epilog=_EPILOG)
+@command_of(EvaluateOptions)
+def evaluate_command(options: EvaluateOptions, given: Given) -> None:
+    """Compare pairs with those that are known: confusion matrix, precision, recall, and the S-curve as it came out.
+
+    With --clusters or --labels, compare clusters: pairwise measures, B-cubed, the adjusted Rand index.
+    """
+    from neardup.workers.commands.evaluate import pairs, verdicts
+    from neardup.workers.settings.load import load
+
+    judges_clusters = options.labels is not None or (options.clusters and options.truth is not None)
+    (verdicts if judges_clusters else pairs).run(options, load(given, options.config))
 
 
 @app.command("learn-order", cls=SettingsCommand, epilog=_EPILOG)

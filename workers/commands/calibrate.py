@@ -38,13 +38,7 @@ def run(options: CalibrateOptions) -> None:
     if options.kind not in KINDS:
         raise Failure(Exit.USAGE, f"--kind {options.kind} must be one of {', '.join(KINDS)}")
     found = calibrate(options)
-    print_found(
-        _summary(found),
-        [_table(options, found)],
-        as_json=options.as_json,
-        left_out=found.left_out,
-        columns=_WIDTH_COLUMNS,
-    )
+    print_found(_summary(found), [_table(options, found)], as_json=options.as_json, columns=_WIDTH_COLUMNS)
 
 
 def calibrate(options: CalibrateOptions) -> Calibration:

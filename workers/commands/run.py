@@ -22,6 +22,7 @@ from neardup.workers.process.interpreter import share_interpreter
 from neardup.workers.process.table_compiler import TableCompiler, compile_pairs
 from neardup.workers.session.checks import check_follow, check_top
 from neardup.workers.session.session import Session
+from neardup.workers.session.token_order import with_order
 from neardup.workers.settings.files import Settings, with_file_window
 
 
@@ -59,11 +60,9 @@ def run(options: RunOptions, settings: Settings, index: Sequence[str] | None = N
         overview = Overview()
         share_interpreter()
         window_files = options.keep is not None or options.window_from is not None
-        if settings.scheme == "prefix":
-            from neardup.workers.session.token_order import with_order
-
-            first = index or options.paths
-            settings = with_order(session, first, settings, follow=options.follow, window_files=window_files)
+        settings = with_order(
+            session, index or options.paths, settings, follow=options.follow, window_files=window_files
+        )
         matcher, signer = Matcher(settings, candidates=options.candidates), Signer(settings)
         compiler = stack.enter_context(TableCompiler(session.compiling))
         if options.window_from is not None:

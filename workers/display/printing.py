@@ -22,12 +22,12 @@ def print_found(
     as_json: bool,
     drawn: Picture | None = None,
     plot: str | None = None,
-    left_out: Mapping[str, int] | None = None,
     columns: int = COLUMNS,
 ) -> None:
     """Print ``values`` as JSON, or tables, a picture and the counts of omitted input; save the picture to ``plot``.
 
-    ``columns`` is the width of a table where standard output is no terminal.
+    The counts are ``values["left_out"]``, by reason. ``columns`` is the width of a table where standard output is no
+    terminal.
     """
     if plot is not None and drawn is not None:
         save(drawn, plot)
@@ -39,7 +39,7 @@ def print_found(
         console.print(table)
     if drawn is not None:
         typer.echo(in_characters(drawn, colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
-    for reason, count in (left_out or {}).items():
+    for reason, count in values.get("left_out", {}).items():
         typer.echo(f"left out: {count:,} {reason}")
 
 

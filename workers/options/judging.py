@@ -8,7 +8,10 @@ from typing import Annotated
 
 import typer
 
-from neardup.workers.options.shared import CommandOptions, Paths, Plot, Quiet
+from neardup.workers.options.shared import CommandOptions, Paths, Quiet
+
+AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object and no picture")]
+Bins = Annotated[int, typer.Option("--bins", min=1, max=1000, help="bins of similarity between 0 and 1")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +21,7 @@ class TuneOptions(CommandOptions):
     plot: Annotated[
         str | None, typer.Option("--plot", metavar="FILE", help="draw the S-curve to a file that ends in .svg or .png")
     ] = None
-    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object and no picture")] = False
+    as_json: AsJson = False
     sample: Annotated[
         list[str] | None,
         typer.Option("--sample", metavar="PATH", help="advise how long shingles should be for documents like these"),
@@ -62,7 +65,7 @@ class CalibrateOptions:
     sure: Annotated[float, typer.Option("--sure", min=0, max=1, help="similarity from which a pair is surely true")] = (
         1.0
     )
-    bins: Annotated[int, typer.Option("--bins", min=1, max=1000, help="bins of similarity between 0 and 1")] = 20
+    bins: Bins = 20
     random_mean: Annotated[
         float | None,
         typer.Option(
@@ -106,15 +109,17 @@ class EvaluateOptions(CommandOptions):
         float | None,
         typer.Option("--truth-min", min=0, max=1, help="similarity of a true pair; by default the threshold"),
     ] = None
-    bins: Annotated[int, typer.Option("--bins", min=1, max=1000, help="bins of similarity between 0 and 1")] = 20
+    bins: Bins = 20
     each: Annotated[
         bool, typer.Option("--each", help="count pairs of documents, not of contents that copies share")
     ] = False
     candidates: Annotated[
         bool, typer.Option("--candidates", help="the pairs were written with --candidates: show the S-curve")
     ] = False
-    plot: Plot = None
-    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object and no picture")] = False
+    plot: Annotated[
+        str | None, typer.Option("--plot", metavar="FILE", help="draw the curves to a file that ends in .svg or .png")
+    ] = None
+    as_json: AsJson = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -65,9 +65,6 @@ RejectsFile = Annotated[
 SummaryFile = Annotated[
     str | None, typer.Option("--summary-json", metavar="FILE", help="write the summary to a file, as JSON")
 ]
-Plot = Annotated[
-    str | None, typer.Option("--plot", metavar="FILE", help="draw the curves to a file that ends in .svg or .png")
-]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -57,8 +57,7 @@ def run(options: EvaluateOptions, config: Config) -> None:
     drawn = picture(config, found.curve, options.candidates) if found.curve else None
     if options.plot is not None and drawn is None:
         raise Failure(Exit.USAGE, f"--plot {options.plot}: the truth has no similarities to draw a curve over")
-    shown = _summary(found), _tables(found)
-    print_found(*shown, as_json=options.as_json, drawn=drawn, plot=options.plot, left_out=found.left_out)
+    print_found(_summary(found), _tables(found), as_json=options.as_json, drawn=drawn, plot=options.plot)
 
 
 def evaluate(options: EvaluateOptions, config: Config) -> Evaluation:

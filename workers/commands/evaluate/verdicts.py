@@ -66,9 +66,7 @@ class ClusterEvaluation(NamedTuple):
 def run(options: EvaluateOptions, config: Config) -> None:
     """Evaluate and print. Raises ``Failure`` for files that cannot be read or used."""
     found = evaluate(options, config)
-    drawn = picture(found)
-    shown = _summary(found), _tables(found)
-    print_found(*shown, as_json=options.as_json, drawn=drawn, plot=options.plot, left_out=found.left_out)
+    print_found(_summary(found), _tables(found), as_json=options.as_json, drawn=picture(found), plot=options.plot)
 
 
 def evaluate(options: EvaluateOptions, config: Config) -> ClusterEvaluation:
