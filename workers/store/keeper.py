@@ -118,7 +118,8 @@ class Keeper:
         ]
 
     def remove(self, id_: str, *, block: bool = False) -> int:
-        """Remove every version of an id and erase the id from the log; returns the number of versions.
+        """Remove every version of an id and erase the id from the log; returns the number of versions, or of its
+        stories where these have outlived the versions.
 
         ``block`` first adds the id and the contents of its versions in the window to the block list: a crash between
         the two leaves the id blocked. Raises as ``check``, and ``OSError`` if the list cannot be written; then nothing
@@ -130,7 +131,7 @@ class Keeper:
             self.blocked.append(id_, contents[:, CONTENT_HALF].astype(np.uint64))
         with self._step():
             self._decider.remove(id_bytes)
-            count = self.log.erase(id_bytes)
+            count = self.log.erase(id_bytes) or len(self._decider.story_changes().ended)
         if count:
             self.log.checkpoint()
         return count

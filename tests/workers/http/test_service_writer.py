@@ -137,6 +137,25 @@ def test_the_time_of_arrival_decides_and_the_date_is_shown(tmp_path):
         assert world.ask("GET", "/v1/documents/d3").json()["date"] is None
 
 
+def test_a_removal_erases_a_story_that_has_outlived_its_original(tmp_path):
+    """The document has left the window; after ``DELETE`` its id and text are in no file, and the id is unknown."""
+    with world_in(tmp_path, keep_texts=True, window_documents=5) as world:
+        world.check("secret-id", f"{TEXT} And a secret.")
+        world.check("copy", TEXT)
+        for n in range(8):
+            world.check(f"d{n}", f"The number {n * n} is the only content of document {n}, and of no other.")
+        assert world.ask("GET", "/v1/documents/secret-id").status_code == 404
+        kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+        assert b"secret-id" in kept
+        assert b"a secret" in kept
+        assert world.ask("DELETE", "/v1/documents/secret-id").json() == {"id": "secret-id", "removed": 1}
+        kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+        assert b"secret-id" not in kept
+        assert b"a secret" not in kept
+        assert world.check("near", TEXT)["status"] == "original"
+        assert world.ask("DELETE", "/v1/documents/secret-id").status_code == 404
+
+
 def test_the_time_of_arrival_never_falls(tmp_path):
     """The clock is set back, also between two processes; the window does not."""
     times = iter((NOW, NOW - 500.0, NOW - 1000.0, NOW + 1.0))
