@@ -42,7 +42,7 @@ _EXPIRE_ROWS_MAX = 4096
 # No place is greater.
 PLACE_MAX = (1 << 63) - 1
 # Version of the tables, and the columns that each later version added; any other version is refused.
-_VERSION = 3
+VERSION = 3
 _ADDED = {1: ("checksum INTEGER",), 2: ("matched INTEGER", "flags INTEGER NOT NULL DEFAULT 0", "date INTEGER")}
 # A file of this size is given up at the start, for SQLite needs room even to read.
 _RESERVE_BYTES = 256 << 10
@@ -126,7 +126,7 @@ class Log:
 
     def _prepare(self, fingerprints: dict[str, str]) -> None:
         if not self._writer.execute("SELECT 1 FROM sqlite_master").fetchone():
-            rows = {**fingerprints, "version": _VERSION, "places": 0, "stream_time": None, "stories": 1}
+            rows = {**fingerprints, "version": VERSION, "places": 0, "stream_time": None, "stories": 1}
             self._writer.execute("BEGIN")
             for statement in statements(self.schema):
                 self._writer.execute(statement)
@@ -135,11 +135,11 @@ class Log:
         stored = self.meta()
         if stored.get("version") in _ADDED:
             self._writer.execute("BEGIN")
-            for column in (one for version in range(stored["version"], _VERSION) for one in _ADDED[version]):
+            for column in (one for version in range(stored["version"], VERSION) for one in _ADDED[version]):
                 self._writer.execute(f"ALTER TABLE documents ADD COLUMN {column}")
             for statement in statements(stories.TABLES):
                 self._writer.execute(statement)
-            self._writer.execute("UPDATE meta SET value = ? WHERE name = 'version'", (_VERSION,))
+            self._writer.execute("UPDATE meta SET value = ? WHERE name = 'version'", (VERSION,))
             self._writer.execute("COMMIT")
             stored = self.meta()
         if "matching" in fingerprints and stored.get("matching") != fingerprints["matching"]:
@@ -150,7 +150,7 @@ class Log:
             with suppress(sqlite3.OperationalError):  # on a full disk, the next start says it again
                 self._writer.execute("UPDATE meta SET value = ? WHERE name = 'matching'", (fingerprints["matching"],))
             stored["matching"] = fingerprints["matching"]
-        for name, value in {**fingerprints, "version": _VERSION}.items():
+        for name, value in {**fingerprints, "version": VERSION}.items():
             if stored.get(name) != value:
                 named = ""
                 if name == "signing" and self._config is not None and "settings" in stored:

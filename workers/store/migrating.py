@@ -38,10 +38,8 @@ from neardup.stream.verdicts.records import (
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.store import stories
 from neardup.workers.store.log import Log, damaged, locked
-from neardup.workers.store.rows import Row, erased_name
+from neardup.workers.store.rows import Row, erased_name, fields_in
 
-# What older windows do not say of a row.
-_DEFAULTS = {name: "NULL" if value is None else str(value) for name, value in Row._field_defaults.items()}
 # Documents that are signed together.
 _ROWS = 512
 
@@ -70,6 +68,8 @@ def migrate(settings: Config, old: Path, new: Path) -> Exit:
     with locked(old), closing(sqlite3.connect(old / "window.sqlite", isolation_level=None)) as source:
         if not source.execute("SELECT 1 FROM texts").fetchone():
             raise Failure(Exit.USAGE, f"{old} stores no text: only a window of serve --keep-texts can be signed again")
+        if not source.execute("SELECT 1 FROM meta WHERE name = 'stories'").fetchone():
+            raise Failure(Exit.USAGE, f"{old} was made by 0.1.0: start serve with it once, which stores its stories")
         target = Log(new, fingerprints, "full", settings)
         try:
             kept, lost = _copied(source, target, settings)
@@ -104,18 +104,14 @@ def _copied(source: sqlite3.Connection, target: Log, settings: Config) -> tuple[
         kept += sum(not row.gone for row in new)
     if meta.get("oldest"):
         target.expire(meta["oldest"], 0)
-    if meta.get("stories"):
-        target.follow(*_stories(source, signer))
+    target.follow(*_stories(source, signer))
     target.commit()
     return kept, lost
 
 
 def _rows(source: sqlite3.Connection) -> Iterator[tuple[list[Row], list[str | None]]]:
-    known = {column[1] for column in source.execute("PRAGMA table_info(documents)")}
-    fields = ", ".join(field if field in known else _DEFAULTS[field] for field in Row._fields)
-    cursor = source.execute(
-        f"SELECT {fields}, (SELECT text FROM texts t WHERE t.place = d.place) FROM documents d ORDER BY place"
-    )
+    text = "(SELECT text FROM texts t WHERE t.place = d.place)"
+    cursor = source.execute(f"SELECT {fields_in(source)}, {text} FROM documents d ORDER BY place")
     while found := cursor.fetchmany(_ROWS):
         yield [Row(*values[:-1]) for values in found], [values[-1] for values in found]
 

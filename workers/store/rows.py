@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import sqlite3
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -39,6 +40,13 @@ class Row(NamedTuple):
 # The bits of ``Row.flags``.
 EQUAL, LATE = 1, 2
 FIELDS = ", ".join(Row._fields)
+
+
+def fields_in(source: sqlite3.Connection) -> str:
+    """Return the fields of a row as columns of a log that may be older: a column that it lacks has its default."""
+    known = {column[1] for column in source.execute("PRAGMA table_info(documents)")}
+    defaults = {name: "NULL" if value is None else str(value) for name, value in Row._field_defaults.items()}
+    return ", ".join(field if field in known else defaults[field] for field in Row._fields)
 
 
 def checksum(

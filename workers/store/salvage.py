@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.store import stories
-from neardup.workers.store.log import Log, locked, statements, unusable
-from neardup.workers.store.rows import FIELDS, Row, checksum, erased_name, is_sound
+from neardup.workers.store.log import VERSION, Log, locked, statements, unusable
+from neardup.workers.store.rows import FIELDS, Row, checksum, erased_name, fields_in, is_sound
 
 # Rows that are read together; if one cannot be read, they are read one by one.
 _ROWS = 512
@@ -68,9 +68,9 @@ def _copied(source: sqlite3.Connection, target: sqlite3.Connection, width: int) 
     target.execute("BEGIN")
     for statement in statements(Log.schema):
         target.execute(statement)
-    target.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+    target.executemany("INSERT INTO meta VALUES (?, ?)", {**meta, "version": VERSION}.items())
     known = "checksum" in {column[1] for column in source.execute("PRAGMA table_info(documents)")}
-    query = f"SELECT {FIELDS}, {'checksum' if known else 'NULL'} FROM documents"
+    query = f"SELECT {fields_in(source)}, {'checksum' if known else 'NULL'} FROM documents"
     [first] = source.execute("SELECT min(place) FROM documents").fetchone()
     first, oldest = meta["places"] if first is None else first, meta.get("oldest", 0)
     insert = f"INSERT INTO documents ({FIELDS}, checksum) VALUES ({', '.join('?' * (len(Row._fields) + 1))})"

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from service_world import World
 
+from neardup import Config
+from neardup.workers.store.salvage import salvage
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
 
 from make import FOLDER as RELEASED
@@ -36,6 +39,21 @@ def test_a_window_of_the_released_version_continues(neardup, tmp_path, command):
     assert found == expected
     assert len(found) > 10
     assert similarities[0] == pytest.approx(similarities[1], abs=1.01e-4)
+
+
+def test_a_store_of_the_released_version_is_salvaged(tmp_path):
+    """Its tables have fewer columns: every row is sound, and the service goes on with it."""
+    shutil.copytree(RELEASED / "store", tmp_path / "state")
+    found = salvage(tmp_path / "state", Config(threshold=0.8).plan.width)
+    assert (found.sound, found.damaged) == (30, 0)
+    world = World(tmp_path / "state", threshold=0.8)
+    try:
+        names = ("status", "duplicate_of", "cluster", "place")
+        for answer in answers("store")[:30]:
+            stored = world.ask("GET", f"/v1/documents/{answer['id']}").json()
+            assert [stored[name] for name in names] == [answer[name] for name in names]
+    finally:
+        world.close()
 
 
 def test_a_store_of_the_released_version_continues(tmp_path):
