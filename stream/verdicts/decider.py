@@ -157,6 +157,11 @@ class Decider:
             self.decisions.decide(arrivals, _NOTHING_FOUND)
             return self._matcher.remove(id_)
 
+    def contents_of(self, id_: bytes) -> npt.NDArray[np.uint64]:
+        """Return the contents of the stories that an id (UTF-8) began, also of those that have outlived its versions,
+        ``uint64[n]``: the halves of content hashes that verdicts compare."""
+        return self.decisions.contents_of(id_hashes(*id_columns([id_]))[0])
+
     def save(self) -> Iterator[bytes]:
         """The decisions about what the table holds, in parts; none if it holds documents without a decision."""
         table, decisions = self._matcher.table, self.decisions

@@ -280,6 +280,10 @@ class Decisions:
         row_columns.newest_rows(self._columns, contents, numbers)
         return numbers
 
+    def contents_of(self, id_: np.uint64) -> npt.NDArray[np.uint64]:
+        """Return the contents of the living stories with two members or more that an id began, ``uint64[n]``."""
+        return records.contents_of(self._columns, id_)
+
     def are_late(self, times: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return which of the next documents will be late, ``bool[m]``, by their times, ``NO_TIME`` for none."""
         if self._rules.window == NO_WINDOW:

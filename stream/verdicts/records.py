@@ -280,6 +280,16 @@ def held(columns: Columns) -> npt.NDArray[np.int64]:
     return np.flatnonzero(is_held)
 
 
+def contents_of(columns: Columns, id_: np.uint64) -> npt.NDArray[np.uint64]:
+    """Return the hashes of the contents of all stories that an id began and that have not ended, ``uint64[n]``."""
+    numbers, records = held(columns), columns.story.records
+    numbers = numbers[(records[numbers, ID] == id_.astype(np.int64)) & (records[numbers, HAS_ENDED] == 0)]
+    hashes = records[numbers, HEAD + CONTENT_HASH :: CONTENT]
+    is_used = np.arange(CONTENTS_MAX) < records[numbers, CONTENTS][:, None]
+    used: npt.NDArray[np.uint64] = hashes[is_used].view(np.uint64)
+    return used
+
+
 def collect(columns: Columns) -> npt.NDArray[np.int64]:
     """Free the records that have ended; return the numbers of the others."""
     numbers, records, state = held(columns), columns.story.records, columns.state

@@ -121,14 +121,15 @@ class Keeper:
         """Remove every version of an id and erase the id from the log; returns the number of versions, or of its
         stories where these have outlived the versions.
 
-        ``block`` first adds the id and the contents of its versions in the window to the block list: a crash between
-        the two leaves the id blocked. Raises as ``check``, and ``OSError`` if the list cannot be written; then nothing
-        was removed.
+        ``block`` first adds the id, the contents of its versions in the window and those of its stories to the block
+        list: a crash between the two leaves the id blocked. Raises as ``check``, and ``OSError`` if the list cannot be
+        written; then nothing was removed.
         """
         id_bytes = id_.encode("utf-8", "surrogatepass")
         if block:
             contents = np.frombuffer(b"".join(self.log.contents(id_bytes, self._oldest)), "<u8").reshape(-1, 2)
-            self.blocked.append(id_, contents[:, CONTENT_HALF].astype(np.uint64))
+            of_versions = contents[:, CONTENT_HALF].astype(np.uint64)
+            self.blocked.append(id_, np.union1d(of_versions, self._decider.contents_of(id_bytes)))
         with self._step():
             self._decider.remove(id_bytes)
             count = self.log.erase(id_bytes) or len(self._decider.story_changes().ended)

@@ -156,6 +156,24 @@ def test_a_removal_erases_a_story_that_has_outlived_its_original(tmp_path):
         assert world.ask("DELETE", "/v1/documents/secret-id").status_code == 404
 
 
+def test_a_takedown_blocks_the_contents_of_a_story_that_has_outlived_its_original(tmp_path):
+    """The original and its correction have left the window; both contents are refused from then on, also after a
+    restart before the takedown."""
+    corrected, settings = f"{TEXT} With a correction.", {"window_documents": 5, "blocked": str(tmp_path / "blocked")}
+    with world_in(tmp_path / "state", **settings) as world:
+        statuses = [world.check(id_, text)["status"] for id_, text in (("a", TEXT), ("copy", TEXT), ("a", corrected))]
+        assert statuses == ["original", "duplicate", "update"]
+        for n in range(8):
+            world.check(f"d{n}", f"The number {n * n} is the only content of document {n}, and of no other.")
+    with world_in(tmp_path / "state", **settings) as world:
+        assert world.ask("GET", "/v1/documents/a").status_code == 404
+        assert world.ask("DELETE", "/v1/documents/a?block=true").json()["removed"] == 1
+        for text in (TEXT, corrected):
+            answer = world.ask("POST", "/v1/check", json={"id": "another", "text": text}).json()
+            assert answer["reason"] == "blocked"
+        assert world.check("near", f"{TEXT} Once more.")["status"] == "original"
+
+
 def test_the_time_of_arrival_never_falls(tmp_path):
     """The clock is set back, also between two processes; the window does not."""
     times = iter((NOW, NOW - 500.0, NOW - 1000.0, NOW + 1.0))
