@@ -174,6 +174,19 @@ def test_a_story_of_10000_members_stays_usable(page):
     assert page.browser.evaluate("document.querySelectorAll('*').length") < 1500
 
 
+def test_a_story_shows_the_updates_of_its_first_document(page):
+    """With the similarity to the version that was compared; they are no members."""
+    text = "The library at the harbour opens a reading room for sailors, with newspapers of the whole coast on Monday."
+    documents = (("library", text), ("mirror", text), ("library", text.replace("Monday", "Tuesday")))
+    answers = [page.client.post("/v1/check", json={"id": id_, "text": said}).json() for id_, said in documents]
+    assert [answer["status"] for answer in answers] == ["original", "duplicate", "update"]
+    shown = page.show(f"story/{answers[0]['cluster']}", "document.querySelector('.updates')?.innerText")
+    words = shown.split()
+    assert (words[0].lower(), words[-2]) == ("updates", "library")
+    assert float(words[-1]) == round(answers[2]["similarity"], 4)
+    assert page.browser.evaluate("document.querySelectorAll('.story > .members > li').length") == 2
+
+
 def test_the_order_of_arrival_is_no_order_of_dates(page):
     """A mirror that came first copies no one, and what came within a second is dated over the hours between."""
     text, now = (

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from neardup.stream.batches import MICROSECONDS
-from neardup.stream.verdicts.rule import STATUSES
+from neardup.stream.verdicts.rule import STATUSES, UPDATE
 from neardup.workers.store.rows import LATE
 
 ORDERS = {"size": "size DESC, cluster", "recent": "last_place DESC"}
 # Maximum number of listed members of a cluster.
 MEMBERS_MAX = 1000
-# Lists show so many characters of a text, and so many other members of a cluster. A strip has so many spans, and counts
-# so many members at most.
-_PREVIEW_CHARACTERS, _OTHERS, _STRIP_SPANS, _STRIP_MEMBERS = 240, 4, 48, 4096
+# Lists show so many characters of a text, so many other members of a cluster and so many of its newest updates. A strip
+# has so many spans, and counts so many members at most.
+_PREVIEW_CHARACTERS, _OTHERS, _UPDATES, _STRIP_SPANS, _STRIP_MEMBERS = 240, 4, 20, 48, 4096
 _ANSWER = """
     SELECT d.place, d.id, d.time, d.status, d.said, d.cluster, d.similarity, d.related, d.previous, d.matched,
         d.flags, d.date, coalesce(o.id, s.id) AS original_id, o.gone AS original_gone,
@@ -57,8 +57,9 @@ class Reader:
             return [_cluster(connection, row) | ({"strip": _strip(connection, row)} if strips else {}) for row in rows]
 
     def cluster(self, number: int, after: int = -1, limit: int = MEMBERS_MAX) -> dict[str, Any] | None:
-        """Return a cluster with its first ``limit`` members behind the place ``after`` in order of arrival, and with
-        ``next``, the place to continue behind; ``None`` if the cluster does not exist."""
+        """Return a cluster with its first ``limit`` members behind the place ``after`` in order of arrival, with
+        ``next``, the place to continue behind, and with its newest updates, the newest first; ``None`` if the cluster
+        does not exist."""
         with self._connected() as connection:
             row = connection.execute("SELECT * FROM clusters WHERE cluster = ?", (number,)).fetchone()
             if row is None:
@@ -66,12 +67,15 @@ class Reader:
             members_of = "d.cluster = ? AND d.place > ? AND d.status < 2 AND d.gone = 0"
             query = f"{_ANSWER} WHERE {members_of} ORDER BY d.place LIMIT ?"
             members = [version(found) for found in connection.execute(query, (number, after, limit + 1))]
+            query = f"{_ANSWER} WHERE d.cluster = ? AND d.status = ? AND d.gone = 0 ORDER BY d.place DESC LIMIT ?"
+            updates = connection.execute(query, (number, UPDATE, _UPDATES))
             related = connection.execute("SELECT related FROM documents WHERE place = ?", (number,)).fetchone()
             return {
                 **_cluster(connection, row),
                 "strip": _strip(connection, row),
                 "members": members[:limit],
                 "next": members[limit - 1]["place"] if len(members) > limit else None,
+                "updates": list(map(version, updates)),
                 "related": related["related"] if related else None,
             }
 

@@ -127,6 +127,14 @@ def _show_clusters(world):
         page = world.ask("GET", f"/v1/clusters/0?limit=3{'' if after < 0 else f'&after={after}'}").json()
         members, after = members + [member["id"] for member in page["members"]], page["next"]
     assert members == [f"d{n}" for n in range(7)]
+    assert page["updates"] == []
+    for n in range(2):
+        assert world.check("d0", f"{TEXT} Corrected {n}.")["status"] == "update"
+    found = world.ask("GET", "/v1/clusters/0").json()
+    assert [(update["id"], update["place"], update["matched"]) for update in found["updates"]] == [
+        ("d0", 8, 7), ("d0", 7, 0)
+    ]  # fmt: skip
+    assert (found["size"], len(found["members"])) == (7, 7)
 
 
 def test_the_chance_at_the_threshold_is_the_one_of_the_law(tmp_path):

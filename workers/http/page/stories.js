@@ -69,6 +69,15 @@ function card(cluster) {
     also(cluster), arrivals(cluster));
 }
 
+/** The versions of the document that began the story, the newest first. */
+function updates(cluster) {
+  if (!cluster.updates.length) return null;
+  return el('section', { class: 'updates' }, el('h2', {}, 'Updates'),
+    el('ol', { class: 'members', reversed: true }, cluster.updates.map((update) => el('li', {},
+      el('time', {}, moment(update.date ?? update.time)), idNode(update.id),
+      el('span', { class: 'score', title: 'similarity to the version that was compared' }, score(update.similarity))))));
+}
+
 export function story(view, { rest, signal, ready }) {
   const number = Number(rest[0]);
   const pages = [-1]; // the place that each page begins behind
@@ -80,7 +89,7 @@ export function story(view, { rest, signal, ready }) {
       const after = pages.at(-1);
       const cluster = await get(`/v1/clusters/${number}?limit=${MEMBERS}${after < 0 ? '' : `&after=${after}`}`, signal);
       place.replaceChildren(...told(cluster));
-      if (refocus) place.querySelector('h2').focus();
+      if (refocus) place.querySelector('h2[tabindex]').focus();
     } catch (error) {
       if (!signal.aborted) place.replaceChildren(failed(error, () => load()));
     }
@@ -96,6 +105,7 @@ export function story(view, { rest, signal, ready }) {
       el('p', { class: 'quiet' }, `${count(cluster.size)} documents ${duration(cluster)}. `,
         cluster.related === null || cluster.related === undefined ? null : el('a', { href: `#/story/${cluster.related}` }, 'A related story')),
       arrivals(cluster),
+      updates(cluster),
       el('h2', { tabindex: -1 }, `Documents ${count(first + 1)} to ${count(first + cluster.members.length)} of ${count(cluster.size)}`),
       el('ol', { class: 'members', start: first + 1 }, cluster.members.map((member) => el('li', {},
         el('time', {}, moment(member.date ?? member.time)), idNode(member.id),
