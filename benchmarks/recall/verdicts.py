@@ -4,12 +4,16 @@ Most tools keep one document of each connected component. The truth is an exact 
 threshold, over distinct contents. A dropped content is *unsupported* if its similarity to every kept content is below
 the threshold. B-cubed precision and the adjusted Rand index compare clusters with the pairs of the join.
 
+*Agreement* is the adjusted Rand index of the stories with those of ``prefix``, which misses no pair: the mean of three
+seeds, with exact scores. So only missed candidates lower it. In the drifting flood each text is a random earlier one
+with one word in 40 replaced.
+
 ``python -m benchmarks.recall.verdicts`` prints the table of the guarantees.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +21,9 @@ import numpy.typing as npt
 
 from benchmarks.real import DATA, REAL_SETS, THRESHOLD, bags, read_documents
 from benchmarks.report import Result, Size, Target, checksum
-from benchmarks.texts import jaccard, similar_pairs
-from neardup.stream import Config, Deduplicator
-from neardup.stream.evaluation.clusters import components, counts_of_pairs, quality
+from benchmarks.texts import draw_words, jaccard, similar_pairs
+from neardup.stream import Config, Deduplicator, Document
+from neardup.stream.evaluation.clusters import components, counts_of_labels, counts_of_pairs, quality
 
 ID = "S13-verdicts"
 NAMES = (
@@ -30,6 +34,10 @@ NAMES = (
     "ja_jglue char3",
 )
 _SMOKE = ("itn_multilingual char5",)
+_AGREEING = (*NAMES, "irplag_java char5", "irplag_java word3", "mccormick_minhash 2500 char5")
+_AGREEMENT_MIN, _SEEDS = 0.995, (1, 2, 3)
+_FLOOD_SIZES: dict[Size, int] = {"smoke": 300, "default": 3_000, "large": 20_000}
+_FLOOD_WORDS = 40
 Ints = npt.NDArray[np.int64]
 
 
@@ -110,6 +118,34 @@ def _clustering(contents: Contents, clusters: Ints, kept: npt.NDArray[np.bool_])
     )
 
 
+def stories(documents: Sequence[Document], settings: Mapping[str, Any]) -> Ints:
+    """The story of each document, by the place of its original."""
+    verdicts = Deduplicator(Config.model_validate(dict(settings))).decide(documents)
+    return np.array([n if v.cluster is None else v.cluster for n, v in enumerate(verdicts)], np.int64)
+
+
+def agreement(documents: Sequence[Document], settings: Mapping[str, Any]) -> tuple[float, float]:
+    """The mean adjusted Rand index of the stories with those of the rule with all pairs known, and the ratio of their
+    numbers."""
+    expected = stories(documents, {**settings, "scheme": "prefix"})
+    found = [stories(documents, {**settings, "verify": "exact", "seed": seed}) for seed in _SEEDS]
+    rand = [quality(counts_of_labels(one, expected)).adjusted_rand.value for one in found]
+    count = np.mean([len(np.unique(one)) for one in found]) / len(np.unique(expected))
+    return float(np.mean(rand)), float(count)
+
+
+def drifting_flood(count: int) -> list[Document]:
+    """Copies of copies of one text, of which each has another word."""
+    rng = np.random.default_rng(11)
+    fresh = iter(draw_words(rng, count + _FLOOD_WORDS, punctuation=False))
+    texts = [[next(fresh) for _ in range(_FLOOD_WORDS)]]
+    while len(texts) < count:
+        words = list(texts[rng.integers(len(texts))])
+        words[rng.integers(_FLOOD_WORDS)] = next(fresh)
+        texts.append(words)
+    return [Document(str(n), " ".join(words)) for n, words in enumerate(texts)]
+
+
 def configs(name: str) -> dict[str, Config]:
     """The compared ways to score."""
     row = REAL_SETS[name]
@@ -120,7 +156,7 @@ def configs(name: str) -> dict[str, Config]:
 
 
 def run(size: Size) -> Iterator[Result]:
-    """The fraction of dropped contents that are unsupported; with exact scores there must be none."""
+    """The fraction of dropped contents that are unsupported; with exact scores there must be none. Then agreement."""
     for name in _SMOKE if size == "smoke" else NAMES:
         if not (DATA / REAL_SETS[name].documents[0]).exists():
             yield Result(ID, name, None, "", details={"note": "the folder of real data is not there"})
@@ -130,6 +166,18 @@ def run(size: Size) -> Iterator[Result]:
                 target = Target("equal to", 0.0) if (kind, verify) == ("verdicts", "exact") else None
                 details: dict[str, Any] = {**found._asdict(), "checksum": checksum(found)}
                 yield Result(ID, f"{name}, {verify}, {kind}: unsupported", found.unsupported, "", target, details)
+    streams: dict[str, tuple[list[Document], dict[str, Any]]] = {
+        f"drifting flood, {_FLOOD_SIZES[size]:,}": (drifting_flood(_FLOOD_SIZES[size]), {"threshold": THRESHOLD})
+    }
+    for name in _SMOKE if size == "smoke" else _AGREEING:
+        row = REAL_SETS[name]
+        if (DATA / row.documents[0]).exists():
+            settings = {"shingles": row.shingles, "k": row.k, "threshold": THRESHOLD}
+            streams[name] = read_documents(row.documents), settings
+    for name, (documents, settings) in streams.items():
+        rand, count = agreement(documents, settings)
+        target = Target("at least", _AGREEMENT_MIN)
+        yield Result(ID, f"{name}: agreement", rand, "", target, {"ratio of the numbers of stories": count})
 
 
 def table() -> str:
