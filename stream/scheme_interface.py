@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from neardup.stream.documents import Document, Features
 from neardup.stream.machine.compile import kernel
+from neardup.stream.machine.lanes import copy_range
 from neardup.stream.parameters import Parameters
 from neardup.stream.theory.tuning import Tuning
 
@@ -221,6 +222,4 @@ def select_ragged(
 @kernel
 def _gather(data, starts, rows, out_starts, out):
     for i in range(len(rows)):
-        first = starts[rows[i]]
-        for j in range(out_starts[i + 1] - out_starts[i]):
-            out[out_starts[i] + j] = data[first + j]
+        copy_range(data, starts[rows[i]], out, out_starts[i], out_starts[i + 1] - out_starts[i])

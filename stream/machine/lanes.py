@@ -7,6 +7,7 @@ from llvmlite import ir
 from numba import types
 
 from neardup.stream.machine.code import I8, I16, I32, I64, Code, Value, primitive, vector, without_model
+from neardup.stream.machine.compile import inlined
 
 # Numbers that ``copy_bits``, ``copy_bytes`` and ``changes`` take.
 LANES = 64
@@ -40,6 +41,17 @@ def copy_bytes(data, place, out, at):
     not overlap."""
     for i in range(LANES):
         out[at + i] = data[place + i]
+
+
+@inlined
+def copy_range(data, first, out, at, count):
+    """Copy ``count`` bytes of ``data`` (``uint8``) from ``first`` on to ``out`` (``uint8``), from ``at`` on. The two do
+    not overlap."""
+    whole = count - count % LANES
+    for i in range(0, whole, LANES):
+        copy_bytes(data, first + i, out, at + i)
+    for i in range(whole, count):
+        out[at + i] = data[first + i]
 
 
 def _changes(code: Code, data: Value, first: Value, out: Value, at: Value) -> Value:

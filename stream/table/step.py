@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from neardup.stream.machine.compile import inlined, raw_kernel
+from neardup.stream.machine.lanes import copy_range
 from neardup.stream.table.chains import (
     BUDGET_REACHED,
     BYTE_END,
@@ -297,9 +298,7 @@ def append_bytes(store, place, items, i):
         store.state[LIVE_BYTES] += end - first
         while first < end:
             part = min(end - first, mask + 1 - (at & mask))
-            to = byte_place(store, at)
-            for j in range(part):
-                store.bytes[to + j] = items.ragged[first + j]
+            copy_range(items.ragged, first, store.bytes, byte_place(store, at), part)
             first += part
             at += part
     store.state[BYTE_END] = at

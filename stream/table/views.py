@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from neardup.stream.machine.compile import raw_kernel
+from neardup.stream.machine.lanes import copy_range
 from neardup.stream.table.chains import (
     BYTE_PAGE_BITS,
     KEYS,
@@ -50,7 +51,6 @@ def gather_ragged(store, places, starts, out):
         while first < end:
             part = min(end - first, mask + 1 - (at & mask))
             source = byte_place(store, at)
-            for j in range(part):
-                out[first + j] = store.bytes[source + j]
+            copy_range(store.bytes, source, out, first, part)
             first += part
             at += part

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from python_calls import from_python
 
 from neardup.stream.machine.compile import raw_inner
-from neardup.stream.machine.lanes import LANES, SUM_LANES, changes, running_sums
+from neardup.stream.machine.lanes import LANES, SUM_LANES, changes, copy_range, running_sums
 
 _FULL = (1 << 64) - 1
 
@@ -22,6 +22,20 @@ def _changes(data, first, out, at):  # type: ignore[no-untyped-def]
 @raw_inner
 def _running_sums(codes, factors, first, total, out):  # type: ignore[no-untyped-def]
     return running_sums(codes, factors, first, total, out)
+
+
+@raw_inner
+def _copy_range(data, first, out, at, count):  # type: ignore[no-untyped-def]
+    copy_range(data, first, out, at, count)
+
+
+@given(st.integers(0, 3 * LANES), st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))
+def test_a_range_is_copied_and_nothing_else(count: int, first: int, at: int, behind: int) -> None:
+    """Of any length, from and to any place; the bytes before and behind it stay."""
+    data = np.arange(1, first + count + behind + 1).astype(np.uint8)
+    out = np.zeros(at + count + behind, np.uint8)
+    from_python(_copy_range)(data, first, out, at, count)
+    assert out.tolist() == [0] * at + data[first : first + count].tolist() + [0] * behind
 
 
 @given(st.integers(0, 300), st.integers(0, 9), st.integers(1, 255), st.integers(0, (1 << 65) - 1))
