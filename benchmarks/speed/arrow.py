@@ -23,8 +23,8 @@ from neardup.stream import Deduplicator, Document, Verdict
 from neardup.stream.arrow.tables import ArrowTable
 from neardup.stream.json_lines import decode_document
 from neardup.workers.process.stop import Stop
-from neardup.workers.sources.arrow.batches import parquet_batches
-from neardup.workers.sources.blocks import Blocks, Content
+from neardup.workers.readers.arrow.batches import parquet_batches
+from neardup.workers.readers.blocks import Blocks, Content
 
 SEED = 14
 ID = "S15-arrow"

@@ -17,7 +17,7 @@ from neardup.stream.json_lines import Fields
 from neardup.stream.schemes import SCHEMES, sets
 from neardup.stream.texts import shingles
 from neardup.workers.cli import setting_rows
-from neardup.workers.sources import formats
+from neardup.workers.readers import formats
 from neardup.workers.telemetry import metrics
 
 ROOT = Path(__file__).parents[2]

@@ -16,7 +16,7 @@ for charset in ("windows-1252", "iso-8859-1"):
             print(text in decoded(page))
 """
 MAIL = """
-from neardup.workers.sources.mail.message import read_mail
+from neardup.workers.readers.mail.message import read_mail
 for head in (b"", b"Content-Type: text/plain\\n", b"Content-Type: text/plain; charset=us-ascii\\n"):
     mail = read_mail(b"From: a@example.org\\n" + head + b"\\n" + "F\\u00e4hre".encode())
     print(mail.text == "F\\u00e4hre")

@@ -104,7 +104,7 @@ def test_a_reader_that_fails_ends_its_file_alone(program: Program, tmp_path: Pat
     code = """
 import sys
 from neardup.workers.main import main
-from neardup.workers.sources import formats
+from neardup.workers.readers import formats
 def fails(*arguments):
     raise RecursionError("too deep")
 formats.FORMATS["csv"] = formats.FORMATS["csv"]._replace(read=fails)

@@ -13,7 +13,7 @@ MAIL = HEAD + b"<p>The harbour%s is open again."
 
 LINE_FEEDS = """
 from neardup.stream.json_lines import Fields
-from neardup.workers.sources.formats import FORMATS
+from neardup.workers.readers.formats import FORMATS
 content = b"{}\\n" + b"\\n" * 600_000 + b"\\r\\n" * 400_000 + b"{}\\n"
 lines = list(FORMATS["lines"].read([content], Fields(), 1 << 20))
 print(len(lines), lines[-1].number, b"".join(line.raw + line.end for line in lines) == content)

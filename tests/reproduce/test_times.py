@@ -13,7 +13,7 @@ for value in ("2016-12-31T23:59:60Z", "Sat, 31 Dec 2016 23:59:60 GMT", "2016-12-
 """
 FOLLOW = """
 import os, sys
-from neardup.workers.sources.blocks import Blocks, Interrupted
+from neardup.workers.readers.blocks import Blocks, Interrupted
 path = sys.argv[1]
 class Stop:
     signal, naps = None, 0

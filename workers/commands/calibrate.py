@@ -18,7 +18,7 @@ from neardup.stream.evaluation.calibration import KINDS, Bin, Mean, bins, mean_d
 from neardup.workers.display.printing import print_found
 from neardup.workers.options.judging import CalibrateOptions
 from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.sources.objects import json_objects
+from neardup.workers.readers.objects import json_objects
 
 _WIDTH_COLUMNS = 110
 

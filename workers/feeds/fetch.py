@@ -24,7 +24,7 @@ from urllib3.response import HTTPResponse
 from urllib3.util import Url, parse_url
 
 from neardup.workers.feeds.addresses import Address, addresses_of, is_public
-from neardup.workers.sources.compression import Corrupt, decompressed
+from neardup.workers.readers.compression import Corrupt, decompressed
 
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _BLOCK_BYTES = 1 << 16

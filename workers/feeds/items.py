@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from neardup.workers.sources.markup import text_of_markup
+from neardup.workers.readers.markup import text_of_markup
 
 # Bytes of memory of the process: many times what the largest feed of the default limits needs.
 _MEMORY_BYTES_MAX = 1 << 30

@@ -29,7 +29,7 @@ from neardup.workers.feeds.fetch import Fetched, FetchError
 from neardup.workers.feeds.items import Item
 from neardup.workers.feeds.schedule import retry_after, wait_seconds
 from neardup.workers.process.stop import Stop
-from neardup.workers.sources.entries import Entry
+from neardup.workers.readers.entries import Entry
 from neardup.workers.web.extraction import Extracted, Refused
 
 # A time of an item further ahead of the clock than this is not used: it would end the window of a stream.

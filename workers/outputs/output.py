@@ -18,8 +18,8 @@ from typing import IO, Any
 import orjson
 
 from neardup.workers.process.exits import Exit, Failure, output_failure
-from neardup.workers.sources.entries import Entry
-from neardup.workers.sources.lines import BOM, HEADER, Header, Line
+from neardup.workers.readers.entries import Entry
+from neardup.workers.readers.lines import BOM, HEADER, Header, Line
 
 _SUMMARY = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 

@@ -21,9 +21,9 @@ from neardup.stream.json_lines import SIMILARITY_DIGITS
 from neardup.stream.verdicts.decider import Decided
 from neardup.workers.outputs.output import OutputFile
 from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.sources.entries import Entry, TableRows
-from neardup.workers.sources.formats import FORMATS
-from neardup.workers.sources.paths import display
+from neardup.workers.readers.entries import Entry, TableRows
+from neardup.workers.readers.formats import FORMATS
+from neardup.workers.readers.paths import display
 
 # Rows of a row group, and its bytes in memory; the first of the two ends it.
 _GROUP_ROWS = 1 << 17

@@ -13,7 +13,7 @@ from neardup.stream.verdicts.decider import Decided
 from neardup.stream.verdicts.row_columns import NONE
 from neardup.stream.verdicts.rule import ORIGINAL, REFUSED, STATUSES
 from neardup.workers.outputs.output import with_cell
-from neardup.workers.sources.entries import Entry
+from neardup.workers.readers.entries import Entry
 
 # The key, and the column of a table, that holds a verdict.
 VERDICT_KEY = "neardup"

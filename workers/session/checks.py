@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.readers.compression import COMPRESSED_ENDINGS
+from neardup.workers.readers.formats import FORMATS, LINES, choose
+from neardup.workers.readers.paths import display
 from neardup.workers.settings.files import Settings, fields_of
-from neardup.workers.sources.compression import COMPRESSED_ENDINGS
-from neardup.workers.sources.formats import FORMATS, LINES, choose
-from neardup.workers.sources.paths import display
 
 # Bytes of a file that decide its format before it is followed.
 _HEAD_BYTES = 1 << 16

@@ -15,10 +15,10 @@ from neardup.stream.documents import Document
 from neardup.stream.json_lines import UNITS
 from neardup.workers.process.backoff import backoff_seconds
 from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.readers.entries import Entry
+from neardup.workers.readers.lines import BOM
 from neardup.workers.session.session import Session
 from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.sources.entries import Entry
-from neardup.workers.sources.lines import BOM
 from neardup.workers.stages.transaction import Message
 from neardup.workers.topics.messages import partition_of_key
 from neardup.workers.topics.names import names_of

@@ -16,8 +16,8 @@ from neardup.stream.table import COUNTERS
 from neardup.workers.feeds.reasons import FEED_REASONS
 from neardup.workers.outputs.output import Lines, OutputFile
 from neardup.workers.process.printable import printable
-from neardup.workers.sources.entries import FILE_REASONS, Entry
-from neardup.workers.sources.lines import BOM, Line
+from neardup.workers.readers.entries import FILE_REASONS, Entry
+from neardup.workers.readers.lines import BOM, Line
 
 if TYPE_CHECKING:
     from rich.console import Console

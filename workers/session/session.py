@@ -34,12 +34,12 @@ from neardup.workers.outputs.table_file import reject_table
 from neardup.workers.process.compiling import Compiling
 from neardup.workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
 from neardup.workers.process.stop import Stop
+from neardup.workers.readers.entries import LEFT_OUT, PASSED, Entry, TableRows
+from neardup.workers.readers.lines import Line
+from neardup.workers.readers.paths import check_paths, total_bytes
+from neardup.workers.readers.reader import Reader
 from neardup.workers.session.report import Rejects, Report, sentence_of
 from neardup.workers.settings.files import WINDOW_MOST, Settings, fields_of
-from neardup.workers.sources.entries import LEFT_OUT, PASSED, Entry, TableRows
-from neardup.workers.sources.lines import Line
-from neardup.workers.sources.paths import check_paths, total_bytes
-from neardup.workers.sources.reader import Reader
 
 # A recall below the promised one by this much causes a warning.
 _RECALL_SLACK = 0.02

@@ -17,12 +17,12 @@ from neardup.stream.errors import install_command
 from neardup.stream.json_lines import UNITS, Fields
 from neardup.stream.verdicts.representatives import FIRST, LONGEST
 from neardup.workers.process.memory import free_bytes
+from neardup.workers.readers.formats import AUTO, FORMATS
+from neardup.workers.readers.warc import WARC_IDS
 from neardup.workers.settings.durations import is_duration, seconds_of
 from neardup.workers.settings.order_file import read_order
 from neardup.workers.settings.presets import PRESETS
 from neardup.workers.settings.stop_words_file import read_stop_words
-from neardup.workers.sources.formats import AUTO, FORMATS
-from neardup.workers.sources.warc import WARC_IDS
 from neardup.workers.web.pages import EXTRACTORS, MODES
 
 ENVIRONMENT_PREFIX = "NEARDUP_"

@@ -2,8 +2,8 @@
 
 from neardup.stream.json_lines import Fields
 from neardup.workers.process.stop import Stop
+from neardup.workers.readers.reader import Reader
 from neardup.workers.settings.files import Options
-from neardup.workers.sources.reader import Reader
 
 
 def found(path, content, fields=Fields(), **options):  # noqa: B008 - immutable

@@ -10,10 +10,10 @@ from shell_harness import Bench
 from neardup.stream.json_lines import Fields
 from neardup.workers.options.shared import SessionOptions
 from neardup.workers.process.stop import Stop
+from neardup.workers.readers.reader import Reader
 from neardup.workers.session.loader import Loader
 from neardup.workers.session.session import Session
 from neardup.workers.settings.files import Options, Settings
-from neardup.workers.sources.reader import Reader
 from neardup.workers.transport.memory.transport import MemoryTransport
 from neardup.workers.web.canonical_ids import TRACKING, canonical_url
 

@@ -15,9 +15,9 @@ from neardup.stream.errors import install_command
 from neardup.stream.json_lines import Fields
 from neardup.workers.process.exits import Failure
 from neardup.workers.process.stop import Stop
+from neardup.workers.readers.entries import FILE_REASONS
+from neardup.workers.readers.reader import Reader
 from neardup.workers.settings.files import Options
-from neardup.workers.sources.entries import FILE_REASONS
-from neardup.workers.sources.reader import Reader
 from neardup.workers.web.extraction import Extraction, Pending, Refused, readable
 from neardup.workers.web.markup import ROWS
 from neardup.workers.web.pages import EXTRACTORS, MODES, Page, decoded

@@ -14,11 +14,11 @@ from warc_records import PARAGRAPH, answer, page, record
 from neardup.stream.documents import Document
 from neardup.stream.json_lines import Fields
 from neardup.workers.process.stop import Stop
+from neardup.workers.readers.entries import FILE_REASONS
+from neardup.workers.readers.lines import RECORD
+from neardup.workers.readers.reader import Reader
+from neardup.workers.readers.warc import warc_lines
 from neardup.workers.settings.files import Options
-from neardup.workers.sources.entries import FILE_REASONS
-from neardup.workers.sources.lines import RECORD
-from neardup.workers.sources.reader import Reader
-from neardup.workers.sources.warc import warc_lines
 from neardup.workers.web.content_encoding import decoded_content
 
 TEXT = "<p>hello</p>"

@@ -18,11 +18,11 @@ from neardup.workers.outputs.output import Lines, OutputFile, write_pairs
 from neardup.workers.outputs.table_file import VERDICT_COLUMNS, TableFile, is_table, verdict_columns
 from neardup.workers.outputs.verdict_lines import VERDICT_KEY, annotated, verdict_lines
 from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.readers.entries import Entry, TableRows
+from neardup.workers.readers.paths import display
+from neardup.workers.readers.reader import Reader
 from neardup.workers.session.session import Session, chunked
 from neardup.workers.settings.files import fields_of
-from neardup.workers.sources.entries import Entry, TableRows
-from neardup.workers.sources.paths import display
-from neardup.workers.sources.reader import Reader
 
 _KEPT = "the kept documents"
 

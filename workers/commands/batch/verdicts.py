@@ -34,9 +34,9 @@ from neardup.workers.outputs.clusters import LARGEST
 from neardup.workers.outputs.output import write_pairs
 from neardup.workers.outputs.verdict_lines import Decision, verdict_line
 from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.readers.entries import Entry
+from neardup.workers.readers.lines import BOM
 from neardup.workers.session.session import Chunk
-from neardup.workers.sources.entries import Entry
-from neardup.workers.sources.lines import BOM
 
 FIRST, LONGEST = "first", "longest"
 # A window in which no row expires: stream time never exceeds a time by this many microseconds.

@@ -28,8 +28,8 @@ from typing import IO, NamedTuple, Protocol
 import zstandard
 
 from neardup.workers.process.exits import Exit, Failure, output_failure
-from neardup.workers.sources.lines import Line
-from neardup.workers.sources.warc import split_head
+from neardup.workers.readers.lines import Line
+from neardup.workers.readers.warc import split_head
 
 # Payloads that a revisit can refer to: some 100 MB.
 _PAYLOADS_MAX = 1 << 18

@@ -32,13 +32,13 @@ from neardup.workers.outputs.window_file import fill, keep
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.process.interpreter import share_interpreter
 from neardup.workers.process.table_compiler import TableCompiler, compile_pairs, compile_verdicts
+from neardup.workers.readers.blocks import STDIN
+from neardup.workers.readers.entries import PASSED, Entry, TableRows
+from neardup.workers.readers.paths import display
 from neardup.workers.session.checks import check_follow
 from neardup.workers.session.session import Chunk, Session
 from neardup.workers.settings import option_name
 from neardup.workers.settings.files import Settings, with_file_window
-from neardup.workers.sources.blocks import STDIN
-from neardup.workers.sources.entries import PASSED, Entry, TableRows
-from neardup.workers.sources.paths import display
 
 Write = Callable[[bytes], None]
 # The options that name outputs.

@@ -29,7 +29,7 @@ from neardup.workers.display.pictures import POINTS, Curve, Mark, Picture
 from neardup.workers.display.printing import print_found
 from neardup.workers.options.judging import EvaluateOptions
 from neardup.workers.process.exits import Exit, Failure, input_failure
-from neardup.workers.sources.objects import json_objects
+from neardup.workers.readers.objects import json_objects
 
 ID_NAMES = (("older", "newer"), ("a", "b"), ("id1", "id2"))
 SIMILARITY_NAMES = ("similarity", "jaccard", "score")

@@ -25,7 +25,7 @@ from neardup.workers.display.printing import print_found
 from neardup.workers.options.judging import EvaluateOptions
 from neardup.workers.outputs.clusters import LARGEST
 from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.sources.objects import json_objects
+from neardup.workers.readers.objects import json_objects
 
 # Measure -> its name in a table.
 _NAMES = {

@@ -21,11 +21,11 @@ from neardup.workers.options.running import FeedCommandOptions
 from neardup.workers.options.shared import SessionOptions
 from neardup.workers.outputs.output import standard_output, write_pairs
 from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.readers.entries import Entry
 from neardup.workers.session.loader import Loader
 from neardup.workers.session.session import Session
 from neardup.workers.settings.feed import FeedSettings
 from neardup.workers.settings.files import fields_of
-from neardup.workers.sources.entries import Entry
 from neardup.workers.store.blocked import read_block_list
 from neardup.workers.transport.kafka.connect import connect
 from neardup.workers.web.canonical_ids import CanonicalIds

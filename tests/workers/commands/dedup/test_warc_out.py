@@ -17,7 +17,7 @@ from warcio.checker import Checker
 from neardup.workers.commands.dedup import archive
 from neardup.workers.commands.dedup.archive import Archive
 from neardup.workers.process.exits import Failure
-from neardup.workers.sources.warc import warc_lines
+from neardup.workers.readers.warc import warc_lines
 
 STORY = PARAGRAPH * 8
 COPY = page(STORY)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from neardup.workers.process.stop import Stop
-from neardup.workers.sources.compression import BLOCK_BYTES
+from neardup.workers.readers.compression import BLOCK_BYTES
 
 STDIN = "-"
 # Bytes at the beginning of a followed file that are compared: one that was truncated and written again differs there.

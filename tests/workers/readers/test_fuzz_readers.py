@@ -1,7 +1,7 @@
-"""A few hundred mutated inputs for each reader; ``fuzz_sources.py`` runs more."""
+"""A few hundred mutated inputs for each reader; ``fuzz_readers.py`` runs more."""
 
 import pytest
-from fuzz_sources import READERS, run
+from fuzz_readers import READERS, run
 
 
 @pytest.mark.parametrize("name", READERS)

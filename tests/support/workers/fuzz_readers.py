@@ -1,6 +1,6 @@
 """Mutated inputs for the readers of formats: no exception, no hang, no memory beyond a bound, and only known results.
 
-``python tests/support/workers/fuzz_sources.py --inputs 100000 mail mbox`` runs readers of the table ``READERS`` at
+``python tests/support/workers/fuzz_readers.py --inputs 100000 mail mbox`` runs readers of the table ``READERS`` at
 length; without names, all of them. The tests run a few hundred inputs of each. A failure prints the seed and the number
 of the input: ``--seed S --first N --inputs 1`` repeats it.
 """
@@ -40,14 +40,14 @@ from neardup.stream.json_lines import Fields
 from neardup.workers.feeds.items import read_items
 from neardup.workers.feeds.reasons import FEED_REASONS
 from neardup.workers.process.stop import Stop
+from neardup.workers.readers.compression import Corrupt, Tape, decompressed
+from neardup.workers.readers.entries import FILE_REASONS, TableRows
+from neardup.workers.readers.lines import IDLE
+from neardup.workers.readers.mail.mbox import mbox_lines
+from neardup.workers.readers.mail.message import mail_document, read_mail
+from neardup.workers.readers.reader import Reader as SourceReader
+from neardup.workers.readers.warc import warc_lines
 from neardup.workers.settings.files import Options
-from neardup.workers.sources.compression import Corrupt, Tape, decompressed
-from neardup.workers.sources.entries import FILE_REASONS, TableRows
-from neardup.workers.sources.lines import IDLE
-from neardup.workers.sources.mail.mbox import mbox_lines
-from neardup.workers.sources.mail.message import mail_document, read_mail
-from neardup.workers.sources.reader import Reader as SourceReader
-from neardup.workers.sources.warc import warc_lines
 from neardup.workers.web.extractor import REFUSED, TEXT, answer
 from neardup.workers.web.markup import ROWS
 from neardup.workers.web.pages import decoded

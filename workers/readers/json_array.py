@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from neardup.workers.sources.lines import BOM, IDLE, Line
+from neardup.workers.readers.lines import BOM, IDLE, Line
 
 # The characters that change the state outside of strings, and the rest of a string.
 _MARKS = re.compile(rb'[\[\]{}",]')

@@ -12,10 +12,10 @@ import orjson
 
 from neardup.stream.json_lines import Fields
 from neardup.workers.process.exits import Exit, Failure, input_failure
-from neardup.workers.sources.blocks import opened
-from neardup.workers.sources.compression import BLOCK_BYTES, Corrupt, decompressed
-from neardup.workers.sources.formats import FORMAT_REASONS, FORMATS, LINES, choose
-from neardup.workers.sources.paths import display
+from neardup.workers.readers.blocks import opened
+from neardup.workers.readers.compression import BLOCK_BYTES, Corrupt, decompressed
+from neardup.workers.readers.formats import FORMAT_REASONS, FORMATS, LINES, choose
+from neardup.workers.readers.paths import display
 
 # Bytes of a line at most: the default of line_bytes_max.
 _LINE_BYTES_MAX = 64 << 20

@@ -23,10 +23,10 @@ from pyarrow import ipc
 from neardup.stream.documents import Document
 from neardup.stream.json_lines import Fields
 from neardup.workers.process.stop import Stop
+from neardup.workers.readers.entries import TableRows
+from neardup.workers.readers.formats import FORMATS, choose
+from neardup.workers.readers.reader import Reader
 from neardup.workers.settings.files import Options
-from neardup.workers.sources.entries import TableRows
-from neardup.workers.sources.formats import FORMATS, choose
-from neardup.workers.sources.reader import Reader
 
 ROWS: list[dict[str, Any]] = [
     {"id": "a", "text": "one é", "timestamp": 5.5, "url": "u"},

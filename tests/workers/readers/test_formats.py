@@ -13,13 +13,13 @@ from neardup.stream.documents import REASONS, Document
 from neardup.stream.json_lines import KINDS, Fields
 from neardup.workers.options.shared import SessionOptions
 from neardup.workers.process.stop import Stop
+from neardup.workers.readers.entries import FILE_REASONS
+from neardup.workers.readers.formats import FORMATS, UNSUPPORTED, Format, choose
+from neardup.workers.readers.lines import Line, split_lines
+from neardup.workers.readers.reader import Reader
 from neardup.workers.session.loader import Loader
 from neardup.workers.session.session import Session
 from neardup.workers.settings.files import Options
-from neardup.workers.sources.entries import FILE_REASONS
-from neardup.workers.sources.formats import FORMATS, UNSUPPORTED, Format, choose
-from neardup.workers.sources.lines import Line, split_lines
-from neardup.workers.sources.reader import Reader
 from neardup.workers.transport.memory.transport import MemoryTransport
 
 TEXT = f"{WORDS}; " * 5
@@ -29,8 +29,8 @@ LINES = b"".join(json.dumps(one).encode() + b"\n" for one in OBJECTS)
 # A format that only this test knows: "id|text" on each line.
 BARS = """
 import json
-from neardup.workers.sources.formats import FORMATS, Format
-from neardup.workers.sources.lines import split_lines
+from neardup.workers.readers.formats import FORMATS, Format
+from neardup.workers.readers.lines import split_lines
 
 def read(blocks, fields, bytes_max):
     for line in split_lines(blocks, bytes_max):

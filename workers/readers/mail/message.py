@@ -26,8 +26,8 @@ import orjson
 
 from neardup.stream.documents import Document
 from neardup.stream.json_lines import Fields, decode_document
-from neardup.workers.sources.mail.limits import CONTENT_TYPE_CHARACTERS_MAX, HEADER_BYTES_MAX, LEVELS_MAX, PARTS_MAX
-from neardup.workers.sources.markup import text_of_markup
+from neardup.workers.readers.mail.limits import CONTENT_TYPE_CHARACTERS_MAX, HEADER_BYTES_MAX, LEVELS_MAX, PARTS_MAX
+from neardup.workers.readers.markup import text_of_markup
 
 _HEADER_END = re.compile(rb"(?:\A|\n)\r?\n")
 _FIELD = re.compile(rb"[!-9;-~]+[ \t]*:")

@@ -16,13 +16,13 @@ from read_entries import found
 from neardup.stream.documents import Document
 from neardup.stream.json_lines import Fields
 from neardup.workers.process.stop import Stop
+from neardup.workers.readers.formats import FORMATS
+from neardup.workers.readers.mail.limits import HEADER_BYTES_MAX, LEVELS_MAX, PARTS_MAX
+from neardup.workers.readers.mail.mbox import mbox_lines
+from neardup.workers.readers.mail.message import read_mail
+from neardup.workers.readers.markup import text_of_markup
+from neardup.workers.readers.reader import Reader
 from neardup.workers.settings.files import Options
-from neardup.workers.sources.formats import FORMATS
-from neardup.workers.sources.mail.limits import HEADER_BYTES_MAX, LEVELS_MAX, PARTS_MAX
-from neardup.workers.sources.mail.mbox import mbox_lines
-from neardup.workers.sources.mail.message import read_mail
-from neardup.workers.sources.markup import text_of_markup
-from neardup.workers.sources.reader import Reader
 
 STORY = "The harbour was closed on Monday after a storm damaged the northern breakwater, the port authority said."
 TIME = 1_700_000_000.0

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import IO, Any
 
-from neardup.workers.sources.blocks import Content, SeekableFile
+from neardup.workers.readers.blocks import Content, SeekableFile
 
 # Bytes of a batch, by the sizes in a Parquet file, and its rows at most.
 _BATCH_BYTES = 8 << 20

@@ -18,8 +18,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from neardup.workers.sources.lines import IDLE, RECORD, Line
-from neardup.workers.sources.markup import LOOKS_LIKE_HTML
+from neardup.workers.readers.lines import IDLE, RECORD, Line
+from neardup.workers.readers.markup import LOOKS_LIKE_HTML
 from neardup.workers.web.content_encoding import decoded_content
 from neardup.workers.web.pages import Page
 

@@ -22,7 +22,7 @@ import orjson
 from neardup.stream.documents import Document
 from neardup.stream.errors import install_command
 from neardup.stream.json_lines import KINDS, Fields
-from neardup.workers.sources.arrow.batches import (
+from neardup.workers.readers.arrow.batches import (
     FILE_MAGIC,
     PARQUET_MAGIC,
     STREAM_MAGIC,
@@ -30,15 +30,15 @@ from neardup.workers.sources.arrow.batches import (
     arrow_batches,
     parquet_batches,
 )
-from neardup.workers.sources.arrow.json_rows import json_rows
-from neardup.workers.sources.blocks import Content
-from neardup.workers.sources.compression import plain_name
-from neardup.workers.sources.csv_rows import table_lines
-from neardup.workers.sources.json_array import array_lines
-from neardup.workers.sources.lines import BOM, IDLE, Line, split_lines
-from neardup.workers.sources.mail.limits import MAIL_REASONS
-from neardup.workers.sources.markup import LOOKS_LIKE_HTML
-from neardup.workers.sources.warc import WARC_REASONS, warc_lines
+from neardup.workers.readers.arrow.json_rows import json_rows
+from neardup.workers.readers.blocks import Content
+from neardup.workers.readers.compression import plain_name
+from neardup.workers.readers.csv_rows import table_lines
+from neardup.workers.readers.json_array import array_lines
+from neardup.workers.readers.lines import BOM, IDLE, Line, split_lines
+from neardup.workers.readers.mail.limits import MAIL_REASONS
+from neardup.workers.readers.markup import LOOKS_LIKE_HTML
+from neardup.workers.readers.warc import WARC_REASONS, warc_lines
 from neardup.workers.web.pages import Page, page_document
 
 AUTO = "auto"
@@ -132,13 +132,13 @@ def _begins(head: bytes, needed: str, in_folder: bool, magic: bytes | tuple[byte
 
 
 def _read_mbox(blocks: Blocks, fields: Fields, bytes_max: int) -> Iterator[Line]:
-    from neardup.workers.sources.mail.mbox import mbox_lines
+    from neardup.workers.readers.mail.mbox import mbox_lines
 
     return mbox_lines(blocks, fields, bytes_max)
 
 
 def _mail_document(content: bytes, name: str) -> Document | str:
-    from neardup.workers.sources.mail.message import mail_document
+    from neardup.workers.readers.mail.message import mail_document
 
     return mail_document(content, name)
 

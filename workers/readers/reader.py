@@ -35,15 +35,15 @@ from neardup.stream.documents import Document
 from neardup.stream.json_lines import Fields, decode_document
 from neardup.workers.process.exits import Failure
 from neardup.workers.process.stop import Stop
-from neardup.workers.sources.arrow.batches import Damaged
-from neardup.workers.sources.arrow.json_rows import json_rows
-from neardup.workers.sources.blocks import STDIN, Blocks, Content, Interrupted, opened
-from neardup.workers.sources.compression import Corrupt, Tape, decompressed
-from neardup.workers.sources.entries import BLANK, Entry, TableRows
-from neardup.workers.sources.formats import AUTO, Format, choose, is_like_json, is_table, resumes
-from neardup.workers.sources.lines import BOM, HEADER, IDLE, RECORD, Header, Line
-from neardup.workers.sources.paths import display, walk
-from neardup.workers.sources.warc import WARC_IDS
+from neardup.workers.readers.arrow.batches import Damaged
+from neardup.workers.readers.arrow.json_rows import json_rows
+from neardup.workers.readers.blocks import STDIN, Blocks, Content, Interrupted, opened
+from neardup.workers.readers.compression import Corrupt, Tape, decompressed
+from neardup.workers.readers.entries import BLANK, Entry, TableRows
+from neardup.workers.readers.formats import AUTO, Format, choose, is_like_json, is_table, resumes
+from neardup.workers.readers.lines import BOM, HEADER, IDLE, RECORD, Header, Line
+from neardup.workers.readers.paths import display, walk
+from neardup.workers.readers.warc import WARC_IDS
 from neardup.workers.web.canonical_ids import CanonicalIds
 from neardup.workers.web.extraction import Extracted, Extraction, ExtractionOptions, Pending, Refused
 from neardup.workers.web.pages import REPLACED, Page, page_document

@@ -10,10 +10,10 @@ import numpy as np
 from neardup.stream.arrow.columns import Rows
 from neardup.stream.documents import Document
 from neardup.stream.json_lines import Fields
-from neardup.workers.sources.arrow.json_rows import json_rows
-from neardup.workers.sources.compression import COMPRESSION_REASONS
-from neardup.workers.sources.formats import FORMAT_REASONS
-from neardup.workers.sources.lines import HEADER, RECORD, Header
+from neardup.workers.readers.arrow.json_rows import json_rows
+from neardup.workers.readers.compression import COMPRESSION_REASONS
+from neardup.workers.readers.formats import FORMAT_REASONS
+from neardup.workers.readers.lines import HEADER, RECORD, Header
 from neardup.workers.web.extraction import HTML_REASONS
 
 # Reasons of refused files and lines, in addition to the reasons of the library.

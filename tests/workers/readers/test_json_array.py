@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.workers.sources.json_array import array_lines
-from neardup.workers.sources.lines import IDLE, Line
+from neardup.workers.readers.json_array import array_lines
+from neardup.workers.readers.lines import IDLE, Line
 
 VALUES = st.recursive(
     st.none() | st.integers() | st.text(max_size=5) | st.sampled_from(['"', "\\", '\\"', "[{", "}],", "\n"]),

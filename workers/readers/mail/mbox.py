@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from neardup.stream.json_lines import Fields
-from neardup.workers.sources.lines import IDLE, Line
-from neardup.workers.sources.mail.message import mail_object, read_mail
+from neardup.workers.readers.lines import IDLE, Line
+from neardup.workers.readers.mail.message import mail_object, read_mail
 
 FROM = b"From "
 # The end of a message: an empty line before the next line From.

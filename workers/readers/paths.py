@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from neardup.workers.process.exits import input_failure
-from neardup.workers.sources.blocks import STDIN
+from neardup.workers.readers.blocks import STDIN
 
 
 def walk(folder: str, *, hidden: bool) -> Iterator[tuple[str, str]]:

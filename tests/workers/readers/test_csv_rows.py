@@ -21,14 +21,14 @@ from neardup.workers.commands.calibrate import calibrate
 from neardup.workers.options.judging import CalibrateOptions
 from neardup.workers.options.shared import SessionOptions
 from neardup.workers.process.stop import Stop
+from neardup.workers.readers.csv_rows import table_lines
+from neardup.workers.readers.entries import FILE_REASONS
+from neardup.workers.readers.formats import FORMATS, choose
+from neardup.workers.readers.lines import HEADER, split_lines
+from neardup.workers.readers.reader import Reader
 from neardup.workers.session.loader import Loader
 from neardup.workers.session.session import Session
 from neardup.workers.settings.files import Options
-from neardup.workers.sources.csv_rows import table_lines
-from neardup.workers.sources.entries import FILE_REASONS
-from neardup.workers.sources.formats import FORMATS, choose
-from neardup.workers.sources.lines import HEADER, split_lines
-from neardup.workers.sources.reader import Reader
 from neardup.workers.transport.memory.transport import MemoryTransport
 
 RECORDS = Fields(kind="record")

@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from neardup.workers.sources.lines import BOM, HEADER, IDLE, Header, Line
+from neardup.workers.readers.lines import BOM, HEADER, IDLE, Header, Line
 
 # Maximum characters of a cell, a global limit of the parser. The bound on a row is lower.
 _CELL_CHARACTERS_MAX = (1 << 31) - 1

@@ -9,10 +9,10 @@ import pytest
 from neardup.stream.documents import REASONS, Document
 from neardup.stream.json_lines import Fields
 from neardup.workers.process.stop import Stop
+from neardup.workers.readers.entries import FILE_REASONS
+from neardup.workers.readers.paths import walk
+from neardup.workers.readers.reader import Reader
 from neardup.workers.settings.files import Options
-from neardup.workers.sources.entries import FILE_REASONS
-from neardup.workers.sources.paths import walk
-from neardup.workers.sources.reader import Reader
 
 
 def read(*paths, **options):
