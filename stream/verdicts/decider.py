@@ -217,7 +217,7 @@ class Decider:
         ids = dict(zip(changes.begun[named].tolist(), self._ids(changes.begun_rows[named]), strict=True))
         evidence: dict[int, bytes] = {}
         if len(changes.added):
-            parts = map(b"".join, parts_of(self._evidence(changes.added)))
+            parts = parts_of(self._evidence(changes.added))
             evidence = dict(zip(changes.added_places.tolist(), parts, strict=True))
         return StoryChanges(records, ids, evidence, changes.dropped_places.tolist(), changes.ended.tolist())
 

@@ -10,6 +10,7 @@ rows. Every row has a place, and places grow by one with the rows, so one differ
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -54,7 +55,7 @@ class Holdings:
 
     def __init__(self, width: int) -> None:
         self._width = width
-        self._evidence: dict[int, tuple[bytes, bytes]] = {}
+        self._evidence: dict[int, bytes] = {}  # the fixed part, then the ragged one
         self.names: dict[int, str] = {}
 
     def follow(
@@ -83,9 +84,7 @@ class Holdings:
 
     def evidence(self, rows: _Longs) -> Evidence:
         """Return the evidence of rows that are held."""
-        parts = [self._evidence[row] for row in rows.tolist()]
-        fixed = np.frombuffer(b"".join(part[0] for part in parts), np.uint8).reshape(len(parts), self._width)
-        return Evidence(fixed, *_joined([part[1] for part in parts]))
+        return _evidence([self._evidence[row] for row in rows.tolist()], self._width)
 
     def save(self, first: int) -> Held:
         """Return the holdings, with rows counted from ``first``."""
@@ -100,7 +99,7 @@ class Holdings:
         fixed = held.fixed.reshape(len(held.rows), self._width)
         for n, row in enumerate(held.rows.tolist()):
             ragged = held.ragged[held.ragged_starts[n] : held.ragged_starts[n + 1]]
-            self._evidence[row] = fixed[n].tobytes(), ragged.tobytes()
+            self._evidence[row] = fixed[n].tobytes() + ragged.tobytes()
         ids, starts = held.ids.tobytes(), held.id_starts.tolist()
         self.names.update(
             {place: ids[starts[n] : starts[n + 1]].decode() for n, place in enumerate(held.places.tolist())}
@@ -108,21 +107,25 @@ class Holdings:
 
     def memory_bytes(self) -> int:
         """Bytes of the evidence and of the ids, without those of the dictionaries."""
-        evidence = sum(len(fixed) + len(ragged) for fixed, ragged in self._evidence.values())
-        return evidence + sum(map(len, self.names.values()))
+        return sum(map(len, self._evidence.values())) + sum(map(len, self.names.values()))
 
 
-def parts_of(evidence: Evidence) -> list[tuple[bytes, bytes]]:
-    """Return the fixed and the ragged part of the evidence of each document."""
-    starts, ragged = evidence.starts.tolist(), evidence.ragged
-    return [(fixed.tobytes(), ragged[starts[n] : starts[n + 1]].tobytes()) for n, fixed in enumerate(evidence.fixed)]
+def parts_of(evidence: Evidence) -> list[bytes]:
+    """Return the evidence of each document, the fixed part before the ragged one."""
+    width, starts = evidence.fixed.shape[1], evidence.starts.tolist()
+    fixed, ragged = evidence.fixed.tobytes(), evidence.ragged.tobytes()
+    return [fixed[n * width : (n + 1) * width] + ragged[a:b] for n, (a, b) in enumerate(pairwise(starts))]
 
 
 def held_of(rows: _Longs, evidence: list[bytes], width: int, places: _Longs, ids: list[bytes]) -> Held:
     """Return holdings from the evidence of each row, with a fixed part of ``width`` bytes, and the id of each place."""
-    fixed = np.frombuffer(b"".join(one[:width] for one in evidence), np.uint8)
-    ragged, ragged_starts = _joined([one[width:] for one in evidence])
-    return Held(rows, fixed, ragged, ragged_starts, places, *_joined(ids))
+    found = _evidence(evidence, width)
+    return Held(rows, found.fixed.reshape(-1), found.ragged, found.starts, places, *_joined(ids))
+
+
+def _evidence(parts: list[bytes], width: int) -> Evidence:
+    fixed = np.frombuffer(b"".join(part[:width] for part in parts), np.uint8).reshape(len(parts), width)
+    return Evidence(fixed, *_joined([part[width:] for part in parts]))
 
 
 def no_held() -> Held:

@@ -315,11 +315,13 @@ def changes(columns: Columns) -> Changes:
     journal = columns.story.journal[: columns.state[JOURNAL]]
     before, now = journal[:, 1:], columns.story.records[journal[:, 0]]
     had, has = (before[:, MEMBERS] > 0) & (before[:, HAS_ENDED] == 0), now[:, HAS_ENDED] == 0
-    rows_before, rows_now = _content_rows(before, had), _content_rows(now, has)
+    most = int(max(before[had, CONTENTS].max(initial=0), now[has, CONTENTS].max(initial=0)))  # mostly 1
+    rows_before, rows_now = _content_rows(before, had, most), _content_rows(now, has, most)
     added = (rows_now != _NO_ROW) & ~_among(rows_now, rows_before)
     dropped = (rows_before != _NO_ROW) & ~_among(rows_before, rows_now)
+    places_before, places_now = (records[:, _CONTENT_PLACES][:, :most] for records in (before, now))
     return Changes(
-        rows_now[added], now[:, _CONTENT_PLACES][added], rows_before[dropped], before[:, _CONTENT_PLACES][dropped],
+        rows_now[added], places_now[added], rows_before[dropped], places_before[dropped],
         now[has & ~had, PLACE], now[has & ~had, OWN], before[had & ~has, PLACE], now[has],
     )  # fmt: skip
 
@@ -331,10 +333,10 @@ _CONTENT_ROWS = slice(HEAD + CONTENT_ROW, RECORD_FIELDS, CONTENT)
 _CONTENT_PLACES = slice(HEAD + CONTENT_PLACE, RECORD_FIELDS, CONTENT)
 
 
-def _content_rows(records: npt.NDArray[np.int64], counts: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Return the rows of the contents of records, ``int64[n, CONTENTS_MAX]``."""
-    rows = records[:, _CONTENT_ROWS]
-    has = np.arange(CONTENTS_MAX) < np.where(counts, records[:, CONTENTS], 0)[:, None]
+def _content_rows(records: npt.NDArray[np.int64], counts: npt.NDArray[np.bool_], most: int) -> npt.NDArray[np.int64]:
+    """Return the rows of the contents of records that have at most so many, ``int64[n, most]``."""
+    rows = records[:, _CONTENT_ROWS][:, :most]
+    has = np.arange(most) < np.where(counts, records[:, CONTENTS], 0)[:, None]
     return np.where(has, rows, _NO_ROW)
 
 
