@@ -1,11 +1,12 @@
-"""A feed (RSS, Atom, RDF) -> its items as JSON, in a process of its own, which has a bound on memory and time.
+"""A feed (RSS, Atom, RDF, JSON Feed) -> its items as JSON, in a process with a bound on memory and time.
 
 The parser of feeds needs several seconds for some hostile feeds of 300 kB, and it may fail in ways that it does not
 document. So the program runs this module once for each feed that has changed: the address of the feed is the argument,
-its content the input, and the output is a line of JSON: a list of items, or an object with a reason.
+its content the input, and the output is a line of JSON: a list of items, an object with the address of the feed that a
+page names, or a reason.
 
-An item has ``id`` (the guid, or else the link), ``time`` (published, or else updated, in ISO 8601), ``title``, ``url``
-and ``text`` (content, or else summary, or else title).
+An item has ``id`` (the guid, or else the link), ``time`` (published, or else updated, in ISO 8601), ``title``, ``url``,
+``text`` (content, or else summary, or else title) and ``part``, which of these the text is.
 """
 
 from __future__ import annotations
@@ -15,12 +16,17 @@ import resource
 import subprocess
 import sys
 from datetime import UTC, datetime
+from html.parser import HTMLParser
 from typing import Any, NamedTuple
+from urllib.parse import urljoin
 
 import orjson
 
 from neardup.workers.readers.markup import text_of_markup
 
+# What names a feed in the head of a page, and how many bytes of a page are searched.
+_FEED_TYPES = frozenset({"application/rss+xml", "application/atom+xml", "application/feed+json"})
+_HEAD_BYTES = 1 << 19
 # Bytes of memory of the process: many times what the largest feed of the default limits needs.
 _MEMORY_BYTES_MAX = 1 << 30
 
@@ -33,10 +39,18 @@ class Item(NamedTuple):
     title: str
     url: str | None
     text: str
+    part: str = "content"
 
 
-def items_of(content: bytes, url: str, content_type: str, seconds_max: float) -> list[Item] | str:
-    """Return the items of a feed in its order, or the reason why it has none (a key of ``FEED_REASONS``).
+class Named(NamedTuple):
+    """A page that is no feed, and the address of the feed that it names."""
+
+    address: str
+
+
+def items_of(content: bytes, url: str, content_type: str, seconds_max: float) -> list[Item] | Named | str:
+    """Return the items of a feed in its order, or what else it is: a page that names its feed, or a reason why there
+    are none (a key of ``FEED_REASONS``).
 
     ``url`` is the address that answered, ``content_type`` the field of the answer that brought it. The process is ended
     after ``seconds_max``.
@@ -60,36 +74,85 @@ def items_of(content: bytes, url: str, content_type: str, seconds_max: float) ->
         return "feed_slow"
     except orjson.JSONDecodeError:
         return "feed_damaged"
+    if isinstance(found, dict):
+        return Named(**found)
     return str(found) if isinstance(found, str) else [Item(*row) for row in found]
 
 
-def read_items(content: bytes, url: str, content_type: str) -> list[Item] | str:
-    """Return the items of a feed, or the reason why it has none; never raises."""
+def read_items(content: bytes, url: str, content_type: str) -> list[Item] | Named | str:
+    """Return what ``items_of`` returns; never raises."""
     try:
         return parse(content, url, content_type)
     except Exception:  # whatever the parser raises: the feed is not read
         return "feed_damaged"
 
 
-def parse(content: bytes, url: str, content_type: str) -> list[Item] | str:
-    """Return the items of a feed in its order, or the reason why it has none."""
+def parse(content: bytes, url: str, content_type: str) -> list[Item] | Named | str:
+    """Return the items of a feed in its order, the feed that a page names, or the reason why there are none."""
+    if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        return _json_items(content)
     import feedparser
 
     header = {"content-type": content_type, "content-location": url}
     found = feedparser.parse(
         io.BytesIO(content), response_headers=header, sanitize_html=False, resolve_relative_uris=False
     )
-    if not found.get("version") and not found.entries:
+    if found.get("version") or found.entries:
+        return [_item(entry) for entry in found.entries]
+    links = _Links()
+    links.feed(content[:_HEAD_BYTES].decode("utf-8", "replace"))
+    return Named(urljoin(url, links.found)) if links.found else "feed_format"
+
+
+class _Links(HTMLParser):
+    """The first feed that a page names in its head (``<link rel="alternate" type="application/rss+xml" href=...>``)."""
+
+    found = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = {name: value or "" for name, value in attrs}
+        if tag == "link" and not self.found and values.get("type", "").strip().lower() in _FEED_TYPES:
+            self.found = values.get("href", "") if "alternate" in values.get("rel", "").lower().split() else ""
+
+
+def _json_items(content: bytes) -> list[Item] | str:
+    """Return the items of a JSON Feed, versions 1 and 1.1 (jsonfeed.org)."""
+    feed = orjson.loads(content.removeprefix(b"\xef\xbb\xbf"))
+    if "jsonfeed.org" not in str(feed.get("version")) or not isinstance(feed.get("items"), list):
         return "feed_format"
-    return [_item(entry) for entry in found.entries]
+    return [_json_item(item) for item in feed["items"] if isinstance(item, dict)]
+
+
+def _json_item(item: dict[str, Any]) -> Item:
+    id_, link = (str(item[name]) if item.get(name) else None for name in ("id", "url"))
+    content = _text(item.get("content_text")).strip() or text_of_markup(_text(item.get("content_html")))
+    texts = content, _text(item.get("title")).strip(), _text(item.get("summary")).strip()
+    dates = (_date(item.get(name)) for name in ("date_published", "date_modified"))
+    return _with_text(id_ or link, next(filter(None, dates), None), link, *texts)
+
+
+def _date(value: Any) -> str | None:
+    """Return a time of RFC 3339 in UTC, ``None`` for anything else."""
+    try:
+        found = datetime.fromisoformat(value)
+        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def _item(entry: Any) -> Item:
     guid, link = _text(entry.get("id")), _text(entry.get("link"))
     title = text_of_markup(_text(entry.get("title")))
-    contents = [*entry.get("content", ()), entry.get("summary_detail") or {"value": entry.get("summary")}]
-    text = next(filter(None, map(_plain, contents)), title)
-    return Item(guid or link or None, _time(entry), title, link or None, text)
+    content = next(filter(None, map(_plain, entry.get("content", ()))), "")
+    summary = _plain(entry.get("summary_detail") or {"value": entry.get("summary")})
+    return _with_text(guid or link or None, _time(entry), link or None, content, title, summary)
+
+
+def _with_text(id_: str | None, time: str | None, url: str | None, content: str, title: str, summary: str) -> Item:
+    """Return an item with the first text that it has."""
+    if content:
+        return Item(id_, time, title, url, content)
+    return Item(id_, time, title, url, summary, "summary") if summary else Item(id_, time, title, url, title, "title")
 
 
 def _plain(content: Any) -> str:
@@ -122,7 +185,11 @@ def main(arguments: list[str]) -> None:
     # If the parent ends, nothing else would end a parser that hangs.
     resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 1))
     found = read_items(sys.stdin.buffer.read(), url, content_type)
-    sys.stdout.buffer.write(orjson.dumps(found if isinstance(found, str) else [list(item) for item in found]))
+    if isinstance(found, Named):
+        written: object = found._asdict()
+    else:
+        written = found if isinstance(found, str) else [list(item) for item in found]
+    sys.stdout.buffer.write(orjson.dumps(written))
 
 
 if __name__ == "__main__":

@@ -13,9 +13,11 @@ FEED_REASONS: dict[str, str] = {
     "fetch_damaged": "the answer is not compressed as its first bytes say",
     "fetch_redirects": "the answer is a redirect after redirects_max others, or one to no address",
     "fetch_status": "the server answered with an error",
-    "feed_format": "it is neither RSS, Atom nor RDF",
+    "feed_format": "it is neither RSS, Atom, RDF nor JSON Feed, and names none",
+    "feed_list": "the list of feeds cannot be read; its feeds stay as they were",
     "feed_damaged": "the feed cannot be read, or needs more than a gigabyte of memory",
     "feed_slow": "the reading of the feed took longer than parse_seconds_max",
     "page_type": "the page is neither HTML nor plain text",
+    "service_refused": "the service refuses it",
     "feed_gone": "the server says that the feed is gone for good, so it is not asked again",
 }

@@ -6,7 +6,10 @@ has not changed costs an answer without a body: requests carry the ETag and the 
 
 State of a feed: ``etag`` and ``modified`` of the last feed that was read, the number of failures in a row, and the last
 ``items_max`` items by id with a hash of each (all items of the last feed, if it has more). Only its thread changes it.
-Nothing of it is kept on disk: after a restart every item of a feed is new once.
+A result carries what the caller saves once it has taken the items (``state``), so that a restart goes on from there.
+
+Where lists of feeds are files, a thread looks at them again and again. A feed that is new in a list gets a thread; the
+thread of a feed that is listed no longer ends before its next request.
 """
 
 from __future__ import annotations
@@ -26,8 +29,11 @@ import orjson
 
 from neardup.stream.json_lines import Fields, decode_document
 from neardup.workers.feeds.fetch import Fetched, FetchError
-from neardup.workers.feeds.items import Item
+from neardup.workers.feeds.items import Item, Named
+from neardup.workers.feeds.lists import FeedLists
 from neardup.workers.feeds.schedule import retry_after, wait_seconds
+from neardup.workers.feeds.state import FeedState, FeedStates
+from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.process.stop import Stop
 from neardup.workers.readers.entries import Entry
 from neardup.workers.web.extraction import Extracted, Refused
@@ -35,7 +41,15 @@ from neardup.workers.web.extraction import Extracted, Refused
 # A time of an item further ahead of the clock than this is not used: it would end the window of a stream.
 AHEAD_SECONDS = 86_400.0
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S")
-_ACCEPT = "application/atom+xml, application/rss+xml, application/rdf+xml, application/xml;q=0.9, */*;q=0.1"
+_ACCEPT = (
+    "application/atom+xml, application/rss+xml, application/rdf+xml, application/feed+json, application/xml;q=0.9, "
+    "*/*;q=0.1"
+)
+# Lists of feeds are read again after so many seconds at most, and results that wait for the caller are so many.
+_LISTS_SECONDS = 30.0
+_RESULTS_MAX = 64
+# Feeds of one process at most: each has a thread.
+FEEDS_MAX = 500
 # Seconds after which a thread whose results are not taken sees whether the watching ended.
 _FULL_SECONDS = 1.0
 # Characters of a validator that is sent back to the server.
@@ -47,7 +61,7 @@ class World(NamedTuple):
 
     Attributes:
         fetch: address and header fields -> the answer; raises ``FetchError``.
-        parse: content, address and content type -> items, or the reason why there are none.
+        parse: content, address and content type -> items, the feed that a page names, or why there are none.
         now: the time in seconds since the epoch.
         random: a number in [0, 1).
         wait: waits some seconds; whether the watching ended meanwhile.
@@ -55,7 +69,7 @@ class World(NamedTuple):
     """
 
     fetch: Callable[[str, Mapping[str, str]], Fetched]
-    parse: Callable[[bytes, str, str], list[Item] | str]
+    parse: Callable[[bytes, str, str], list[Item] | Named | str]
     now: Callable[[], float]
     random: Callable[[], float]
     wait: Callable[[float], bool]
@@ -78,24 +92,26 @@ class Watching(NamedTuple):
 
 
 class Polled(NamedTuple):
-    """The result of one request for a feed: its new items from the oldest on, or the reason why there are none."""
+    """The result of one request for a feed: its new items from the oldest on, or the reason why there are none; and
+    its state after these, ``None`` if that is as before."""
 
     url: str
     entries: Sequence[Entry]
     reason: str = ""
+    state: FeedState | None = None
 
 
 class Feed:
     """A feed and its state, see the module."""
 
-    def __init__(self, url: str, watching: Watching) -> None:
+    def __init__(self, url: str, watching: Watching, state: FeedState | None = None) -> None:
         self.url = url
         self._watching = watching
-        self._etag = self._modified = ""
+        self._address, self._etag, self._modified, seen = state or FeedState(url, "", "", {})
         self._failures = 0
         self._retry_after_seconds = 0.0
         self._gone = False
-        self._seen: OrderedDict[str, bytes] = OrderedDict()
+        self._seen = OrderedDict(seen)
 
     def poll(self, world: World) -> Polled:
         """Ask for the feed once."""
@@ -107,7 +123,8 @@ class Feed:
         new = [self._with_page(entry, world) for entry in found if self._is_new(entry)]
         while len(self._seen) > max(self._watching.items_max, len(found)):
             self._seen.popitem(last=False)
-        return Polled(self.url, new)
+        read = FeedState(self._address, self._etag, self._modified, dict(self._seen)) if found else None
+        return Polled(self.url, new, state=read)
 
     def wait_seconds(self, random: float) -> float | None:
         """Return the seconds until the next request; ``None`` if there is none."""
@@ -116,14 +133,27 @@ class Feed:
         return wait_seconds(self._watching.interval_seconds, self._failures, self._retry_after_seconds, random)
 
     def _items(self, world: World) -> list[Entry] | str:
-        """Return the items of the feed from the oldest on, none if it has not changed; or the reason of a failure."""
+        """Return the items of the feed from the oldest on, none if it has not changed; or the reason of a failure.
+
+        A page in place of a feed names its feed. That one is asked for from then on, and items still follow the given
+        address.
+        """
+        found = self._answer(world)
+        if isinstance(found, Named) and self._address == self.url:
+            self._address = found.address
+            found = self._answer(world)
+            if isinstance(found, str | Named):
+                self._address = self.url
+        return "feed_format" if isinstance(found, Named) else found
+
+    def _answer(self, world: World) -> list[Entry] | Named | str:
         header = {"Accept": _ACCEPT}
         if self._etag:
             header["If-None-Match"] = self._etag
         if self._modified:
             header["If-Modified-Since"] = self._modified
         try:
-            answer = world.fetch(self.url, header)
+            answer = world.fetch(self._address, header)
         except FetchError as error:
             return error.reason
         self._retry_after_seconds = retry_after(answer.header.get("retry-after", ""), world.now())
@@ -133,7 +163,7 @@ class Feed:
             self._gone = answer.status == 410
             return "feed_gone" if self._gone else "fetch_status"
         items = world.parse(answer.body, answer.url, answer.header.get("content-type", ""))
-        if isinstance(items, str):
+        if isinstance(items, str | Named):
             return items
         self._etag, self._modified = (
             value if len(value) <= _VALIDATOR_CHARACTERS_MAX else ""
@@ -153,6 +183,7 @@ class Feed:
             fields.id: item.id and self._watching.name(self._id_of(item.id)),
             fields.timestamp: time,
             fields.text: item.text,
+            "part": item.part,
         }
         if self._watching.by_arrival:
             values |= {"published": time, fields.timestamp: now}  # fmt: skip
@@ -171,12 +202,14 @@ class Feed:
         text = world.page(value["url"])
         if isinstance(text, Refused):
             return entry._replace(found=text.reason)
-        raw = orjson.dumps({**value, self._watching.fields.text: text})
+        raw = orjson.dumps({**value, self._watching.fields.text: text, "part": "page"})
         return entry._replace(raw=raw, found=decode_document(raw, self._watching.fields))
 
     def _is_new(self, entry: Entry) -> bool:
         """Whether an item is new or has changed; remembers it."""
         raw = entry.raw or b""
+        if self._watching.by_arrival:  # the time of the answer makes no item new
+            raw = orjson.dumps({**orjson.loads(raw), self._watching.fields.timestamp: None})
         digest = mmh3.hash_bytes(raw)
         key = digest.hex() if isinstance(entry.found, str) else entry.found.id
         is_new = self._seen.get(key) != digest
@@ -185,53 +218,96 @@ class Feed:
         return is_new
 
 
+class _Ended(NamedTuple):
+    """The thread of a feed has ended."""
+
+    url: str
+
+
+class _Listed(NamedTuple):
+    """It is time to read the lists again."""
+
+
+_Result = Polled | Exception | _Ended | _Listed
+
+
 def watch(
-    urls: Sequence[str], watching: Watching, world: World, stop: Stop, ended: threading.Event
+    lists: FeedLists, watching: Watching, world: World, stop: Stop, ended: threading.Event, states: FeedStates
 ) -> Iterator[Polled]:
     """Yield the results of all feeds as they come, each feed once, or until a signal if the feeds are followed.
 
-    ``ended`` is set at the end, also if the caller closes the iterator: then no thread sends another request.
+    ``ended`` is set at the end, also if the caller closes the iterator: then no thread sends another request. Raises
+    ``Failure`` if there are more than ``FEEDS_MAX``.
     """
-    results: Queue[Polled | Exception | None] = Queue(len(urls))
+    results: Queue[_Result] = Queue(_RESULTS_MAX)
     read, write = os.pipe()  # a byte for each result, because a signal ends the wait for a byte
+    wanted: set[str] = set()  # replaced, never changed: threads look into it
+    threads: dict[str, threading.Thread] = {}  # by the address of the feed; that of the lists by none
 
-    def put(result: Polled | Exception | None) -> None:
+    def put(result: _Result) -> None:
         while not ended.is_set():
             with suppress(Full):
                 results.put(result, timeout=_FULL_SECONDS)
                 os.write(write, b"\0")
                 return
 
-    feeds = [Feed(url, watching) for url in dict.fromkeys(urls)]
-    threads = [threading.Thread(target=_watch_feed, args=(feed, world, ended, put), daemon=True) for feed in feeds]
+    def start(name: str, run: Callable[..., None], *arguments: object) -> None:
+        threads[name] = threading.Thread(target=run, args=(*arguments, world, ended, put), daemon=True)
+        threads[name].start()
+
+    def start_feeds() -> None:
+        nonlocal wanted
+        addresses, before = _bounded(lists.addresses()), wanted
+        wanted = set(addresses)
+        for url in addresses:
+            if url not in before and url not in threads:  # a feed that is gone for good stays listed
+                start(url, _watch_feed, Feed(url, watching, states.load(url)), lambda url: url in wanted)
+
     try:
-        for thread in threads:
-            thread.start()
-        left = len(threads)
-        while left and stop.read(read, 1):
+        start_feeds()
+        if watching.follow and lists.has_files:
+            start("", _watch_lists, min(watching.interval_seconds, _LISTS_SECONDS))
+        while threads and stop.read(read, 1):
             result = results.get()
             if isinstance(result, Exception):
                 raise result
-            if result is None:
-                left -= 1
-            else:
+            if isinstance(result, Polled):
                 yield result
+            elif isinstance(result, _Ended):
+                threads.pop(result.url)
+            else:
+                yield from (Polled(name, (), "feed_list") for name in lists.refresh())
+                start_feeds()
     finally:
         ended.set()
         if not stop.signal:  # after a signal, no request is waited for
-            for thread in threads:
+            for thread in threads.values():
                 thread.join()
             os.close(read)
             os.close(write)
 
 
+def _bounded(addresses: list[str]) -> list[str]:
+    if len(addresses) > FEEDS_MAX:
+        raise Failure(
+            Exit.USAGE, f"{len(addresses):,} feeds are named, {FEEDS_MAX} at most: divide them among processes"
+        )
+    return addresses
+
+
+def _watch_lists(seconds: float, world: World, ended: threading.Event, put: Callable[[_Result], None]) -> None:
+    """Say again and again that it is time to read the lists."""
+    while not world.wait(seconds) and not ended.is_set():
+        put(_Listed())
+
+
 def _watch_feed(
-    feed: Feed, world: World, ended: threading.Event, put: Callable[[Polled | Exception | None], None]
+    feed: Feed, is_wanted: Callable[[str], bool], world: World, ended: threading.Event, put: Callable[[_Result], None]
 ) -> None:
-    """Watch one feed until the end. The last result is ``None``, or an exception that the caller raises."""
-    last: Exception | None = None
+    """Watch one feed until the end. The last result says so, or is an exception that the caller raises."""
+    last: Exception | _Ended = _Ended(feed.url)
     try:
-        while not ended.is_set():
+        while not ended.is_set() and is_wanted(feed.url):
             put(feed.poll(world))
             seconds = feed.wait_seconds(world.random())
             if seconds is None or world.wait(seconds):

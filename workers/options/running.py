@@ -24,15 +24,35 @@ Start = Annotated[
 class FeedCommandOptions(CommandOptions):
     """The arguments of ``feed``."""
 
-    urls: Annotated[
-        list[str], typer.Argument(metavar="URL...", help="addresses of feeds: RSS, Atom or RDF", show_default=False)
+    feeds: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FEED...",
+            help="addresses of feeds (RSS, Atom, RDF, JSON Feed) or of pages that name one; files that list feeds: "
+            "OPML, or an address a line. --follow reads them again",
+            show_default=False,
+        ),
     ]
+    state: Annotated[
+        str | None,
+        typer.Option(
+            "--state", metavar="FILE", help="remember what was written, so that a restart writes no item twice"
+        ),
+    ] = None
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="ask again and again, and write what is new, until interrupted")
     ] = False
     to_kafka: Annotated[
         bool, typer.Option("--to-kafka", help="send the items to the topic of documents, not to standard output")
     ] = False
+    to_serve: Annotated[
+        str | None,
+        typer.Option(
+            "--to-serve",
+            metavar="URL",
+            help="send the items to a service (neardup serve), not to standard output; its token is NEARDUP_TOKEN",
+        ),
+    ] = None
     pages: Annotated[
         bool, typer.Option("--pages", help="fetch the page of each item, and write its text in place of the feed's")
     ] = False

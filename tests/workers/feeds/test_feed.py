@@ -7,12 +7,13 @@ import time
 from email.utils import formatdate
 
 import pytest
+from service_process import Serving
 from shell_harness import Bench
 
 from neardup.stream import Config, Document, Signer
 from neardup.stream.batches import CONTENT_HALF
 from neardup.workers.commands.feed import command
-from neardup.workers.commands.feed.command import FEEDS_MAX
+from neardup.workers.feeds.watch import FEEDS_MAX
 from neardup.workers.options.running import FeedCommandOptions
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.settings.feed import FeedSettings
@@ -134,10 +135,42 @@ def test_items_go_to_the_topic_of_documents(web, monkeypatch):
     assert {record.timestamp_ms for record in records} == {(now - 3600) * 1000}
 
 
+@pytest.mark.processes
+def test_items_go_to_a_service_once_each_and_wait_while_it_is_away(web, neardup, start, tmp_path):
+    """In order; a second run with the state sends nothing, one without it gets the same answers. What the service
+    refuses is reported. The service is killed and started again while an item waits."""
+    (tmp_path / "mine.opml").write_text(
+        f'<opml><body><outline xmlUrl="{web.url("/a")}"/><outline xmlUrl="{web.url("/b")}"/></body></opml>'
+    )
+    web.give("/a", rss("a", "b"))
+    web.give("/b", rss("c", text=""))
+    arguments = ("feed", "--allow-private", "mine.opml", "--to-serve")
+    service = Serving(tmp_path)
+    try:
+        said = [
+            neardup(*arguments, service.url, *more).stderr.decode().splitlines()
+            for more in (("--state", "seen"), ("--state", "seen"), ())
+        ]
+        assert said[0] == ["the service says: 1 duplicate, 2 original", "3 items of 2 feeds, 0 refused"]
+        assert said[1] == ["the service says: nothing", "0 items of 2 feeds, 0 refused"]
+        assert said[2] == ["the service says: 3 repeated", "3 items of 2 feeds, 0 refused"]
+        assert service.kill() == -signal.SIGKILL
+        web.give("/b", rss("d", text=f"{TEXT} Again."))
+        feed = start(*arguments, service.url, "--state", "seen")
+        assert b"does not answer" in feed.stderr.readline()
+        service = Serving(tmp_path, "--port", service.url.rpartition(":")[2].strip("/"))
+        report = feed.communicate()[1].decode().splitlines()
+        assert report[-2:] == ["the service says: 1 duplicate", "1 items of 2 feeds, 0 refused"]
+        wrong = neardup(*arguments, f"{service.url.rstrip('/')}/nowhere", "--state", "other")
+        assert (wrong.returncode, b"answered 404" in wrong.stderr) == (Exit.OUTPUT, True)
+    finally:
+        service.kill()
+
+
 def test_the_number_of_feeds_has_a_limit():
     """Each has a thread."""
     with pytest.raises(Failure, match="500 at most"):
-        command.run(FeedCommandOptions(["http://a.example/"] * (FEEDS_MAX + 1)), FeedSettings())
+        command.run(FeedCommandOptions([f"http://a.example/{n}" for n in range(FEEDS_MAX + 1)]), FeedSettings())
 
 
 def test_a_missing_extra_is_named(monkeypatch, neardup):

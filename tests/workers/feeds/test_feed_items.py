@@ -1,8 +1,10 @@
-"""Feeds as items: RSS, Atom and RDF, as they are in the wild and as an enemy would write them."""
+"""Feeds as items: RSS, Atom, RDF and JSON Feed, as they are in the wild and as an enemy would write them."""
+
+import json
 
 import pytest
 
-from neardup.workers.feeds.items import Item, items_of, parse
+from neardup.workers.feeds.items import Item, Named, items_of, parse
 
 URL = "http://feeds.example/news"
 RSS = """<rss version="2.0"><channel><title>News</title>{}</channel></rss>"""
@@ -22,7 +24,7 @@ def test_an_item_of_rss_has_id_time_title_address_and_text():
     """Markup becomes text; addresses become absolute."""
     inner = f"<guid isPermaLink='false'>tag:a,1</guid><link>/a</link><title>A &amp;amp; B</title>{DATE}"
     inner += "<description>&lt;p&gt;caf&amp;eacute; &lt;b&gt;open&lt;/b&gt;ed&lt;/p&gt;</description>"
-    assert item_of(inner) == Item("tag:a,1", TIME, "A & B", "http://feeds.example/a", "café opened")
+    assert item_of(inner) == Item("tag:a,1", TIME, "A & B", "http://feeds.example/a", "café opened", "summary")
 
 
 def test_an_entry_of_atom_is_read_alike():
@@ -36,6 +38,39 @@ def test_an_entry_of_atom_is_read_alike():
     assert item_of("<summary type='text'>1 &lt; 2 &amp;amp;</summary>", ATOM, "entry").text
 
 
+@pytest.mark.processes
+def test_json_feed_is_read():
+    """Versions 1 and 1.1: text before markup, the summary in its absence; numbers are ids; other JSON is no feed."""
+    items = [
+        {"id": 7, "title": "T", "content_html": "<p>caf&eacute;</p>", "date_published": "2023-11-14T23:13:20+01:00"},
+        {"id": "b", "url": "http://a.example/b", "content_text": "plain", "content_html": "<p>markup</p>"},
+        {"url": "http://a.example/c", "summary": "short", "date_modified": "2023-11-14T22:13:20Z"},
+        {"title": "only", "date_published": "soon"},
+        "no item",
+    ]
+    feed = {"version": "https://jsonfeed.org/version/1.1", "title": "F", "items": items}
+    for content in (json.dumps(feed), "\ufeff" + json.dumps(feed, indent=1)):
+        assert items_of(content.encode(), URL, "application/feed+json", 60.0) == [
+            Item("7", TIME, "T", None, "café"),
+            Item("b", None, "", "http://a.example/b", "plain"),
+            Item("http://a.example/c", TIME, "", "http://a.example/c", "short", "summary"),
+            Item(None, None, "only", None, "only", "title"),
+        ]
+    for other in ({"items": []}, {"version": "https://jsonfeed.org/version/1", "items": {}}):
+        assert parse(json.dumps(other).encode(), URL, "") == "feed_format"
+    assert items_of(b'{"version": ', URL, "", 60.0) == "feed_damaged"
+
+
+@pytest.mark.processes
+def test_a_page_names_its_feed():
+    """The first one of its head, as an absolute address; a page without one is no feed."""
+    link = "<link rel='{}' type='{}' href='{}'>".format
+    other, rss = link("stylesheet", "text/css", "/style"), link("home alternate", "application/RSS+xml", "/rss")
+    page = f"<!doctype html><html><head>{other}{rss}{link('alternate', 'application/atom+xml', '/atom')}</head></html>"
+    assert items_of(page.encode(), URL, "text/html", 60.0) == Named("http://feeds.example/rss")
+    assert parse(f"<html><head>{other}</head></html>".encode(), URL, "text/html") == "feed_format"
+
+
 def test_rdf_is_read():
     """RSS 1.0 and its Dublin Core."""
     rdf = (
@@ -43,7 +78,7 @@ def test_rdf_is_read():
         'xmlns:dc="http://purl.org/dc/elements/1.1/"><item rdf:about="http://a.example/1"><title>T</title>'
         "<link>http://a.example/1</link><dc:date>2023-11-14T22:13:20Z</dc:date></item></rdf:RDF>"
     )
-    assert parse(rdf.encode(), URL, "") == [Item("http://a.example/1", TIME, "T", "http://a.example/1", "T")]
+    assert parse(rdf.encode(), URL, "") == [Item("http://a.example/1", TIME, "T", "http://a.example/1", "T", "title")]
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,22 @@
 """Watching feeds: what is new, what a request carries, when the next one is sent, and how the watching ends."""
 
+import contextlib
 import json
 import os
 import signal
+import sqlite3
 import threading
 
 import pytest
 
 from neardup.stream.json_lines import Fields
 from neardup.workers.feeds.fetch import Fetched, FetchError
-from neardup.workers.feeds.items import Item
+from neardup.workers.feeds.items import Item, Named
+from neardup.workers.feeds.lists import FeedLists
 from neardup.workers.feeds.schedule import WAIT_SECONDS_MAX, retry_after, wait_seconds
+from neardup.workers.feeds.state import FeedStates, open_states
 from neardup.workers.feeds.watch import AHEAD_SECONDS, Feed, Watching, World, watch
+from neardup.workers.process.exits import Failure
 from neardup.workers.process.stop import Stop
 from neardup.workers.web.extraction import Refused
 
@@ -32,12 +37,14 @@ class Outside:
         self.answers = list(answers)
         self.header = header or {}
         self.sent = []
+        self.asked = []
         self.waits = []
         self.ended = threading.Event()
         self.world = World(self.fetch, self.parse, lambda: NOW, lambda: 0.5, self.wait)
 
     def fetch(self, url, header):
         self.sent.append(header)
+        self.asked.append(url)
         answer = self.answers.pop(0)
         if isinstance(answer, str):
             raise FetchError(answer)
@@ -47,8 +54,8 @@ class Outside:
         return Fetched(200, self.header, b"content", url)
 
     def parse(self, content, url, content_type):
-        assert (content, url) == (b"content", URL)
-        return self.found[0] if self.found and isinstance(self.found[0], str) else self.found
+        assert content == b"content"
+        return self.found[0] if self.found and isinstance(self.found[0], str | Named) else self.found
 
     def wait(self, seconds):
         self.waits.append(seconds)
@@ -71,11 +78,12 @@ def test_an_item_is_a_line_of_json_and_a_document():
     (entry,) = polled.entries
     assert json.loads(entry.raw) == {
         "id": "urn:a", "timestamp": TIME, "text": "text", "title": "title a", "url": "http://a.example/a", "feed": URL,
+        "part": "content",
     }  # fmt: skip
     assert (entry.found.id, entry.found.text, entry.found.timestamp, entry.source) == ("urn:a", "text", NOW, URL)
     named = WATCHING._replace(fields=Fields(id="key", text="body", timestamp="at", timestamp_unit="ms"))
     (entry,) = Feed(URL, named).poll(Outside([item("a")]).world).entries
-    assert json.loads(entry.raw).keys() == {"key", "body", "at", "title", "url", "feed"}
+    assert json.loads(entry.raw).keys() == {"key", "body", "at", "title", "url", "feed", "part"}
     assert entry.found.timestamp == NOW
 
 
@@ -135,7 +143,7 @@ def test_a_request_carries_the_validators_of_the_last_feed_that_was_read():
     feed = Feed(URL, WATCHING)
     assert len(feed.poll(outside.world).entries) == 1
     outside.header = {"etag": '"y"'}
-    assert feed.poll(outside.world) == (URL, [], "")
+    assert feed.poll(outside.world) == (URL, [], "", None)
     assert feed.poll(outside.world).reason == "feed_format"
     feed.poll(outside.world)
     validators = [{name: value for name, value in sent.items() if name.startswith("If")} for sent in outside.sent]
@@ -178,11 +186,126 @@ def test_a_feed_that_is_gone_is_not_asked_again():
     assert feed.wait_seconds(0.5) is None
 
 
+def test_a_page_that_names_its_feed_stands_for_it():
+    """The feed is asked for from then on, the items follow the given address; a page that leads to no feed is none."""
+    named = Named("http://a.example/feed")
+    outside = Outside([named], [item("a")._replace(id="7")], 304, header={"etag": '"x"'})
+    feed = Feed(URL, WATCHING)
+    assert [entry.found.id for entry in feed.poll(outside.world).entries] == [f"{URL}#7"]
+    assert feed.poll(outside.world).reason == ""
+    assert outside.asked == [URL, named.address, named.address]
+    outside = Outside([named], [named], [named], 500)
+    feed = Feed(URL, WATCHING)
+    assert [feed.poll(outside.world).reason for _ in range(2)] == ["feed_format", "fetch_status"]
+    assert outside.asked == [URL, named.address] * 2
+
+
+def test_a_new_time_of_arrival_makes_no_item_new():
+    """The date of the item is in ``published``."""
+    outside = Outside([item("a")], [item("a")], [item("a", "changed")])
+    feed = Feed(URL, WATCHING._replace(by_arrival=True))
+    world = outside.world._replace(now=lambda: NOW)
+    first = feed.poll(world).entries
+    later = world._replace(now=lambda: NOW + 60)
+    assert [entry.found.timestamp for entry in first] == [NOW]
+    assert feed.poll(later).entries == []
+    assert [entry.found.timestamp for entry in feed.poll(later).entries] == [NOW + 60]
+
+
+def test_a_restart_goes_on_where_the_state_ends(tmp_path):
+    """With the validators and the items that were saved; the time between answer and save counts as not written."""
+    path = str(tmp_path / "state")
+    outside = Outside([item("b"), item("a")], 304, [item("c"), item("b"), item("a")], header={"etag": '"x"'})
+    with open_states(path) as states:
+        polled = Feed(URL, WATCHING, states.load(URL)).poll(outside.world)
+        assert states.load(URL) is None
+        states.save(URL, polled.state)
+    with open_states(path) as states:
+        feed = Feed(URL, WATCHING, states.load(URL))
+        assert feed.poll(outside.world).entries == []
+        assert outside.sent[-1]["If-None-Match"] == '"x"'
+        assert [entry.found.id for entry in feed.poll(outside.world).entries] == ["urn:c"]
+
+
+def test_a_state_is_for_one_process_and_for_nothing_else(tmp_path):
+    """Another database, a file that is none, and one that is open are refused in a sentence."""
+    path, other = str(tmp_path / "state"), tmp_path / "other"
+    with open_states(path), pytest.raises(Failure, match="another process has it open"), open_states(path):
+        pass
+    with contextlib.closing(sqlite3.connect(other)) as connection:
+        connection.execute("CREATE TABLE t (x)")
+    with pytest.raises(Failure, match="another program"), open_states(str(other)):
+        pass
+    (tmp_path / "text").write_text("no database" * 100)
+    with pytest.raises(Failure, match="cannot use the state"), open_states(str(tmp_path / "text")):
+        pass
+
+
+OPML = """<?xml version="1.0"?><opml version="2.0"><head><title>Mine</title></head><body>
+<outline text="News"><outline type="rss" text="A" xmlUrl="http://a.example/feed"/>
+<outline type="rss" xmlUrl="http://b.example/feed"/></outline><outline text="no feed"/></body></opml>"""
+
+
+def test_lists_are_opml_or_an_address_a_line(tmp_path):
+    """Each address once, in order. What is no list is refused with its name; later it stays as it was."""
+    (tmp_path / "mine.opml").write_text(OPML)
+    (tmp_path / "mine.txt").write_text("# news\n\nhttp://b.example/feed\n HTTPS://c.example/feed \n", "utf-8-sig")
+    lists = FeedLists([str(tmp_path / "mine.opml"), URL, str(tmp_path / "mine.txt")])
+    known = ["http://a.example/feed", "http://b.example/feed", URL, "HTTPS://c.example/feed"]
+    assert lists.addresses() == known
+    (tmp_path / "mine.txt").write_text("http://d.example/")
+    assert (lists.refresh(), lists.addresses()) == ([], [*known[:3], "http://d.example/"])
+    (tmp_path / "mine.opml").write_text(OPML[:-30])
+    assert lists.refresh() == [str(tmp_path / "mine.opml")]
+    assert lists.addresses()[:2] == known[:2]
+    for content, words in (("<opml><body>", "is no OPML"), ("file:///etc/passwd", "an address begins with")):
+        (tmp_path / "bad").write_text(content)
+        with pytest.raises(Failure, match=words):
+            FeedLists([str(tmp_path / "bad")])
+    with pytest.raises(Failure, match="cannot read the list of feeds"):
+        FeedLists([str(tmp_path / "missing")])
+
+
+def test_a_feed_that_is_added_to_a_list_is_watched(tmp_path):
+    """The lists are read again between the requests."""
+    path, again = tmp_path / "feeds.txt", threading.Event()
+    path.write_text("http://a.example/")
+    ended = threading.Event()
+
+    def fetch(url, header):
+        return Fetched(200, {}, url.encode(), url)
+
+    def parse(content, url, content_type):
+        return [item(content.decode())]
+
+    def wait(seconds):  # of a feed until the end, of the lists until the test goes on
+        if seconds > 30:
+            return ended.wait()
+        again.wait()
+        again.clear()
+        return ended.is_set()
+
+    world = Outside().world._replace(fetch=fetch, parse=parse, wait=wait)
+    results = watch(FeedLists([str(path)]), WATCHING, world, Stop(), ended, FeedStates())
+    assert next(results).url == "http://a.example/"
+    path.write_text("http://b.example/\n")
+    again.set()
+    assert next(results).url == "http://b.example/"
+    path.unlink()
+    again.set()
+    assert next(results)[::2] == (str(path), "feed_list")
+    ended.set()
+    again.set()
+    results.close()
+
+
 def test_without_follow_each_feed_is_asked_once(web):
     """The iterator ends when all feeds have answered; one that is named twice is asked once."""
     outside = Outside([item("a")], [item("a")])
     ended = threading.Event()
-    results = list(watch([URL, URL], WATCHING._replace(follow=False), outside.world, Stop(), ended))
+    results = list(
+        watch(FeedLists([URL, URL]), WATCHING._replace(follow=False), outside.world, Stop(), ended, FeedStates())
+    )
     assert [[entry.found.id for entry in polled.entries] for polled in results] == [["urn:a"]]
     assert ended.is_set()
     assert len(outside.answers) == 1
@@ -194,7 +317,7 @@ def test_feeds_are_watched_until_the_caller_ends_it():
     ended = threading.Event()
     world = outside.world._replace(wait=ended.wait)
     before = set(threading.enumerate())
-    results = watch([URL], WATCHING, world, Stop(), ended)
+    results = watch(FeedLists([URL]), WATCHING, world, Stop(), ended, FeedStates())
     assert next(results).entries[0].found.id == "urn:0"
     results.close()
     assert set(threading.enumerate()) <= before
@@ -206,7 +329,7 @@ def test_an_error_of_the_program_ends_the_watching():
     outside = Outside()
     ended = threading.Event()
     with pytest.raises(IndexError):
-        list(watch([URL], WATCHING, outside.world, Stop(), ended))
+        list(watch(FeedLists([URL]), WATCHING, outside.world, Stop(), ended, FeedStates()))
 
 
 def test_a_signal_ends_the_wait_for_results():
@@ -224,7 +347,7 @@ def test_a_signal_ends_the_wait_for_results():
     try:
         threading.Thread(target=lambda: (asked.wait(), os.kill(os.getpid(), signal.SIGTERM))).start()
         world = Outside().world._replace(fetch=fetch, wait=ended.wait)
-        assert list(watch([URL], WATCHING, world, stop, ended)) == []
+        assert list(watch(FeedLists([URL]), WATCHING, world, stop, ended, FeedStates())) == []
         assert stop.signal == signal.SIGTERM
     finally:
         for number, handler in before.items():

@@ -1,4 +1,4 @@
-"""``neardup feed``: the items of feeds as documents, to standard output or to the topic of documents."""
+"""``neardup feed``: the items of feeds as documents, to standard output, a service or the topic of documents."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from typing import NamedTuple
 
 from neardup.stream.documents import Document
 from neardup.stream.pipeline import Signer
+from neardup.workers.commands.feed.service import Checking
 from neardup.workers.feeds.addresses import is_public
 from neardup.workers.feeds.fetch import Fetched, Limits, fetch
-from neardup.workers.feeds.items import Item, items_of
+from neardup.workers.feeds.items import Item, Named, items_of
+from neardup.workers.feeds.lists import FeedLists
 from neardup.workers.feeds.pages import page_text
+from neardup.workers.feeds.state import open_states
 from neardup.workers.feeds.watch import Polled, Watching, World, watch
 from neardup.workers.options.running import FeedCommandOptions
 from neardup.workers.options.shared import SessionOptions
@@ -31,23 +34,19 @@ from neardup.workers.transport.kafka.connect import connect
 from neardup.workers.web.canonical_ids import CanonicalIds
 from neardup.workers.web.extraction import Extraction
 
-# Feeds of one process at most: each has a thread.
-FEEDS_MAX = 500
-
 
 class _Output(NamedTuple):
-    """Where documents go: ``add`` takes one, ``send`` ends a batch."""
+    """Where documents go: ``add`` takes one, ``send`` ends a batch and says whether all of it has arrived."""
 
     add: Callable[[Entry], None]
-    send: Callable[[], None]
+    send: Callable[[], bool]
 
 
 def run(options: FeedCommandOptions, settings: FeedSettings) -> Exit:
     """Write the items of the feeds; returns the exit code. Raises ``Failure``."""
-    if len(options.urls) > FEEDS_MAX:
-        raise Failure(
-            Exit.USAGE, f"{len(options.urls):,} feeds are named, {FEEDS_MAX} at most: divide them among processes"
-        )
+    if options.to_kafka and options.to_serve is not None:
+        raise Failure(Exit.USAGE, "--to-kafka and --to-serve are both given: items go to one place")
+    lists = FeedLists(options.feeds)
     with Session(
         settings, SessionOptions([], rejects=options.rejects, quiet=options.quiet), follow=options.follow
     ) as session:
@@ -64,12 +63,17 @@ def run(options: FeedCommandOptions, settings: FeedSettings) -> Exit:
             settings.clock == "arrival",
         )  # fmt: skip
         is_blocked = _blocked(settings)
-        with _output(options, settings, session) as output, closing(Extraction(settings)) as extraction:
+        with (
+            open_states(options.state) as states,
+            _output(options, settings, session) as output,
+            closing(Extraction(settings)) as extraction,
+        ):
             world = _world(settings, ended, extraction if options.pages else None)
-            for polled in watch(options.urls, watching, world, session.stop, ended):
-                _write(polled, session, output, is_blocked)
-        report = session.report
-        report.say(f"{report.documents:,} items of {len(options.urls):,} feeds, {report.refused.total():,} refused")
+            for polled in watch(lists, watching, world, session.stop, ended, states):
+                if _write(polled, session, output, is_blocked) and polled.state is not None:
+                    states.save(polled.url, polled.state)
+        report, feeds = session.report, len(lists.addresses())
+        report.say(f"{report.documents:,} items of {feeds:,} feeds, {report.refused.total():,} refused")
         if settings.canonical_urls:
             report.say(f"{ids.changed:,} ids changed to canonical URLs")
     return session.ended
@@ -84,7 +88,8 @@ def _blocked(settings: FeedSettings) -> Callable[[Document], bool]:
     return lambda document: bool(blocked.refuse(signer.sign([document])._replace(refusals=[])).refusals)
 
 
-def _write(polled: Polled, session: Session, output: _Output, is_blocked: Callable[[Document], bool]) -> None:
+def _write(polled: Polled, session: Session, output: _Output, is_blocked: Callable[[Document], bool]) -> bool:
+    """Write the items of a result; returns whether all have arrived."""
     if polled.reason:
         session.refuse_entry(Entry(polled.url, 0, None, polled.reason), polled.reason)
     for entry in polled.entries:
@@ -94,30 +99,42 @@ def _write(polled: Polled, session: Session, output: _Output, is_blocked: Callab
             session.refuse_entry(entry, "blocked")
         else:
             output.add(entry)
-    output.send()
+    arrived = output.send()
     session.rejects.flush()
+    return arrived
 
 
 @contextmanager
 def _output(options: FeedCommandOptions, settings: FeedSettings, session: Session) -> Iterator[_Output]:
-    if not options.to_kafka:
+    if options.to_serve is not None:
+        checking = Checking(options.to_serve, session)
+        yield _Output(checking.add, checking.send)
+        said = ", ".join(f"{count:,} {status}" for status, count in sorted(checking.statuses.items()))
+        session.report.say(f"the service says: {said or 'nothing'}")
+    elif options.to_kafka:
+        transport = connect(settings)
+        try:
+            loader = Loader(transport, settings, session)
+
+            def send_all() -> bool:
+                loader.send()
+                return True
+
+            yield _Output(loader.add, send_all)
+            loader.close()
+        finally:
+            transport.close()
+    else:
         written = standard_output("the items")
         lines: list[bytes] = []
 
-        def send() -> None:
+        def write_lines() -> bool:
             write_pairs(written, b"".join(lines), "the items to standard output")
             session.report.documents += len(lines)
             lines.clear()
+            return True
 
-        yield _Output(lambda entry: lines.append((entry.raw or b"") + b"\n"), send)
-        return
-    transport = connect(settings)
-    try:
-        loader = Loader(transport, settings, session)
-        yield _Output(loader.add, loader.send)
-        loader.close()
-    finally:
-        transport.close()
+        yield _Output(lambda entry: lines.append((entry.raw or b"") + b"\n"), write_lines)
 
 
 def _any_address(number: str) -> bool:
@@ -136,7 +153,7 @@ def _world(settings: FeedSettings, ended: threading.Event, extraction: Extractio
     def get(url: str, header: Mapping[str, str]) -> Fetched:
         return fetch(url, {"User-Agent": agent, **header}, limits)
 
-    def parse(content: bytes, url: str, content_type: str) -> list[Item] | str:
+    def parse(content: bytes, url: str, content_type: str) -> list[Item] | Named | str:
         return items_of(content, url, content_type, settings.parse_seconds_max)
 
     page = None if extraction is None else lambda url: page_text(url, get, extraction)

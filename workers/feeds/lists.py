@@ -1,0 +1,79 @@
+"""Lists of feeds: OPML, as readers of feeds export it, or an address a line.
+
+A list is read again while feeds are followed. A list that cannot be read then is as it was before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+from neardup.workers.process.exits import Exit, Failure, input_failure
+
+_ADDRESS = re.compile(r"https?://", re.IGNORECASE)
+
+
+class FeedLists:
+    """Addresses of feeds, and files that list more of them.
+
+    Args:
+        given: addresses, and names of files.
+
+    Raises:
+        Failure: a file cannot be read, or is no list.
+    """
+
+    def __init__(self, given: Sequence[str]) -> None:
+        self._given = given
+        self._read = {name: _read(name) for name in given if not _ADDRESS.match(name)}
+
+    @property
+    def has_files(self) -> bool:
+        """Whether the addresses may change."""
+        return bool(self._read)
+
+    def addresses(self) -> list[str]:
+        """Return all addresses, each once, in order."""
+        lists = (self._read.get(name, [name]) for name in self._given)
+        return list(dict.fromkeys(address for found in lists for address in found))
+
+    def refresh(self) -> list[str]:
+        """Read the files again; returns the names of those that cannot be read."""
+        failed = []
+        for name in self._read:
+            try:
+                self._read[name] = _read(name)
+            except Failure:
+                failed.append(name)
+        return failed
+
+
+def _read(name: str) -> list[str]:
+    try:
+        content = Path(name).read_bytes()
+    except OSError as error:
+        raise input_failure(f"the list of feeds {name}", error) from None
+    found = _of_opml(content, name) if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") else _of_lines(content)
+    for address in found:
+        if not _ADDRESS.match(address):
+            raise Failure(
+                Exit.INPUT,
+                f"the list of feeds {name} names {address[:100]!r}: an address begins with http:// or https://; "
+                "correct or delete it",
+            )
+    return found
+
+
+def _of_opml(content: bytes, name: str) -> list[str]:
+    try:
+        root = ElementTree.fromstring(content)  # of the user; the parser bounds what entities expand to
+    except (ElementTree.ParseError, ValueError) as error:
+        raise Failure(Exit.INPUT, f"the list of feeds {name} is no OPML: {error}") from None
+    return [address for outline in root.iter("outline") if (address := outline.get("xmlUrl", "").strip())]
+
+
+def _of_lines(content: bytes) -> list[str]:
+    lines = (line.strip() for line in content.decode("utf-8-sig", "replace").splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
