@@ -13,7 +13,8 @@ from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from urllib.parse import quote
+from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
 
 import httpx
 import pytest
@@ -71,11 +72,11 @@ def site() -> Iterator[Site]:
         server.server_close()
 
 
-def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run an example as a process of its own."""
+def run(name: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run an example as a process of its own, with these variables."""
     return subprocess.run(
         [sys.executable, str(EXAMPLES / name), *arguments],
-        capture_output=True, check=True, env=clean_environment(), text=True, timeout=PROCESS_SECONDS_MAX,
+        capture_output=True, check=True, env=clean_environment() | environment, text=True, timeout=PROCESS_SECONDS_MAX,
     )  # fmt: skip
 
 
@@ -98,6 +99,66 @@ def page(title: str, text: str, links: tuple[str, ...] = ()) -> str:
     """A page of HTML with links to paths."""
     anchors = " ".join(f'<a href="{link}">{link}</a>' for link in links)
     return f"<html><title>{title}</title><body><nav>{anchors}</nav><p>{escape(text)}</p></body></html>"
+
+
+@pytest.fixture
+def reader() -> Iterator[ThreadingHTTPServer]:
+    """The part of miniflux's interface that the example uses: ``entries`` by id, with a key."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            url = urlsplit(self.path)
+            query = {name: values[0] for name, values in parse_qs(url.query).items()}
+            behind = [entry for id_, entry in sorted(entries.items()) if id_ > int(query["after_entry_id"])]
+            found = [entry for entry in behind if entry["status"] == query["status"]]
+            self.answer(url.path, {"total": len(found), "entries": found[: min(2, int(query["limit"]))]})
+
+        def do_PUT(self) -> None:
+            value = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            for id_ in value["entry_ids"]:
+                entries[id_]["status"] = value["status"]
+            self.answer(self.path, None)
+
+        def answer(self, path: str, value: object) -> None:
+            """Answer with JSON; with no value, without a body."""
+            body = b"" if value is None else json.dumps(value).encode()
+            known = path == "/v1/entries" and self.headers["X-Auth-Token"] == "key"
+            self.send_response((200 if body else 204) if known else 401)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments: object) -> None:
+            """Write no log."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    entries: dict[int, dict[str, str]] = {}
+    server.entries = entries  # type: ignore[attr-defined]
+    Thread(target=server.serve_forever).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.processes
+def test_copies_in_a_feed_reader_are_marked_as_read(serving: Serving, reader: ThreadingHTTPServer) -> None:
+    """Over several answers of the reader; the first article of a story and others stay unread, also when the example
+    runs again and after the user has marked a copy as unread and read the first article."""
+    texts = (HARBOUR, LIBRARY, HARBOUR.replace("Monday", "Sunday"), CHOIR, LIBRARY)
+    entries: dict[int, dict[str, Any]] = reader.entries  # type: ignore[attr-defined]
+    for id_, text in enumerate(texts, 1):
+        entries[id_] = {
+            "id": id_, "url": f"https://paper{id_}.example/a", "title": "News", "content": f"<p>{escape(text)}</p>",
+            "status": "unread", "published_at": f"2024-03-04T07:30:0{id_}Z",
+        }  # fmt: skip
+    address = f"http://127.0.0.1:{reader.server_port}"
+    said = run("miniflux.py", address, NEARDUP_SERVICE=serving.url, MINIFLUX_TOKEN="key").stdout.splitlines()
+    assert [entry["status"] for entry in entries.values()] == ["unread", "unread", "read", "unread", "read"]
+    assert said[1] == "https://paper5.example/a is read: 1.0 as https://paper2.example/a"
+    assert len(said) == 2
+    entries[1]["status"], entries[3]["status"] = "read", "unread"
+    run("miniflux.py", address, NEARDUP_SERVICE=serving.url, MINIFLUX_TOKEN="key")
+    assert [entry["status"] for entry in entries.values()] == ["read", "unread", "read", "unread", "read"]
 
 
 @pytest.mark.processes
