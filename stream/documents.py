@@ -30,6 +30,9 @@ class Document(NamedTuple):
         fields: values of a record by field name.
         rank: a number: a cluster may show the member with the greatest one
         (``neardup.stream.verdicts.representatives``).
+        source: who tells it, a name or a host; without one it is the host of ``url``, or of an id that is a URL.
+        url: where it can be read.
+        title: its headline.
 
     A value that cannot be used raises nothing: ``Signer.sign`` refuses the document with a key of ``REASONS``.
 
@@ -45,6 +48,9 @@ class Document(NamedTuple):
     vector: Sequence[float] | npt.NDArray[Component] | bytes | None = None
     fields: Mapping[str, str] | None = None
     rank: float | None = None
+    source: str | None = None
+    url: str | None = None
+    title: str | None = None
 
 
 # The values of many documents: ``map`` with these takes a third of the time of a comprehension.

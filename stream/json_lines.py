@@ -23,6 +23,8 @@ from neardup.stream.pair_rule import Matches
 
 # Digits of a similarity in the output: the standard error of an estimate is .01 at best (4,096 rows at .5).
 SIMILARITY_DIGITS = 4
+# Characters of an address and of a title; more are cut off.
+URL_CHARACTERS_MAX, TITLE_CHARACTERS_MAX = 2_000, 500
 # The parser gives up below this depth; the number is its own.
 DEPTH_MAX = 1024
 _MISSING = object()
@@ -61,7 +63,8 @@ _DEPTH_BLOCK = 1 << 20
 
 class Fields(NamedTuple):
     """The names that the parts of a document have in the input; what it must bring in addition to its id (``KINDS``);
-    the unit of its timestamps (``UNITS``); the name of the number by which clusters rank it, if there is one."""
+    the unit of its timestamps (``UNITS``); the name of the number by which clusters rank it, if there is one; the name
+    of its source, if source, URL and title are read."""
 
     id: str = "id"
     text: str = "text"
@@ -71,6 +74,7 @@ class Fields(NamedTuple):
     kind: str = "text"
     timestamp_unit: str = "s"
     rank: str | None = None
+    source: str | None = None
 
 
 def decode_document(
@@ -113,9 +117,23 @@ def decode_document(
         if isinstance(timestamp, str):
             return timestamp
     found = KINDS[fields.kind](value, fields, id_, timestamp)
-    if fields.rank is None or isinstance(found, str):
+    if isinstance(found, str):
         return found
-    return found._replace(rank=_number(value.get(fields.rank)))
+    if fields.rank is not None:
+        found = found._replace(rank=_number(value.get(fields.rank)))
+    return found if fields.source is None else _with_source(found, value, fields.source)
+
+
+def _with_source(document: Document, value: dict[str, Any], field: str) -> Document:
+    """Return a document with its source, URL and title, as far as the object has them as strings."""
+    source, url, title = value.get(field), value.get("url"), value.get("title")
+    if source is None and url is None and title is None:
+        return document
+    return document._replace(
+        source=source if type(source) is str else None,
+        url=url[:URL_CHARACTERS_MAX] if type(url) is str else None,
+        title=title[:TITLE_CHARACTERS_MAX] if type(title) is str else None,
+    )
 
 
 def _text(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | str:

@@ -194,3 +194,17 @@ def test_the_sessions_of_the_front_page_print_what_the_page_shows(session):
     )  # fmt: skip
     lines = [*([] if file else done.stdout.splitlines()), *done.stderr.splitlines()]
     assert [line.removeprefix("    ") for line in shown.splitlines()] == lines[: len(shown.splitlines())]
+
+
+@pytest.mark.processes
+def test_the_sources_of_the_readme_are_what_the_command_writes(tmp_path: Path) -> None:
+    """The first columns of the first rows."""
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    [command] = re.findall(r"^    \$ neardup (dedup .*--sources sources\.csv)$", page, re.M)
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    subprocess.run(
+        [sys.executable, "-m", "neardup", *command.split()], cwd=tmp_path, env=clean_environment(), check=True
+    )
+    rows = (tmp_path / "sources.csv").read_text(encoding="utf-8").splitlines()[:2]
+    shown = page.split(f"{command}\n")[1].splitlines()[1:3]
+    assert [line.strip() for line in shown] == [",".join(row.split(",")[:4]) for row in rows]

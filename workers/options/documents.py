@@ -73,6 +73,12 @@ class DedupOptions(SessionOptions):
     annotate: Annotated[
         bool, typer.Option("--annotate", help="write the dropped lines too, and with each line its verdict")
     ] = False
+    sources: Annotated[
+        str | None,
+        typer.Option(
+            "--sources", metavar="FILE", help="write what each source published, as JSON Lines, or as a table (.csv)"
+        ),
+    ] = None
     follow: Follow = False
     window_from: WindowFile = None
     salvage: Salvage = False

@@ -114,6 +114,19 @@ class TableRows(Sequence[Entry]):
         """Return the id of a row that is a document."""
         return self.rows.documents.ids.at(int(np.searchsorted(self.rows.places, place))).decode(errors="replace")
 
+    def with_sources(self) -> list[Document]:
+        """Return the rows as documents that have no more than id, source and URL; a refused row has no id."""
+        names = self.batch.schema.names
+        columns = [
+            self.batch.column(names.index(name)).to_pylist() if name in names else [None] * len(self)
+            for name in (self._fields.source or "source", "url")
+        ]
+        sources, urls = ([one if isinstance(one, str) else None for one in column] for column in columns)
+        ids = [""] * len(self)
+        for n, place in enumerate(self.rows.places.tolist()):
+            ids[place] = self.rows.documents.ids.at(n).decode(errors="replace")
+        return [Document(id_, source=source, url=url) for id_, source, url in zip(ids, sources, urls, strict=True)]
+
     def _entry(self, place: int, line: bytes) -> Entry:
         reason = self._reasons.get(place)
         found = reason or self.rows.documents[int(np.searchsorted(self.rows.places, place))]

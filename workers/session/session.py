@@ -66,8 +66,8 @@ class Session:
     ``before``: paths that are read before ``options.paths``. ``follow``: the input has no end, so a bar shows no part
     of it, and the rejects are written in place. ``prints``: results go to standard output, where a bar on the same
     terminal would be in their way. ``every_line``: blank lines and headers of tables are entries too. ``spill_record``:
-    records of archives are entries too, and this function gets the parts of records that are too long. Entering
-    installs the handlers of ``stop``.
+    records of archives are entries too, and this function gets the parts of records that are too long. ``sources``:
+    documents have source, URL and title. Entering installs the handlers of ``stop``.
     """
 
     def __init__(
@@ -80,6 +80,7 @@ class Session:
         prints: bool = True,
         every_line: bool = False,
         spill_record: Callable[[Line], object] | None = None,
+        sources: bool = False,
         stop: Stop | None = None,
     ) -> None:
         paths = [*before, *options.paths]
@@ -108,7 +109,7 @@ class Session:
         self.compiling = Compiling(self.report.say if sys.stderr.isatty() else _silent)
         self._spill_record = spill_record
         self.reader = Reader(
-            settings, fields_of(settings), self.stop, self._spill, every_line=every_line,
+            settings, fields_of(settings, sources=sources), self.stop, self._spill, every_line=every_line,
             records=spill_record is not None,
         )  # fmt: skip
 

@@ -59,6 +59,9 @@ class Options(BaseModel):
         default="tokens", description="name of the elements of a set, or the ratings, in JSON Lines"
     )
     vector_field: str = Field(default="vector", description="name of the vector in JSON Lines")
+    source_field: str = Field(
+        default="source", description="name of the source in JSON Lines and tables; else it is the host of the URL"
+    )
     representative: str = Field(
         default=FIRST,
         min_length=1,
@@ -188,8 +191,9 @@ def with_file_window(settings: Settings) -> Settings:
     return settings.model_copy(update={**lifted, "window_bytes_max": bytes_max})
 
 
-def fields_of(settings: Settings) -> Fields:
-    """Return how lines of JSON are read: the names of fields, and the requirements of the scheme."""
+def fields_of(settings: Settings, *, sources: bool = False) -> Fields:
+    """Return how lines of JSON are read: the names of fields, the requirements of the scheme, and whether ``sources``
+    are read."""
     names = (
         settings.id_field,
         settings.text_field,
@@ -198,4 +202,4 @@ def fields_of(settings: Settings) -> Fields:
         settings.vector_field,
     )
     rank = None if settings.representative in (FIRST, LONGEST) else settings.representative
-    return Fields(*names, settings.plan.kind, settings.timestamp_unit, rank)
+    return Fields(*names, settings.plan.kind, settings.timestamp_unit, rank, settings.source_field if sources else None)

@@ -26,6 +26,7 @@ from neardup.workers.commands.dedup.archive import Archive
 from neardup.workers.options.documents import DedupOptions
 from neardup.workers.outputs.clusters import Clusters
 from neardup.workers.outputs.output import Lines, OutputFile, standard_output, write_pairs
+from neardup.workers.outputs.sources import Sources
 from neardup.workers.outputs.table_file import VERDICT_COLUMNS, TableFile, is_table, verdict_columns
 from neardup.workers.outputs.verdict_lines import VERDICT_KEY, annotated, verdict_lines
 from neardup.workers.outputs.window_file import fill, keep
@@ -42,7 +43,7 @@ from neardup.workers.settings.files import Settings, with_file_window
 
 Write = Callable[[bytes], None]
 # The options that name outputs.
-_OUTPUTS = ("output", "removed", "verdicts", "clusters", "rejects", "keep", "warc_out")
+_OUTPUTS = ("output", "removed", "verdicts", "clusters", "sources", "rejects", "keep", "warc_out")
 
 
 def run(options: DedupOptions, settings: Settings) -> Exit:
@@ -59,6 +60,7 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
             prints=options.output is None and archive is None,
             every_line=True,
             spill_record=spill_record,
+            sources=options.sources is not None,
         ) as session,
         ExitStack() as stack,
     ):
@@ -124,6 +126,7 @@ class _Outputs:
         self._removed = Lines(VERDICT_KEY)
         self._representative = settings.representative if options.clusters is not None else FIRST
         self.clusters = Clusters(opened(options.clusters, "the clusters"))
+        self._sources = None if options.sources is None else stack.enter_context(Sources(options.sources))
         self.statuses: Counter[int] = Counter()
 
     def add(self, chunk: Chunk, signed: Signed, decider: Decider) -> None:
@@ -138,6 +141,8 @@ class _Outputs:
         if isinstance(entries, TableRows):
             self._write_rows(entries, decided)
         self._write_lines(chunk.entries, entries, reasons, decided)
+        if self._sources is not None:
+            self._sources.add(entries, accepted, signed, decided)
         ranks = None
         if self._representative != FIRST:
             found = [entry.found for entry, is_accepted in zip(entries, accepted.tolist(), strict=True) if is_accepted]

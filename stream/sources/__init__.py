@@ -1,0 +1,1 @@
+"""Sources: what tells a story, and who was first."""

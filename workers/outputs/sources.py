@@ -1,0 +1,74 @@
+"""What each source published, as lines of JSON or as a table: the ledger of a run, written at its end."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.stream.documents import Document
+from neardup.stream.pipeline import Signed
+from neardup.stream.sources.ledger import SOURCES_MAX, Ledger, Reports
+from neardup.stream.sources.names import source_of
+from neardup.stream.table import NO_TIME
+from neardup.stream.verdicts.decider import Decided
+from neardup.workers.outputs.output import OutputFile
+from neardup.workers.outputs.verdict_lines import encoded
+from neardup.workers.readers.entries import Entry, TableRows
+
+# What a table leaves out: lists.
+_LISTS = ("earlier_in", "later_in", "hours")
+
+
+class Sources:
+    """The ledger of a run. In files only the order of arrival is known; the times of documents are their dates."""
+
+    def __init__(self, path: str, sources_max: int = SOURCES_MAX) -> None:
+        self._file = OutputFile(path, "the sources")
+        self._is_table = path.lower().endswith(".csv")
+        self.ledger = Ledger(sources_max)
+
+    def add(self, entries: Sequence[Entry], accepted: npt.NDArray[np.bool_], signed: Signed, decided: Decided) -> None:
+        """Count the verdicts of entries; ``accepted`` (``bool[n]``) says which of them are documents of ``signed``."""
+        verdicts = decided.verdicts
+        unknown = np.full(len(entries), NO_TIME)
+        dates = unknown.copy()
+        dates[accepted] = signed.batch.times
+        self.ledger.add(Reports(_sources(entries), verdicts.statuses, verdicts.clusters, verdicts.late, unknown, dates))
+
+    def __enter__(self) -> Sources:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Write the file; after an exception, leave it as it was."""
+        if kind is None or issubclass(kind, BrokenPipeError):
+            data = self._table() if self._is_table else self._lines()
+            self._file.act(lambda file: file.write(data))
+            self._file.close()
+        else:
+            self._file.discard()
+
+    def _lines(self) -> bytes:
+        names = [found["source"] or "" for found in self.ledger.largest(self.ledger.size)]
+        return b"".join(encoded(self.ledger.source(name)) + b"\n" for name in names)
+
+    def _table(self) -> bytes:
+        rows = [
+            {name: value for name, value in found.items() if name not in _LISTS}
+            for found in self.ledger.largest(self.ledger.size)
+        ]
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(rows[0]) if rows else ["source"], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return text.getvalue().encode(errors="replace")
+
+
+def _sources(entries: Sequence[Entry]) -> list[str]:
+    """Return the source of each entry, empty for none."""
+    if isinstance(entries, TableRows):
+        return [source_of(document) or "" for document in entries.with_sources()]
+    return [(source_of(entry.found) or "") if isinstance(entry.found, Document) else "" for entry in entries]
