@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
-from neardup.workers.process.exits import Exit, Failure, input_failure
+from neardup.workers.process.exits import Exit, Failure
 
 _ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 
@@ -54,7 +54,11 @@ def _read(name: str) -> list[str]:
     try:
         content = Path(name).read_bytes()
     except OSError as error:
-        raise input_failure(f"the list of feeds {name}", error) from None
+        raise Failure(
+            Exit.INPUT,
+            f"cannot read the list of feeds {name}: {error.strerror or error}; an address of a feed begins with "
+            "https:// or http://",
+        ) from None
     found = _of_opml(content, name) if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") else _of_lines(content)
     for address in found:
         if not _ADDRESS.match(address):

@@ -6,6 +6,7 @@ feed after its items were taken. A crash between the two writes them once more, 
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -13,7 +14,7 @@ from typing import NamedTuple
 
 import orjson
 
-from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.process.exits import Exit, Failure, output_failure
 
 # "neardup feed state" in the header of the file, so that no other database is taken for one.
 _APPLICATION_ID = 0x6E646673
@@ -75,6 +76,10 @@ def open_states(path: str | None) -> Iterator[FeedStates]:
     if path is None:
         yield FeedStates()
         return
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # addresses of feeds may hold secrets
+    except OSError as error:
+        raise output_failure(f"the state {path}", error) from None
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")

@@ -140,11 +140,17 @@ class Feed:
         """
         found = self._answer(world)
         if isinstance(found, Named) and self._address == self.url:
-            self._address = found.address
+            self._move(found.address)
             found = self._answer(world)
             if isinstance(found, str | Named):
-                self._address = self.url
+                self._move(self.url)
+        elif isinstance(found, Named):
+            self._move(self.url)  # the page may name another feed by now
         return "feed_format" if isinstance(found, Named) else found
+
+    def _move(self, address: str) -> None:
+        """Ask another address from now on; validators belong to one address."""
+        self._address, self._etag, self._modified = address, "", ""
 
     def _answer(self, world: World) -> list[Entry] | Named | str:
         header = {"Accept": _ACCEPT}

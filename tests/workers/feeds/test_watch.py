@@ -198,6 +198,11 @@ def test_a_page_that_names_its_feed_stands_for_it():
     feed = Feed(URL, WATCHING)
     assert [feed.poll(outside.world).reason for _ in range(2)] == ["feed_format", "fetch_status"]
     assert outside.asked == [URL, named.address] * 2
+    outside = Outside([named], [item("a")], [named], [named], [item("b")], header={"etag": '"x"'})
+    feed = Feed(URL, WATCHING)
+    assert [feed.poll(outside.world).reason for _ in range(3)] == ["", "feed_format", ""]
+    assert outside.asked == [URL, named.address, named.address, URL, named.address]
+    assert ["If-None-Match" in sent for sent in outside.sent] == [False, False, True, False, False]
 
 
 def test_a_new_time_of_arrival_makes_no_item_new():
@@ -235,6 +240,9 @@ def test_a_state_is_for_one_process_and_for_nothing_else(tmp_path):
     with contextlib.closing(sqlite3.connect(other)) as connection:
         connection.execute("CREATE TABLE t (x)")
     with pytest.raises(Failure, match="another program"), open_states(str(other)):
+        pass
+    assert (tmp_path / "state").stat().st_mode & 0o777 == 0o600
+    with pytest.raises(Failure, match="cannot write the state"), open_states(str(tmp_path / "no" / "folder")):
         pass
     (tmp_path / "text").write_text("no database" * 100)
     with pytest.raises(Failure, match="cannot use the state"), open_states(str(tmp_path / "text")):
