@@ -21,7 +21,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from itertools import pairwise
 from queue import Full, Queue
+from statistics import median
 from typing import NamedTuple
 
 import mmh3
@@ -91,14 +93,29 @@ class Watching(NamedTuple):
     by_arrival: bool = False
 
 
+class Condition(NamedTuple):
+    """How a feed is.
+
+    Attributes:
+        failures: requests in a row that failed.
+        newest: date of its newest item, seconds since the epoch; ``None`` if none has a date.
+        gap_seconds: median time between two items that it lists, ``None`` if fewer than three have dates.
+    """
+
+    failures: int = 0
+    newest: float | None = None
+    gap_seconds: float | None = None
+
+
 class Polled(NamedTuple):
     """The result of one request for a feed: its new items from the oldest on, or the reason why there are none; and
-    its state after these, ``None`` if that is as before."""
+    its state after these, ``None`` if that is as before, and its condition."""
 
     url: str
     entries: Sequence[Entry]
     reason: str = ""
     state: FeedState | None = None
+    condition: Condition = Condition()
 
 
 class Feed:
@@ -108,7 +125,7 @@ class Feed:
         self.url = url
         self._watching = watching
         self._address, self._etag, self._modified, seen = state or FeedState(url, "", "", {})
-        self._failures = 0
+        self._condition = Condition()
         self._retry_after_seconds = 0.0
         self._gone = False
         self._seen = OrderedDict(seen)
@@ -117,20 +134,22 @@ class Feed:
         """Ask for the feed once."""
         found = self._items(world)
         failed = isinstance(found, str)
-        self._failures = self._failures + 1 if failed else 0
+        self._condition = self._condition._replace(failures=self._condition.failures + 1 if failed else 0)
         if isinstance(found, str):
-            return Polled(self.url, (), found)
+            return Polled(self.url, (), found, condition=self._condition)
         new = [self._with_page(entry, world) for entry in found if self._is_new(entry)]
         while len(self._seen) > max(self._watching.items_max, len(found)):
             self._seen.popitem(last=False)
         read = FeedState(self._address, self._etag, self._modified, dict(self._seen)) if found else None
-        return Polled(self.url, new, state=read)
+        return Polled(self.url, new, state=read, condition=self._condition)
 
     def wait_seconds(self, random: float) -> float | None:
         """Return the seconds until the next request; ``None`` if there is none."""
         if self._gone or not self._watching.follow:
             return None
-        return wait_seconds(self._watching.interval_seconds, self._failures, self._retry_after_seconds, random)
+        return wait_seconds(
+            self._watching.interval_seconds, self._condition.failures, self._retry_after_seconds, random
+        )
 
     def _items(self, world: World) -> list[Entry] | str:
         """Return the items of the feed from the oldest on, none if it has not changed; or the reason of a failure.
@@ -175,6 +194,7 @@ class Feed:
             value if len(value) <= _VALIDATOR_CHARACTERS_MAX else ""
             for value in (answer.header.get("etag", ""), answer.header.get("last-modified", ""))
         )
+        self._condition = _condition(items, world.now())
         return [self._entry(number, item, world.now()) for number, item in reversed(list(enumerate(items, 1)))]
 
     def _entry(self, number: int, item: Item, now: float) -> Entry:
@@ -222,6 +242,14 @@ class Feed:
         self._seen[key] = digest
         self._seen.move_to_end(key)
         return is_new
+
+
+def _condition(items: Sequence[Item], now: float) -> Condition:
+    dates = sorted(
+        date for item in items if item.time and (date := datetime.fromisoformat(item.time).timestamp()) <= now
+    )
+    gaps = [later - earlier for earlier, later in pairwise(dates)]
+    return Condition(0, dates[-1] if dates else None, median(gaps) if len(gaps) > 1 else None)
 
 
 class _Ended(NamedTuple):

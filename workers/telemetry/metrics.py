@@ -2,7 +2,7 @@
 
 Code uses the names of the table. Prometheus sees them with the prefix ``neardup_``, and counters with the suffix
 ``_total``. Units are Prometheus' base units, and end the name. A metric has at most one label. Its values are
-listed here, or they are the partitions that the worker owns.
+listed here, or they are the partitions that the worker owns, or the feeds that are watched.
 
 Histograms accept whole arrays, so the cost of a metric does not grow with the documents.
 """
@@ -75,13 +75,14 @@ class Row(NamedTuple):
         return f"{PREFIX}{self.name}_total" if self.kind == "counter" else f"{PREFIX}{self.name}"
 
 
-# The service is a process without a group.
-SERVE = "serve"
-PROCESSES = (*ROLES, SERVE)
+# The service and the watcher of feeds are processes without a group.
+SERVE, FEED = "serve", "feed"
+PROCESSES = (*ROLES, SERVE, FEED)
 _ONE = (SIGN,)
 _OTHER = (MATCH,)
 _LINK = (LINK,)
 _SERVE = (SERVE,)
+_FEED = (FEED,)
 _RESTORING = (MATCH, LINK)
 _ROWS = (
     # Throughput.
@@ -150,6 +151,12 @@ _ROWS = (
     Row("service_event_readers", "gauge", "clients", _SERVE, "Clients that read /v1/events."),
     Row("service_event_readers_slow", "counter", "clients", _SERVE,
         "Clients that read /v1/events and were disconnected because they were slow."),
+    # Feeds.
+    Row("feed_failures", "gauge", "requests", _FEED, "Requests for a feed in a row that failed.", FEED),
+    Row("feed_success_time_seconds", "gauge", "seconds", _FEED, "When a feed was last read, or had not changed.", FEED),
+    Row("feed_newest_time_seconds", "gauge", "seconds", _FEED, "Date of the newest item of a feed.", FEED),
+    Row("feed_gap_seconds", "gauge", "seconds", _FEED,
+        "Usual time between two items of a feed: the median of those that it lists.", FEED),
     # Time.
     Row("stage_seconds", "counter", "seconds", ROLES,
         "Seconds spent in each stage; poll is the time without work, match includes the decoding of columns.",
@@ -168,11 +175,11 @@ _ROWS = (
     Row("transactions", "counter", "transactions", ROLES,
         "Transactions, by how they ended; renewed: a signer that signs nothing has committed its claims again.",
         "outcome", OUTCOMES),
-    Row("lag_records", "gauge", "records", PROCESSES, "Records between the position in a partition and its end.",
+    Row("lag_records", "gauge", "records", (*ROLES, SERVE), "Records between the position in a partition and its end.",
         _PARTITION),
     Row("assigned_partitions", "gauge", "partitions", ROLES, "Partitions that the group has assigned to this worker."),
     Row("connected", "gauge", "boolean", ROLES, "1 while the worker is joined to its group and the broker answers."),
-    Row("ready", "gauge", "boolean", PROCESSES,
+    Row("ready", "gauge", "boolean", (*ROLES, SERVE),
         "1 while every assigned partition is restored and running; of the service: while it answers."),
     Row("restarts", "counter", "restarts", ROLES,
         "Restarts of the worker from the committed offsets, by cause.", "cause", CAUSES),

@@ -6,6 +6,7 @@ import sys
 import time
 from email.utils import formatdate
 
+import httpx
 import pytest
 from service_process import Serving
 from shell_harness import Bench
@@ -82,8 +83,13 @@ def test_followed_feeds_are_asked_again_until_a_signal(web, start):
         handler.wfile.write(body or b"")
 
     web.answers["/a"] = answer
-    process = start("feed", "--follow", "--allow-private", "--interval-seconds", "1", web.url("/a"))
+    options = ("--allow-private", "--interval-seconds", "1", "--health-port", "0")
+    process = start("feed", "--follow", *options, web.url("/a"))
+    served = process.stderr.readline().decode().split()[-1]
     lines = [json.loads(process.stdout.readline())["id"] for _ in range(2)]
+    metrics = httpx.get(f"http://{served}/metrics", timeout=60).text
+    assert f'neardup_feed_failures{{feed="{web.url("/a")}"}} 0.0' in metrics
+    assert httpx.get(f"http://{served}/readyz", timeout=60).status_code == 200
     process.send_signal(signal.SIGINT)
     rest, report = process.communicate()
     assert (lines, rest, process.returncode) == (["urn:a", "urn:b"], b"", Exit.INTERRUPTED)

@@ -143,7 +143,7 @@ def test_a_request_carries_the_validators_of_the_last_feed_that_was_read():
     feed = Feed(URL, WATCHING)
     assert len(feed.poll(outside.world).entries) == 1
     outside.header = {"etag": '"y"'}
-    assert feed.poll(outside.world) == (URL, [], "", None)
+    assert feed.poll(outside.world)[:4] == (URL, [], "", None)
     assert feed.poll(outside.world).reason == "feed_format"
     feed.poll(outside.world)
     validators = [{name: value for name, value in sent.items() if name.startswith("If")} for sent in outside.sent]
@@ -215,6 +215,17 @@ def test_a_new_time_of_arrival_makes_no_item_new():
     assert [entry.found.timestamp for entry in first] == [NOW]
     assert feed.poll(later).entries == []
     assert [entry.found.timestamp for entry in feed.poll(later).entries] == [NOW + 60]
+
+
+def test_the_condition_of_a_feed_is_that_of_its_dates_and_failures():
+    """The median gap, whatever the order; dates ahead and items without a date do not count; a failure keeps both."""
+    times = ("2023-11-14T22:00:00+00:00", "2023-11-14T19:00:00+00:00", "2023-11-14T20:00:00+00:00")
+    dated = [item(str(n), time=time) for n, time in enumerate((*times, None, "2024-01-01T00:00:00+00:00"))]
+    outside = Outside(dated, 500, "fetch_time", 304, [item("a")])
+    feed = Feed(URL, WATCHING)
+    found = [feed.poll(outside.world).condition for _ in range(5)]
+    newest, gap = NOW - 800, 1.5 * 3600
+    assert found == [(0, newest, gap), (1, newest, gap), (2, newest, gap), (0, newest, gap), (0, NOW, None)]
 
 
 def test_a_restart_goes_on_where_the_state_ends(tmp_path):
@@ -294,17 +305,19 @@ def test_a_feed_that_is_added_to_a_list_is_watched(tmp_path):
         return ended.is_set()
 
     world = Outside().world._replace(fetch=fetch, parse=parse, wait=wait)
-    results = watch(FeedLists([str(path)]), WATCHING, world, Stop(), ended, FeedStates())
-    assert next(results).url == "http://a.example/"
-    path.write_text("http://b.example/\n")
-    again.set()
-    assert next(results).url == "http://b.example/"
-    path.unlink()
-    again.set()
-    assert next(results)[::2] == (str(path), "feed_list")
-    ended.set()
-    again.set()
-    results.close()
+    with contextlib.closing(watch(FeedLists([str(path)]), WATCHING, world, Stop(), ended, FeedStates())) as results:
+        try:
+            assert next(results).url == "http://a.example/"
+            path.write_text("http://b.example/\n")
+            again.set()
+            assert next(results).url == "http://b.example/"
+            path.unlink()
+            again.set()
+            polled = next(results)
+            assert (polled.url, polled.reason) == (str(path), "feed_list")
+        finally:
+            ended.set()
+            again.set()
 
 
 def test_without_follow_each_feed_is_asked_once(web):

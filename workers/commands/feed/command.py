@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
@@ -30,6 +31,9 @@ from neardup.workers.session.session import Session
 from neardup.workers.settings.feed import FeedSettings
 from neardup.workers.settings.files import fields_of
 from neardup.workers.store.blocked import read_block_list
+from neardup.workers.telemetry.health import Answer as ReadyAnswer
+from neardup.workers.telemetry.health import Health, serve
+from neardup.workers.telemetry.metrics import FEED, Metrics
 from neardup.workers.transport.kafka.connect import connect
 from neardup.workers.web.canonical_ids import CanonicalIds
 from neardup.workers.web.extraction import Extraction
@@ -69,14 +73,38 @@ def run(options: FeedCommandOptions, settings: FeedSettings) -> Exit:
             closing(Extraction(settings)) as extraction,
         ):
             world = _world(settings, ended, extraction if options.pages else None)
+            observe = _observer(settings, session)
             for polled in watch(lists, watching, world, session.stop, ended, states):
                 if _write(polled, session, output, is_blocked) and polled.state is not None:
                     states.save(polled.url, polled.state)
+                observe(polled)
         report, feeds = session.report, len(lists.addresses())
         report.say(f"{report.documents:,} items of {feeds:,} feeds, {report.refused.total():,} refused")
         if settings.canonical_urls:
             report.say(f"{ids.changed:,} ids changed to canonical URLs")
     return session.ended
+
+
+def _observer(settings: FeedSettings, session: Session) -> Callable[[Polled], None]:
+    """Serve metrics and health if a port is set; returns what takes the condition of feeds. Raises ``Failure``."""
+    if "health_port" not in settings.model_fields_set:
+        return lambda polled: None
+    observer, health = Metrics(FEED, {"role": FEED}), Health(math.inf)
+    port = serve(settings.health_host, settings.health_port, observer.registry, health)
+    session.report.say(f"health and metrics on {settings.health_host}:{port}")
+    health.beat(ReadyAnswer(True, "feeds are watched"))
+
+    def observe(polled: Polled) -> None:
+        name, condition = polled.url, polled.condition
+        observer.set("feed_failures", condition.failures, name)
+        if not polled.reason:
+            observer.set("feed_success_time_seconds", time.time(), name)
+        if condition.newest is not None:
+            observer.set("feed_newest_time_seconds", condition.newest, name)
+        if condition.gap_seconds is not None:
+            observer.set("feed_gap_seconds", condition.gap_seconds, name)
+
+    return observe
 
 
 def _blocked(settings: FeedSettings) -> Callable[[Document], bool]:
