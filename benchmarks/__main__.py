@@ -26,7 +26,7 @@ from benchmarks.pages import crawl, crawl_pages, extraction
 from benchmarks.recall import entities, exact, sets, truncation, verdicts
 from benchmarks.recall.schemes import RECALL
 from benchmarks.report import SIZES, Result, Size, print_table
-from benchmarks.speed import arrow, command, floods, floor, linker, table, vectors, whole_run
+from benchmarks.speed import arrow, command, floods, floor, linker, sources, table, vectors, whole_run
 
 Scenario = Callable[[Size], Iterable[Result]]
 
@@ -52,6 +52,7 @@ SCENARIOS: dict[str, Scenario] = {
         extraction,
         crawl,
         whole_run,
+        sources,
     )
     for id_, run in module.SCENARIOS.items()
 }  # fmt: skip
@@ -59,7 +60,7 @@ SEEDS = {
     "peers": peers.SEED, "table": table.SEED, "floods": floods.SEED, "floor": floor.SEED, "recall": sets.SEED,
     "command": command.SEED, "entities": entities.SEED, "exact": exact.SEED, "vectors": vectors.SEED,
     "scripts": scripts.SEED, "truncation": truncation.SEED, "linker": linker.SEED, "crawl": crawl_pages.SEED,
-    "arrow": arrow.SEED, "whole_run": whole_run.SEED,
+    "arrow": arrow.SEED, "whole_run": whole_run.SEED, "sources": sources.SEED,
 }  # fmt: skip
 
 

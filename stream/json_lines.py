@@ -129,11 +129,13 @@ def _with_source(document: Document, value: dict[str, Any], field: str) -> Docum
     source, url, title = value.get(field), value.get("url"), value.get("title")
     if source is None and url is None and title is None:
         return document
-    return document._replace(
-        source=source if type(source) is str else None,
-        url=url[:URL_CHARACTERS_MAX] if type(url) is str else None,
-        title=title[:TITLE_CHARACTERS_MAX] if type(title) is str else None,
-    )
+    id_, text, timestamp, tokens, vector, fields, rank, *_ = document  # ``_replace`` takes three times as long
+    return Document(
+        id_, text, timestamp, tokens, vector, fields, rank,
+        source if type(source) is str else None,
+        url[:URL_CHARACTERS_MAX] if type(url) is str else None,
+        title[:TITLE_CHARACTERS_MAX] if type(title) is str else None,
+    )  # fmt: skip
 
 
 def _text(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | str:

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from neardup.stream.verdicts.rule import STATUSES
 
 # What an account counts. ``own`` are duplicates of other ids of the same source; ``first_by_arrival`` and
@@ -26,29 +24,41 @@ _OF_STATUS = {
     "original": "originals", "duplicate": "duplicates", "unchanged": "unchanged", "refused": "refused",
     "update": "updates",
 }  # fmt: skip
-STATUS_COUNTS = np.array([COUNTS.index(_OF_STATUS[one]) if one in _OF_STATUS else -1 for one in STATUSES])
+# Number of a status -> the place of its count; a removal is no verdict about a document.
+STATUS_COUNTS = [COUNTS.index(_OF_STATUS[one]) if one in _OF_STATUS else UNCERTAIN for one in STATUSES]
 # A lag falls into a bin of 1/8 of a power of two: a median is within 5 percent, or half a second.
 _BINS = 8
 LAGS = ("arrival", "date")
+_LAG_NAMES = [f"lag_seconds_by_{name}" for name in LAGS]
+# The hour of documents without a time.
+NO_HOUR = -(1 << 62)
 
 
-@dataclass
+@dataclass(slots=True)
 class Account:
     """The counts of a source in an hour or in all, in the order of ``COUNTS``; ``lags`` are numbers by bin, of arrival
     and of date."""
 
     counts: list[int] = field(default_factory=lambda: [0] * len(COUNTS))
-    lags: tuple[dict[int, int], dict[int, int]] = field(default_factory=lambda: ({}, {}))
+    lags: tuple[dict[int, int], ...] = ()  # none until the first lag: most accounts of an hour have none
 
     def add_lag(self, kind: int, seconds: float) -> None:
         """Count a lag, which is negative if the original came, or is dated, later."""
+        if not self.lags:
+            self.lags = ({}, {})
         lags, one = self.lags[kind], bin_of(seconds)
         lags[one] = lags.get(one, 0) + 1
 
     def values(self) -> dict[str, Any]:
         """Return the account as values of JSON."""
-        medians = {f"lag_seconds_by_{name}": median_of(self.lags[kind]) for kind, name in enumerate(LAGS)}
-        return dict(zip(COUNTS, self.counts, strict=True)) | medians
+        medians = zip(_LAG_NAMES, map(median_of, self.lags or ({}, {})), strict=True)
+        return {**dict(zip(COUNTS, self.counts, strict=True)), **dict(medians)}
+
+    def of_hour(self, hour: int) -> dict[str, Any]:
+        """Return the account of an hour as values of JSON: its begin, the counts above zero and the lags."""
+        counts = {name: count for name, count in zip(COUNTS, self.counts, strict=True) if count}
+        lags = {name: median_of(one) for name, one in zip(_LAG_NAMES, self.lags, strict=False) if one}
+        return {"hour": None if hour == NO_HOUR else hour * 3600, **counts, **lags}
 
     def stored(self) -> list[Any]:
         """Return the account as values that ``from_stored`` reads."""
@@ -57,8 +67,8 @@ class Account:
     @classmethod
     def from_stored(cls, values: Sequence[Any]) -> Account:
         """Return the account that ``stored`` gave."""
-        counts, by_arrival, by_date = values
-        return cls(list(counts), (dict(map(tuple, by_arrival)), dict(map(tuple, by_date))))
+        counts, *lags = values
+        return cls(list(counts), tuple(dict(map(tuple, one)) for one in lags))
 
 
 def bin_of(seconds: float) -> int:

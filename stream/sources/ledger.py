@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import heapq
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress, islice
 from typing import Any, NamedTuple
@@ -30,6 +30,7 @@ from neardup.stream.sources.accounts import (
     FIRST_BY_ARRIVAL,
     FIRST_BY_DATE,
     LATE,
+    NO_HOUR,
     OWN,
     STATUS_COUNTS,
     UNCERTAIN,
@@ -49,8 +50,9 @@ PARTNERS_MAX = 16
 # The brake: so many documents of a source in an hour, of which so many repeat the source itself.
 REPEATED_DOCUMENTS, REPEATED_FRACTION, _WEEK_HOURS = 200, 0.95, 168
 _NO_TIME = int(NO_TIME)
-# The hour of documents without a time, and of an account of all hours.
-NO_HOUR, ALL_HOURS = -(1 << 62), -(1 << 63)
+# A status, of a late document or not.
+_KINDS = 2 * len(STATUS_COUNTS)
+ALL_HOURS = NO_HOUR - 1  # the hour of an account of all
 
 
 class Reports(NamedTuple):
@@ -121,23 +123,23 @@ class Ledger:
         numbers: dict[str, int] = {}
         sources = np.array([numbers.setdefault(name, len(numbers)) for name in reports.sources], np.int64)
         known, hour_of = np.unique(hours, return_inverse=True)
-        cells = sources * len(known) + hour_of
-        size = len(numbers) * len(known)
-        width = len(STATUS_COUNTS)
-        counts = np.bincount(cells * width + reports.statuses, minlength=size * width).reshape(-1, width)
-        late = np.bincount(cells[reports.late], minlength=size)
-        present = np.flatnonzero(counts.any(axis=1))
-        names, hour_list = list(numbers), known.tolist()
-        for cell, row, late_count in zip(
-            present.tolist(), counts[present].tolist(), late[present].tolist(), strict=True
-        ):
-            source, hour = names[cell // len(known)], hour_list[cell % len(known)]
-            self._admit(source)
-            for account in (self._account(source, ALL_HOURS), self._account(source, hour)):
-                account.counts[DOCUMENTS] += sum(row)
-                account.counts[LATE] += late_count
-                for at, number in zip(STATUS_COUNTS.tolist(), row, strict=True):
-                    account.counts[at] += number
+        kinds = reports.statuses + len(STATUS_COUNTS) * reports.late.astype(np.int64)
+        cells = (sources * len(known) + hour_of) * _KINDS + kinds
+        names, at_hours = list(numbers), known.tolist()
+        last = -1
+        for cell, number in zip(*(column.tolist() for column in np.unique(cells, return_counts=True)), strict=True):
+            at, kind = divmod(cell, _KINDS)
+            if at != last:
+                source, hour = names[at // len(at_hours)], at_hours[at % len(at_hours)]
+                self._admit(source)
+                accounts = self._account(source, ALL_HOURS).counts, self._account(source, hour).counts
+                last = at
+            is_late, status = divmod(kind, len(STATUS_COUNTS))
+            for counts in accounts:
+                counts[DOCUMENTS] += number
+                counts[STATUS_COUNTS[status]] += number
+                if is_late:
+                    counts[LATE] += number
 
     def _admit(self, source: str) -> None:
         """Give a source an account; of too many, the one with the fewest documents is forgotten."""
@@ -171,8 +173,11 @@ class Ledger:
 
     def _account(self, source: str, hour: int) -> Account:
         """Return the account of a source in an hour, a new one if it has none."""
-        self._note("account", (hour, source))
-        accounts = self._accounts.setdefault(hour, {})
+        if self._changed is not None:
+            self._changed["account", (hour, source)] = None
+        accounts = self._accounts.get(hour)
+        if accounts is None:
+            accounts = self._accounts[hour] = {}
         found = accounts.get(source)
         if found is None:
             found = accounts[source] = Account()
@@ -261,11 +266,6 @@ class Ledger:
 
     # Reading
 
-    @property
-    def size(self) -> int:
-        """The number of sources that have an account."""
-        return len(self._accounts[ALL_HOURS])
-
     def largest(self, limit: int) -> list[dict[str, Any]]:
         """Return the sources with the most documents, without their hours."""
         accounts = self._accounts[ALL_HOURS]
@@ -277,13 +277,17 @@ class Ledger:
         account = self._accounts[ALL_HOURS].get(name)
         if account is None:
             return None
-        hours = [
-            {"hour": None if hour == NO_HOUR else hour * 3600} | others[name].values()
-            for hour, others in sorted(self._accounts.items())
-            if hour != ALL_HOURS and name in others
-        ]
         [found] = self._with_partners({name: account.values()})
-        return found | {"hours": hours}
+        hours = sorted(hour for hour, others in self._accounts.items() if hour != ALL_HOURS and name in others)
+        return found | {"hours": [self._accounts[hour][name].of_hour(hour) for hour in hours]}
+
+    def every(self) -> list[dict[str, Any]]:
+        """Return all sources with their hours, the one with the most documents first."""
+        hours: dict[str | None, list[dict[str, Any]]] = defaultdict(list)
+        for hour in sorted(self._accounts)[1:]:  # the first are all hours
+            for name, account in self._accounts[hour].items():
+                hours[name or None].append(account.of_hour(hour))
+        return [found | {"hours": hours[found["source"]]} for found in self.largest(len(self._accounts[ALL_HOURS]))]
 
     def repeating(self) -> list[dict[str, Any]]:
         """Return the hours in which a source repeated itself, unlike in the week before: a block page, a template or an

@@ -13,7 +13,7 @@ from benchmarks import __main__ as runner
 from benchmarks import contenders, peers, real, scripts
 from benchmarks.recall import entities, exact, schemes, sets, truncation, verdicts
 from benchmarks.report import Result, Target, checksum
-from benchmarks.speed import arrow, command, floods, floor, linker, table, vectors
+from benchmarks.speed import arrow, command, floods, floor, linker, sources, table, vectors
 from benchmarks.texts import KINDS, all_pairs, char_shingles, documents, shingle_sets, similar_pairs, word_shingles
 from neardup.stream import Config, Deduplicator
 from neardup.stream.schemes import SCHEMES
@@ -255,6 +255,13 @@ def test_tables_and_lines_get_the_same_verdicts() -> None:
     )
 
 
+def test_the_cost_of_sources_is_measured_for_two_lengths() -> None:
+    """The scenario runs the command with and without them."""
+    results = list(sources.run("smoke"))
+    assert [result.name for result in results] == ["texts of 1,000 characters", "texts of 5,000 characters"]
+    assert all(result.details["microseconds a document"] > 0 for result in results)
+
+
 def test_packed_shingles_are_distinct_hashes() -> None:
     """Packing five characters loses nothing."""
     text = documents("5kb", 1, seed=1)[0].text
@@ -311,7 +318,7 @@ def test_scenario_ids_are_permanent() -> None:
         "S6-recall-generated", "S6-recall-exact", "S6-minwise", "S6-recall-real", "S7-command", "S8-records",
         "S8-prints", "S9-exact-short-texts", "S9-exact-recall", "S10-vectors-speed", "S10-vectors-recall",
         "S11-scripts", "S12-truncation", "S13-verdicts", "S14-linker", "S15-arrow",
-        "S16-pages", "S17-crawl", "S18-whole-run",
+        "S16-pages", "S17-crawl", "S18-whole-run", "S19-sources",
     ]  # fmt: skip
 
 

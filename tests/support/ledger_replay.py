@@ -100,7 +100,7 @@ def check(found: dict[str, Any], expected: dict[str, Any]) -> None:
         exact = {name: number for name, number in values.items() if isinstance(number, int)}
         assert {name: number for name, number in counted.items() if number} == exact, hour
         for kind in ("arrival", "date"):
-            shown = hours[hour][f"lag_seconds_by_{kind}"]
+            shown = hours[hour].get(f"lag_seconds_by_{kind}")
             if not values[kind]:
                 assert shown is None
                 continue

@@ -26,10 +26,10 @@ _LISTS = ("earlier_in", "later_in", "hours")
 class Sources:
     """The ledger of a run. In files only the order of arrival is known; the times of documents are their dates."""
 
-    def __init__(self, path: str, sources_max: int = SOURCES_MAX) -> None:
+    def __init__(self, path: str) -> None:
         self._file = OutputFile(path, "the sources")
         self._is_table = path.lower().endswith(".csv")
-        self.ledger = Ledger(sources_max)
+        self.ledger = Ledger()
 
     def add(self, entries: Sequence[Entry], accepted: npt.NDArray[np.bool_], signed: Signed, decided: Decided) -> None:
         """Count the verdicts of entries; ``accepted`` (``bool[n]``) says which of them are documents of ``signed``."""
@@ -52,13 +52,12 @@ class Sources:
             self._file.discard()
 
     def _lines(self) -> bytes:
-        names = [found["source"] or "" for found in self.ledger.largest(self.ledger.size)]
-        return b"".join(encoded(self.ledger.source(name)) + b"\n" for name in names)
+        return b"".join(encoded(found) + b"\n" for found in self.ledger.every())
 
     def _table(self) -> bytes:
         rows = [
             {name: value for name, value in found.items() if name not in _LISTS}
-            for found in self.ledger.largest(self.ledger.size)
+            for found in self.ledger.largest(SOURCES_MAX)
         ]
         text = io.StringIO()
         writer = csv.DictWriter(text, list(rows[0]) if rows else ["source"], lineterminator="\n")
