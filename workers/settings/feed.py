@@ -42,6 +42,12 @@ class FeedOptions(BaseModel):
         pattern="^(arrival|event)$",
         description="the time of an item: event, its date; arrival, when it was fetched, its date is in published",
     )
+    metrics_port: int | None = Field(
+        default=None,
+        ge=0,
+        le=65_535,
+        description="port of health_host that /metrics, /healthz and /readyz are served on; 0 takes a free one",
+    )
     feed_items_max: int = Field(
         default=10_000, ge=1, le=10_000_000, description="items of a feed that are remembered, so that each comes once"
     )

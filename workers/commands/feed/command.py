@@ -87,10 +87,10 @@ def run(options: FeedCommandOptions, settings: FeedSettings) -> Exit:
 
 def _observer(settings: FeedSettings, session: Session) -> Callable[[Polled], None]:
     """Serve metrics and health if a port is set; returns what takes the condition of feeds. Raises ``Failure``."""
-    if "health_port" not in settings.model_fields_set:
+    if settings.metrics_port is None:
         return lambda polled: None
     observer, health = Metrics(FEED, {"role": FEED}), Health(math.inf)
-    port = serve(settings.health_host, settings.health_port, observer.registry, health)
+    port = serve(settings.health_host, settings.metrics_port, observer.registry, health)
     session.report.say(f"health and metrics on {settings.health_host}:{port}")
     health.beat(ReadyAnswer(True, "feeds are watched"))
 
