@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from neardup.stream.verdicts.decider import Decided
 from neardup.workers.outputs.output import OutputFile
 from neardup.workers.outputs.verdict_lines import encoded
 from neardup.workers.readers.entries import Entry, TableRows
+from neardup.workers.readers.paths import display
 
 # What a table leaves out: lists.
 _LISTS = ("earlier_in", "later_in", "hours")
@@ -38,6 +40,15 @@ class Sources:
         dates = unknown.copy()
         dates[accepted] = signed.batch.times
         self.ledger.add(Reports(_sources(entries), verdicts.statuses, verdicts.clusters, verdicts.late, unknown, dates))
+
+    def repeating(self) -> list[str]:
+        """Return a sentence for each hour in which a source repeated itself, unlike in the week before."""
+        return [
+            f"warning: {one['repeated']:,} of {one['documents']:,} documents of "
+            f"{display(one['source'] or 'no source')} {_hour(one['hour'])} are duplicates of others of the same source: look whether they are a block page, a "
+            "template or what an extractor leaves"
+            for one in self.ledger.repeating()
+        ]
 
     def __enter__(self) -> Sources:
         return self
@@ -71,3 +82,9 @@ def _sources(entries: Sequence[Entry]) -> list[str]:
     if isinstance(entries, TableRows):
         return [source_of(document) or "" for document in entries.with_sources()]
     return [(source_of(entry.found) or "") if isinstance(entry.found, Document) else "" for entry in entries]
+
+
+def _hour(begin: int | None) -> str:
+    if begin is None:
+        return "without a time"
+    return f"in the hour of {datetime.fromtimestamp(begin, UTC):%Y-%m-%d %H:%M} UTC"

@@ -92,6 +92,7 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
     if found["largest_clusters"]:
         named = [f"{cluster['size']:>8,}  {cluster['id']}" for cluster in found["largest_clusters"]]
         session.notes.append("\n".join(["largest clusters:", *named]))
+    session.notes.extend(outputs.repeating())
     return session.end(matcher.table.counts(), found)
 
 
@@ -164,6 +165,10 @@ class _Outputs:
             "duplicate_fraction": round((duplicates + unchanged) / max(1, kept + duplicates + unchanged), 4),
             "largest_clusters": self.clusters.largest(),
         }
+
+    def repeating(self) -> list[str]:
+        """Return a sentence for each hour in which a source repeated itself, if sources are counted."""
+        return [] if self._sources is None else self._sources.repeating()
 
     def _write_rows(self, rows: TableRows, decided: Decided) -> None:
         """Write the rows that go to Parquet files."""

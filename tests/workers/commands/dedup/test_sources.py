@@ -80,3 +80,16 @@ def test_the_file_of_sources_is_no_other_file(tmp_path: Path) -> None:
     with pytest.raises(Failure, match=r"--sources .* is also an input") as failed:
         found(path, "in.jsonl")
     assert failed.value.code == Exit.USAGE
+
+
+def test_a_source_that_repeats_itself_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An hour of 200 documents with one text, of different ids, is a warning at the end of the summary."""
+    path = tmp_path / "in.jsonl"
+    rows = [{"id": f"{n}", "source": source, "text": TEXT * (1 + (source == "a")), "timestamp": 7200 + n}
+            for source in "ab" for n in range(200 if source == "a" else 199)]  # fmt: skip
+    path.write_text("".join(json.dumps(row | {"id": row["source"] + row["id"]}) + "\n" for row in rows))
+    sources = str(tmp_path / "s.csv")
+    run(DedupOptions([str(path)], output=str(tmp_path / "kept"), sources=sources), load({}, None))
+    warned = [line for line in capsys.readouterr().err.splitlines() if "same source" in line]
+    assert len(warned) == 1
+    assert warned[0].startswith("warning: 199 of 200 documents of a in the hour of 1970-01-01 02:00 UTC are duplicates")
