@@ -19,6 +19,18 @@ class CapacityError(NeardupError):
     """A structure reached a limit of its design. The text names the limit and how to stay below it."""
 
 
+class Reason(str):
+    """Why input is refused, in place of what was asked for: a key of ``REASONS`` or of a table like it.
+
+    It equals its key, and ``isinstance`` tells it from a text.
+
+    >>> Reason("no_text") == "no_text", isinstance("no_text", Reason)
+    (True, False)
+    """
+
+    __slots__ = ()
+
+
 def install_command(extra: str) -> str:
     """The command that installs what an optional part needs.
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import orjson
 
 from neardup.stream.documents import Document, Neighbour
+from neardup.stream.errors import Reason
 from neardup.stream.pair_rule import Matches
 
 # Digits of a similarity in the output: the standard error of an estimate is .01 at best (4,096 rows at .5).
@@ -81,7 +82,7 @@ def decode_document(
     line: bytes,
     fields: Fields = Fields(),  # noqa: B008 - immutable
     id_default: str | None = None,
-) -> Document | str:
+) -> Document | Reason:
     """Decode one line to a document, or to the reason why not (a key of ``REASONS``). Never raises.
 
     Of the values of a document, only the one of ``fields.kind`` is read. A timestamp is a number since the epoch in
@@ -99,10 +100,10 @@ def decode_document(
         value = orjson.loads(line)
     except orjson.JSONDecodeError:
         value = _second_look(line)
-        if isinstance(value, _Reason):
-            return value.key
+        if isinstance(value, Reason):
+            return value
     if type(value) is not dict:
-        return "not_object"
+        return Reason("not_object")
     id_ = value.get(fields.id)
     if type(id_) is not str:
         if id_ is None:
@@ -110,14 +111,14 @@ def decode_document(
         elif type(id_) is int:
             id_ = str(id_)
         if type(id_) is not str:
-            return "no_id" if id_ is None else "id_type"
+            return Reason("no_id") if id_ is None else Reason("id_type")
     timestamp = value.get(fields.timestamp)
     if timestamp is not None:
         timestamp = event_seconds(timestamp, fields.timestamp_unit)
-        if isinstance(timestamp, str):
+        if isinstance(timestamp, Reason):
             return timestamp
     found = KINDS[fields.kind](value, fields, id_, timestamp)
-    if isinstance(found, str):
+    if isinstance(found, Reason):
         return found
     if fields.rank is not None:
         found = found._replace(rank=_number(value.get(fields.rank)))
@@ -138,24 +139,24 @@ def _with_source(document: Document, value: dict[str, Any], field: str) -> Docum
     )  # fmt: skip
 
 
-def _text(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | str:
+def _text(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | Reason:
     text = value.get(fields.text, _MISSING)
     if type(text) is not str:
-        return "no_text" if text is _MISSING else "text_type"
+        return Reason("no_text") if text is _MISSING else Reason("text_type")
     return Document(id_, text, timestamp)
 
 
-def _tokens(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | str:
+def _tokens(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | Reason:
     """The elements of a set or bag, strings or whole numbers; or ratings by item."""
     tokens = value.get(fields.tokens, _MISSING)
     if type(tokens) is list and set(map(type, tokens)) <= {str, int}:
         return Document(id_, timestamp=timestamp, tokens=tokens)
     if type(tokens) is dict and set(map(type, tokens.values())) <= {float, int}:
         return Document(id_, timestamp=timestamp, tokens=tokens)
-    return "no_tokens" if tokens is _MISSING else "tokens_type"
+    return Reason("no_tokens") if tokens is _MISSING else Reason("tokens_type")
 
 
-def _vector(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | str:
+def _vector(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | Reason:
     """Components as a list of numbers; or, in base64, as little-endian float32 or packed bits."""
     vector = value.get(fields.vector, _MISSING)
     if type(vector) is list and set(map(type, vector)) <= {float, int}:
@@ -164,11 +165,11 @@ def _vector(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | 
         try:
             return Document(id_, timestamp=timestamp, vector=base64.b64decode(vector, validate=True))
         except ValueError:
-            return "vector_base64"
-    return "no_vector" if vector is _MISSING else "vector_type"
+            return Reason("vector_base64")
+    return Reason("no_vector") if vector is _MISSING else Reason("vector_type")
 
 
-def _record(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | str:
+def _record(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | Reason:
     """Every string of the object by its name, and every number as it is written, but for id and timestamp."""
     known = {fields.id, fields.timestamp}
     named = {name: x for name, x in value.items() if name not in known and type(x) in (str, int, float)}
@@ -177,7 +178,7 @@ def _record(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | 
 
 
 # What a document brings in addition to id and time -> the function that reads it: a document, or the reason why not.
-KINDS: dict[str, Callable[[dict[str, Any], Fields, str, float | None], Document | str]] = {
+KINDS: dict[str, Callable[[dict[str, Any], Fields, str, float | None], Document | Reason]] = {
     "text": _text,
     "tokens": _tokens,
     "vector": _vector,
@@ -242,10 +243,6 @@ def _encode_nearest(id_: str, neighbours: Sequence[Neighbour]) -> bytes:
     return orjson.dumps({"id": id_, "nearest": nearest}, option=orjson.OPT_APPEND_NEWLINE)
 
 
-class _Reason(NamedTuple):
-    key: str
-
-
 def _second_look(line: bytes) -> Any:
     """Return the value of a line that the fast parser refused, or the reason why it has none.
 
@@ -255,16 +252,16 @@ def _second_look(line: bytes) -> Any:
     try:
         text = line.decode()
     except UnicodeDecodeError:
-        return _Reason("not_utf8")
+        return Reason("not_utf8")
     if _is_too_deep(line):
-        return _Reason("too_deep")
+        return Reason("too_deep")
     try:
         # A float for whole numbers too: it never fails, and what is infinite is refused as a timestamp.
         return json.loads(text, parse_constant=_refuse, parse_int=float)
     except RecursionError:
-        return _Reason("too_deep")
+        return Reason("too_deep")
     except ValueError:
-        return _Reason("not_json")
+        return Reason("not_json")
 
 
 def _refuse(name: str) -> None:
@@ -294,7 +291,7 @@ def _number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def event_seconds(value: Any, unit: str) -> float | str:
+def event_seconds(value: Any, unit: str) -> float | Reason:
     """A timestamp as seconds since the epoch (infinite if no double holds it), or the reason why it is none.
 
     ``unit``: the unit of numbers (``UNITS``). See ``decode_document``.
@@ -304,9 +301,9 @@ def event_seconds(value: Any, unit: str) -> float | str:
             return _calendar_seconds(value)
         value = float(value)
     elif type(value) is not float and type(value) is not int:
-        return "timestamp_type"
+        return Reason("timestamp_type")
     seconds = float(value) / UNITS[unit]
-    return "timestamp_unit" if _YEAR_5000_SECONDS <= seconds < _NANOSECONDS_MAX else seconds
+    return Reason("timestamp_unit") if _YEAR_5000_SECONDS <= seconds < _NANOSECONDS_MAX else seconds
 
 
 def is_other_unit(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
@@ -314,14 +311,14 @@ def is_other_unit(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
     return np.asarray((seconds >= _YEAR_5000_SECONDS) & (seconds < _NANOSECONDS_MAX))
 
 
-def _calendar_seconds(text: str) -> float | str:
+def _calendar_seconds(text: str) -> float | Reason:
     """A time in ISO 8601 or RFC 2822 as seconds since the epoch, or the reason why it is none."""
     seconds = _seconds_of(text)
     if seconds is None:  # only what Python refuses can be one of the times that it does not know
         for pattern, replacement, rolled in _ROLLED:
             if pattern.match(text) and (known := _seconds_of(pattern.sub(replacement, text, count=1))) is not None:
                 return known + rolled
-    return "timestamp_type" if seconds is None else seconds
+    return Reason("timestamp_type") if seconds is None else seconds
 
 
 def _seconds_of(text: str) -> float | None:

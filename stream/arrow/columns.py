@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from neardup.stream.batches import select_columns
 from neardup.stream.documents import Column, DocumentColumns, Refusal
-from neardup.stream.errors import ConfigError, install_command
+from neardup.stream.errors import ConfigError, Reason, install_command
 from neardup.stream.json_lines import UNITS, Fields, event_seconds, is_other_unit
 from neardup.stream.pipeline import CHUNK_CHARACTERS
 
@@ -286,13 +286,13 @@ def _floats(array: Any) -> npt.NDArray[np.float64]:
 
 def _parsed(array: Any, unit: str) -> tuple[npt.NDArray[np.float64], dict[int, str]]:
     """Return times that are written as strings, one by one."""
-    seconds, reasons = np.full(len(array), np.nan), {}
+    seconds, reasons = np.full(len(array), np.nan), dict[int, str]()
     column, missing = _strings(array)
     absent = set(missing)
     for place in range(len(array)):
         if place not in absent:
             found = event_seconds(column.at(place).decode(errors="replace"), unit)
-            if isinstance(found, str):
+            if isinstance(found, Reason):
                 reasons[place] = found
             else:
                 seconds[place] = found

@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.documents import Document, Features
+from neardup.stream.errors import Reason
 from neardup.stream.kernels.hashing import hash_bags, mix64
 from neardup.stream.machine.compile import kernel
 from neardup.stream.parameters import Parameters
@@ -66,7 +67,7 @@ def features(documents: Sequence[Document], plan: GridPlan) -> Reading:
     usable: list[npt.NDArray[np.uint64]] = []
     for i, document in enumerate(documents):
         squares = _squares(document, plan.squares)
-        if isinstance(squares, str):
+        if isinstance(squares, Reason):
             refused[i] = squares
         else:
             usable.append(squares)
@@ -76,14 +77,14 @@ def features(documents: Sequence[Document], plan: GridPlan) -> Reading:
     return Reading(Features(values, starts), refused, 0)
 
 
-def _squares(document: Document, squares: int) -> npt.NDArray[np.uint64] | str:
+def _squares(document: Document, squares: int) -> npt.NDArray[np.uint64] | Reason:
     """Return the squares of one fingerprint, or the reason why it is refused."""
     tokens = document.tokens
     if tokens is None or len(tokens) == 0:
-        return "no_square"
+        return Reason("no_square")
     found = np.asarray(tokens)
     if found.dtype.kind not in "iu" or found.min() < 0 or found.max() >= squares:
-        return "square_range"
+        return Reason("square_range")
     return np.unique(found).astype(np.uint64)
 
 

@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.documents import Document, Features
+from neardup.stream.errors import Reason
 from neardup.stream.parameters import Parameters
 from neardup.stream.records import blocking, scoring
 from neardup.stream.records.blocking import SEPARATOR, Blocking, Values
@@ -78,7 +79,7 @@ def features(documents: Sequence[Document], plan: RecordPlan) -> Reading:
     characters = 0
     for i, document in enumerate(documents):
         values = _values(document.fields or {}, plan)
-        if isinstance(values, str):
+        if isinstance(values, Reason):
             refused[i] = values
         else:
             usable.append(values)
@@ -86,16 +87,16 @@ def features(documents: Sequence[Document], plan: RecordPlan) -> Reading:
     return Reading(Features(*blocking.join_values(usable)), refused, characters)
 
 
-def _values(record: Mapping[str, str], plan: RecordPlan) -> Values | str:
+def _values(record: Mapping[str, str], plan: RecordPlan) -> Values | Reason:
     """Normalised values in the order of the fields, empty for a missing field; or the reason of the refusal."""
     raw = [record.get(field.name, "") for field in plan.fields]
     if sum(map(len, raw)) > plan.text_characters_max:
-        return "text_too_long"
+        return Reason("text_too_long")
     values = tuple(normalize_any(value, plan.normal_form).replace(SEPARATOR, " ") for value in raw)
     if not all(encodable(value) for value in values):
-        return "surrogate"
+        return Reason("surrogate")
     keys = [*plan.blocking.exact, *((field,) for field in plan.blocking.shingled)]
-    return values if any(all(values[field] for field in key) for key in keys) else "no_key"
+    return values if any(all(values[field] for field in key) for key in keys) else Reason("no_key")
 
 
 def contents(features: Features) -> npt.NDArray[np.uint64]:

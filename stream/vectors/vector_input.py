@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from neardup.stream.errors import Reason
 from neardup.stream.machine.compile import kernel
 
 # The greatest size of a component: sums of 65,536 squares or products with drawn numbers stay finite.
@@ -92,7 +93,7 @@ def _stacked(
     width: int,
     dtype: Any,
     as_is: Callable[[np.dtype[Any]], bool],
-    read: Callable[[Any], Vector | str],
+    read: Callable[[Any], Vector | Reason],
 ) -> Rows:
     """Return the vectors that ``read`` accepts and that have this width as one matrix.
 
@@ -106,9 +107,9 @@ def _stacked(
     values = np.empty((len(vectors), width), dtype)
     places: list[int] = []
     for place, vector in enumerate(vectors):
-        numbers = "no_vector" if vector is None else read(vector)
-        if isinstance(numbers, str) or len(numbers) != width:
-            refused[place] = numbers if isinstance(numbers, str) else "vector_length"
+        numbers = Reason("no_vector") if vector is None else read(vector)
+        if isinstance(numbers, Reason) or len(numbers) != width:
+            refused[place] = numbers if isinstance(numbers, Reason) else "vector_length"
             continue
         values[len(places)] = numbers
         places.append(place)
@@ -147,23 +148,23 @@ def _array(vector: Any) -> Vector:
         return np.empty((0, 0))
 
 
-def _numbers(vector: Any) -> Vector | str:
+def _numbers(vector: Any) -> Vector | Reason:
     """A vector of numbers as an array of any numeric type, or the reason why it is refused."""
     if isinstance(vector, bytes):
-        return "vector_length" if len(vector) % 4 else np.frombuffer(vector, "<f4")
+        return Reason("vector_length") if len(vector) % 4 else np.frombuffer(vector, "<f4")
     numbers = _array(vector)
-    return numbers if numbers.ndim == 1 and _are_numbers(numbers.dtype) else "vector_type"
+    return numbers if numbers.ndim == 1 and _are_numbers(numbers.dtype) else Reason("vector_type")
 
 
-def _bits(vector: Any, dimension: int) -> Vector | str:
+def _bits(vector: Any, dimension: int) -> Vector | Reason:
     """A vector of bits as packed bytes, or the reason why it is refused."""
     if isinstance(vector, bytes):
         return np.frombuffer(vector, np.uint8)
     array = _array(vector)
     if isinstance(vector, list | tuple) and array.ndim == 1 and array.dtype.kind in "fiub":
         if not np.isin(array, (0, 1)).all():
-            return "vector_bit"
+            return Reason("vector_bit")
         array = array.astype(np.bool_)
     if array.dtype == np.bool_ and array.ndim == 1:
-        return np.packbits(array) if len(array) == dimension else "vector_length"
-    return array if array.ndim == 1 and _are_packed(array.dtype) else "vector_type"
+        return np.packbits(array) if len(array) == dimension else Reason("vector_length")
+    return array if array.ndim == 1 and _are_packed(array.dtype) else Reason("vector_type")

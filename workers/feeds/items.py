@@ -22,6 +22,7 @@ from urllib.parse import urljoin
 
 import orjson
 
+from neardup.stream.errors import Reason
 from neardup.workers.readers.markup import text_of_markup
 
 # What names a feed in the head of a page, and how many bytes of a page are searched.
@@ -48,7 +49,7 @@ class Named(NamedTuple):
     address: str
 
 
-def items_of(content: bytes, url: str, content_type: str, seconds_max: float) -> list[Item] | Named | str:
+def items_of(content: bytes, url: str, content_type: str, seconds_max: float) -> list[Item] | Named | Reason:
     """Return the items of a feed in its order, or what else it is: a page that names its feed, or a reason why there
     are none (a key of ``FEED_REASONS``).
 
@@ -71,23 +72,23 @@ def items_of(content: bytes, url: str, content_type: str, seconds_max: float) ->
         )  # fmt: skip
         found = orjson.loads(done.stdout)
     except subprocess.TimeoutExpired:
-        return "feed_slow"
+        return Reason("feed_slow")
     except orjson.JSONDecodeError:
-        return "feed_damaged"
+        return Reason("feed_damaged")
     if isinstance(found, dict):
         return Named(**found)
-    return str(found) if isinstance(found, str) else [Item(*row) for row in found]
+    return Reason(found) if isinstance(found, str) else [Item(*row) for row in found]
 
 
-def read_items(content: bytes, url: str, content_type: str) -> list[Item] | Named | str:
+def read_items(content: bytes, url: str, content_type: str) -> list[Item] | Named | Reason:
     """Return what ``items_of`` returns; never raises."""
     try:
         return parse(content, url, content_type)
     except Exception:  # whatever the parser raises: the feed is not read
-        return "feed_damaged"
+        return Reason("feed_damaged")
 
 
-def parse(content: bytes, url: str, content_type: str) -> list[Item] | Named | str:
+def parse(content: bytes, url: str, content_type: str) -> list[Item] | Named | Reason:
     """Return the items of a feed in its order, the feed that a page names, or the reason why there are none."""
     if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         return _json_items(content)
@@ -101,7 +102,7 @@ def parse(content: bytes, url: str, content_type: str) -> list[Item] | Named | s
         return [_item(entry) for entry in found.entries]
     links = _Links()
     links.feed(content[:_HEAD_BYTES].decode("utf-8", "replace"))
-    return Named(urljoin(url, links.found)) if links.found else "feed_format"
+    return Named(urljoin(url, links.found)) if links.found else Reason("feed_format")
 
 
 class _Links(HTMLParser):
@@ -115,11 +116,11 @@ class _Links(HTMLParser):
             self.found = values.get("href", "") if "alternate" in values.get("rel", "").lower().split() else ""
 
 
-def _json_items(content: bytes) -> list[Item] | str:
+def _json_items(content: bytes) -> list[Item] | Reason:
     """Return the items of a JSON Feed, versions 1 and 1.1 (jsonfeed.org)."""
     feed = orjson.loads(content.removeprefix(b"\xef\xbb\xbf"))
     if "jsonfeed.org" not in str(feed.get("version")) or not isinstance(feed.get("items"), list):
-        return "feed_format"
+        return Reason("feed_format")
     return [_json_item(item) for item in feed["items"] if isinstance(item, dict)]
 
 
@@ -188,7 +189,7 @@ def main(arguments: list[str]) -> None:
     if isinstance(found, Named):
         written: object = found._asdict()
     else:
-        written = found if isinstance(found, str) else [list(item) for item in found]
+        written = found if isinstance(found, Reason) else [list(item) for item in found]
     sys.stdout.buffer.write(orjson.dumps(written))
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from email.message import Message
 
+from neardup.stream.errors import Reason
 from neardup.workers.feeds.fetch import Fetched, FetchError
-from neardup.workers.web.extraction import Extracted, Extraction, Refused
+from neardup.workers.web.extraction import Extracted, Extraction
 from neardup.workers.web.pages import Page
 
 _ACCEPT = {"Accept": "text/html, application/xhtml+xml, text/plain;q=0.5"}
@@ -27,13 +28,13 @@ def page_text(url: str, get: Callable[[str, Mapping[str, str]], Fetched], extrac
     try:
         answer = get(url, _ACCEPT)
     except FetchError as error:
-        return Refused(error.reason)
+        return Reason(error.reason)
     if answer.status != 200:
-        return Refused("fetch_status")
+        return Reason("fetch_status")
     header = Message()
     header["Content-Type"] = answer.header.get("content-type", "text/html")[:_TYPE_CHARACTERS_MAX]
     kind = header.get_content_type()
     if kind not in _TYPES:
-        return Refused("page_type")
+        return Reason("page_type")
     charset = header.get_content_charset()
     return extraction.text(Page(url, answer.body, charset=charset, is_markup=_TYPES[kind]))

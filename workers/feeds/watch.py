@@ -29,6 +29,7 @@ from typing import NamedTuple
 import mmh3
 import orjson
 
+from neardup.stream.errors import Reason
 from neardup.stream.json_lines import Fields, decode_document
 from neardup.workers.feeds.fetch import Fetched, FetchError
 from neardup.workers.feeds.items import Item, Named
@@ -38,7 +39,7 @@ from neardup.workers.feeds.state import FeedState, FeedStates
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.process.stop import Stop
 from neardup.workers.readers.entries import Entry
-from neardup.workers.web.extraction import Extracted, Refused
+from neardup.workers.web.extraction import Extracted
 
 # A time of an item further ahead of the clock than this is not used: it would end the window of a stream.
 AHEAD_SECONDS = 86_400.0
@@ -71,7 +72,7 @@ class World(NamedTuple):
     """
 
     fetch: Callable[[str, Mapping[str, str]], Fetched]
-    parse: Callable[[bytes, str, str], list[Item] | Named | str]
+    parse: Callable[[bytes, str, str], list[Item] | Named | Reason]
     now: Callable[[], float]
     random: Callable[[], float]
     wait: Callable[[float], bool]
@@ -133,9 +134,9 @@ class Feed:
     def poll(self, world: World) -> Polled:
         """Ask for the feed once."""
         found = self._items(world)
-        failed = isinstance(found, str)
+        failed = isinstance(found, Reason)
         self._condition = self._condition._replace(failures=self._condition.failures + 1 if failed else 0)
-        if isinstance(found, str):
+        if isinstance(found, Reason):
             return Polled(self.url, (), found, condition=self._condition)
         new = [self._with_page(entry, world) for entry in found if self._is_new(entry)]
         while len(self._seen) > max(self._watching.items_max, len(found)):
@@ -151,7 +152,7 @@ class Feed:
             self._watching.interval_seconds, self._condition.failures, self._retry_after_seconds, random
         )
 
-    def _items(self, world: World) -> list[Entry] | str:
+    def _items(self, world: World) -> list[Entry] | Reason:
         """Return the items of the feed from the oldest on, none if it has not changed; or the reason of a failure.
 
         A page in place of a feed names its feed. That one is asked for from then on, and items still follow the given
@@ -161,17 +162,17 @@ class Feed:
         if isinstance(found, Named) and self._address == self.url:
             self._move(found.address)
             found = self._answer(world)
-            if isinstance(found, str | Named):
+            if isinstance(found, Reason | Named):
                 self._move(self.url)
         elif isinstance(found, Named):
             self._move(self.url)  # the page may name another feed by now
-        return "feed_format" if isinstance(found, Named) else found
+        return Reason("feed_format") if isinstance(found, Named) else found
 
     def _move(self, address: str) -> None:
         """Ask another address from now on; validators belong to one address."""
         self._address, self._etag, self._modified = address, "", ""
 
-    def _answer(self, world: World) -> list[Entry] | Named | str:
+    def _answer(self, world: World) -> list[Entry] | Named | Reason:
         header = {"Accept": _ACCEPT}
         if self._etag:
             header["If-None-Match"] = self._etag
@@ -180,15 +181,15 @@ class Feed:
         try:
             answer = world.fetch(self._address, header)
         except FetchError as error:
-            return error.reason
+            return Reason(error.reason)
         self._retry_after_seconds = retry_after(answer.header.get("retry-after", ""), world.now())
         if answer.status == 304:
             return []
         if answer.status != 200:
             self._gone = answer.status == 410
-            return "feed_gone" if self._gone else "fetch_status"
+            return Reason("feed_gone" if self._gone else "fetch_status")
         items = world.parse(answer.body, answer.url, answer.header.get("content-type", ""))
-        if isinstance(items, str | Named):
+        if isinstance(items, Reason | Named):
             return items
         self._etag, self._modified = (
             value if len(value) <= _VALIDATOR_CHARACTERS_MAX else ""
@@ -223,11 +224,11 @@ class Feed:
     def _with_page(self, entry: Entry, world: World) -> Entry:
         """Return an item with the text of its page, or with the reason why it has none. It is asked for once."""
         value = orjson.loads(entry.raw or b"{}")
-        if world.page is None or isinstance(entry.found, str) or "url" not in value:
+        if world.page is None or isinstance(entry.found, Reason) or "url" not in value:
             return entry
         text = world.page(value["url"])
-        if isinstance(text, Refused):
-            return entry._replace(found=text.reason)
+        if isinstance(text, Reason):
+            return entry._replace(found=text)
         raw = orjson.dumps({**value, self._watching.fields.text: text, "part": "page"})
         return entry._replace(raw=raw, found=decode_document(raw, self._watching.fields))
 
@@ -237,7 +238,7 @@ class Feed:
         if self._watching.by_arrival:  # the time of the answer makes no item new
             raw = orjson.dumps({**orjson.loads(raw), self._watching.fields.timestamp: None})
         digest = mmh3.hash_bytes(raw)
-        key = digest.hex() if isinstance(entry.found, str) else entry.found.id
+        key = digest.hex() if isinstance(entry.found, Reason) else entry.found.id
         is_new = self._seen.get(key) != digest
         self._seen[key] = digest
         self._seen.move_to_end(key)

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from neardup.stream.documents import Document
+from neardup.stream.errors import Reason
 from neardup.stream.json_lines import Fields, decode_document
 from neardup.workers.settings.files import fields_of
 from neardup.workers.settings.serve import ServeSettings
@@ -23,7 +24,7 @@ class Refused(Exception):
 
     def __init__(self, reason: str, field: str | None = None, detail: str | None = None) -> None:
         super().__init__(reason)
-        self.reason, self.field, self.detail = reason, field, detail
+        self.reason, self.field, self.detail = Reason(reason), field, detail
 
 
 class Bodies:
@@ -64,19 +65,19 @@ class Decoding(NamedTuple):
     ahead_seconds: float
     now: Callable[[], float] | None
 
-    def document(self, line: bytes) -> Document | str:
+    def document(self, line: bytes) -> Document | Reason:
         """Return the document of a line, or the reason of its refusal. With a clock it has a time."""
         document = decode_document(line, self.fields)
-        if isinstance(document, str):
+        if isinstance(document, Reason):
             return document
         if not document.id:
-            return "no_id"
+            return Reason("no_id")
         if self.now is None:
             return document
         now = self.now()
         if document.timestamp is None:
             return document._replace(timestamp=now)
-        return "timestamp_ahead" if document.timestamp > now + self.ahead_seconds else document
+        return Reason("timestamp_ahead") if document.timestamp > now + self.ahead_seconds else document
 
 
 def decoding(settings: ServeSettings, now: Callable[[], float]) -> Decoding:

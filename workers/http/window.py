@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from neardup.stream.documents import EXPLANATIONS, Document, Pair
-from neardup.stream.errors import ConfigError
+from neardup.stream.errors import ConfigError, Reason
 from neardup.stream.json_lines import SIMILARITY_DIGITS
 from neardup.stream.neighbours.nearest import check_ranks
 from neardup.workers.http.app import Handlers, Service, answer_values, path_of, refused
@@ -55,7 +55,7 @@ async def check(writer: Writer, service: Service, request: Request) -> Response:
     add = flag(request, "add", True)
     body = await read_body(request, service.settings, JSON)
     decoded = service.decoding.document(body)
-    if isinstance(decoded, str):
+    if isinstance(decoded, Reason):
         return refused(service, decoded)
     if nearest := number(request, "nearest", 0, _NEAREST_MAX, 0):
         try:
@@ -91,7 +91,7 @@ async def check_batch(writer: Writer, service: Service, request: Request) -> Res
 async def _batch(writer: Writer, service: Service, lines: list[bytes]) -> AsyncIterator[bytes]:
     """Yield the lines of the answer. Groups of documents are decided in order, up to ``_AHEAD`` groups before the
     client reads."""
-    pending: deque[tuple[list[Document | str], Any]] = deque()
+    pending: deque[tuple[list[Document | Reason], Any]] = deque()
     for group in _groups(service, lines):
         while len(pending) >= _AHEAD:
             yield await _answered(service, *pending.popleft())
@@ -102,9 +102,9 @@ async def _batch(writer: Writer, service: Service, lines: list[bytes]) -> AsyncI
     yield json_line({"done": len(lines)})
 
 
-def _groups(service: Service, lines: list[bytes]) -> list[list[Document | str]]:
+def _groups(service: Service, lines: list[bytes]) -> list[list[Document | Reason]]:
     """Decode lines and group them by the size of a step."""
-    groups: list[list[Document | str]] = [[]]
+    groups: list[list[Document | Reason]] = [[]]
     characters = 0
     for line in lines:
         decoded = service.decoding.document(line)
@@ -125,13 +125,13 @@ async def _submitted(writer: Writer, documents: list[Document]) -> Any:
         except Busy:
             await asyncio.sleep(_BUSY_SECONDS)
         except Broken:
-            return "ended"
+            return Reason("ended")
 
 
-async def _answered(service: Service, group: list[Document | str], future: Any) -> bytes:
+async def _answered(service: Service, group: list[Document | Reason], future: Any) -> bytes:
     """Return the lines of a group. If the store fails, each document of the group gets a line with the error."""
     answers: list[Answer] = []
-    failed = future if isinstance(future, str) else None
+    failed: str | None = future if isinstance(future, Reason) else None
     if failed is None and future is not None:
         try:
             answers = await future
@@ -142,11 +142,11 @@ async def _answered(service: Service, group: list[Document | str], future: Any) 
     left = iter(answers)
     out = []
     for one in group:
-        answer = None if isinstance(one, str) or failed else next(left)
-        reason = one if isinstance(one, str) else failed if answer is None else answer.refused
+        answer = None if isinstance(one, Reason) or failed else next(left)
+        reason = one if isinstance(one, Reason) else failed if answer is None else answer.refused
         if reason:
             problems = problem_values(reason, field=field_of(reason, service.decoding.fields))
-            named = {} if isinstance(one, str) else {"id": shown(one.id)}
+            named = {} if isinstance(one, Reason) else {"id": shown(one.id)}
             out.append(json_line({**named, "error": problems}))
         elif answer is not None:
             out.append(json_line(answer_values(answer)))
@@ -189,7 +189,7 @@ async def why(writer: Writer, service: Service, request: Request) -> Response:
     b = ids["b"]
     if request.method == "POST":
         decoded = service.decoding.document(await read_body(request, service.settings, JSON))
-        if isinstance(decoded, str):
+        if isinstance(decoded, Reason):
             return refused(service, decoded)
         a = decoded
     found = await asyncio.wrap_future(writer.call(lambda keeper: keeper.why(a, b)))

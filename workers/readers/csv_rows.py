@@ -17,6 +17,7 @@ from typing import Any
 
 import orjson
 
+from neardup.stream.errors import Reason
 from neardup.workers.readers.lines import BOM, HEADER, IDLE, Header, Line
 
 # Maximum characters of a cell, a global limit of the parser. The bound on a row is lower.
@@ -69,14 +70,14 @@ def table_lines(
                 continue
             raw = bytes(taken.raw)
             row = line._replace(raw=raw, row=raw, end=taken.end, header=header)
-            if isinstance(cells, str):
+            if isinstance(cells, Reason):
                 yield row._replace(reason=cells)
                 if names is None:
                     return
             elif names is None:
                 names = [cell.strip() for cell in cells]
                 if needed and needed not in names:
-                    yield row._replace(reason="no_column")
+                    yield row._replace(reason=Reason("no_column"))
                     return
                 header = Header(raw, taken.end, delimiter.encode())
                 yield row._replace(raw=b"", header=header, reason=HEADER)
@@ -92,7 +93,7 @@ class _Taken:
         self.end = line.end
 
 
-def _cells(first: Line, taken: _Taken, source: Iterator[Line], delimiter: str, bytes_max: int) -> list[str] | str:
+def _cells(first: Line, taken: _Taken, source: Iterator[Line], delimiter: str, bytes_max: int) -> list[str] | Reason:
     """Return the cells of the row that begins with ``first``, or its reason; ``taken`` receives the lines that
     follow."""
     texts = _texts(first, taken, source, bytes_max)
@@ -100,9 +101,9 @@ def _cells(first: Line, taken: _Taken, source: Iterator[Line], delimiter: str, b
         cells = next(csv.reader(texts, delimiter=delimiter, skipinitialspace=True))
         "".join(cells).encode()
     except UnicodeEncodeError:
-        return "not_utf8"
+        return Reason("not_utf8")
     except csv.Error:
-        return "row_not_csv"
+        return Reason("row_not_csv")
     return cells
 
 
@@ -145,7 +146,7 @@ def _parts(number: int, taken: _Taken, ended: bool, source: Iterator[Line], head
 def _record(line: Line, names: list[str], cells: list[str], json_fields: Container[str]) -> Line:
     """A row as a line of JSON."""
     if len(cells) != len(names):
-        return line._replace(reason="row_length")
+        return line._replace(reason=Reason("row_length"))
     values: dict[str, Any] = dict(zip(names, map(str.strip, cells), strict=True))
     values = {name: _value(cell) if name in json_fields else cell for name, cell in values.items() if name and cell}
     return line._replace(raw=orjson.dumps(values))

@@ -9,6 +9,7 @@ import numpy as np
 
 from neardup.stream.arrow.columns import Rows
 from neardup.stream.documents import Document
+from neardup.stream.errors import Reason
 from neardup.stream.json_lines import Fields
 from neardup.workers.readers.arrow.json_rows import json_rows
 from neardup.workers.readers.compression import COMPRESSION_REASONS
@@ -49,7 +50,7 @@ LEFT_OUT = frozenset(
     ("hidden", "link", "special", "not_table", "warc_not_text", "warc_status", "warc_revisit", "warc_truncated")
 )
 # A value of ``reason`` for a line that is neither a document nor a refusal.
-BLANK = "blank"
+BLANK = Reason("blank")
 PASSED = frozenset((BLANK, HEADER, RECORD))
 
 
@@ -65,7 +66,7 @@ class Entry(NamedTuple):
     source: str
     line: int
     raw: bytes | None
-    found: Document | str
+    found: Document | Reason
     walked: bool = False
     row: bytes | None = None
     end: bytes = b"\n"
@@ -129,5 +130,5 @@ class TableRows(Sequence[Entry]):
 
     def _entry(self, place: int, line: bytes) -> Entry:
         reason = self._reasons.get(place)
-        found = reason or self.rows.documents[int(np.searchsorted(self.rows.places, place))]
+        found = Reason(reason) if reason else self.rows.documents[int(np.searchsorted(self.rows.places, place))]
         return Entry(self.source, self.first + place, line, found)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from neardup.stream.documents import Document
-from neardup.stream.errors import install_command
+from neardup.stream.errors import Reason, install_command
 from neardup.stream.json_lines import KINDS, Fields
 from neardup.workers.readers.arrow.batches import (
     FILE_MAGIC,
@@ -54,12 +54,12 @@ _SNIFFED_LINES = 50
 Blocks = Iterable[bytes | None]
 
 
-def _text_document(content: bytes, name: str) -> Document | str:
+def _text_document(content: bytes, name: str) -> Document | Reason:
     """Return a whole text as a document whose id is its name."""
     try:
         return Document(name, content.removeprefix(BOM).decode())
     except UnicodeDecodeError:
-        return "file_not_utf8"
+        return Reason("file_not_utf8")
 
 
 class Format(NamedTuple):
@@ -79,7 +79,7 @@ class Format(NamedTuple):
     read: Callable[[Blocks, Fields, int], Iterator[Line]] | None
     kinds: tuple[str, ...]
     sniff: Callable[[bytes, str, bool], bool]
-    document: Callable[[bytes, str], Document | Page | str] = _text_document
+    document: Callable[[bytes, str], Document | Page | Reason] = _text_document
     batches: Callable[[Content], Iterator[Any]] | None = None
     needs: tuple[str, str] | None = None
     resumes: bool = False
@@ -124,7 +124,7 @@ def _read_rows(
                 number += 1
                 yield Line(number, raw)
     except Damaged:
-        yield Line(number + 1, b"", reason="table_damaged")
+        yield Line(number + 1, b"", reason=Reason("table_damaged"))
 
 
 def _begins(head: bytes, needed: str, in_folder: bool, magic: bytes | tuple[bytes, ...]) -> bool:
@@ -137,7 +137,7 @@ def _read_mbox(blocks: Blocks, fields: Fields, bytes_max: int) -> Iterator[Line]
     return mbox_lines(blocks, fields, bytes_max)
 
 
-def _mail_document(content: bytes, name: str) -> Document | str:
+def _mail_document(content: bytes, name: str) -> Document | Reason:
     from neardup.workers.readers.mail.message import mail_document
 
     return mail_document(content, name)
@@ -297,7 +297,7 @@ def choose(
     *,
     in_folder: bool = False,
     is_stream: bool = False,
-) -> Format | str:
+) -> Format | Reason:
     """Return the format of a content by its first block, then by its name; or the reason to refuse it.
 
     ``is_stream``: standard input, a pipe or a device, which is JSON Lines unless its first block says otherwise.
@@ -307,7 +307,7 @@ def choose(
     name = plain_name(path)
     for unsupported, row in UNSUPPORTED.items():
         if row.begins.match(head) or (not is_stream and name.endswith(row.endings)):
-            return f"format_{unsupported}"
+            return Reason(f"format_{unsupported}")
     for known in FORMATS.values():
         if known.sniff(head, needed_field(fields), in_folder):
             return _usable(known, fields)
@@ -315,7 +315,7 @@ def choose(
     if chosen is FORMATS[DOCUMENTS]:
         objects, lines = _object_lines(head)
         if lines > 1 and 2 * len(objects) > lines:
-            return "lines_other"
+            return Reason("lines_other")
     return _usable(chosen, fields)
 
 
@@ -340,10 +340,10 @@ def is_table(path: str) -> bool:
     return found is not None and found.batches is not None
 
 
-def _usable(chosen: Format, fields: Fields) -> Format | str:
+def _usable(chosen: Format, fields: Fields) -> Format | Reason:
     """Return the format, or the reason why it cannot be read here."""
     if fields.kind not in chosen.kinds:
-        return "file_not_lines"
+        return Reason("file_not_lines")
     if chosen.needs is not None and importlib.util.find_spec(chosen.needs[0]) is None:
-        return f"needs_{chosen.needs[1]}"
+        return Reason(f"needs_{chosen.needs[1]}")
     return chosen

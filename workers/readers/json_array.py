@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from neardup.stream.errors import Reason
 from neardup.workers.readers.lines import BOM, IDLE, Line
 
 # The characters that change the state outside of strings, and the rest of a string.
@@ -124,4 +125,4 @@ class _Array:
 
     def _damage(self, raw: bytes) -> Line:
         self.damaged = True
-        return Line(self.number, raw[: self.bytes_max].replace(b"\n", b" "), reason=_DAMAGED)
+        return Line(self.number, raw[: self.bytes_max].replace(b"\n", b" "), reason=Reason(_DAMAGED))

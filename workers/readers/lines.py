@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from neardup.stream.errors import Reason
 from neardup.workers.web.pages import Page
 
 # A byte order mark, which is not part of the text.
 BOM = b"\xef\xbb\xbf"
 # A value of ``reason`` that marks the header of a table.
-HEADER = "header"
+HEADER = Reason("header")
 # A value of ``reason`` that marks a record of an archive that belongs to others: a request, metadata.
-RECORD = "record"
+RECORD = Reason("record")
 
 
 class Header(NamedTuple):
@@ -36,7 +37,7 @@ class Line(NamedTuple):
     raw: bytes
     is_part: bool = False
     ended: bool = True
-    reason: str = ""
+    reason: Reason = Reason("")
     end: bytes = b"\n"
     row: bytes | None = None
     header: Header | None = None

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from neardup.stream.errors import Reason
 from neardup.stream.json_lines import Fields
 from neardup.workers.process.exits import Exit, Failure, input_failure
 from neardup.workers.readers.blocks import opened
@@ -36,7 +37,7 @@ def json_objects(path: str, left_out: Counter[str], others: str = "lines that ar
             chosen = choose(path, head, _FIELDS)
             if chosen in FORMAT_REASONS:
                 raise Failure(Exit.INPUT, f"cannot read {display(path)}: {FORMAT_REASONS[chosen]}")
-            read = FORMATS[LINES].read if isinstance(chosen, str) else chosen.read
+            read = FORMATS[LINES].read if isinstance(chosen, Reason) else chosen.read
             if read is None:
                 return
             for line in read(chain((head,), blocks), _FIELDS, _LINE_BYTES_MAX):

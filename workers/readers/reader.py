@@ -32,6 +32,7 @@ import orjson
 from neardup.stream.arrow.columns import fault_of, read_rows
 from neardup.stream.arrow.ids import places_as_ids
 from neardup.stream.documents import Document
+from neardup.stream.errors import Reason
 from neardup.stream.json_lines import Fields, decode_document
 from neardup.workers.process.exits import Failure
 from neardup.workers.process.stop import Stop
@@ -45,7 +46,7 @@ from neardup.workers.readers.lines import BOM, HEADER, IDLE, RECORD, Header, Lin
 from neardup.workers.readers.paths import display, walk
 from neardup.workers.readers.warc import WARC_IDS
 from neardup.workers.web.canonical_ids import CanonicalIds
-from neardup.workers.web.extraction import Extracted, Extraction, ExtractionOptions, Pending, Refused
+from neardup.workers.web.extraction import Extracted, Extraction, ExtractionOptions, Pending
 from neardup.workers.web.pages import REPLACED, Page, page_document
 
 _log = logging.getLogger(__name__)
@@ -173,7 +174,7 @@ class Reader:
             if self.stop.signal:
                 return
             if reason:
-                yield Entry(display(found), 0, None, reason, True)
+                yield Entry(display(found), 0, None, Reason(reason), True)
             else:
                 yield from self._file(found, walked=True, of_tables=of_tables)
 
@@ -187,7 +188,7 @@ class Reader:
             with opened(path) as descriptor:
                 is_stream = not stat.S_ISREG(os.fstat(descriptor).st_mode)
                 if walked and is_stream:
-                    yield Entry(source, 0, None, "special", walked)
+                    yield Entry(source, 0, None, Reason("special"), walked)
                     return
                 blocks: Iterator[bytes | None]
                 if follow:
@@ -201,15 +202,16 @@ class Reader:
                 chosen = choose(
                     path, head, self.fields, self.options.input_format, in_folder=walked, is_stream=is_stream
                 )
-                if of_tables and not isinstance(chosen, str) and chosen.read is None:
-                    chosen = "not_table"
-                if isinstance(chosen, str):
+                if of_tables and not isinstance(chosen, Reason) and chosen.read is None:
+                    chosen = Reason("not_table")
+                if isinstance(chosen, Reason):
                     yield Entry(source, 0, None, chosen, walked)
                 elif chosen.read is None:
                     if is_like_json(chosen, head):
                         self.like_json.append(source)
+                    empty = Entry(source, 0, None, Reason(""), walked, os.fsencode(path))
                     size = 0 if is_stream else os.fstat(descriptor).st_size
-                    yield self._whole(path, Entry(source, 0, None, "", walked, os.fsencode(path)), blocks, size, chosen)
+                    yield self._whole(path, empty, blocks, size, chosen)
                 elif chosen.batches is not None:
                     self._number = 0
                     plain = None if is_stream or os.pread(descriptor, len(head), 0) != head else descriptor
@@ -222,16 +224,16 @@ class Reader:
         except Interrupted:
             return
         except Corrupt as error:
-            yield Entry(source, self._number + 1, None, error.reason, walked)
+            yield Entry(source, self._number + 1, None, Reason(error.reason), walked)
         except Damaged:
-            yield Entry(source, self._number + 1, None, "table_damaged", walked)
+            yield Entry(source, self._number + 1, None, Reason("table_damaged"), walked)
         except OSError:
-            yield Entry(source, self._number + 1, None, "unreadable", walked)
+            yield Entry(source, self._number + 1, None, Reason("unreadable"), walked)
         except (Failure, ImportError, MemoryError):
             raise
         except Exception:  # a defect of a reader ends its file, and never a run of many files
             _log.debug("the reader of %s failed", source, exc_info=True)
-            yield Entry(source, self._number + 1, None, "reader_failed", walked)
+            yield Entry(source, self._number + 1, None, Reason("reader_failed"), walked)
 
     def _tables(self, path: str, source: str, batches: Iterator[Any], walked: bool) -> Iterator[_Read | None]:
         """The rows of a table of Arrow: together if they have texts, else as entries of lines of JSON."""
@@ -246,7 +248,7 @@ class Reader:
             fault = fault_of(batch.schema, self.fields, ids_needed=fill is None)
             if fault is not None:
                 header = Header(", ".join(batch.schema.names).encode(errors="replace"), b"\n", b",")
-                yield Entry(source, 0, None, fault.reason, walked, header=header)
+                yield Entry(source, 0, None, Reason(fault.reason), walked, header=header)
                 return
             at = 0
             for found in read_rows(batch, self.fields, self._number + 1, fill):
@@ -285,7 +287,7 @@ class Reader:
         """The entry of a line of JSON."""
         found = line.reason or self._decoded(path, line)
         entry = _entry(source, line, found)
-        return entry if isinstance(found, str) or self.options.html_field is None else _markup_of(entry, found)
+        return entry if isinstance(found, Reason) or self.options.html_field is None else _markup_of(entry, found)
 
     def _record(self, source: str, line: Line) -> Iterator[_Read]:
         """The entry of a record of an archive."""
@@ -300,13 +302,13 @@ class Reader:
     def _with_text(self, pending: Pending[Entry], text: Extracted) -> Entry:
         """Return the entry with the text of its page, or with the reason why it has none."""
         entry, document = pending.item, pending.item.found
-        if isinstance(document, str):
+        if isinstance(document, Reason):
             return entry
-        document = document._replace(text="" if isinstance(text, Refused) else text)
+        document = document._replace(text="" if isinstance(text, Reason) else text)
         self.replaced_characters += document.text.count(REPLACED)
         if entry.raw is None and entry.line:
             entry = entry._replace(raw=self._line_of(document))
-        return entry._replace(found=text.reason if isinstance(text, Refused) else document)
+        return entry._replace(found=text if isinstance(text, Reason) else document)
 
     def _line_of(self, document: Document) -> bytes:
         """Return a document as a line of JSON, as this reader reads it again."""
@@ -314,14 +316,14 @@ class Reader:
         value = {self.fields.id: document.id, self.fields.timestamp: time, self.fields.text: document.text}
         return orjson.dumps({name: part for name, part in value.items() if part is not None})
 
-    def _decoded(self, path: str, line: Line) -> Document | str:
+    def _decoded(self, path: str, line: Line) -> Document | Reason:
         content = line.raw.removeprefix(BOM) if line.number == 1 else line.raw
         found = decode_document(
             content, self.fields, f"{display(path)}:{line.number}" if self.options.line_ids else None
         )
         return self._named(found)
 
-    def _named(self, found: Document | str) -> Document | str:
+    def _named(self, found: Document | Reason) -> Document | Reason:
         """Return a document with its canonical id, if that is set."""
         return found if self._canonical is None else self._canonical.document(found)
 
@@ -340,34 +342,34 @@ class Reader:
                 line = line._replace(ended=False)
             else:
                 self._spill(line)
-        yield Entry(source, number, None, line.reason or "line_too_long", end=line.end)
+        yield Entry(source, number, None, line.reason or Reason("line_too_long"), end=line.end)
 
     def _whole(self, path: str, entry: Entry, blocks: Iterator[bytes | None], size_known: int, chosen: Format) -> _Read:
         """Return the entry of a whole content: one document, or the reason of its refusal."""
         content = self._content(blocks, size_known, may_be_binary=chosen.document is page_document)
-        found = content if isinstance(content, str) else chosen.document(content, display(path))
+        found = content if isinstance(content, Reason) else chosen.document(content, display(path))
         if isinstance(found, Page):
             return Pending(entry._replace(found=Document(found.id)), found)
         return entry._replace(found=found)
 
-    def _content(self, blocks: Iterator[bytes | None], size_known: int, *, may_be_binary: bool) -> bytes | str:
+    def _content(self, blocks: Iterator[bytes | None], size_known: int, *, may_be_binary: bool) -> bytes | Reason:
         """Return a whole content, or the reason of its refusal."""
         bytes_max = self.options.line_bytes_max
         if size_known > bytes_max:
-            return "file_too_large"
+            return Reason("file_too_large")
         parts: list[bytes] = []
         size = 0
         for block in filter(None, blocks):
             if not may_be_binary and size < _BINARY_BYTES and b"\0" in block[: _BINARY_BYTES - size]:
-                return "binary"
+                return Reason("binary")
             size += len(block)
             if size > bytes_max:
-                return "file_too_large"
+                return Reason("file_too_large")
             parts.append(block)
         return b"".join(parts)
 
 
-def _entry(source: str, line: Line, found: Document | str) -> Entry:
+def _entry(source: str, line: Line, found: Document | Reason) -> Entry:
     return Entry(source, line.number, line.raw, found, False, line.row, line.end, line.header)
 
 

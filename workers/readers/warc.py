@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from neardup.stream.errors import Reason
 from neardup.workers.readers.lines import IDLE, RECORD, Line
 from neardup.workers.readers.markup import LOOKS_LIKE_HTML
 from neardup.workers.web.content_encoding import decoded_content
@@ -115,7 +116,7 @@ class _Archive:
         yield from self.lines(at_end=True)
         if self.left:
             self.left, self.is_damaged = 0, True
-            yield Line(self.number, b"", True, reason="warc_damaged", record=b"")
+            yield Line(self.number, b"", True, reason=Reason("warc_damaged"), record=b"")
         else:
             self.has_gap = is_missing or bool(self.held.strip(b"\r\n"))
             yield from self._damage()
@@ -169,14 +170,14 @@ class _Archive:
         """Return what is there of a record that is too long to hold."""
         part = bytes(memoryview(self.held)[self.at : self.at + self.left])
         self.at, self.left = self.at + len(part), self.left - len(part)
-        return Line(self.number, b"", True, not self.left, "warc_too_large", record=part)
+        return Line(self.number, b"", True, not self.left, Reason("warc_too_large"), record=part)
 
     def _damage(self) -> Iterator[Line]:
         """Refuse the bytes of a gap, unless they belong to damage that is refused already."""
         is_new, self.has_gap = self.has_gap and not self.is_damaged, False
         if is_new:
             self.number, self.is_damaged = self.number + 1, True
-            yield Line(self.number, b"", reason="warc_damaged")
+            yield Line(self.number, b"", reason=Reason("warc_damaged"))
 
 
 def split_head(data: bytes) -> tuple[bytes, bytes]:
@@ -198,44 +199,48 @@ def _line(number: int, raw: bytes, bytes_max: int) -> Line:
     try:
         record = WarcRecord.from_bytes(head + b"\r\n")
     except OSError:  # FastWARC cannot parse the header of the record
-        return line._replace(reason="warc_damaged", record=None)
+        return line._replace(reason=Reason("warc_damaged"), record=None)
     kind = _header(record, "WARC-Type").lower()
-    reason = _KINDS.get(kind, RECORD)
+    reason = Reason(_KINDS.get(kind, RECORD))
     if not reason and _header(record, "WARC-Truncated"):
-        reason = "warc_truncated"
+        reason = Reason("warc_truncated")
     if reason:
         return line._replace(reason=reason)
     found = _page(record, kind, block, bytes_max)
-    return line._replace(reason=found) if isinstance(found, str) else line._replace(page=found)
+    return line._replace(reason=found) if isinstance(found, Reason) else line._replace(page=found)
 
 
-def _page(record: Any, kind: str, block: bytes, bytes_max: int) -> Page | str:
+def _page(record: Any, kind: str, block: bytes, bytes_max: int) -> Page | Reason:
     """Return the page in a record, or the reason why it holds none."""
     content_type, payload = _header(record, "Content-Type"), block
     if kind == "response" and content_type.partition(";")[0].strip().lower() != "application/http":
-        return "warc_not_text"  # for example the answer of a name server
+        return Reason("warc_not_text")  # for example the answer of a name server
     if kind == "response":
         status, headers, payload = _answer(block)
         if status != _SUCCESS:
-            return "warc_status"
+            return Reason("warc_status")
         content_type = headers.get("content-type") or _header(record, "WARC-Identified-Payload-Type")
         if "chunked" in headers.get("transfer-encoding", "").lower():
             payload = _joined(payload)
         unpacked = decoded_content(payload, headers.get("content-encoding", ""), bytes_max)
         if unpacked is None:
-            return "warc_encoding"
+            return Reason("warc_encoding")
         payload = unpacked
     media, _, parameters = content_type.partition(";")
     media = media.strip().lower()
     is_markup = media in _HTML or (not media and LOOKS_LIKE_HTML.match(payload) is not None)
     if not is_markup and media not in _PLAIN:
-        return "warc_not_text"
+        return Reason("warc_not_text")
     named = _CHARSET.search(parameters)
     charset = named[1] if named else None
     record_id = _header(record, "WARC-Record-ID")
     id_ = _header(record, "WARC-Target-URI").strip("<>") or record_id
     date = record.record_date
-    return Page(id_, payload, record_id, date.timestamp() if date else None, charset, is_markup) if id_ else "no_id"
+    return (
+        Page(id_, payload, record_id, date.timestamp() if date else None, charset, is_markup)
+        if id_
+        else Reason("no_id")
+    )
 
 
 def _answer(block: bytes) -> tuple[int, dict[str, str], bytes]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import orjson
 
 from neardup.stream.documents import Document
+from neardup.stream.errors import Reason
 from neardup.stream.json_lines import UNITS
 from neardup.workers.process.backoff import backoff_seconds
 from neardup.workers.process.exits import Exit, Failure
@@ -63,7 +64,7 @@ class Loader:
 
     def add(self, entry: Entry) -> None:
         """Add an entry to the present transaction, and send it when it is full; or report the refusal of the entry."""
-        if isinstance(entry.found, str):
+        if isinstance(entry.found, Reason):
             self.session.refuse_entry(entry, entry.found)
             return
         try:

@@ -119,7 +119,7 @@ class Report:
 
     def refuse(self, entry: Entry, reason: str) -> None:
         """Count and report a refusal. The first refusal because of a missing field names the fields of the line."""
-        self.refused[reason] += 1
+        self.refused[str(reason)] += 1  # a plain string: the keys of a JSON object
         self._seen[reason, entry.walked] += 1
         seen, reports_max = self._seen[reason, entry.walked], self._reports_max[entry.walked]
         if self._quiet or seen > reports_max + 1:

@@ -24,6 +24,7 @@ import numpy as np
 
 from neardup.stream.batches import Batch
 from neardup.stream.documents import Document
+from neardup.stream.errors import Reason
 from neardup.stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.table.band_table import BandTable
@@ -214,7 +215,7 @@ class Session:
             return
         place = 0
         for entry in chunk.entries:
-            if isinstance(entry.found, str):
+            if isinstance(entry.found, Reason):
                 reason: str | None = None if entry.found in PASSED else entry.found
             else:
                 reason = reasons.get(place)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from neardup.stream.batches import starts_of
 from neardup.stream.documents import Column, DocumentColumns
+from neardup.stream.errors import Reason
 from neardup.stream.json_lines import UNITS, Fields, event_seconds, is_other_unit
 from neardup.stream.kernels.json_scan import ABSENT, DIGITS, OTHER, PADDING, STRING, scan_lines
 from neardup.workers.transport.protocol import HEADER_BYTES, Headers, sent_bytes
@@ -84,7 +85,7 @@ def decode_columns(lines: Sequence[bytes], keys: Sequence[bytes | None], fields:
         first, end = found.time_spans[i].tolist()
         token = joined[first:end].decode()
         seconds = event_seconds(token if found.time_kinds[i] == STRING else float(token), fields.timestamp_unit)
-        if isinstance(seconds, str):
+        if isinstance(seconds, Reason):
             return None
         times[i] = seconds
     if bool((is_other_unit(times) | np.isinf(times)).any()):

@@ -18,6 +18,7 @@ from neardup.stream.bands_message import BandMessage, encode
 from neardup.stream.batches import Batch, bucket_keys, concatenate, empty_batch, select, sizes_of
 from neardup.stream.config import Config
 from neardup.stream.documents import Document, DocumentColumns, Refusal
+from neardup.stream.errors import Reason
 from neardup.stream.json_lines import Fields, decode_document
 from neardup.stream.partitions import route
 from neardup.stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
@@ -218,7 +219,7 @@ class _Step:
         else:
             key = None if record.key is None else _as_text(record.key)
             document = decode_document(record.value, plan.fields, key)
-            if isinstance(document, str):
+            if isinstance(document, Reason):
                 self._refuse(record, document)
             else:
                 self._add(row, record, document, is_misnamed=record.key is not None and key != document.id)
@@ -294,7 +295,7 @@ def _reason(record: Record, refusal: Refusal, chunk: _Chunk, plan: SignPlan) -> 
     """Return why a document was refused: a line that was decoded to columns may have a fault that comes before."""
     if isinstance(chunk.documents, DocumentColumns):
         document = decode_document(record.value or b"", plan.fields, refusal.id)
-        if isinstance(document, str):
+        if isinstance(document, Reason):
             return document
     return refusal.reason
 

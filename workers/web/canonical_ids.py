@@ -27,6 +27,7 @@ import numpy as np
 
 from neardup.stream.arrow.columns import Rows
 from neardup.stream.documents import Column, Document, DocumentColumns
+from neardup.stream.errors import Reason
 
 # Parameters that only count visits, in lower case, in addition to all that begin with utm_.
 TRACKING = frozenset((
@@ -78,9 +79,9 @@ class CanonicalIds:
         self.changed += found != id_
         return found
 
-    def document(self, found: Document | str) -> Document | str:
+    def document(self, found: Document | Reason) -> Document | Reason:
         """Return a document with its canonical id; a reason unchanged."""
-        return found if isinstance(found, str) else found._replace(id=self.name(found.id))
+        return found if isinstance(found, Reason) else found._replace(id=self.name(found.id))
 
     def rows(self, rows: Rows) -> Rows:
         """Return rows of a table with canonical ids."""

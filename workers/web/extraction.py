@@ -20,6 +20,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from neardup.stream.errors import Reason
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.web.extractor import ANSWER, REFUSED, REQUEST, TEXT, UNLOADED
 from neardup.workers.web.pages import MODES, Page, decoded
@@ -67,13 +68,8 @@ class ExtractionOptions(Protocol):
         """Bytes of memory of such a process at most."""
 
 
-class Refused(NamedTuple):
-    """Why a page has no text."""
-
-    reason: str
-
-
-Extracted = str | Refused
+# The text of a page, or why it has none.
+Extracted = str | Reason
 T = TypeVar("T")
 P = TypeVar("P")
 # Whether a descriptor can be read, after at most so many seconds.
@@ -183,9 +179,9 @@ class Extraction:
         try:
             return process.extract(page, self._options.html_seconds)
         except TimeoutError:
-            refused = Refused("html_time")
+            refused = Reason("html_time")
         except (OSError, _Died):
-            refused = Refused("html_failed")
+            refused = Reason("html_failed")
         self._end(process)
         self._own.process = None
         return refused
@@ -242,7 +238,7 @@ class _Process:
         self._requests.write(page.payload)
         self._requests.flush()
         kind, text = self.answer(seconds)
-        return text.decode() if kind == TEXT else Refused(REFUSED[kind])
+        return text.decode() if kind == TEXT else Reason(REFUSED[kind])
 
     def answer(self, seconds: float) -> tuple[bytes, bytes]:
         """Return the kind and the text of an answer. Raises ``TimeoutError`` and ``_Died``."""

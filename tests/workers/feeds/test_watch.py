@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+from neardup.stream.errors import Reason
 from neardup.stream.json_lines import Fields
 from neardup.workers.feeds.fetch import Fetched, FetchError
 from neardup.workers.feeds.items import Item, Named
@@ -18,7 +19,6 @@ from neardup.workers.feeds.state import FeedStates, open_states
 from neardup.workers.feeds.watch import AHEAD_SECONDS, Feed, Watching, World, watch
 from neardup.workers.process.exits import Failure
 from neardup.workers.process.stop import Stop
-from neardup.workers.web.extraction import Refused
 
 URL = "http://feeds.example/news"
 NOW = 1_700_000_000.0
@@ -55,7 +55,9 @@ class Outside:
 
     def parse(self, content, url, content_type):
         assert content == b"content"
-        return self.found[0] if self.found and isinstance(self.found[0], str | Named) else self.found
+        if self.found and isinstance(self.found[0], str | Named):
+            return self.found[0] if isinstance(self.found[0], Named) else Reason(self.found[0])
+        return self.found
 
     def wait(self, seconds):
         self.waits.append(seconds)
@@ -120,7 +122,7 @@ def test_a_time_far_ahead_of_the_clock_is_not_used():
 
 def test_the_text_of_an_item_is_that_of_its_page_if_pages_are_read():
     """Each page is asked for once; an item whose page has no text is refused with the reason."""
-    pages = {"http://a.example/a": "the page", "http://a.example/b": Refused("fetch_status")}
+    pages = {"http://a.example/a": "the page", "http://a.example/b": Reason("fetch_status")}
     asked = []
 
     def page(url):

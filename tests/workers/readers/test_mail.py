@@ -14,6 +14,7 @@ from command import clean_environment
 from read_entries import found
 
 from neardup.stream.documents import Document
+from neardup.stream.errors import Reason
 from neardup.stream.json_lines import Fields
 from neardup.workers.process.stop import Stop
 from neardup.workers.readers.formats import FORMATS
@@ -209,7 +210,7 @@ def test_a_message_that_cannot_be_read_is_refused_with_its_reason(tmp_path, cont
     content = b"From a 2023\n" + content + b"\n\n" + mbox(message())
     if not content.startswith(b"From a 2023\n\n"):
         found_in_mbox = found(tmp_path / "in.mbox", content)
-        assert [type(one) for one in found_in_mbox] == [str, Document]
+        assert [type(one) for one in found_in_mbox] == [Reason, Document]
         assert found_in_mbox[0] == reason
 
 

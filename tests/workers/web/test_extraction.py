@@ -18,7 +18,7 @@ from neardup.workers.process.stop import Stop
 from neardup.workers.readers.entries import FILE_REASONS
 from neardup.workers.readers.reader import Reader
 from neardup.workers.settings.files import Options
-from neardup.workers.web.extraction import Extraction, Pending, Refused, readable
+from neardup.workers.web.extraction import Extraction, Pending, readable
 from neardup.workers.web.markup import ROWS
 from neardup.workers.web.pages import EXTRACTORS, MODES, Page, decoded
 
@@ -34,7 +34,7 @@ def texts(extraction, items):
     """What comes out for items: a text, the name of a refusal, or the item itself."""
 
     def finish(pending, text):
-        return text.reason if isinstance(text, Refused) else text
+        return text
 
     return list(extraction.in_order(iter(items), finish))
 

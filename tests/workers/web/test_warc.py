@@ -12,6 +12,7 @@ import zstandard
 from warc_records import PARAGRAPH, answer, page, record
 
 from neardup.stream.documents import Document
+from neardup.stream.errors import Reason
 from neardup.stream.json_lines import Fields
 from neardup.workers.process.stop import Stop
 from neardup.workers.readers.entries import FILE_REASONS
@@ -236,7 +237,7 @@ def test_the_main_text_of_pages_is_compared_and_menus_are_not(tmp_path):
     )
     reader = Reader(Options(html_processes=1), Fields(), Stop(), lambda part: None)
     found = [entry.found for entry in reader.read([str(path)]) if entry is not None]
-    assert [type(one) for one in found] == [Document] * 4 + [str]
+    assert [type(one) for one in found] == [Document] * 4 + [Reason]
     assert [one.id[-1] for one in found[:4]] == ["0", "1", "2", "p"]
     assert all(PARAGRAPH.strip() in one.text and "menu" not in one.text for one in found[:3])
     assert [one if isinstance(one, str) else one.text for one in found[3:]] == ["plain words", "html_no_text"]

@@ -24,6 +24,7 @@ import orjson
 
 from neardup.stream.batches import CONTENT_HALF, id_columns, id_hashes
 from neardup.stream.documents import Document
+from neardup.stream.errors import Reason
 from neardup.stream.pipeline import Signed
 from neardup.stream.verdicts.decider import Decided
 from neardup.stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits, Verdicts
@@ -148,7 +149,7 @@ class Places:
                 self._sources.append(entry.source)
             self._source.append(len(self._sources) - 1)
             self._line.append(entry.line)
-            if isinstance(entry.found, str):
+            if isinstance(entry.found, Reason):
                 self._refused[place] = entry.found, None
                 continue
             if document_place in reasons:

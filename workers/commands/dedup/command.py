@@ -18,6 +18,7 @@ from typing import IO, Any
 import numpy as np
 
 from neardup.stream.documents import Document
+from neardup.stream.errors import Reason
 from neardup.stream.pipeline import Matcher, Signed, Signer
 from neardup.stream.verdicts.decider import Decided, Decider
 from neardup.stream.verdicts.representatives import FIRST, ranks_of
@@ -194,7 +195,7 @@ class _Outputs:
             verdicts = list(verdict_lines(entries, reasons, decided))
         n = 0
         for entry in lines:
-            if isinstance(entry.found, str) and entry.found in PASSED:
+            if isinstance(entry.found, Reason) and entry.found in PASSED:
                 if entry.record is None:
                     self._kept.add(entry)
                 elif self._archive is not None:

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from typing import NamedTuple
 
 from neardup.stream.documents import Document
+from neardup.stream.errors import Reason
 from neardup.stream.pipeline import Signer
 from neardup.workers.commands.feed.service import Checking
 from neardup.workers.feeds.addresses import is_public
@@ -119,9 +120,9 @@ def _blocked(settings: FeedSettings) -> Callable[[Document], bool]:
 def _write(polled: Polled, session: Session, output: _Output, is_blocked: Callable[[Document], bool]) -> bool:
     """Write the items of a result; returns whether all have arrived."""
     if polled.reason:
-        session.refuse_entry(Entry(polled.url, 0, None, polled.reason), polled.reason)
+        session.refuse_entry(Entry(polled.url, 0, None, Reason(polled.reason)), polled.reason)
     for entry in polled.entries:
-        if isinstance(entry.found, str):
+        if isinstance(entry.found, Reason):
             session.refuse_entry(entry, entry.found)
         elif is_blocked(entry.found):
             session.refuse_entry(entry, "blocked")
@@ -181,7 +182,7 @@ def _world(settings: FeedSettings, ended: threading.Event, extraction: Extractio
     def get(url: str, header: Mapping[str, str]) -> Fetched:
         return fetch(url, {"User-Agent": agent, **header}, limits)
 
-    def parse(content: bytes, url: str, content_type: str) -> list[Item] | Named | str:
+    def parse(content: bytes, url: str, content_type: str) -> list[Item] | Named | Reason:
         return items_of(content, url, content_type, settings.parse_seconds_max)
 
     page = None if extraction is None else lambda url: page_text(url, get, extraction)

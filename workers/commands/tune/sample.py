@@ -9,6 +9,7 @@ import numpy as np
 from rich.table import Table
 
 from neardup.stream.documents import Document
+from neardup.stream.errors import Reason
 from neardup.stream.pipeline import Signer
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.schemes.partial_sets import recall_of
@@ -80,7 +81,7 @@ def _documents(settings: Settings, paths: Sequence[str]) -> Iterator[Document]:
     count = characters = 0
     with Session(settings, SessionOptions(list(paths), quiet=True)) as session:
         for entry in session.entries(paths):
-            if entry is None or isinstance(entry.found, str):
+            if entry is None or isinstance(entry.found, Reason):
                 continue
             yield entry.found
             count, characters = count + 1, characters + len(entry.found.text)

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from neardup.stream.documents import Document, Pair
+from neardup.stream.errors import Reason
 from neardup.workers.http.app import Handlers, Service, answer_values, path_of, refused
 from neardup.workers.http.bodies import JSON, JSON_LINES, Refused, flag, lines_of, read_body
 from neardup.workers.http.problems import field_of, json_line, json_response, problem_values, shown
@@ -31,7 +32,7 @@ _BUSY_SECONDS = 0.05
 _OVERHEAD_BYTES = 1_000
 
 # A line of a batch: what was sent under an id, or an id, if the line has one, and the reason of its refusal.
-_Line = tuple[str, Sent] | tuple[str | None, str]
+_Line = tuple[str, Sent] | tuple[str | None, Reason]
 
 
 class Sending(NamedTuple):
@@ -72,7 +73,7 @@ async def check(sending: Sending, service: Service, request: Request) -> Respons
         raise Refused("needs_window", "add")
     body = await read_body(request, service.settings, JSON)
     decoded = _decoded(sending, service, body)
-    if isinstance(decoded, str):
+    if isinstance(decoded, Reason):
         return refused(service, decoded)
     [sent] = await _sent(sending, [(decoded.id.encode(), body)])
     decided = await _decided(sending, sent, time.monotonic() + sending.seconds_max)
@@ -132,15 +133,15 @@ async def _submitted(sending: Sending, service: Service, lines: list[bytes]) -> 
     try:
         sent = iter(await _sent(sending, accepted, patient=True) if accepted else ())
     except Refused as error:
-        return [(None, one) if isinstance(one, str) else (one.id, error.reason) for one in decoded]
-    return [(None, one) if isinstance(one, str) else (one.id, next(sent)) for one in decoded]
+        return [(None, one) if isinstance(one, Reason) else (one.id, error.reason) for one in decoded]
+    return [(None, one) if isinstance(one, Reason) else (one.id, next(sent)) for one in decoded]
 
 
 async def _answered(sending: Sending, service: Service, lines: list[_Line], deadline: float) -> bytes:
     """Return the answers of some lines."""
     out = []
     for id_, found in lines:
-        reason = found if isinstance(found, str) else None
+        reason: str | None = found if isinstance(found, Reason) else None
         if isinstance(found, Sent):
             decided = await _decided(sending, found, deadline)
             if decided is None:
@@ -155,16 +156,18 @@ async def _answered(sending: Sending, service: Service, lines: list[_Line], dead
     return b"".join(out)
 
 
-def _decoded(sending: Sending, service: Service, line: bytes) -> Document | str:
+def _decoded(sending: Sending, service: Service, line: bytes) -> Document | Reason:
     """Return the document of a line, or the reason of its refusal: also of what no message can hold."""
     decoded = service.decoding.document(line)
-    if isinstance(decoded, str):
+    if isinstance(decoded, Reason):
         return decoded
     try:
         key = decoded.id.encode()
     except UnicodeEncodeError:
-        return "id_surrogate"
-    return decoded if len(key) + len(line) + _OVERHEAD_BYTES <= sending.message_bytes_max else "message_too_large"
+        return Reason("id_surrogate")
+    return (
+        decoded if len(key) + len(line) + _OVERHEAD_BYTES <= sending.message_bytes_max else Reason("message_too_large")
+    )
 
 
 async def _sent(sending: Sending, messages: list[tuple[bytes, bytes | None]], *, patient: bool = False) -> list[Sent]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from neardup.stream.errors import Reason
 from neardup.stream.json_lines import Fields
 from neardup.workers.readers.lines import IDLE, Line
 from neardup.workers.readers.mail.message import mail_object, read_mail
@@ -79,7 +80,7 @@ def _message(number: int, row: bytes, end: bytes, fields: Fields, bytes_max: int
         return
     content = row.partition(b"\n")[2] if row.startswith(FROM) else row
     mail = read_mail(_QUOTED.sub(b"", content))
-    if isinstance(mail, str):
+    if isinstance(mail, Reason):
         yield Line(number, row, reason=mail, row=row, end=end)
     else:
         yield Line(number, mail_object(mail, fields), row=row, end=end)

@@ -25,6 +25,7 @@ from typing import NamedTuple
 import orjson
 
 from neardup.stream.documents import Document
+from neardup.stream.errors import Reason
 from neardup.stream.json_lines import Fields, decode_document
 from neardup.workers.readers.mail.limits import CONTENT_TYPE_CHARACTERS_MAX, HEADER_BYTES_MAX, LEVELS_MAX, PARTS_MAX
 from neardup.workers.readers.markup import text_of_markup
@@ -60,19 +61,19 @@ class _Refused(Exception):
     """The message cannot be read; the argument is the reason."""
 
 
-def read_mail(raw: bytes) -> Mail | str:
+def read_mail(raw: bytes) -> Mail | Reason:
     """Read a message; returns the reason if it cannot be read (a key of ``MAIL_REASONS`` of ``limits``). Never raises.
 
     >>> read_mail(b"Message-ID: <a@b.example>\\nDate: Tue, 14 Nov 2023 22:13:20 GMT\\n\\nHello\\n")
     Mail(id='a@b.example', date='2023-11-14T22:13:20+00:00', text='Hello\\n')
     """
     if not _FIELD.match(raw):
-        return "mail_no_header"
+        return Reason("mail_no_header")
     try:
         part = _part(raw, 0, len(raw))
         text = _body_text(raw, part)
     except _Refused as refused:
-        return str(refused)
+        return Reason(refused)
     named = _MESSAGE_ID.search(_value(part.header, "Message-ID"))
     return Mail(named[1].strip() or None if named else None, _date(_value(part.header, "Date")), text)
 
@@ -83,10 +84,10 @@ def mail_object(mail: Mail, fields: Fields) -> bytes:
     return orjson.dumps({name: value for name, value in values.items() if value is not None})
 
 
-def mail_document(content: bytes, name: str) -> Document | str:
+def mail_document(content: bytes, name: str) -> Document | Reason:
     """Return a file that holds one message as a document, with its name as the id of a message without one."""
     mail = read_mail(content)
-    return mail if isinstance(mail, str) else decode_document(mail_object(mail, Fields()), Fields(), name)
+    return mail if isinstance(mail, Reason) else decode_document(mail_object(mail, Fields()), Fields(), name)
 
 
 def _body_text(raw: bytes, whole: _Part) -> str:
