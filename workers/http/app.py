@@ -10,7 +10,6 @@ import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -29,7 +28,20 @@ from starlette.routing import Route
 
 from neardup.stream.documents import Pair
 from neardup.stream.theory.tuning import probabilities
-from neardup.workers.http.bodies import Bodies, Decoding, Refused, choice, flag, number
+from neardup.workers.http.bodies import Bodies, Decoding, Refused
+from neardup.workers.http.described.parameters import (
+    AFTER,
+    LIMIT,
+    MEMBERS,
+    NEAR,
+    SIZE_MIN,
+    SORT,
+    STRIP,
+    choice,
+    flag,
+    number,
+)
+from neardup.workers.http.described.requests import description
 from neardup.workers.http.events import Events, verdicts_of
 from neardup.workers.http.page import page
 from neardup.workers.http.problems import field_of, json_response, problem
@@ -37,10 +49,8 @@ from neardup.workers.http.writer import Broken, Busy
 from neardup.workers.settings.serve import ServeSettings, ViewSettings
 from neardup.workers.store.keeper import Answer
 from neardup.workers.store.log import StoreFull
-from neardup.workers.store.reading import MEMBERS_MAX, ORDERS, Reader
+from neardup.workers.store.reading import Reader
 from neardup.workers.telemetry.metrics import Metrics
-
-_LIMIT, _LIMIT_MAX = 50, 1000
 
 
 class Service(NamedTuple):
@@ -172,7 +182,7 @@ def path_of(request: Request) -> list[str]:
         id_ = request.query_params.get("id")
         if not id_:
             raise Refused("parameter", "id", "name the id of a document: /v1/documents?id=ID")
-        return [id_, "near"] if flag(request, "near", False) else [id_]
+        return [id_, "near"] if flag(request, NEAR) else [id_]
     raw = request.scope.get("raw_path") or request.scope["path"].encode()
     parts = raw.decode("latin-1").partition("?")[0].removeprefix("/v1/documents/").split("/")
     try:
@@ -199,17 +209,17 @@ async def document(service: Service, request: Request) -> Response:
 
 async def clusters(service: Service, request: Request) -> Response:
     """``GET /v1/clusters``: the largest clusters, or the clusters that grew last."""
-    order = choice(request, "sort", tuple(ORDERS), "size")
-    limit = number(request, "limit", 1, _LIMIT_MAX, _LIMIT)
-    least = number(request, "size_min", 1, 10**9, 2)
-    found = await run_in_threadpool(service.reader.clusters, order, limit, least, strips=flag(request, "strip", False))
+    order = choice(request, SORT)
+    limit = number(request, LIMIT)
+    least = number(request, SIZE_MIN)
+    found = await run_in_threadpool(service.reader.clusters, order, limit, least, strips=flag(request, STRIP))
     return json_response({"clusters": found})
 
 
 async def cluster(service: Service, request: Request) -> Response:
     """``GET /v1/clusters/{cluster}``: a cluster with its members, page by page."""
-    number_, after = request.path_params["number"], number(request, "after", 0, 10**11 - 1, -1)
-    limit = number(request, "limit", 1, MEMBERS_MAX, MEMBERS_MAX)
+    number_, after = request.path_params["number"], number(request, AFTER)
+    limit = number(request, MEMBERS)
     found = await run_in_threadpool(service.reader.cluster, number_, after, limit) if number_ < 1 << 63 else None
     if found is None:
         raise Refused("unknown_cluster", "cluster")
@@ -281,9 +291,8 @@ async def described(service: Service, request: Request) -> Response:
 
 @cache
 def openapi() -> bytes:
-    """Return the description of the requests, a file of the package."""
-    text = Path(__file__).with_name("openapi.json").read_text(encoding="utf-8")
-    return json.dumps(json.loads(text), separators=(",", ":")).encode()
+    """Return the description of the requests."""
+    return json.dumps(description(), separators=(",", ":")).encode()
 
 
 _READS: Handlers = {

@@ -118,26 +118,3 @@ def lines_of(body: bytes, lines_max: int) -> list[bytes]:
     if len(lines) > lines_max:
         raise Refused("too_many_lines", detail=f"it has {len(lines):,}, at most {lines_max:,}")
     return lines
-
-
-def flag(request: Request, name: str, default: bool) -> bool:
-    """A parameter that is true or false. Raises ``Refused``."""
-    return {"true": True, "false": False}[choice(request, name, ("true", "false"), str(default).lower())]
-
-
-def choice(request: Request, name: str, values: tuple[str, ...], default: str) -> str:
-    """A parameter that has one of some values. Raises ``Refused``."""
-    value = request.query_params.get(name, default)
-    if value not in values:
-        raise Refused("parameter", name, f"it must be one of {', '.join(values)}")
-    return value
-
-
-def number(request: Request, name: str, least: int, most: int, default: int) -> int:
-    """A parameter that is a whole number between bounds. Raises ``Refused``."""
-    value = request.query_params.get(name)
-    if value is None:
-        return default
-    if not (value.isascii() and value.isdecimal() and len(value) < 12 and least <= int(value) <= most):
-        raise Refused("parameter", name, f"it must be a whole number from {least} to {most}")
-    return int(value)

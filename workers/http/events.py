@@ -33,7 +33,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Send
 
 from neardup.stream.json_lines import escape_unprintable
-from neardup.workers.http.bodies import Refused, choice
+from neardup.workers.http.bodies import Refused
+from neardup.workers.http.described.parameters import OF, choice
 from neardup.workers.http.figures import Figures
 from neardup.workers.store.keeper import Answer
 
@@ -164,7 +165,7 @@ class Events:
 
     def response(self, request: Request) -> Response:
         """Return the stream of a request. Raises ``Refused``."""
-        sent, stream = _sent(request), _STREAMS[choice(request, "of", tuple(_STREAMS), "verdicts")]
+        sent, stream = _sent(request), _STREAMS[choice(request, OF)]
         if request.method == "HEAD":
             return Response(headers=_HEADERS, media_type=_TYPE)
         abort = request.scope.get("state", {}).get("abort", lambda: None)

@@ -18,7 +18,8 @@ from neardup.stream.errors import ConfigError, Reason
 from neardup.stream.json_lines import SIMILARITY_DIGITS
 from neardup.stream.neighbours.nearest import check_ranks
 from neardup.workers.http.app import Handlers, Service, answer_values, path_of, refused
-from neardup.workers.http.bodies import JSON, JSON_LINES, Refused, flag, lines_of, number, read_body
+from neardup.workers.http.bodies import JSON, JSON_LINES, Refused, lines_of, read_body
+from neardup.workers.http.described.parameters import ADD, BLOCK, NEAREST, flag, number
 from neardup.workers.http.problems import field_of, json_line, json_response, problem_values, shown
 from neardup.workers.http.writer import STEP_CHARACTERS, STEP_DOCUMENTS, Broken, Busy, Writer
 from neardup.workers.store.keeper import Answer, Keeper
@@ -28,7 +29,6 @@ from neardup.workers.store.log import StoreFull
 _AHEAD = 4
 # The wait of a batch before it submits to a busy writer again.
 _BUSY_SECONDS = 0.05
-_NEAREST_MAX = 100
 
 
 def window_requests(writer: Writer) -> Handlers:
@@ -52,12 +52,12 @@ async def near(writer: Writer, id_: str) -> Sequence[Pair] | None:
 async def check(writer: Writer, service: Service, request: Request) -> Response:
     """``POST /v1/check``: the verdict about one document, and its pairs."""
     started = time.perf_counter()
-    add = flag(request, "add", True)
+    add = flag(request, ADD)
     body = await read_body(request, service.settings, JSON)
     decoded = service.decoding.document(body)
     if isinstance(decoded, Reason):
         return refused(service, decoded)
-    if nearest := number(request, "nearest", 0, _NEAREST_MAX, 0):
+    if nearest := number(request, NEAREST):
         try:
             check_ranks(service.settings, nearest)
         except ConfigError:
@@ -158,7 +158,7 @@ async def remove(writer: Writer, service: Service, request: Request) -> Response
     id_, *rest = path_of(request)
     if rest:
         raise Refused("not_found")
-    block = flag(request, "block", False)
+    block = flag(request, BLOCK)
     if block and service.settings.blocked is None:
         raise Refused("no_block_list", "block")
 

@@ -40,11 +40,12 @@ function example(method, path, operation) {
   return `curl${stream}${method === 'get' || body ? '' : ` -X ${method.toUpperCase()}`}${token}${body} '${location.origin}${path}${query}'`;
 }
 
-function operation(method, path, one, all) {
+function operation(method, path, one, { schemas: all, responses }) {
   const parameters = (one.parameters ?? []).map((p) => el('tr', {}, el('td', {}, el('code', {}, p.name)), el('td', { class: 'kind' }, `${p.in}, ${kind(p.schema)}`), el('td', {}, p.description ?? '')));
   const body = Object.values(one.requestBody?.content ?? {})[0]?.schema;
-  const answers = Object.entries(one.responses).map(([status, answer]) => el('tr', {}, el('td', {}, el('code', {}, status)), el('td', {}, answer.description)));
-  const good = Object.values(one.responses['200']?.content ?? {})[0]?.schema;
+  const given = Object.entries(one.responses).map(([status, answer]) => [status, named(answer, responses)[1]]);
+  const answers = given.map(([status, answer]) => el('tr', {}, el('td', {}, el('code', {}, status)), el('td', {}, answer.description)));
+  const good = Object.values(given.find(([status]) => status === '200')?.[1].content ?? {})[0]?.schema;
   const fields = good ? members(good, all) : [];
   return el('details', { class: 'request' },
     el('summary', {}, el('span', { class: `method ${method}` }, method.toUpperCase()), el('code', {}, path), el('span', { class: 'quiet' }, one.summary)),
@@ -62,7 +63,7 @@ try {
   const description = await get('/openapi.json');
   document.getElementById('intro').textContent = `${description.info.description} Errors are problem details (RFC 9457): rule, remedy and field.`;
   for (const [path, methods] of Object.entries(description.paths)) {
-    for (const method of METHODS.filter((name) => methods[name])) place.append(operation(method, path, methods[method], description.components.schemas));
+    for (const method of METHODS.filter((name) => methods[name])) place.append(operation(method, path, methods[method], description.components));
   }
 } catch (error) {
   place.replaceChildren(failed(error));

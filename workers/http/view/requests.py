@@ -16,7 +16,8 @@ from starlette.responses import Response, StreamingResponse
 from neardup.stream.documents import Document, Pair
 from neardup.stream.errors import Reason
 from neardup.workers.http.app import Handlers, Service, answer_values, path_of, refused
-from neardup.workers.http.bodies import JSON, JSON_LINES, Refused, flag, lines_of, read_body
+from neardup.workers.http.bodies import JSON, JSON_LINES, Refused, lines_of, read_body
+from neardup.workers.http.described.parameters import ADD, BLOCK, flag
 from neardup.workers.http.problems import field_of, json_line, json_response, problem_values, shown
 from neardup.workers.http.view.follower import Decided, Follower
 from neardup.workers.http.view.outbox import Outbox, Sent, Unsent
@@ -69,7 +70,7 @@ async def why(service: Service, request: Request) -> Response:
 async def check(sending: Sending, service: Service, request: Request) -> Response:
     """``POST /v1/check``: the verdict about one document, when the deployment has committed it."""
     started = time.perf_counter()
-    if not flag(request, "add", True):
+    if not flag(request, ADD):
         raise Refused("needs_window", "add")
     body = await read_body(request, service.settings, JSON)
     decoded = _decoded(sending, service, body)
@@ -93,7 +94,7 @@ async def remove(sending: Sending, service: Service, request: Request) -> Respon
     id_, *rest = path_of(request)
     if rest or not id_:
         raise Refused("not_found")
-    if flag(request, "block", False):
+    if flag(request, BLOCK):
         raise Refused("no_block_list", "block", "add the id to the file that the signers read (--blocked)")
     [sent] = await _sent(sending, [(id_.encode("utf-8", "surrogatepass"), None)])
     decided = await _decided(sending, sent, time.monotonic() + sending.seconds_max)

@@ -1,0 +1,58 @@
+"""The description of the requests agrees with the handlers and declares each response once."""
+
+from collections import Counter
+from typing import Any, cast
+
+from service_world import world_in
+from starlette.routing import Match, Route
+
+from neardup.workers.http.described.requests import REQUESTS, RESPONSES, description
+from neardup.workers.http.view.requests import view_requests
+from neardup.workers.http.window import window_requests
+
+# The page describes itself.
+PAGE = {"/", "/docs", "/page/{name}"}
+
+
+def test_every_request_is_described_and_every_description_has_a_handler(tmp_path):
+    """A window answers what is described, and nothing else but the page; a view has handlers for the same requests."""
+    with world_in(tmp_path) as world:
+        routes = [route for route in world.app.routes if isinstance(route, Route) and route.path not in PAGE]
+        handled = {(method, route.path) for route in routes for method in (route.methods or set()) - {"HEAD"}}
+        described = set()
+        for method, path in REQUESTS:
+            asked = {"type": "http", "method": method.upper(), "path": path.format(id="a", cluster=1)}
+            [found] = [route.path for route in routes if route.matches(asked)[0] == Match.FULL]
+            described.add((method.upper(), found))
+    assert described == handled
+    nothing = cast("Any", None)
+    assert view_requests(nothing).keys() == window_requests(nothing).keys()
+
+
+def test_each_response_is_declared_once():
+    """No two are equal, each belongs to a request, and a request has one for each status."""
+    assert Counter(map(repr, RESPONSES.values())).most_common(1)[0][1] == 1
+    assert {name for asked in REQUESTS.values() for name in asked.responses} == set(RESPONSES)
+    for asked in REQUESTS.values():
+        statuses = [RESPONSES[name].status for name in asked.responses]
+        assert len(set(statuses)) == len(statuses), asked.name
+
+
+def test_every_reference_of_the_description_leads_to_a_component():
+    """A misspelled name of a schema or response is found."""
+    described = description()
+    links = list(_links(described))
+    assert len(links) > 100
+    for link in links:
+        _, _, kind, name = link.split("/")
+        assert name in described["components"][kind], link
+
+
+def _links(value):
+    if isinstance(value, dict):
+        yield from [value["$ref"]] if "$ref" in value else []
+        for one in value.values():
+            yield from _links(one)
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _links(one)

@@ -1,0 +1,188 @@
+"""The description of the requests, as OpenAPI 3.1, from one row for each request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from neardup.workers.http.described import parameters as of
+from neardup.workers.http.described.parameters import Parameter
+from neardup.workers.http.described.schemas import SCHEMAS, link, listed, record
+
+JSON, JSON_LINES, PROBLEM = "application/json", "application/x-ndjson", "application/problem+json"
+
+
+class Answered(NamedTuple):
+    """A response: its status, what it means, its media type and the schema of its content."""
+
+    status: int
+    description: str
+    media: str | None = PROBLEM
+    schema: Mapping[str, Any] = link("Problem")
+
+
+class Asked(NamedTuple):
+    """A request: its name, what it is for, the names of its responses, its parameters and its body.
+
+    ``is_open``: it is answered without a token, and never refused for its load.
+    """
+
+    name: str
+    summary: str
+    responses: tuple[str, ...]
+    parameters: tuple[Parameter, ...] = ()
+    body: str | None = None
+    description: str | None = None
+    is_open: bool = False
+
+
+_OBJECT = {"type": "object"}
+# Name -> response. Those of one request have its name.
+RESPONSES: dict[str, Answered] = {
+    "check": Answered(200, "The verdict. The document is on disk.", JSON, link("Answer")),
+    "checkBatch": Answered(
+        200, "One line for each line, in order: an Answer, or an object with error (a Problem); with --from-kafka also "
+        "an Undecided. The last line is {\"done\": n}; without it the answer is truncated.",
+        JSON_LINES, {"type": "string"},
+    ),
+    "documentByQuery": Answered(
+        200, "The verdicts, the latest first.", JSON, {"anyOf": [link("Versions"), link("Answer")]}
+    ),
+    "document": Answered(200, "The verdicts, the latest first.", JSON, link("Versions")),
+    "near": Answered(200, "The pairs.", JSON, link("Answer")),
+    "removed": Answered(
+        200, "How many versions there were; 0 only with block=true.",
+        JSON, record({"id": {"type": "string"}, "removed": {"type": "integer"}}),
+    ),
+    "clusters": Answered(200, "The clusters.", JSON, record({"clusters": listed(link("Cluster"))})),
+    "cluster": Answered(200, "The cluster; the first 1,000 members.", JSON, link("Cluster")),
+    "why": Answered(200, "The reason; also that an id is unknown.", JSON, link("Explanation")),
+    "figures": Answered(
+        200, "present, history (steps of ten seconds, the oldest first) and settings.",
+        JSON, record(dict.fromkeys(("present", "history", "settings"), _OBJECT)),
+    ),
+    "events": Answered(
+        200, "Events: the number of the verdict as id, the name verdict, and a Version as data. A comment every 15 "
+        "seconds.", "text/event-stream", {"type": "string"},
+    ),
+    "works": Answered(200, "Yes.", JSON, _OBJECT),
+    "metrics": Answered(200, "In the text format.", "text/plain", {"type": "string"}),
+    "openapi": Answered(200, "This description.", JSON, _OBJECT),
+    "undecided": Answered(
+        202, "Only with --from-kafka: the document is in the topic of documents, and its verdict takes longer than "
+        "verdict_seconds_max. GET /v1/documents/{id} has it later.", JSON, link("Undecided"),
+    ),
+    "not_http": Answered(400, "The request is not HTTP.", None),
+    "no_token": Answered(401, "The token is missing or wrong."),
+    "unknown": Answered(404, "No such id, cluster or path."),
+    "slow": Answered(408, "The body took too long."),
+    "large": Answered(413, "The body or the batch is too large."),
+    "media": Answered(415, "The content type or encoding is not accepted."),
+    "host": Answered(421, "The host of the request is not this machine."),
+    "value": Answered(422, "A value cannot be used; the problem names the field, the rule and the remedy."),
+    "busy": Answered(429, "So many documents wait that no more are accepted; see Retry-After."),
+    "readers": Answered(429, "event_readers_max clients read events already; see Retry-After."),
+    "needs_window": Answered(501, "Only with --from-kafka: the request needs the signatures of a window."),
+    "restarts": Answered(503, "The service restarts."),
+    "full": Answered(507, "The disk is full; nothing was added."),
+    "unwritable": Answered(507, "The disk is full, or the block list cannot be written; nothing was removed."),
+}  # fmt: skip
+
+_ANY = ("no_token", "host", "restarts", "not_http")
+_BODY = ("slow", "large", "media")
+_BY_QUERY = ", with the id in the query: for ids such as . and .., which a path cannot hold"
+_REMOVED = ("removed", "undecided", "unknown", "value", "busy", "unwritable", *_ANY)
+_LATEST = "The latest verdict about an id, and its versions in the window"
+_REMOVE = "Remove every version of an id, and erase it"
+
+# Method and path -> request.
+REQUESTS: dict[tuple[str, str], Asked] = {
+    ("post", "/v1/check"): Asked(
+        "check", "Decide about one document, and add it",
+        ("check", "undecided", *_BODY, "value", "busy", "needs_window", "full", *_ANY),
+        (of.ADD, of.NEAREST), JSON,
+    ),
+    ("post", "/v1/check:batch"): Asked(
+        "checkBatch", "Decide about many documents, as JSON Lines", ("checkBatch", *_BODY, "busy", *_ANY),
+        body=JSON_LINES,
+    ),
+    ("get", "/v1/documents"): Asked(
+        "documentByQuery", _LATEST + _BY_QUERY, ("documentByQuery", "unknown", "value", "busy", *_ANY), (of.ID, of.NEAR)
+    ),
+    ("delete", "/v1/documents"): Asked("removeByQuery", _REMOVE + _BY_QUERY, _REMOVED, (of.ID, of.BLOCK)),
+    ("get", "/v1/documents/{id}"): Asked("document", _LATEST, ("document", "unknown", "busy", *_ANY), (of.PATH_ID,)),
+    ("delete", "/v1/documents/{id}"): Asked("remove", _REMOVE, _REMOVED, (of.PATH_ID, of.BLOCK)),
+    ("get", "/v1/documents/{id}/near"): Asked(
+        "near", "What is near the latest version of an id, also what came after it", ("near", "unknown", "busy", *_ANY),
+        (of.PATH_ID,),
+    ),
+    ("get", "/v1/clusters"): Asked(
+        "clusters", "Clusters of the window", ("clusters", "value", "busy", *_ANY),
+        (of.SORT, of.LIMIT, of.SIZE_MIN, of.STRIP),
+    ),
+    ("get", "/v1/clusters/{cluster}"): Asked(
+        "cluster", "One cluster with its members", ("cluster", "unknown", "value", "busy", *_ANY),
+        (of.PATH_CLUSTER, of.AFTER, of.MEMBERS),
+    ),
+    ("get", "/v1/why"): Asked(
+        "why", "Why two ids are a pair, or why not", ("why", "value", "busy", "needs_window", *_ANY), (of.A, of.B)
+    ),
+    ("post", "/v1/why"): Asked(
+        "why_document", "Why a document that is not added and an id are a pair, or why not",
+        ("why", *_BODY, "value", "busy", "needs_window", *_ANY), (of.B,), JSON,
+    ),
+    ("get", "/v1/figures"): Asked(
+        "figures", "What the service does now and did in the last hour, and the settings behind it",
+        ("figures", "busy", *_ANY),
+    ),
+    ("get", "/v1/events"): Asked(
+        "events", "Verdicts as they are made, as server-sent events", ("events", "value", "readers", *_ANY),
+        (of.LAST_EVENT, of.AFTER_EVENT, of.OF),
+        description="Without a number the stream begins with the next verdict. A client that reads too slowly is "
+        "disconnected; it returns with the number of the last event that it has.",
+    ),
+    ("get", "/healthz"): Asked("healthz", "Whether the process works", ("works", "restarts"), is_open=True),
+    ("get", "/readyz"): Asked("readyz", "Whether requests are answered", ("works", "restarts"), is_open=True),
+    ("get", "/metrics"): Asked("metrics", "Metrics for Prometheus", ("metrics", "busy", *_ANY)),
+    ("get", "/openapi.json"): Asked("openapi", "This description", ("openapi", "busy", *_ANY)),
+}  # fmt: skip
+
+
+def description() -> dict[str, Any]:
+    """Return the description of all requests."""
+    paths: dict[str, dict[str, Any]] = {}
+    for (method, path), asked in REQUESTS.items():
+        paths.setdefault(path, {})[method] = _operation(asked)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "neardup",
+            "version": "1",
+            "description": "Near-duplicates in a stream of documents: verdicts over HTTP.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": SCHEMAS,
+            "responses": {name: _response(each) for name, each in RESPONSES.items()},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"token": []}, {}],
+    }
+
+
+def _operation(asked: Asked) -> dict[str, Any]:
+    by_status = sorted((RESPONSES[name].status, name) for name in asked.responses)
+    found: dict[str, Any] = {"operationId": asked.name, "summary": asked.summary}
+    if asked.description:
+        found["description"] = asked.description
+    found["parameters"] = [parameter.described() for parameter in asked.parameters]
+    if asked.body:
+        schema = link("Document") if asked.body == JSON else {"type": "string"}
+        found["requestBody"] = {"required": True, "content": {asked.body: {"schema": schema}}}
+    found["responses"] = {str(status): link(name, "responses") for status, name in by_status}
+    return {**found, "security": []} if asked.is_open else found
+
+
+def _response(answered: Answered) -> dict[str, Any]:
+    content = {"content": {answered.media: {"schema": answered.schema}}} if answered.media else {}
+    return {"description": answered.description, **content}

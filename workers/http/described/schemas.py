@@ -1,0 +1,157 @@
+"""The schemas of what requests and responses hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Schema = Mapping[str, Any]
+
+
+def link(name: str, kind: str = "schemas") -> dict[str, Any]:
+    """Return a reference to a component of the description."""
+    return {"$ref": f"#/components/{kind}/{name}"}
+
+
+def listed(schema: Schema, description: str | None = None) -> dict[str, Any]:
+    """Return the schema of a list."""
+    return _with({"type": "array", "items": schema}, description)
+
+
+def record(members: Mapping[str, Schema], optional: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the schema of an object: what must be there, and what may be."""
+    required = [name for name in members if name not in optional]
+    return {"type": "object", **({"required": required} if required else {}), "properties": dict(members)}
+
+
+def _with(schema: dict[str, Any], description: str | None) -> dict[str, Any]:
+    return {**schema, "description": description} if description else schema
+
+
+def _text(description: str | None = None) -> dict[str, Any]:
+    return _with({"type": "string"}, description)
+
+
+def _whole(description: str | None = None) -> dict[str, Any]:
+    return _with({"type": "integer"}, description)
+
+
+def _or_null(kind: str, description: str | None = None) -> dict[str, Any]:
+    return _with({"type": [kind, "null"]}, description)
+
+
+_FLAG, _SECONDS = {"type": "boolean"}, {"type": "number"}
+_STATUS = {
+    "enum": ["original", "duplicate", "unchanged", "update"],
+    "description": "original: store it. update: store it, a new version in the story that its id began. duplicate: its "
+    "content was compared with that of a kept version. check never answers unchanged.",
+}
+# What an answer and a stored version say of a document.
+_VERDICT: dict[str, Schema] = {
+    "status": _STATUS,
+    "duplicate_of": _or_null("string", "Id of the original."),
+    "similarity": _or_null("number"),
+    "cluster": _or_null("integer"),
+    "related": _or_null("integer"),
+    "previous": _or_null("integer"),
+    "matched": _or_null("integer", "Place of the kept version that the content was compared with, or is equal to."),
+    "place": _or_null("integer"),
+    "repeated": _with(
+        _FLAG, "The same id with the same content was checked before; the status is that of the first time."
+    ),
+    "late": _with(_FLAG, "The document came after its window: it was compared, and has no effect."),
+}
+_VERSION: dict[str, Schema] = {
+    "id": _text(),
+    **_VERDICT,
+    "time": _SECONDS,
+    "date": _or_null("number", "The document's own timestamp in seconds, where time is that of its arrival."),
+    "expired": {"const": True, "description": "The document has left the window; history_seconds keeps its verdict."},
+}
+_NEIGHBOUR = record(
+    {
+        "id": _text(),
+        "similarity": {"type": "number"},
+        "probability": {"type": "number", "description": "That a document of this similarity is found."},
+    }
+)
+_DOCUMENT: dict[str, Schema] = {
+    "id": {
+        "anyOf": [{"type": "string", "minLength": 1}, {"type": "integer"}],
+        "description": "Name of the document; the same id again is a new version.",
+    },
+    "text": _text("Text to compare; schemes of other things than texts read tokens, vector or the fields of a record."),
+    "timestamp": {
+        "anyOf": [{"type": "number"}, {"type": "string"}, {"type": "null"}],
+        "description": "Event time: seconds since the epoch, ISO 8601 or RFC 2822; the time of the server by default.",
+    },
+}
+_CLUSTER: dict[str, Schema] = {
+    "cluster": _whole(),
+    "size": _whole(),
+    "representative": _or_null("string"),
+    "preview": _or_null("string", "The first words of the representative, if texts are stored."),
+    "others": listed(_text(), "Ids of the members behind the representative, four at most."),
+    "original_removed": _FLAG,
+    "first_time": _SECONDS,
+    "last_time": _SECONDS,
+    "related": _or_null("integer"),
+    "members": listed(link("Version")),
+    "strip": listed(
+        _whole(),
+        "How many members arrived in each of equal spans from the first time to the last; of a large cluster an "
+        "estimate.",
+    ),
+    "next": _or_null("integer", "The place to continue behind, if there are more members."),
+    "updates": listed(
+        link("Version"), "The newest versions by the id that began the cluster, twenty at most, the newest first."
+    ),
+}
+_PASSAGE = record({"kind": {"enum": ["both", "first", "second"]}, "text": _text()}, ("kind", "text"))
+_EXPLANATION: dict[str, Schema] = {
+    **{name: _text() for name in ("older", "newer", "reason", "sentence")},
+    "about": _or_null("string"),
+    "similarity": _or_null("number"),
+    "buckets": _or_null("integer"),
+    "candidate_probability": _or_null("number"),
+    "pair_probability": _or_null("number"),
+    "passages": listed(_PASSAGE),
+}
+_ANSWER: dict[str, Schema] = {
+    "id": _text(),
+    "added": _FLAG,
+    **_VERDICT,
+    "pairs": listed(link("Pair"), "Earlier documents that it is near, the most similar first."),
+    "nearest": listed(_NEIGHBOUR, "The most similar documents, best first, if nearest requests them."),
+}
+_PROBLEM: dict[str, Schema] = {
+    "type": _text(),
+    "title": _text("The rule."),
+    "status": _whole(),
+    "detail": _text("The remedy."),
+    "reason": _text(),
+    "field": _text(),
+}
+
+SCHEMAS: dict[str, Schema] = {
+    "Document": record(_DOCUMENT, ("text", "timestamp")),
+    "Pair": record({"id": _text(), "similarity": {"type": "number"}, "buckets": _whole()}),
+    "Answer": record(_ANSWER, (*_VERDICT, "nearest")),
+    "Version": record(
+        _VERSION,
+        ("duplicate_of", "similarity", "related", "previous", "matched", "repeated", "late", "date", "expired"),
+    ),
+    "Versions": {"allOf": [link("Version"), record({"versions": listed(link("Version"))})]},
+    "Cluster": record(_CLUSTER, ("related", "members", "strip", "next", "updates")),
+    "Explanation": record(
+        _EXPLANATION, ("about", "similarity", "buckets", "candidate_probability", "pair_probability", "passages")
+    ),
+    "Problem": record(_PROBLEM, ("field",)),
+    "Undecided": record(
+        {
+            "id": _text(),
+            "decided": {"const": False},
+            "place": _text("Partition and offset in the topic of documents."),
+        }
+    ),
+}
