@@ -296,17 +296,17 @@ class Ledger:
         for hour, accounts in sorted(self._accounts.items()):
             for name, account in accounts.items() if hour != ALL_HOURS else ():
                 documents, own = account.counts[DOCUMENTS], account.counts[OWN]
-                if documents < REPEATED_DOCUMENTS or own < REPEATED_FRACTION * documents:
+                if not name or documents < REPEATED_DOCUMENTS or own < REPEATED_FRACTION * documents:
                     continue
                 week = [
                     self._accounts[one][name].counts
                     for one in range(hour - _WEEK_HOURS, hour)
-                    if one in self._accounts and name in self._accounts[one]
+                    if one != ALL_HOURS and one in self._accounts and name in self._accounts[one]
                 ]
                 before, own_before = (sum(counts[at] for counts in week) for at in (DOCUMENTS, OWN))
                 if 2 * own_before * documents < own * before or not before:
                     at = None if hour == NO_HOUR else hour * 3600
-                    found.append({"source": name or None, "hour": at, "documents": documents, "repeated": own})
+                    found.append({"source": name, "hour": at, "documents": documents, "repeated": own})
         return found
 
     def _with_partners(self, named: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:

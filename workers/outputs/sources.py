@@ -45,8 +45,8 @@ class Sources:
         """Return a sentence for each hour in which a source repeated itself, unlike in the week before."""
         return [
             f"warning: {one['repeated']:,} of {one['documents']:,} documents of "
-            f"{display(one['source'] or 'no source')} {_hour(one['hour'])} are duplicates of others of the "
-            "same source: look whether they are a block page, a template or what an extractor leaves"
+            f"{display(one['source'])} {_hour(one['hour'])} are duplicates of others of the same source: look "
+            "whether they are a block page, a template or what an extractor leaves"
             for one in self.ledger.repeating()
         ]
 

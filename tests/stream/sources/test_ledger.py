@@ -165,3 +165,7 @@ def test_an_hour_of_a_source_that_repeats_itself_is_named() -> None:
     ledger.add(reports(day("again", 900 * hour, 195, 200)))
     named = [(one["source"], one["hour"], one["repeated"]) for one in ledger.repeating()]
     assert named == [("again", 700 * 3600, 195), ("blocked", 900 * 3600, 190), ("again", 900 * 3600, 195)]
+    untimed = Ledger()
+    for source in ("untimed", ""):  # documents without a source have nothing in common
+        untimed.add(reports([One(source, "original", 1), *[One(source, "duplicate", 1) for _ in range(250)]]))
+    assert [(one["source"], one["hour"], one["repeated"]) for one in untimed.repeating()] == [("untimed", None, 250)]

@@ -81,8 +81,8 @@ ID = Parameter("id", "the id of the document", _TEXT, required=True)
 NEAR = _flag("near", "true: its pairs, as of /v1/documents/{id}/near")
 BLOCK = _flag(
     "block",
-    "true also blocks the id and the contents of its versions in the window: they go to the file of --blocked first, "
-    "and their documents are refused from then on. An id without a version is blocked, too.",
+    "true also blocks the id and the contents of its versions and stories: they go to the file of --blocked first, and "
+    "their documents are refused from then on. An id without a version is blocked, too.",
 )
 SORT = Parameter("sort", "largest first, or those that grew last", {"enum": tuple(ORDERS), "default": "size"})
 LIMIT = _number("limit", "how many", 1, 1000, 50)
