@@ -91,9 +91,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 _STARTED: list[str] = []
 
 
+# What the first command, and the first picture of matplotlib, start on a machine: a second compiler, a list of fonts.
+# Whichever test that is starts no process otherwise.
+_FIRST_TIME = ("neardup.workers.process.table_compiler", "fc-list")
+
+
 def _note_process(event: str, arguments: tuple[object, ...]) -> None:
-    # The first command on a machine starts a second compiler; whichever test that is starts no process otherwise.
-    if event == "subprocess.Popen" and "neardup.workers.process.table_compiler" not in str(arguments[1]):
+    if event == "subprocess.Popen" and not any(name in str(arguments[1]) for name in _FIRST_TIME):
         _STARTED.append(str(arguments[1]))
 
 

@@ -25,7 +25,7 @@ from neardup.stream.signatures import banding, hyperplanes, one_permutation
 from neardup.stream.texts.normalize import NormalForm, code_points
 from neardup.stream.texts.plain_words import word_hashes, word_scratch, word_tables
 from neardup.stream.vectors import packed_bits, pairwise
-from neardup.workers.stages.json_columns import decode_columns
+from neardup.workers.readers.json.columns import decode_columns
 
 SEED = 12
 _TURNS, _REPEATS = 3, 15

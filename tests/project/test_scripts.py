@@ -87,7 +87,7 @@ def test_a_fresh_machine_that_fails_leaves_the_data_next_to_the_clone(tmp_path: 
         ["bash", clone / "tests" / "fresh.sh", "install"], cwd=tmp_path, capture_output=True, check=False, text=True,
         env={**kept, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "TMPDIR": str(rooms)}, timeout=120,
     )  # fmt: skip
-    if "unshare failed" in done.stderr:
+    if "unshare" in done.stderr:  # denied, or the root of a chroot, which is no mount
         pytest.skip(f"no mounts here: {done.stderr}")
     assert done.returncode != 0
     assert "chroot" in done.stderr

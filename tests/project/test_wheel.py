@@ -104,7 +104,7 @@ def test_the_archive_of_sources_is_the_tree_of_a_clone(wheel: Path, tmp_path: Pa
     )
     assert done.returncode == 0, done.stderr
     (archive,) = tmp_path.glob("*.tar.gz")
-    shutil.unpack_archive(archive, tmp_path, filter="data")
+    subprocess.run(["tar", "-xzf", archive], cwd=tmp_path, check=True)
     sources = tmp_path / archive.name.removesuffix(".tar.gz")
     assert [name for name in tracked if not os.path.lexists(sources / name)] == []
     assert [os.readlink(sources / "neardup" / name) for name in ("stream", "workers")] == ["../stream", "../workers"]

@@ -151,7 +151,7 @@ def test_the_work_of_every_reader_grows_as_its_input_does(program: Program) -> N
 def test_blanks_after_an_array_may_come_later(program: Program) -> None:
     """A pipe brought them in a block of their own, and the array counted as damaged."""
     source = """
-from neardup.workers.readers.json_array import array_lines
+from neardup.workers.readers.json.array import array_lines
 for blocks in ([b'[{"a":1}]', b"\\n"], [b'[{"a"', b":1}", b" ]", b" ", b"\\n"], [b"[1]", b"x"]):
     print(*((line.raw.decode(), line.reason) for line in array_lines(blocks, 99)))
 """

@@ -9,12 +9,15 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import compress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+import numpy as np
+import numpy.typing as npt
 import orjson
 
 from neardup.workers.process.exits import Exit, Failure, output_failure
@@ -161,6 +164,13 @@ class Lines:
         if entry.line == 1 and self._begun:
             row = row.removeprefix(BOM)
         self.put(row, entry.end)
+
+    def add_lines(self, raws: Sequence[bytes], chosen: npt.NDArray[np.bool_]) -> None:
+        """Add the chosen of some lines of JSON, each with its line feed."""
+        found = raws if chosen.all() else list(compress(raws, chosen.tolist()))
+        if found:
+            self._header = None
+            self.put(b"\n".join(found))
 
     def put(self, data: bytes, end: bytes = b"\n") -> None:
         """Add bytes and the line feed after them; with an empty ``end``, the next bytes still begin on a new line."""

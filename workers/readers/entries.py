@@ -1,20 +1,32 @@
-"""What a reader yields: documents and the reasons of refusals, each with its position."""
+"""What a reader yields: documents and the reasons of refusals, each with its position.
+
+Rows of a table of Arrow, and lines of flat JSON, come many at a time: their documents are columns, and a row or a line
+becomes an object when it is read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple, overload
 
 import numpy as np
+import orjson
 
-from neardup.stream.arrow.columns import Rows
-from neardup.stream.documents import Document
+from neardup.stream.arrow.columns import Rows as ArrowRows
+from neardup.stream.documents import Document, DocumentColumns
 from neardup.stream.errors import Reason
 from neardup.stream.json_lines import Fields
+from neardup.stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS
 from neardup.workers.readers.arrow.json_rows import json_rows
 from neardup.workers.readers.compression import COMPRESSION_REASONS
 from neardup.workers.readers.formats import FORMAT_REASONS
-from neardup.workers.readers.lines import HEADER, RECORD, Header
+from neardup.workers.readers.json.columns import decode_columns
+from neardup.workers.readers.lines import BOM, HEADER, RECORD, Header, Run
+from neardup.workers.readers.paths import display
 from neardup.workers.web.extraction import HTML_REASONS
 
 # Reasons of refused files and lines, in addition to the reasons of the library.
@@ -53,6 +65,11 @@ LEFT_OUT = frozenset(
 BLANK = Reason("blank")
 PASSED = frozenset((BLANK, HEADER, RECORD))
 
+# A reason for columns -> the reason for a line of JSON.
+_REASONS = {"text_not_utf8": "not_utf8"}
+# A line and its number -> its document, or why it has none.
+Decode = Callable[[bytes, int], Document | Reason]
+
 
 class Entry(NamedTuple):
     """A document or a reason (``found``), and its position: ``line`` is 0 for a whole file.
@@ -74,17 +91,85 @@ class Entry(NamedTuple):
     record: bytes | None = None
 
 
-class TableRows(Sequence[Entry]):
-    """Consecutive rows of a table of Arrow as entries, each made when it is read.
+class Rows(Sequence[Entry]):
+    """Consecutive entries whose documents are columns. Reading one of them makes an ``Entry``."""
+
+    @property
+    @abstractmethod
+    def documents(self) -> DocumentColumns:
+        """The documents among them."""
+
+    @abstractmethod
+    def refused(self, documents: Mapping[int, str]) -> dict[int, str]:
+        """Return the reasons of refused entries by place, in order; ``documents``: those of documents by index."""
+
+    @abstractmethod
+    def id(self, place: int) -> str:
+        """Return the id of an entry that is a document."""
+
+
+class LineRows(Rows):
+    """Consecutive lines of JSON; each is a document.
+
+    ``first`` is the number of the first line, from 1; ``raws`` are the lines without their line feeds; ``decode`` makes
+    the document, or the reason of its refusal, of a line and its number.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        first: int,
+        raws: list[bytes],
+        documents: DocumentColumns,
+        decode: Decode,
+    ) -> None:
+        self.source, self.first, self.raws = source, first, raws
+        self._documents, self._decode = documents, decode
+
+    @property
+    def documents(self) -> DocumentColumns:
+        """The documents; document i is on line i."""
+        return self._documents
+
+    def __len__(self) -> int:
+        return len(self.raws)
+
+    @overload
+    def __getitem__(self, i: int) -> Entry: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[Entry]: ...
+    def __getitem__(self, i: int | slice) -> Entry | list[Entry]:
+        """One entry, or a list of some."""
+        if isinstance(i, slice):
+            return [self[j] for j in range(len(self))[i]]
+        number = self.first + range(len(self))[i]
+        return Entry(self.source, number, self.raws[i], self._decode(self.raws[i], number))
+
+    def refused(self, documents: Mapping[int, str]) -> dict[int, str]:
+        """Return the reasons, as ``decode_document`` gives them."""
+        return {index: _REASONS.get(reason, reason) for index, reason in sorted(documents.items())}
+
+    def id(self, place: int) -> str:
+        """Return the id of a line."""
+        return self._documents.ids.at(place).decode(errors="replace")
+
+
+class TableRows(Rows):
+    """Consecutive rows of a table of Arrow.
 
     ``first`` is the number of the first row, from 1; ``batch`` holds the rows as they are in the input, and ``rows``
     the documents among them.
     """
 
-    def __init__(self, source: str, first: int, batch: Any, rows: Rows, fields: Fields) -> None:
+    def __init__(self, source: str, first: int, batch: Any, rows: ArrowRows, fields: Fields) -> None:
         self.source, self.first, self.batch, self.rows = source, first, batch, rows
         self._fields = fields
         self._reasons = {refusal.place: refusal.reason for refusal in rows.refusals}
+
+    @property
+    def documents(self) -> DocumentColumns:
+        """The documents, without the refused rows."""
+        return self.rows.documents
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -132,3 +217,42 @@ class TableRows(Sequence[Entry]):
         reason = self._reasons.get(place)
         found = Reason(reason) if reason else self.rows.documents[int(np.searchsorted(self.rows.places, place))]
         return Entry(self.source, self.first + place, line, found)
+
+
+def line_of(document: Document, fields: Fields) -> bytes:
+    """Return a document with a text as a line of JSON, as a reader of these fields reads it again."""
+    time = None if document.timestamp is None else datetime.fromtimestamp(document.timestamp, UTC).isoformat()
+    value = {fields.id: document.id, fields.timestamp: time, fields.text: document.text}
+    return orjson.dumps({name: part for name, part in value.items() if part is not None})
+
+
+def line_rows(
+    path: str, source: str, run: Run, fields: Fields, decode: Decode, *, names: bool
+) -> Iterator[Run | LineRows]:
+    """Yield a run in chunks of the size that the library signs: as rows, or as a run with a line to decode by itself.
+
+    With ``names``, a line without an id is named by its place.
+    """
+    count = len(run.raws)
+    sizes = np.fromiter(map(len, run.raws), np.int64, count)
+    chunks = np.cumsum(sizes) // CHUNK_CHARACTERS * count + np.arange(count) // CHUNK_DOCUMENTS
+    for begin, end in pairwise((0, *(np.flatnonzero(np.diff(chunks)) + 1).tolist(), count)):
+        part = Run(run.number + begin, run.raws[begin:end])
+        named = partial(_names, path, part) if names else None
+        documents = _columns(part, fields, named)
+        yield part if documents is None else LineRows(source, part.number, part.raws, documents, decode)
+
+
+def _columns(run: Run, fields: Fields, named: Callable[[], list[bytes | None]] | None) -> DocumentColumns | None:
+    """Return the documents of a run, or ``None`` if a line has to be decoded by itself."""
+    if run.number == 1 and run.raws[0].startswith(BOM):
+        return None
+    decoded = decode_columns(run.raws, [None] * len(run.raws), fields)
+    if decoded is None and named is not None:
+        decoded = decode_columns(run.raws, named(), fields)
+    return None if decoded is None else decoded.documents
+
+
+def _names(path: str, run: Run) -> list[bytes | None]:
+    """Return the name of each line."""
+    return [f"{display(path)}:{number}".encode() for number in range(run.number, run.number + len(run.raws))]

@@ -34,8 +34,8 @@ from neardup.workers.readers.arrow.json_rows import json_rows
 from neardup.workers.readers.blocks import Content
 from neardup.workers.readers.compression import plain_name
 from neardup.workers.readers.csv_rows import table_lines
-from neardup.workers.readers.json_array import array_lines
-from neardup.workers.readers.lines import BOM, IDLE, Line, split_lines
+from neardup.workers.readers.json.array import array_lines
+from neardup.workers.readers.lines import BOM, IDLE, Line, Run, split_lines, split_runs
 from neardup.workers.readers.mail.limits import MAIL_REASONS
 from neardup.workers.readers.markup import LOOKS_LIKE_HTML
 from neardup.workers.readers.warc import WARC_REASONS, warc_lines
@@ -66,17 +66,17 @@ class Format(NamedTuple):
     """How a content becomes documents.
 
     ``endings``: file name endings of this format (lower case; endings of compression are removed first). ``read``:
-    blocks of bytes, the names of the fields and the bound on a line -> lines of JSON; ``None`` if the whole content is
-    one document, which ``document`` makes of the content and the path. ``kinds``: the kinds of documents in this format
-    (keys of ``neardup.stream.json_lines.KINDS``). ``sniff``: whether content that begins with these bytes has this
-    format; the name does not matter. It receives the first block, the required field (``""`` for any) and whether the
-    file was found in a folder, where other files are likely. ``needs``: the module that the reader imports, and the
-    extra of the package that brings it. ``resumes``: after damaged compressed data, the reader goes on at the next
-    member, and gets ``None`` in between.
+    blocks of bytes, the names of the fields and the bound on a line -> lines of JSON, one by one or in runs; ``None``
+    if the whole content is one document, which ``document`` makes of the content and the path. ``kinds``: the kinds of
+    documents in this format (keys of ``neardup.stream.json_lines.KINDS``). ``sniff``: whether content that begins with
+    these bytes has this format; the name does not matter. It receives the first block, the required field (``""`` for
+    any) and whether the file was found in a folder, where other files are likely. ``needs``: the module that the reader
+    imports, and the extra of the package that brings it. ``resumes``: after damaged compressed data, the reader goes on
+    at the next member, and gets ``None`` in between.
     """
 
     endings: tuple[str, ...]
-    read: Callable[[Blocks, Fields, int], Iterator[Line]] | None
+    read: Callable[[Blocks, Fields, int], Iterator[Line | Run]] | None
     kinds: tuple[str, ...]
     sniff: Callable[[bytes, str, bool], bool]
     document: Callable[[bytes, str], Document | Page | Reason] = _text_document
@@ -93,8 +93,8 @@ class Unsupported(NamedTuple):
     remedy: str
 
 
-def _read_lines(blocks: Blocks, fields: Fields, bytes_max: int) -> Iterator[Line]:
-    return split_lines(blocks, bytes_max, joins_blank=True)
+def _read_lines(blocks: Blocks, fields: Fields, bytes_max: int) -> Iterator[Line | Run]:
+    return split_runs(blocks, bytes_max)
 
 
 def _read_array(blocks: Blocks, fields: Fields, bytes_max: int) -> Iterator[Line]:

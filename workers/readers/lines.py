@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import count
 from typing import NamedTuple
 
 from neardup.stream.errors import Reason
@@ -49,14 +50,29 @@ class Line(NamedTuple):
 IDLE = Line(0, b"")
 
 
-def split_lines(blocks: Iterable[bytes | None], bytes_max: int, *, joins_blank: bool = False) -> Iterator[Line]:
+class Run(NamedTuple):
+    """Consecutive whole lines of one block, each with its line feed in the input and within the bound, from line
+    ``number`` on. Some may be blank."""
+
+    number: int
+    raws: list[bytes]
+
+
+def split_lines(blocks: Iterable[bytes | None], bytes_max: int) -> Iterator[Line]:
     """Yield the lines of a content, numbered from 1. The last line may lack a line feed.
 
     An empty block becomes ``IDLE``. ``None`` marks the start of new content: the bytes before it are a line, and the
-    numbers restart. A line of more than ``bytes_max`` bytes comes in parts as it is read. With ``joins_blank``,
-    consecutive blank lines of a block are one line with line feeds in it: a small compressed file can hold a hundred
-    million of them.
+    numbers restart. A line of more than ``bytes_max`` bytes comes in parts as it is read.
     """
+    for part in split_runs(blocks, bytes_max):
+        if isinstance(part, Line):
+            yield part
+        else:
+            yield from map(Line, count(part.number), part.raws)
+
+
+def split_runs(blocks: Iterable[bytes | None], bytes_max: int) -> Iterator[Line | Run]:
+    """Yield the same, where the whole lines of a block that are within the bound stay together."""
     number = 1
     parts: list[bytes] = []
     size = 0
@@ -69,44 +85,61 @@ def split_lines(blocks: Iterable[bytes | None], bytes_max: int, *, joins_blank: 
         elif not block:
             yield IDLE
         else:
-            first, *rest = block.split(b"\n")
-            parts.append(first)
-            size += len(first)
-            if rest:
-                if size <= bytes_max or too_long:
-                    yield Line(number, b"".join(parts), too_long)
-                    number += 1
-                else:
-                    yield from _too_long(number, parts)
-                    number += 1
-                blank: list[bytes] = []
-                for raw in rest[:-1]:
-                    if joins_blank and (not raw or raw.isspace()) and len(raw) <= bytes_max:
-                        blank.append(raw)
-                        continue
-                    if blank:
-                        yield Line(number, b"\n".join(blank))
-                        number += len(blank)
-                        blank = []
-                    if len(raw) <= bytes_max:
-                        yield Line(number, raw)
-                    else:
-                        yield from _too_long(number, [raw])
-                    number += 1
-                if blank:
-                    yield Line(number, b"\n".join(blank))
-                    number += len(blank)
-                parts, size, too_long = [rest[-1]], len(rest[-1]), False
+            *lines, last = block.split(b"\n")
+            if not lines:
+                parts.append(last)
+                size += len(last)
+            else:
+                if parts or too_long:
+                    lines[0] = b"".join((*parts, lines[0]))
+                    if too_long:
+                        yield Line(number, lines[0], True)
+                        number, lines = number + 1, lines[1:]
+                yield from _runs(number, lines, bytes_max)
+                number += len(lines)
+                parts, size, too_long = [last], len(last), False
             if size > bytes_max or too_long:
                 yield Line(number, b"".join(parts), True, False)
                 parts, size, too_long = [], 0, True
-    if size > bytes_max:
-        yield from _too_long(number, parts, b"")
-    elif size or too_long:
+    if size or too_long:
         yield Line(number, b"".join(parts), too_long, end=b"")
 
 
-def _too_long(number: int, parts: list[bytes], end: bytes = b"\n") -> Iterator[Line]:
-    """Yield a whole line that is too long in parts."""
-    yield Line(number, b"".join(parts), True, False)
-    yield Line(number, b"", True, True, end=end)
+def _runs(number: int, raws: list[bytes], bytes_max: int) -> Iterator[Line | Run]:
+    """Yield whole lines; those that are too long come in parts."""
+    if not raws:
+        return
+    if max(map(len, raws)) <= bytes_max:
+        yield Run(number, raws)
+        return
+    for at, raw in enumerate(raws, number):
+        if len(raw) <= bytes_max:
+            yield Line(at, raw)
+        else:
+            yield Line(at, raw, True, False)
+            yield Line(at, b"", True, True)
+
+
+def lines_of(run: Run) -> Iterator[Line]:
+    """Yield the lines of a run. Consecutive blank lines are one line with line feeds in it: a small compressed file can
+    hold a hundred million of them."""
+    blank: list[bytes] = []
+    for number, raw in enumerate(run.raws, run.number):
+        if not raw or raw.isspace():
+            blank.append(raw)
+            continue
+        if blank:
+            yield Line(number - len(blank), b"\n".join(blank))
+            blank = []
+        yield Line(number, raw)
+    if blank:
+        yield Line(run.number + len(run.raws) - len(blank), b"\n".join(blank))
+
+
+def flattened(parts: Iterable[Line | Run]) -> Iterator[Line]:
+    """Yield lines one by one, those of runs as ``lines_of`` does."""
+    for part in parts:
+        if isinstance(part, Run):
+            yield from lines_of(part)
+        else:
+            yield part

@@ -16,6 +16,7 @@ from neardup.workers.process.exits import Exit, Failure, input_failure
 from neardup.workers.readers.blocks import opened
 from neardup.workers.readers.compression import BLOCK_BYTES, Corrupt, decompressed
 from neardup.workers.readers.formats import FORMAT_REASONS, FORMATS, LINES, choose
+from neardup.workers.readers.lines import flattened
 from neardup.workers.readers.paths import display
 
 # Bytes of a line at most: the default of line_bytes_max.
@@ -40,7 +41,7 @@ def json_objects(path: str, left_out: Counter[str], others: str = "lines that ar
             read = FORMATS[LINES].read if isinstance(chosen, Reason) else chosen.read
             if read is None:
                 return
-            for line in read(chain((head,), blocks), _FIELDS, _LINE_BYTES_MAX):
+            for line in flattened(read(chain((head,), blocks), _FIELDS, _LINE_BYTES_MAX)):
                 value = None
                 if not line.is_part and not line.reason and line.raw.strip():
                     try:

@@ -22,12 +22,9 @@ import logging
 import os
 import stat
 from collections.abc import Callable, Generator, Iterator, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
 from typing import Any, Protocol
-
-import orjson
 
 from neardup.stream.arrow.columns import fault_of, read_rows
 from neardup.stream.arrow.ids import places_as_ids
@@ -40,9 +37,9 @@ from neardup.workers.readers.arrow.batches import Damaged
 from neardup.workers.readers.arrow.json_rows import json_rows
 from neardup.workers.readers.blocks import STDIN, Blocks, Content, Interrupted, opened
 from neardup.workers.readers.compression import Corrupt, Tape, decompressed
-from neardup.workers.readers.entries import BLANK, Entry, TableRows
+from neardup.workers.readers.entries import BLANK, Entry, Rows, TableRows, line_of, line_rows
 from neardup.workers.readers.formats import AUTO, Format, choose, is_like_json, is_table, resumes
-from neardup.workers.readers.lines import BOM, HEADER, IDLE, RECORD, Header, Line
+from neardup.workers.readers.lines import BOM, HEADER, IDLE, RECORD, Header, Line, Run, flattened, lines_of
 from neardup.workers.readers.paths import display, walk
 from neardup.workers.readers.warc import WARC_IDS
 from neardup.workers.web.canonical_ids import CanonicalIds
@@ -93,7 +90,7 @@ class ReadOptions(ExtractionOptions, Protocol):
 
 
 # Entries; or one whose text is taken from a page, while its document has none.
-_Read = Entry | TableRows | Pending[Entry]
+_Read = Entry | Rows | Pending[Entry]
 
 
 class Reader:
@@ -127,6 +124,8 @@ class Reader:
         self._extraction = Extraction(options)
         self._number = 0  # of the last line
         self._canonical = CanonicalIds() if options.canonical_urls else None
+        # Whether a line brings an id, a text and a time alone, as they are.
+        self._flat = fields.source is None and options.html_field is None and self._canonical is None
 
     @property
     def bytes_read(self) -> int:
@@ -144,13 +143,13 @@ class Reader:
         ``follow`` continues to read the last path as it grows, until a signal.
         """
         for part in self.parts(paths, follow=follow):
-            if isinstance(part, TableRows):
+            if isinstance(part, Rows):
                 yield from part
             else:
                 yield part
 
-    def parts(self, paths: Sequence[str], *, follow: bool = False) -> Iterator[Entry | TableRows | None]:
-        """Yield the same, where rows of a table of Arrow with texts stay together."""
+    def parts(self, paths: Sequence[str], *, follow: bool = False) -> Iterator[Entry | Rows | None]:
+        """Yield the same, where rows of a table of Arrow, and lines of flat JSON, with texts stay together."""
         return self._extraction.in_order(self._read(paths, follow), self._with_text)
 
     def close(self) -> None:
@@ -261,15 +260,18 @@ class Reader:
             self._number += 1
             yield self._line(path, source, Line(self._number, raw))
 
-    def _lines(self, path: str, source: str, lines: Iterator[Line]) -> Iterator[_Read | None]:
+    def _lines(self, path: str, source: str, lines: Iterator[Line | Run]) -> Iterator[_Read | None]:
         """The entries of lines of JSON."""
         for line in lines:
+            if isinstance(line, Run):
+                yield from self._run(path, source, line)
+                continue
             if line is IDLE:
                 yield None
                 continue
             self._number = line.number
             if line.is_part:
-                yield from self._too_long(source, line, lines)
+                yield from self._too_long(source, line, flattened(lines))
             elif line.record is not None or line.page is not None:
                 yield from self._record(source, line)
             elif not line.reason and (not line.raw or line.raw.isspace()):
@@ -283,9 +285,20 @@ class Reader:
             elif self._every_line:
                 yield _entry(source, line, HEADER)
 
+    def _run(self, path: str, source: str, run: Run) -> Iterator[_Read | None]:
+        """The entries of a run of lines, as rows where all lines of a chunk are flat objects."""
+        decode, names = partial(self._decoded, path), self.options.line_ids
+        parts = line_rows(path, source, run, self.fields, decode, names=names) if self._flat else (run,)
+        for part in parts:
+            if isinstance(part, Run):
+                yield from self._lines(path, source, lines_of(part))
+            else:
+                self._number = part.first + len(part) - 1
+                yield part
+
     def _line(self, path: str, source: str, line: Line) -> _Read:
         """The entry of a line of JSON."""
-        found = line.reason or self._decoded(path, line)
+        found = line.reason or self._decoded(path, line.raw, line.number)
         entry = _entry(source, line, found)
         return entry if isinstance(found, Reason) or self.options.html_field is None else _markup_of(entry, found)
 
@@ -307,21 +320,14 @@ class Reader:
         document = document._replace(text="" if isinstance(text, Reason) else text)
         self.replaced_characters += document.text.count(REPLACED)
         if entry.raw is None and entry.line:
-            entry = entry._replace(raw=self._line_of(document))
+            entry = entry._replace(raw=line_of(document, self.fields))
         return entry._replace(found=text if isinstance(text, Reason) else document)
 
-    def _line_of(self, document: Document) -> bytes:
-        """Return a document as a line of JSON, as this reader reads it again."""
-        time = None if document.timestamp is None else _iso(document.timestamp)
-        value = {self.fields.id: document.id, self.fields.timestamp: time, self.fields.text: document.text}
-        return orjson.dumps({name: part for name, part in value.items() if part is not None})
-
-    def _decoded(self, path: str, line: Line) -> Document | Reason:
-        content = line.raw.removeprefix(BOM) if line.number == 1 else line.raw
-        found = decode_document(
-            content, self.fields, f"{display(path)}:{line.number}" if self.options.line_ids else None
+    def _decoded(self, path: str, raw: bytes, number: int) -> Document | Reason:
+        content = raw.removeprefix(BOM) if number == 1 else raw
+        return self._named(
+            decode_document(content, self.fields, f"{display(path)}:{number}" if self.options.line_ids else None)
         )
-        return self._named(found)
 
     def _named(self, found: Document | Reason) -> Document | Reason:
         """Return a document with its canonical id, if that is set."""
@@ -377,10 +383,6 @@ def _markup_of(entry: Entry, document: Document) -> Pending[Entry]:
     """Return an entry whose document holds markup in place of its text."""
     payload = document.text.encode(errors="replace")
     return Pending(entry._replace(found=document._replace(text="")), Page(document.id, payload, charset="utf-8"))
-
-
-def _iso(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat()
 
 
 def _first_block(blocks: Iterator[bytes | None]) -> Generator[None, None, tuple[bytes, bool]]:

@@ -27,9 +27,9 @@ from neardup.stream.verdicts.decisions import VerdictLimits
 from neardup.stream.verdicts.rule import DOCUMENT, REMOVAL
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.process.warming import samples
+from neardup.workers.readers.json.columns import decode_columns
 from neardup.workers.settings.files import fields_of
 from neardup.workers.settings.kafka import MESSAGE_OVERHEAD_BYTES, STARTS, StreamSettings
-from neardup.workers.stages.json_columns import decode_columns
 from neardup.workers.stages.matcher import MatchPlan, MatchWorker
 from neardup.workers.stages.partition_table import PartitionTable
 from neardup.workers.stages.sign_worker import SignWorker

@@ -35,7 +35,7 @@ from neardup.workers.outputs.table_file import reject_table
 from neardup.workers.process.compiling import Compiling
 from neardup.workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
 from neardup.workers.process.stop import Stop
-from neardup.workers.readers.entries import LEFT_OUT, PASSED, Entry, TableRows
+from neardup.workers.readers.entries import LEFT_OUT, PASSED, Entry, Rows, TableRows
 from neardup.workers.readers.lines import Line
 from neardup.workers.readers.paths import check_paths, total_bytes
 from neardup.workers.readers.reader import Reader
@@ -47,7 +47,7 @@ _RECALL_SLACK = 0.02
 
 
 class Chunk(NamedTuple):
-    """Consecutive entries, and the documents among them; rows of a table of Arrow are a chunk of their own."""
+    """Consecutive entries, and the documents among them; rows whose documents are columns are a chunk of their own."""
 
     entries: Sequence[Entry]
     documents: Sequence[Document]
@@ -208,7 +208,7 @@ class Session:
 
         ``reasons``: reasons of refused documents of the chunk, by their index among its documents.
         """
-        if isinstance(chunk.entries, TableRows):
+        if isinstance(chunk.entries, Rows):
             self._refuse_rows(chunk.entries, chunk.entries.refused(reasons))
             return
         if not reasons and len(chunk.documents) == len(chunk.entries):
@@ -224,11 +224,15 @@ class Session:
                 self.refuse_entry(entry, reason)
         self.rejects.flush()
 
-    def _refuse_rows(self, rows: TableRows, reasons: Mapping[int, str]) -> None:
-        if self._reject_table is not None:
+    def _refuse_rows(self, rows: Rows, reasons: Mapping[int, str]) -> None:
+        in_table = self._reject_table is not None and isinstance(rows, TableRows)
+        if self._reject_table is not None and isinstance(rows, TableRows):
             self._reject_table.add_refused(rows, reasons)
         for place, reason in reasons.items():
-            self._refuse(rows[place], reason, written=self._reject_table is not None)
+            if in_table:
+                self._refuse(rows[place], reason, written=True)
+            else:
+                self.refuse_entry(rows[place], reason)
         self.rejects.flush()
 
     def refuse_entry(self, entry: Entry, reason: str) -> None:
@@ -311,7 +315,7 @@ def _silent(text: str) -> None:
     """Print nothing: a log needs no progress."""
 
 
-def chunked(parts: Iterable[Entry | TableRows | None]) -> Iterator[Chunk | None]:
+def chunked(parts: Iterable[Entry | Rows | None]) -> Iterator[Chunk | None]:
     """Yield entries in chunks of the size that the library signs; ``None`` ends a chunk early and is passed on."""
     entries: list[Entry] = []
     documents: list[Document] = []
@@ -330,8 +334,8 @@ def chunked(parts: Iterable[Entry | TableRows | None]) -> Iterator[Chunk | None]
             entries, documents, characters = [], [], 0
         if part is None:
             yield None
-        elif isinstance(part, TableRows):
-            yield Chunk(part, part.rows.documents)
+        elif not isinstance(part, Entry):
+            yield Chunk(part, part.documents)
     if entries:
         yield Chunk(entries, documents)
 

@@ -24,8 +24,9 @@ from neardup.stream.partitions import route
 from neardup.stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.verdicts.representatives import FIRST, ranks_of
+from neardup.workers.readers.json.columns import decode_columns
 from neardup.workers.settings.kafka import STEP_BYTES_MAX
-from neardup.workers.stages.json_columns import all_fit, bytes_of_utf8_byte, decode_columns
+from neardup.workers.stages.record_sizes import all_fit, bytes_of_utf8_byte
 from neardup.workers.stages.step_rows import StepRows
 from neardup.workers.stages.transaction import Message
 from neardup.workers.store.blocked import NOTHING_BLOCKED, BlockList

@@ -19,7 +19,7 @@ import hashlib, json
 import numpy as np
 from neardup.stream import Config, Deduplicator, Document, Signer
 from neardup.stream.json_lines import Fields
-from neardup.workers.stages.json_columns import decode_columns
+from neardup.workers.readers.json.columns import decode_columns
 
 texts = ["The quick  brown fox isn't lazy", "Größer, älter: naïve Straßen", "Съешь ещё этих булок", "😀漢字 a"]
 texts = [f"{text} " * n + more for text in texts for n in (1, 9) for more in ("", "and so on")]

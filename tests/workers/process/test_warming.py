@@ -66,7 +66,7 @@ print(json.dumps([before > 0, loaded[before:]]))
 SIGNER = """
 from neardup.stream.json_lines import Fields
 from neardup.stream.pipeline import Signer
-from neardup.workers.stages.json_columns import decode_columns
+from neardup.workers.readers.json.columns import decode_columns
 from neardup.workers.service.roles import ROLES, SIGN
 from neardup.workers.settings.kafka import StreamSettings
 settings = StreamSettings()

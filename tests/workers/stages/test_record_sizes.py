@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.workers.stages.json_columns import all_fit
+from neardup.workers.stages.record_sizes import all_fit
 from neardup.workers.transport.protocol import sent_bytes
 
 HEADERS = st.lists(st.tuples(st.text(max_size=5), st.binary(max_size=9)), max_size=3).map(tuple)

@@ -35,7 +35,7 @@ from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.process.interpreter import share_interpreter
 from neardup.workers.process.table_compiler import TableCompiler, compile_pairs, compile_verdicts
 from neardup.workers.readers.blocks import STDIN
-from neardup.workers.readers.entries import PASSED, Entry, TableRows
+from neardup.workers.readers.entries import PASSED, Entry, LineRows, Rows, TableRows
 from neardup.workers.readers.paths import display
 from neardup.workers.session.checks import check_follow
 from neardup.workers.session.session import Chunk, Session
@@ -189,10 +189,13 @@ class _Outputs:
             self._check_no_table(lines)
         elif not (writes_kept or self._archive or self._write_removed or self._write_verdicts):
             return
-        statuses = decided.verdicts.statuses.tolist()
         verdicts: list[bytes] = []
         if self._annotate or self._archive or self._write_verdicts is not None or self._write_removed is not None:
             verdicts = list(verdict_lines(entries, reasons, decided))
+        elif isinstance(entries, LineRows):
+            self._kept.add_lines(entries.raws, np.isin(decided.verdicts.statuses, KEPT))
+            lines = ()
+        statuses = decided.verdicts.statuses.tolist()
         n = 0
         for entry in lines:
             if isinstance(entry.found, Reason) and entry.found in PASSED:
@@ -236,7 +239,7 @@ def _archive(archive: Archive, entry: Entry, verdict: bytes | None) -> None:
 
 def _judged(chunk: Chunk, signed: Signed) -> tuple[Sequence[Entry], dict[int, str]]:
     """Return the entries of a chunk that get a verdict, and the reasons of refused ones, by their index."""
-    if isinstance(chunk.entries, TableRows):
+    if isinstance(chunk.entries, Rows):
         return chunk.entries, chunk.entries.refused({place: reason for place, _, reason in signed.refusals})
     if len(chunk.documents) == len(chunk.entries):
         return chunk.entries, {place: reason for place, _, reason in signed.refusals}
@@ -259,7 +262,7 @@ def _judged(chunk: Chunk, signed: Signed) -> tuple[Sequence[Entry], dict[int, st
 
 def _ids(entries: Sequence[Entry]) -> Callable[[int], str]:
     """Return the function that gives the id of an entry by its index."""
-    if isinstance(entries, TableRows):
+    if isinstance(entries, Rows):
         return entries.id
 
     def id_of(n: int) -> str:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from neardup.stream import Config, Signer
 from neardup.stream.json_lines import Fields
-from neardup.workers.stages.json_columns import decode_columns
+from neardup.workers.readers.json.columns import decode_columns
 from neardup.workers.stages.signer import SignPlan, sign_records
 from neardup.workers.topics.names import topic_names
 from neardup.workers.transport.protocol import Record

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from neardup.stream.documents import Document
 from neardup.stream.json_lines import Fields, decode_document
-from neardup.workers.stages.json_columns import decode_columns
+from neardup.workers.readers.json.columns import decode_columns
 
 FIELDS = Fields()
 LINE = b'{"id": "a", "text": "some words", "timestamp": 1700000000.25}'

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.workers.readers.json_array import array_lines
+from neardup.workers.readers.json.array import array_lines
 from neardup.workers.readers.lines import IDLE, Line
 
 VALUES = st.recursive(

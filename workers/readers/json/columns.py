@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -19,12 +18,9 @@ from neardup.stream.documents import Column, DocumentColumns
 from neardup.stream.errors import Reason
 from neardup.stream.json_lines import UNITS, Fields, event_seconds, is_other_unit
 from neardup.stream.kernels.json_scan import ABSENT, DIGITS, OTHER, PADDING, STRING, scan_lines
-from neardup.workers.transport.protocol import HEADER_BYTES, Headers, sent_bytes
 
 _ROW_NUMBERS = 2 * OTHER + 1
 _PADDING = bytes(PADDING)
-# The bytes of some lines that show how long they are as UTF-8: an escape (``\uXXXX``) is about four bytes longer.
-_SAMPLE_LINES, _SAMPLE_BYTES, _ESCAPE_SAVING = 8, 512, 4
 
 
 class Found(NamedTuple):
@@ -92,32 +88,6 @@ def decode_columns(lines: Sequence[bytes], keys: Sequence[bytes | None], fields:
         return None
     ids, texts = _column(found.ids, found.id_starts), _column(found.texts, found.text_starts)
     return Decoded(DocumentColumns(ids, times, texts), found.misnamed)
-
-
-def all_fit(
-    keys: Sequence[bytes | None], values: Sequence[bytes | None], headers: Sequence[Headers], bytes_max: int
-) -> bool:
-    """Whether each of these records takes at most ``bytes_max`` of the limit of a message.
-
-    The headers of all together, which are cheap to count, mostly fit with the longest key and the longest value.
-    """
-    found = list(chain.from_iterable(headers))
-    names, texts = zip(*found, strict=True) if found else ((), ())
-    longest = max(map(len, filter(None, keys)), default=0) + max(map(len, filter(None, values)), default=0)
-    bound = longest + sent_bytes(None, None, (("".join(names), b"".join(texts)),)) + HEADER_BYTES * len(found)
-    return bound <= bytes_max or max(map(sent_bytes, keys, values, headers)) <= bytes_max
-
-
-def bytes_of_utf8_byte(lines: Sequence[bytes]) -> float:
-    """Return how many bytes of lines there are for a byte of UTF-8, by a sample: 1, or up to 3 for texts of escapes.
-
-    >>> bytes_of_utf8_byte([b'{"id": "a", "text": "hello"}'])
-    1.0
-    """
-    sample = [line[:_SAMPLE_BYTES] for line in lines[:: len(lines) // _SAMPLE_LINES + 1]]
-    size = sum(map(len, sample))
-    saved = _ESCAPE_SAVING * sum(line.count(b"\\u") for line in sample)
-    return size / max(size - saved, size / 3) if size else 1.0
 
 
 def _column(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> Column:

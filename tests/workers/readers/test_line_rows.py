@@ -1,0 +1,69 @@
+"""Lines of flat JSON that are read together: the entries are those of lines that are read one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from neardup.stream.json_lines import Fields
+from neardup.workers.process.stop import Stop
+from neardup.workers.readers.entries import Entry, LineRows
+from neardup.workers.readers.lines import BOM, Line, Run, flattened, split_runs
+from neardup.workers.readers.reader import Reader
+from neardup.workers.settings.files import Settings
+
+FLAT = [b'{"id":"a","text":"one","timestamp":5}', '{"id":"é","text":"zwei"}'.encode(), b' {"text":"x","id":7}\r']
+OTHERS = [
+    b'{"text":"without an id"}', b'{"id":"a","text":"x","tags":["b"]}', b"", b" \t", b"{", b'{"id":"a","text":"\xff"}',
+    b'{"id":"\xff","text":"x"}', b'{"id":1.5,"text":"x"}', b'{"id":"a","text":"' + b"long" * 400 + b'"}',
+]  # fmt: skip
+CONTENTS = st.lists(st.sampled_from(FLAT * 4 + OTHERS), min_size=1, max_size=40)
+
+
+def reader(settings: Settings) -> Reader:
+    return Reader(settings, Fields(), Stop(), lambda part: None)
+
+
+def entries(path: Path, *, together: bool, line_ids: bool = True) -> list[Entry | None]:
+    """The entries of a file, read with rows or line by line."""
+    one = reader(Settings(line_ids=line_ids, line_bytes_max=1024, input_format="lines"))
+    one._flat = together
+    return list(one.read([str(path)]))
+
+
+@given(CONTENTS, st.booleans(), st.booleans(), st.booleans())
+def test_rows_of_lines_are_the_entries_of_each_line(
+    tmp_path_factory: pytest.TempPathFactory, content: list[bytes], has_mark: bool, is_ended: bool, line_ids: bool
+) -> None:
+    """With unusual lines, blank lines, lines without an id and lines that are too long among them."""
+    path = tmp_path_factory.mktemp("lines") / "in.jsonl"
+    path.write_bytes(BOM * has_mark + b"\n".join(content) + b"\n" * is_ended)
+    wanted = entries(path, together=False, line_ids=line_ids)
+    assert entries(path, together=True, line_ids=line_ids) == wanted
+
+
+def test_flat_lines_come_as_rows_of_a_chunk(tmp_path: Path) -> None:
+    """512 at a time; a chunk with another line comes one by one."""
+    path = tmp_path / "in.jsonl"
+    path.write_bytes(b"\n".join([*FLAT[:1] * 1024, OTHERS[1], *FLAT[:1] * 99, b""]))
+    parts = list(reader(Settings(input_format="lines")).parts([str(path)]))
+    assert [len(part) for part in parts if isinstance(part, LineRows)] == [512, 512]
+    assert len([part for part in parts if isinstance(part, Entry)]) == 100
+    assert parts[1][-1].line == 1024
+
+
+@given(st.lists(st.sampled_from([b"a", b"", b" ", b"bb"]), max_size=20), st.integers(1, 7))
+def test_blank_lines_of_a_run_are_counted(content: list[bytes], size: int) -> None:
+    """Consecutive ones are one line with line feeds in it, and every line keeps its number."""
+    whole = b"".join(line + b"\n" for line in content)
+    blocks = [whole[at : at + size] for at in range(0, len(whole), size)]
+
+    def numbered(lines: Iterator[Line | Run]) -> Iterator[tuple[int, bytes]]:
+        for line in flattened(lines):
+            yield from enumerate(line.raw.split(b"\n"), line.number)
+
+    assert list(numbered(split_runs(blocks, 9))) == list(enumerate(content, 1))

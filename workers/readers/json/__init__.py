@@ -1,0 +1,1 @@
+"""JSON: arrays as lines, and lines as columns."""
