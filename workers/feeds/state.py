@@ -1,7 +1,8 @@
 """What is remembered of feeds: the validators of the last answer, and the items that were written.
 
 ``FeedStates`` keeps it in a file of SQLite, so that a restart writes no item twice. The caller saves the state of a
-feed after its items were taken. A crash between the two writes them once more, under the same ids.
+feed after its items were taken. A crash between the two writes them once more, under the same ids. The condition of a
+feed is kept apart, because it changes with each request.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import NamedTuple
 
 import orjson
 
+from neardup.workers.feeds.condition import Condition
 from neardup.workers.process.exits import Exit, Failure, output_failure
 
 # "neardup feed state" in the header of the file, so that no other database is taken for one.
@@ -24,6 +26,8 @@ CREATE TABLE feeds (
     url TEXT PRIMARY KEY, address TEXT NOT NULL, etag TEXT NOT NULL, modified TEXT NOT NULL, seen BLOB NOT NULL
 ) WITHOUT ROWID;
 """
+# Files that were made before conditions were kept lack it.
+_CONDITIONS = "CREATE TABLE IF NOT EXISTS conditions (url TEXT PRIMARY KEY, condition TEXT NOT NULL) WITHOUT ROWID"
 
 
 class FeedState(NamedTuple):
@@ -59,11 +63,24 @@ class FeedStates:
         address, etag, modified, seen = row
         return FeedState(address, etag, modified, {id_: bytes.fromhex(digest) for id_, digest in orjson.loads(seen)})
 
-    def save(self, url: str, state: FeedState) -> None:
-        """Store the state of a feed. Raises ``sqlite3.Error``."""
-        if self._connection is not None:
+    def condition(self, url: str) -> Condition | None:
+        """Return the condition of a feed after its last request, ``None`` for a new one."""
+        if self._connection is None:
+            return None
+        row = self._connection.execute("SELECT condition FROM conditions WHERE url = ?", (url,)).fetchone()
+        return None if row is None else Condition(**orjson.loads(row[0]))
+
+    def save(self, url: str, condition: Condition, state: FeedState | None) -> None:
+        """Store the condition of a feed, and its state if that has changed. Raises ``sqlite3.Error``."""
+        if self._connection is None:
+            return
+        values = orjson.dumps(condition._asdict()).decode()
+        self._connection.execute("BEGIN")
+        self._connection.execute("INSERT OR REPLACE INTO conditions VALUES (?, ?)", (url, values))
+        if state is not None:
             seen = orjson.dumps([(id_, digest.hex()) for id_, digest in state.seen.items()])
             self._connection.execute("INSERT OR REPLACE INTO feeds VALUES (?, ?, ?, ?, ?)", (url, *state[:3], seen))
+        self._connection.execute("COMMIT")
 
 
 @contextmanager
@@ -92,6 +109,7 @@ def open_states(path: str | None) -> Iterator[FeedStates]:
                 connection.execute("COMMIT")
             else:
                 raise Failure(Exit.INPUT, f"{path} is a database of another program: name another file with --state")
+            connection.execute(_CONDITIONS)
             yield FeedStates(connection)
     except sqlite3.Error as error:
         held = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY

@@ -21,9 +21,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from itertools import pairwise
 from queue import Full, Queue
-from statistics import median
 from typing import NamedTuple
 
 import mmh3
@@ -31,6 +29,7 @@ import orjson
 
 from neardup.stream.errors import Reason
 from neardup.stream.json_lines import Fields, decode_document
+from neardup.workers.feeds.condition import Condition, listed
 from neardup.workers.feeds.fetch import Fetched, FetchError
 from neardup.workers.feeds.items import Item, Named
 from neardup.workers.feeds.lists import FeedLists
@@ -94,59 +93,68 @@ class Watching(NamedTuple):
     by_arrival: bool = False
 
 
-class Condition(NamedTuple):
-    """How a feed is.
-
-    Attributes:
-        failures: requests in a row that failed.
-        newest: date of its newest item, seconds since the epoch; ``None`` if none has a date.
-        gap_seconds: median time between two items that it lists, ``None`` if fewer than three have dates.
-    """
-
-    failures: int = 0
-    newest: float | None = None
-    gap_seconds: float | None = None
-
-
 class Polled(NamedTuple):
     """The result of one request for a feed: its new items from the oldest on, or the reason why there are none; and
-    its state after these, ``None`` if that is as before, and its condition."""
+    its state after these, ``None`` if that is as before, and its condition, ``None`` if it is watched no longer or is a
+    list."""
 
     url: str
     entries: Sequence[Entry]
     reason: str = ""
     state: FeedState | None = None
-    condition: Condition = Condition()
+    condition: Condition | None = None
 
 
 class Feed:
     """A feed and its state, see the module."""
 
-    def __init__(self, url: str, watching: Watching, state: FeedState | None = None) -> None:
+    def __init__(
+        self, url: str, watching: Watching, state: FeedState | None = None, condition: Condition | None = None
+    ) -> None:
         self.url = url
         self._watching = watching
         self._address, self._etag, self._modified, seen = state or FeedState(url, "", "", {})
-        self._condition = Condition()
+        self._condition = condition or Condition()
         self._retry_after_seconds = 0.0
-        self._gone = False
         self._seen = OrderedDict(seen)
 
     def poll(self, world: World) -> Polled:
         """Ask for the feed once."""
+        before = self._condition
+        self._condition = before._replace(status=None, reason="")
+        self._retry_after_seconds = 0.0
         found = self._items(world)
-        failed = isinstance(found, Reason)
-        self._condition = self._condition._replace(failures=self._condition.failures + 1 if failed else 0)
         if isinstance(found, Reason):
-            return Polled(self.url, (), found, condition=self._condition)
+            # What an answer that was no feed lists, and where it came from, is nothing to remember.
+            self._condition = before._replace(
+                failures=before.failures + 1, status=self._condition.status, reason=str(found)
+            )
+            return self._polled((), world, found)
         new = [self._with_page(entry, world) for entry in found if self._is_new(entry)]
         while len(self._seen) > max(self._watching.items_max, len(found)):
             self._seen.popitem(last=False)
+        now = world.now()
+        self._condition = self._condition._replace(
+            failures=0, succeeded=now, brought=now if new else self._condition.brought
+        )
         read = FeedState(self._address, self._etag, self._modified, dict(self._seen)) if found else None
-        return Polled(self.url, new, state=read, condition=self._condition)
+        return self._polled(new, world, state=read)
 
-    def wait_seconds(self, random: float) -> float | None:
+    def _polled(
+        self, entries: Sequence[Entry], world: World, reason: str = "", state: FeedState | None = None
+    ) -> Polled:
+        wait = self._wait_seconds(world.random())
+        self._condition = self._condition._replace(asked=world.now(), wait_seconds=wait)
+        return Polled(self.url, entries, reason, state, self._condition)
+
+    @property
+    def wait_seconds(self) -> float | None:
+        """The seconds until the next request; ``None`` if there is none."""
+        return self._condition.wait_seconds
+
+    def _wait_seconds(self, random: float) -> float | None:
         """Return the seconds until the next request; ``None`` if there is none."""
-        if self._gone or not self._watching.follow:
+        if self._condition.reason == "feed_gone" or not self._watching.follow:
             return None
         return wait_seconds(
             self._watching.interval_seconds, self._condition.failures, self._retry_after_seconds, random
@@ -182,12 +190,12 @@ class Feed:
             answer = world.fetch(self._address, header)
         except FetchError as error:
             return Reason(error.reason)
+        self._condition = self._condition._replace(status=answer.status)
         self._retry_after_seconds = retry_after(answer.header.get("retry-after", ""), world.now())
         if answer.status == 304:
             return []
         if answer.status != 200:
-            self._gone = answer.status == 410
-            return Reason("feed_gone" if self._gone else "fetch_status")
+            return Reason("feed_gone" if answer.status == 410 else "fetch_status")
         items = world.parse(answer.body, answer.url, answer.header.get("content-type", ""))
         if isinstance(items, Reason | Named):
             return items
@@ -195,7 +203,7 @@ class Feed:
             value if len(value) <= _VALIDATOR_CHARACTERS_MAX else ""
             for value in (answer.header.get("etag", ""), answer.header.get("last-modified", ""))
         )
-        self._condition = _condition(items, world.now())
+        self._condition = listed(self._condition, items, world.now())._replace(address=answer.url)
         return [self._entry(number, item, world.now()) for number, item in reversed(list(enumerate(items, 1)))]
 
     def _entry(self, number: int, item: Item, now: float) -> Entry:
@@ -245,14 +253,6 @@ class Feed:
         return is_new
 
 
-def _condition(items: Sequence[Item], now: float) -> Condition:
-    dates = sorted(
-        date for item in items if item.time and (date := datetime.fromisoformat(item.time).timestamp()) <= now
-    )
-    gaps = [later - earlier for earlier, later in pairwise(dates)]
-    return Condition(0, dates[-1] if dates else None, median(gaps) if len(gaps) > 1 else None)
-
-
 class _Ended(NamedTuple):
     """The thread of a feed has ended."""
 
@@ -271,8 +271,9 @@ def watch(
 ) -> Iterator[Polled]:
     """Yield the results of all feeds as they come, each feed once, or until a signal if the feeds are followed.
 
-    ``ended`` is set at the end, also if the caller closes the iterator: then no thread sends another request. Raises
-    ``Failure`` if there are more than ``FEEDS_MAX``.
+    A feed that is listed no longer has a last result, without a condition. ``ended`` is set at the end, also if the
+    caller closes the iterator: then no thread sends another request. Raises ``Failure`` if there are more than
+    ``FEEDS_MAX``.
     """
     results: Queue[_Result] = Queue(_RESULTS_MAX)
     read, write = os.pipe()  # a byte for each result, because a signal ends the wait for a byte
@@ -290,13 +291,15 @@ def watch(
         threads[name] = threading.Thread(target=run, args=(*arguments, world, ended, put), daemon=True)
         threads[name].start()
 
-    def start_feeds() -> None:
+    def start_feeds() -> Iterator[Polled]:
         nonlocal wanted
         addresses, before = _bounded(lists.addresses()), wanted
         wanted = set(addresses)
         for url in addresses:
             if url not in before and url not in threads:  # a feed that is gone for good stays listed
-                start(url, _watch_feed, Feed(url, watching, states.load(url)), lambda url: url in wanted)
+                feed = Feed(url, watching, states.load(url), states.condition(url))
+                start(url, _watch_feed, feed, lambda url: url in wanted)
+        return (Polled(url, ()) for url in sorted(before - wanted))
 
     try:
         start_feeds()
@@ -307,12 +310,12 @@ def watch(
             if isinstance(result, Exception):
                 raise result
             if isinstance(result, Polled):
-                yield result
+                yield from [result] if result.url in wanted else []
             elif isinstance(result, _Ended):
                 threads.pop(result.url)
             else:
                 yield from (Polled(name, (), "feed_list") for name in lists.refresh())
-                start_feeds()
+                yield from start_feeds()
     finally:
         ended.set()
         if not stop.signal:  # after a signal, no request is waited for
@@ -344,7 +347,7 @@ def _watch_feed(
     try:
         while not ended.is_set() and is_wanted(feed.url):
             put(feed.poll(world))
-            seconds = feed.wait_seconds(world.random())
+            seconds = feed.wait_seconds
             if seconds is None or world.wait(seconds):
                 break
     except Exception as error:

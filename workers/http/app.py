@@ -7,6 +7,7 @@ functions of ``window``, or of ``view`` if a deployment has the window; ``applic
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
@@ -31,6 +32,7 @@ from neardup.stream.theory.tuning import probabilities
 from neardup.workers.http.bodies import Bodies, Decoding, Refused
 from neardup.workers.http.described.parameters import (
     AFTER,
+    FEEDS,
     LIMIT,
     MEMBERS,
     NEAR,
@@ -43,6 +45,7 @@ from neardup.workers.http.described.parameters import (
 )
 from neardup.workers.http.described.requests import description
 from neardup.workers.http.events import Events, verdicts_of
+from neardup.workers.http.feeds import listing
 from neardup.workers.http.page import page
 from neardup.workers.http.problems import field_of, json_response, problem
 from neardup.workers.http.writer import Broken, Busy
@@ -58,7 +61,7 @@ class Service(NamedTuple):
 
     ``near`` returns the pairs of an id, ``None`` for an unknown one. ``alive`` says whether the service works,
     ``ready`` whether it knows everything that is committed, and ``measure`` sets the gauges of ``observer`` before they
-    are read.
+    are read. ``now`` is the clock in seconds since the epoch.
     """
 
     settings: ServeSettings
@@ -70,6 +73,7 @@ class Service(NamedTuple):
     alive: Callable[[], bool]
     ready: Callable[[], bool]
     measure: Callable[[], None]
+    now: Callable[[], float] = time.time
 
 
 class _Anything(PathConvertor):
@@ -226,6 +230,12 @@ async def cluster(service: Service, request: Request) -> Response:
     return json_response(found)
 
 
+async def feeds(service: Service, request: Request) -> Response:
+    """``GET /v1/feeds``: how the feeds are that processes have reported, the worst first."""
+    found = await run_in_threadpool(service.reader.feeds)
+    return json_response(listing(found, number(request, FEEDS), service.now()))
+
+
 async def figures(service: Service, request: Request) -> Response:
     """``GET /v1/figures``: what the service does now and did in the last hour, and the settings that matter for it."""
     counted = service.events.figures
@@ -300,6 +310,7 @@ _READS: Handlers = {
     ("GET", "/v1/documents/{rest:anything}"): document,
     ("GET", "/v1/clusters"): clusters,
     ("GET", "/v1/clusters/{number:int}"): cluster,
+    ("GET", "/v1/feeds"): feeds,
     ("GET", "/v1/figures"): figures,
     ("GET", "/v1/events"): verdict_events,
     ("GET", "/healthz"): healthy,

@@ -27,7 +27,7 @@ SERVICE_REASONS: dict[str, tuple[int, str, str]] = {
         413, "the document is larger than a message to the broker may be", "send less, or raise request_bytes_max",
     ),
     "needs_window": (
-        501, "this service shows a deployment on Kafka, and has no signatures to compare",
+        501, "this service shows a deployment on Kafka, and has no window of its own",
         "ask a service with a window of its own (neardup serve --state)",
     ),
     "no_block_list": (422, "the service has no block list to write", "start it with --blocked FILE"),
@@ -53,6 +53,7 @@ SERVICE_REASONS: dict[str, tuple[int, str, str]] = {
         422, "the timestamp lies ahead of the server's clock by more than ahead_seconds",
         "correct it, or leave it out for the time of the server",
     ),
+    "feed_report": (422, "a report of feeds has a value that it cannot have", "see FeedReports in /openapi.json"),
     "parameter": (422, "a parameter of the query has a value that is not one of its values", "see /openapi.json"),
 }  # fmt: skip
 

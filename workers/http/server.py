@@ -145,6 +145,7 @@ def started(
         lambda: writer.alive,
         lambda: writer.alive,
         measure,
+        now,
     )
     app = application(service, window_requests(writer))
     return Running(app, events, writer.stop, lambda: writer.error, degrading.refused)

@@ -20,10 +20,13 @@ from neardup.stream.neighbours.nearest import check_ranks
 from neardup.workers.http.app import Handlers, Service, answer_values, path_of, refused
 from neardup.workers.http.bodies import JSON, JSON_LINES, Refused, lines_of, read_body
 from neardup.workers.http.described.parameters import ADD, BLOCK, NEAREST, flag, number
+from neardup.workers.http.feeds import reports_of
 from neardup.workers.http.problems import field_of, json_line, json_response, problem_values, shown
 from neardup.workers.http.writer import STEP_CHARACTERS, STEP_DOCUMENTS, Broken, Busy, Writer
+from neardup.workers.store.extra import feeds
 from neardup.workers.store.keeper import Answer, Keeper
 from neardup.workers.store.log import StoreFull
+from neardup.workers.store.transactions import transaction
 
 # Maximum steps of a batch that wait for the writer at the same time.
 _AHEAD = 4
@@ -36,6 +39,7 @@ def window_requests(writer: Writer) -> Handlers:
     return {
         ("POST", "/v1/check"): partial(check, writer),
         ("POST", "/v1/check:batch"): partial(check_batch, writer),
+        ("POST", "/v1/feeds"): partial(report_feeds, writer),
         ("DELETE", "/v1/documents"): partial(remove, writer),
         ("DELETE", "/v1/documents/{rest:anything}"): partial(remove, writer),
         ("GET", "/v1/why"): partial(why, writer),
@@ -177,6 +181,18 @@ async def remove(writer: Writer, service: Service, request: Request) -> Response
     if not count and not block:
         raise Refused("unknown_id", "id")
     return json_response({"id": id_, "removed": count})
+
+
+async def report_feeds(writer: Writer, service: Service, request: Request) -> Response:
+    """``POST /v1/feeds``: how feeds are, of a process that watches them."""
+    reported = reports_of(await read_body(request, service.settings, JSON))
+
+    def stored(keeper: Keeper) -> None:
+        with transaction(keeper.log):
+            feeds.store(keeper.log.writer, reported.conditions, reported.unlisted, service.now())
+
+    await asyncio.wrap_future(writer.call(stored, batch=True))
+    return json_response({"feeds": len(reported.conditions)})
 
 
 async def why(writer: Writer, service: Service, request: Request) -> Response:

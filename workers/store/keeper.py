@@ -15,7 +15,6 @@ stories go on. So the answers after a restart equal the answers of a process tha
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -39,8 +38,9 @@ from neardup.stream.verdicts.restoring import members_before
 from neardup.stream.verdicts.row_columns import NONE
 from neardup.stream.verdicts.rule import DOCUMENT, REMOVAL, REMOVED, STATUSES, UNCHANGED
 from neardup.workers.store.blocked import NOTHING_BLOCKED, BlockList
-from neardup.workers.store.log import Log, StoreFull, is_full
+from neardup.workers.store.log import Log
 from neardup.workers.store.rows import EQUAL, LATE, Row
+from neardup.workers.store.transactions import transaction
 
 
 class Answer(NamedTuple):
@@ -191,20 +191,9 @@ class Keeper:
     @contextmanager
     def _step(self) -> Iterator[None]:
         """Run a step of the table, the decisions and the log atomically."""
-        with self._decider.step():
-            self.log.begin()
-            try:
-                yield
-                self.log.follow(self._decider.story_changes())
-                self.log.commit()
-            except sqlite3.Error as error:
-                if not is_full(error):
-                    raise
-                self.log.rollback()
-                raise StoreFull(str(error)) from error
-            except BaseException:
-                self.log.rollback()
-                raise
+        with self._decider.step(), transaction(self.log):
+            yield
+            self.log.follow(self._decider.story_changes())
 
     def _now(self, document: Document) -> Document:
         """Return a document that is only looked up, with the time that it would have."""

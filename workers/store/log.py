@@ -34,6 +34,7 @@ from neardup.stream.verdicts.held import KeptStories, StoryChanges
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.store import stories
 from neardup.workers.store.checkpoints import Checkpoints
+from neardup.workers.store.extra import TABLES as EXTRA
 from neardup.workers.store.rows import FIELDS, Row, checksum, erased_name, is_sound
 
 DURABILITIES = {"full": "FULL", "normal": "NORMAL"}
@@ -117,6 +118,8 @@ class Log:
             self._writer.execute("PRAGMA secure_delete = ON")  # erased data is overwritten
             self._writer.create_function("checksum", len(Row._fields), checksum, deterministic=True)
             self._prepare(fingerprints)
+            for statement in statements(EXTRA):
+                self._writer.execute(statement)
             self._checkpoints = Checkpoints(self.path)
             _reserve(folder)
         except (sqlite3.Error, OSError, Failure) as error:
@@ -172,6 +175,11 @@ class Log:
         return dict(self._writer.execute("SELECT name, value FROM meta").fetchall())
 
     # Writing
+
+    @property
+    def writer(self) -> sqlite3.Connection:
+        """The connection, for the extra tables (``extra``)."""
+        return self._writer
 
     def begin(self) -> None:
         """Open a transaction."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from neardup.stream.batches import MICROSECONDS
 from neardup.stream.verdicts.rule import STATUSES, UPDATE
+from neardup.workers.store.extra import feeds
 from neardup.workers.store.rows import LATE
 
 ORDERS = {"size": "size DESC, cluster", "recent": "last_place DESC"}
@@ -86,6 +87,11 @@ class Reader:
                 f"{_ANSWER} WHERE d.place > ? AND d.gone = 0 ORDER BY d.place LIMIT ?", (place, limit)
             )
             return [version(row) for row in rows]
+
+    def feeds(self) -> list[tuple[str, float, str]]:
+        """Return address, time of the report and condition of every feed that was reported."""
+        with self._connected() as connection:
+            return feeds.read(connection)
 
     def previews(self, places: list[int]) -> dict[int, str]:
         """Return the first words of the documents at places, as far as their texts are stored."""

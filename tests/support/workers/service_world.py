@@ -65,6 +65,7 @@ class World:
         service = Service(
             self.settings, reader, self.events, self.observer, self.decoding,
             partial(near, self.writer), lambda: self.writer.alive, lambda: self.writer.alive, lambda: None,
+            lambda: NOW,
         )  # fmt: skip
         self.app = application(service, window_requests(self.writer))
         self.guarded = Access(self.app, self.settings.access_token(), open_metrics=self.settings.open_metrics)

@@ -160,6 +160,11 @@ def test_items_go_to_a_service_once_each_and_wait_while_it_is_away(web, neardup,
         assert said[0] == ["the service says: 1 duplicate, 2 original", "3 items of 2 feeds, 0 refused"]
         assert said[1] == ["the service says: nothing", "0 items of 2 feeds, 0 refused"]
         assert said[2] == ["the service says: 3 repeated", "3 items of 2 feeds, 0 refused"]
+        known = httpx.get(f"{service.url}/v1/feeds", timeout=60).json()["feeds"]
+        assert [(feed["url"], feed["state"], feed["status"]) for feed in known] == [
+            (web.url("/a"), "ok", 200),
+            (web.url("/b"), "ok", 200),
+        ]
         assert service.kill() == -signal.SIGKILL
         web.give("/b", rss("d", text=f"{TEXT} Again."))
         feed = start(*arguments, service.url, "--state", "seen")

@@ -70,7 +70,7 @@ def polls(outside, watching=WATCHING):
     while outside.answers:
         polled = feed.poll(outside.world)
         results.append(polled.reason or [entry.found.id for entry in polled.entries])
-        outside.waits.append(feed.wait_seconds(0.5))
+        outside.waits.append(feed.wait_seconds)
     return results
 
 
@@ -183,9 +183,9 @@ def test_a_feed_that_is_gone_is_not_asked_again():
     """Status 410 says for good; other errors may pass."""
     feed = Feed(URL, WATCHING)
     assert feed.poll(Outside(404).world).reason == "fetch_status"
-    assert feed.wait_seconds(0.5) is not None
+    assert feed.wait_seconds is not None
     assert feed.poll(Outside(410).world).reason == "feed_gone"
-    assert feed.wait_seconds(0.5) is None
+    assert feed.wait_seconds is None
 
 
 def test_a_page_that_names_its_feed_stands_for_it():
@@ -220,14 +220,25 @@ def test_a_new_time_of_arrival_makes_no_item_new():
 
 
 def test_the_condition_of_a_feed_is_that_of_its_dates_and_failures():
-    """The median gap, whatever the order; dates ahead and items without a date do not count; a failure keeps both."""
+    """The median gap, whatever the order; dates ahead and items without a date do not count; a failure keeps both, and
+    says what the server answered."""
     times = ("2023-11-14T22:00:00+00:00", "2023-11-14T19:00:00+00:00", "2023-11-14T20:00:00+00:00")
     dated = [item(str(n), time=time) for n, time in enumerate((*times, None, "2024-01-01T00:00:00+00:00"))]
-    outside = Outside(dated, 500, "fetch_time", 304, [item("a")])
+    outside = Outside(dated, 500, "fetch_time", 304, ["feed_format"], [item("a")])
     feed = Feed(URL, WATCHING)
-    found = [feed.poll(outside.world).condition for _ in range(5)]
-    newest, gap = NOW - 800, 1.5 * 3600
-    assert found == [(0, newest, gap), (1, newest, gap), (2, newest, gap), (0, newest, gap), (0, NOW, None)]
+    found = [
+        feed.poll(outside.world._replace(now=lambda minutes=minutes: NOW + 60 * minutes)).condition
+        for minutes in range(6)
+    ]
+    read, gap, minutes = NOW - 800, 1.5 * 3600, [NOW + 60 * n for n in range(6)]
+    assert found == [
+        (0, read, gap, minutes[0], minutes[0], minutes[0], 200, "", URL, 600.0),
+        (1, read, gap, minutes[1], minutes[0], minutes[0], 500, "fetch_status", URL, 900.0),
+        (2, read, gap, minutes[2], minutes[0], minutes[0], None, "fetch_time", URL, 1800.0),
+        (0, read, gap, minutes[3], minutes[3], minutes[0], 304, "", URL, 600.0),
+        (1, read, gap, minutes[4], minutes[3], minutes[0], 200, "feed_format", URL, 900.0),
+        (0, NOW, None, minutes[5], minutes[5], minutes[5], 200, "", URL, 600.0),
+    ]
 
 
 def test_a_restart_goes_on_where_the_state_ends(tmp_path):
@@ -237,9 +248,10 @@ def test_a_restart_goes_on_where_the_state_ends(tmp_path):
     with open_states(path) as states:
         polled = Feed(URL, WATCHING, states.load(URL)).poll(outside.world)
         assert states.load(URL) is None
-        states.save(URL, polled.state)
+        states.save(URL, polled.condition, polled.state)
     with open_states(path) as states:
-        feed = Feed(URL, WATCHING, states.load(URL))
+        assert states.condition(URL) == polled.condition
+        feed = Feed(URL, WATCHING, states.load(URL), states.condition(URL))
         assert feed.poll(outside.world).entries == []
         assert outside.sent[-1]["If-None-Match"] == '"x"'
         assert [entry.found.id for entry in feed.poll(outside.world).entries] == ["urn:c"]
@@ -288,7 +300,7 @@ def test_lists_are_opml_or_an_address_a_line(tmp_path):
 
 
 def test_a_feed_that_is_added_to_a_list_is_watched(tmp_path):
-    """The lists are read again between the requests."""
+    """The lists are read again between the requests. What is listed no longer is said at once."""
     path, again = tmp_path / "feeds.txt", threading.Event()
     path.write_text("http://a.example/")
     ended = threading.Event()
@@ -312,7 +324,8 @@ def test_a_feed_that_is_added_to_a_list_is_watched(tmp_path):
             assert next(results).url == "http://a.example/"
             path.write_text("http://b.example/\n")
             again.set()
-            assert next(results).url == "http://b.example/"
+            unlisted, polled = next(results), next(results)
+            assert (unlisted.url, unlisted.condition, polled.url) == ("http://a.example/", None, "http://b.example/")
             path.unlink()
             again.set()
             polled = next(results)

@@ -16,6 +16,7 @@ from neardup.stream.errors import Reason
 from neardup.stream.pipeline import Signer
 from neardup.workers.commands.feed.service import Checking
 from neardup.workers.feeds.addresses import is_public
+from neardup.workers.feeds.condition import Condition
 from neardup.workers.feeds.fetch import Fetched, Limits, fetch
 from neardup.workers.feeds.items import Item, Named, items_of
 from neardup.workers.feeds.lists import FeedLists
@@ -41,10 +42,12 @@ from neardup.workers.web.extraction import Extraction
 
 
 class _Output(NamedTuple):
-    """Where documents go: ``add`` takes one, ``send`` ends a batch and says whether all of it has arrived."""
+    """Where documents go: ``add`` takes one, ``send`` ends a batch and says whether all of it has arrived; ``tell``
+    takes how a feed is, ``None`` if it is watched no longer."""
 
     add: Callable[[Entry], None]
     send: Callable[[], bool]
+    tell: Callable[[str, Condition | None], None] = lambda url, condition: None
 
 
 def run(options: FeedCommandOptions, settings: FeedSettings) -> Exit:
@@ -76,9 +79,13 @@ def run(options: FeedCommandOptions, settings: FeedSettings) -> Exit:
             world = _world(settings, ended, extraction if options.pages else None)
             observe = _observer(settings, session)
             for polled in watch(lists, watching, world, session.stop, ended, states):
-                if _write(polled, session, output, is_blocked) and polled.state is not None:
-                    states.save(polled.url, polled.state)
-                observe(polled)
+                arrived = _write(polled, session, output, is_blocked)
+                if polled.reason == "feed_list":
+                    continue
+                if arrived and polled.condition is not None:
+                    states.save(polled.url, polled.condition, polled.state)
+                observe(polled.url, polled.condition)
+                output.tell(polled.url, polled.condition)
         report, feeds = session.report, len(lists.addresses())
         report.say(f"{report.documents:,} items of {feeds:,} feeds, {report.refused.total():,} refused")
         if settings.canonical_urls:
@@ -86,24 +93,26 @@ def run(options: FeedCommandOptions, settings: FeedSettings) -> Exit:
     return session.ended
 
 
-def _observer(settings: FeedSettings, session: Session) -> Callable[[Polled], None]:
+def _observer(settings: FeedSettings, session: Session) -> Callable[[str, Condition | None], None]:
     """Serve metrics and health if a port is set; returns what takes the condition of feeds. Raises ``Failure``."""
     if settings.metrics_port is None:
-        return lambda polled: None
+        return lambda url, condition: None
     observer, health = Metrics(FEED, {"role": FEED}), Health(math.inf)
     port = serve(settings.health_host, settings.metrics_port, observer.registry, health)
     session.report.say(f"health and metrics on {settings.health_host}:{port}")
     health.beat(ReadyAnswer(True, "feeds are watched"))
 
-    def observe(polled: Polled) -> None:
-        name, condition = polled.url, polled.condition
-        observer.set("feed_failures", condition.failures, name)
-        if not polled.reason:
-            observer.set("feed_success_time_seconds", time.time(), name)
+    def observe(url: str, condition: Condition | None) -> None:
+        if condition is None:
+            observer.forget(url)
+            return
+        observer.set("feed_failures", condition.failures, url)
+        if condition.succeeded is not None:
+            observer.set("feed_success_time_seconds", condition.succeeded, url)
         if condition.newest is not None:
-            observer.set("feed_newest_time_seconds", condition.newest, name)
+            observer.set("feed_newest_time_seconds", condition.newest, url)
         if condition.gap_seconds is not None:
-            observer.set("feed_gap_seconds", condition.gap_seconds, name)
+            observer.set("feed_gap_seconds", condition.gap_seconds, url)
 
     return observe
 
@@ -137,7 +146,7 @@ def _write(polled: Polled, session: Session, output: _Output, is_blocked: Callab
 def _output(options: FeedCommandOptions, settings: FeedSettings, session: Session) -> Iterator[_Output]:
     if options.to_serve is not None:
         checking = Checking(options.to_serve, session)
-        yield _Output(checking.add, checking.send)
+        yield _Output(checking.add, checking.send, checking.tell)
         said = ", ".join(f"{count:,} {status}" for status, count in sorted(checking.statuses.items()))
         session.report.say(f"the service says: {said or 'nothing'}")
     elif options.to_kafka:

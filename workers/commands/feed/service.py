@@ -1,4 +1,5 @@
-"""Items to a running service: lines to ``/v1/check:batch``, in order, sent again until they are answered.
+"""Items to a running service: lines to ``/v1/check:batch``, in order, sent again until they are answered; and how the
+feeds are, to ``/v1/feeds``.
 
 The service gives a document that it has already the same verdict once more, so a repeated line does no harm.
 """
@@ -7,12 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 
 import orjson
 import urllib3
 from urllib3.exceptions import HTTPError
 
 from neardup.stream.documents import REASONS
+from neardup.workers.feeds.condition import Condition
 from neardup.workers.feeds.schedule import retry_after
 from neardup.workers.process.backoff import backoff_seconds
 from neardup.workers.process.exits import Exit, Failure
@@ -22,7 +25,7 @@ from neardup.workers.session.session import Session
 # Lines of a request at most. They are held in memory until the service has answered.
 _LINES_MAX = 500
 _BYTES_MAX = 1 << 20
-_SECONDS_MAX = 60.0
+_SECONDS_MAX, _TELL_SECONDS_MAX = 60.0, 10.0
 _RETRIED = frozenset({429, 500, 502, 503, 504, 507})
 
 
@@ -35,13 +38,14 @@ class Checking:
     """
 
     def __init__(self, url: str, session: Session) -> None:
-        self._url = f"{url.rstrip('/')}/v1/check:batch"
+        self._url, self._feeds_url = (f"{url.rstrip('/')}/v1/{name}" for name in ("check:batch", "feeds"))
         self._session = session
         self._pool = urllib3.PoolManager(retries=False, timeout=_SECONDS_MAX)
         self._header = {"Content-Type": "application/x-ndjson"}
         if token := os.environ.get("NEARDUP_TOKEN"):
             self._header["Authorization"] = f"Bearer {token}"
         self._entries: list[Entry] = []
+        self._untold: dict[str, Condition | None] = {}
         self.statuses: dict[str, int] = {}
 
     def add(self, entry: Entry) -> None:
@@ -62,6 +66,19 @@ class Checking:
             for entry, answer in zip(part, answers, strict=True):
                 self._count(entry, answer)
         return True
+
+    def tell(self, url: str, condition: Condition | None) -> None:
+        """Tell the service how a feed is, ``None`` if it is watched no longer. If that fails, the next call tells it,
+        too: items are more urgent."""
+        self._untold[url] = condition
+        feeds = [{"url": name, **known._asdict()} for name, known in self._untold.items() if known is not None]
+        unlisted = [name for name, known in self._untold.items() if known is None]
+        body, header = orjson.dumps({"feeds": feeds, "unlisted": unlisted}), {"Content-Type": "application/json"}
+        with suppress(HTTPError):
+            header = {**self._header, **header}
+            response = self._pool.request("POST", self._feeds_url, body=body, headers=header, timeout=_TELL_SECONDS_MAX)
+            if response.status not in _RETRIED:
+                self._untold.clear()
 
     def _count(self, entry: Entry, answer: dict[str, object]) -> None:
         error = answer.get("error")

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 
 from neardup.workers.http.bodies import Refused
+from neardup.workers.store.extra.feeds import FEEDS_MAX
 from neardup.workers.store.reading import MEMBERS_MAX, ORDERS
 
 _TEXT = {"type": "string", "minLength": 1}
@@ -90,6 +91,7 @@ SIZE_MIN = _number("size_min", "documents of a cluster at least", 1, 10**9, 2)
 STRIP = _flag("strip", "true: how many documents arrived in each of 48 spans")
 AFTER = _number("after", "position behind which the members begin: next of the page before", 0, 10**11 - 1, None)
 MEMBERS = _number("limit", "members at most", 1, MEMBERS_MAX, MEMBERS_MAX)
+FEEDS = _number("limit", "feeds at most", 1, FEEDS_MAX, 1000)
 A = Parameter("a", "an id", _TEXT, required=True)
 B = Parameter("b", "another id", _TEXT, required=True)
 PATH_ID = Parameter("id", "the id, with a slash as %2F", _TEXT, "path", True)

@@ -22,7 +22,8 @@ class Answered(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A request: its name, what it is for, the names of its responses, its parameters and its body.
+    """A request: its name, what it is for, the names of its responses, its parameters, the media type and the schema of
+    its body.
 
     ``is_open``: it is answered without a token, and never refused for its load.
     """
@@ -32,6 +33,7 @@ class Asked(NamedTuple):
     responses: tuple[str, ...]
     parameters: tuple[Parameter, ...] = ()
     body: str | None = None
+    schema: str = "Document"
     description: str | None = None
     is_open: bool = False
 
@@ -61,6 +63,11 @@ RESPONSES: dict[str, Answered] = {
         200, "present, history (steps of ten seconds, the oldest first) and settings.",
         JSON, record(dict.fromkeys(("present", "history", "settings"), _OBJECT)),
     ),
+    "feeds": Answered(
+        200, "The feeds, the worst first, and how many have each state.",
+        JSON, record({"feeds": listed(link("Feed")), "counts": _OBJECT}),
+    ),
+    "reported": Answered(200, "How many feeds were taken.", JSON, record({"feeds": {"type": "integer"}})),
     "events": Answered(
         200, "Events: the number of the verdict as id, the name verdict, and a Version as data. A comment every 15 "
         "seconds.", "text/event-stream", {"type": "string"},
@@ -135,6 +142,14 @@ REQUESTS: dict[tuple[str, str], Asked] = {
         "figures", "What the service does now and did in the last hour, and the settings behind it",
         ("figures", "busy", *_ANY),
     ),
+    ("get", "/v1/feeds"): Asked(
+        "feeds", "How the feeds are that neardup feed --to-serve watches", ("feeds", "value", "busy", *_ANY),
+        (of.FEEDS,),
+    ),
+    ("post", "/v1/feeds"): Asked(
+        "reportFeeds", "Say how feeds are", ("reported", *_BODY, "value", "busy", "needs_window", "full", *_ANY),
+        body=JSON, schema="FeedReports",
+    ),
     ("get", "/v1/events"): Asked(
         "events", "Verdicts as they are made, as server-sent events", ("events", "value", "readers", *_ANY),
         (of.LAST_EVENT, of.AFTER_EVENT, of.OF),
@@ -177,7 +192,7 @@ def _operation(asked: Asked) -> dict[str, Any]:
         found["description"] = asked.description
     found["parameters"] = [parameter.described() for parameter in asked.parameters]
     if asked.body:
-        schema = link("Document") if asked.body == JSON else {"type": "string"}
+        schema = link(asked.schema) if asked.body == JSON else {"type": "string"}
         found["requestBody"] = {"required": True, "content": {asked.body: {"schema": schema}}}
     found["responses"] = {str(status): link(name, "responses") for status, name in by_status}
     return {**found, "security": []} if asked.is_open else found

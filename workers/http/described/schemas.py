@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from neardup.workers.feeds.condition import STATES
+
 Schema = Mapping[str, Any]
 
 
@@ -132,6 +134,30 @@ _PROBLEM: dict[str, Schema] = {
     "reason": _text(),
     "field": _text(),
 }
+# How a feed is, as a process that watches it reports it.
+_CONDITION: dict[str, Schema] = {
+    "failures": _whole("Requests in a row that failed."),
+    "newest": _or_null("number", "Date of its newest item."),
+    "gap_seconds": _or_null("number", "Usual time between two of its items."),
+    "asked": _or_null("number", "When it was asked last."),
+    "succeeded": _or_null("number", "When it was last read, or had not changed."),
+    "brought": _or_null("number", "When its last new item came."),
+    "status": _or_null("integer", "HTTP status of the last answer, null if there was none."),
+    "reason": _text("Why the last request failed; empty if it did not."),
+    "address": _text("Where it is now, after redirects; empty before it was read."),
+    "wait_seconds": _or_null("number", "From the last request to the next, null if there is none."),
+}
+_FEED: dict[str, Schema] = {
+    "url": _text("Its address, as it was given."),
+    **_CONDITION,
+    "reported": _with(_SECONDS, "When that was reported."),
+    "state": {
+        "enum": list(STATES),
+        "description": "gone: for good, by its server. failing: the last request failed. unreported: nothing was heard "
+        "of its watcher for three waits. silent: nothing new for three usual gaps and half a day.",
+    },
+    "meaning": _text("What the last request brought."),
+}
 
 SCHEMAS: dict[str, Schema] = {
     "Document": record(_DOCUMENT, ("text", "timestamp")),
@@ -145,6 +171,14 @@ SCHEMAS: dict[str, Schema] = {
     "Cluster": record(_CLUSTER, ("related", "members", "strip", "next", "updates")),
     "Explanation": record(
         _EXPLANATION, ("about", "similarity", "buckets", "candidate_probability", "pair_probability", "passages")
+    ),
+    "Feed": record(_FEED),
+    "FeedReports": record(
+        {
+            "feeds": listed(record({"url": _text("Its address, as it was given."), **_CONDITION}, tuple(_CONDITION))),
+            "unlisted": listed(_text(), "Addresses of feeds that are watched no longer."),
+        },
+        ("feeds", "unlisted"),
     ),
     "Problem": record(_PROBLEM, ("field",)),
     "Undecided": record(

@@ -52,6 +52,7 @@ def view_requests(sending: Sending) -> Handlers:
         ("POST", "/v1/check:batch"): partial(check_batch, sending),
         ("DELETE", "/v1/documents"): partial(remove, sending),
         ("DELETE", "/v1/documents/{rest:anything}"): partial(remove, sending),
+        ("POST", "/v1/feeds"): report_feeds,
         ("GET", "/v1/why"): why,
         ("POST", "/v1/why"): why,
     }
@@ -65,6 +66,11 @@ async def near(reader: ViewReader, id_: str) -> Sequence[Pair] | None:
 async def why(service: Service, request: Request) -> Response:
     """``GET /v1/why``: a view has no signatures to compare."""
     raise Refused("needs_window")
+
+
+async def report_feeds(service: Service, request: Request) -> Response:
+    """``POST /v1/feeds``: a view has no place for what did not come from topics."""
+    raise Refused("needs_window", detail="report feeds to a service with a window of its own (neardup serve --state)")
 
 
 async def check(sending: Sending, service: Service, request: Request) -> Response:
