@@ -63,13 +63,13 @@ bench-kafka: $(STAMP)  ## the workers on a real broker
 	$(BIN)/python -m benchmarks.kafka
 
 kafka: $(STAMP)  ## a broker on 127.0.0.1:9092 until interrupted (Java 17 and Maven)
-	$(BIN)/python tests/kafka/broker.py --port 9092
+	$(BIN)/python tests/kafka/servers/broker.py --port 9092
 
 torture: $(STAMP)  ## thousands of simulated schedules, then workers and brokers killed at random, then a soak
 	$(BIN)/python tests/simulation/torture.py --seeds 2000
-	$(BIN)/python tests/kafka/torture.py --documents 50000 --kills 30 --stops 10
-	$(BIN)/python tests/kafka/torture.py --nodes 3 --documents 20000 --kills 10 --stops 4 --brokers 4 --freezes 4
-	$(BIN)/python tests/kafka/soak.py --minutes 15
+	$(BIN)/python tests/kafka/torture/torture.py --documents 50000 --kills 30 --stops 10
+	$(BIN)/python tests/kafka/torture/torture.py --nodes 3 --documents 20000 --kills 10 --stops 4 --brokers 4 --freezes 4
+	$(BIN)/python tests/kafka/torture/soak.py --minutes 15
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)

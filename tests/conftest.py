@@ -1,7 +1,7 @@
 """What all tests share: fresh kernels, the folder of the real data, and ``tests/support`` on the import path.
 
-Test folders have no ``__init__.py``; with ``tests/support`` and
-``tests/support/workers`` on the path, tests say ``from oracle import jaccard``.
+Test folders have no ``__init__.py``; with ``tests/support`` and its folders on
+the path, tests say ``from oracle import jaccard``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
-sys.path.insert(0, str(Path(__file__).parent / "support" / "workers"))
+from import_path import folders
+
+sys.path.extend(folders("support"))
 
 from kernel_cache import drop_stale_kernels
 
@@ -62,9 +64,9 @@ LONGEST = (
     "stream/test_config.py",
     "stream/table/test_table.py",
     "workers/stages/test_partition_table.py",
-    "kafka/test_torture.py",
-    "kafka/test_transport_laws.py",
-    "kafka/test_scrape.py",
+    "kafka/torture/test_torture.py",
+    "kafka/transport/test_transport_laws.py",
+    "kafka/workers/test_scrape.py",
 )
 
 

@@ -59,7 +59,7 @@ AS_DATA = "tests/simulation/test_failures_as_data.py"
 TURNS = "tests/simulation/test_turns_of_the_world.py"
 CATCH_UP = "tests/simulation/test_catch_up.py"
 ALIGNED = "tests/workers/stages/signing/test_alignment.py"
-GUARDS = "tests/kafka/test_kafka_guards.py"
+GUARDS = "tests/kafka/transport/test_kafka_guards.py"
 
 
 class Mutant(NamedTuple):

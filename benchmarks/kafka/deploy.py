@@ -38,7 +38,7 @@ from neardup.workers.transport.kafka.connect import connect
 from neardup.workers.transport.kafka.transport import TopicSpec
 
 ROOT = Path(__file__).resolve().parents[2]
-_BROKER = ROOT / "tests" / "kafka" / "broker.py"
+_BROKER = ROOT / "tests" / "kafka" / "servers" / "broker.py"
 # Texts are made of pieces of this many words, drawn from a pool of so many: 25 pieces are a text of 4 kB.
 _PIECE_WORDS, _POOL_PIECES, PIECES = 22, 8_000, 25
 _TRANSACTION_DOCUMENTS = 2_000

@@ -1,11 +1,9 @@
-"""Puts this folder and the folder of the service on the import path, because there is no `__init__.py`; and the shared
-fixture.
-"""
+"""Puts this folder on the import path, and the shared fixture into it."""
 
 import sys
-from pathlib import Path
 
-for name in ("support/workers", "browser"):
-    sys.path.insert(0, str(Path(__file__).parents[1] / name))
+from import_path import folders
 
-from chromium import chromium  # noqa: E402, F401 - a fixture; found by the path above
+sys.path.extend(folders("browser"))
+
+from chromium import chromium  # noqa: F401 - a fixture; found by the path above

@@ -20,13 +20,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-sys.path[:0] = [str(Path(__file__).parents[1] / name) for name in ("support", "support/workers", "browser")]
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+from import_path import folders
 
-import httpx  # noqa: E402
-from chromium import find_chromium  # noqa: E402
-from devtools import Browser  # noqa: E402
-from news import documents  # noqa: E402
-from service_process import Serving  # noqa: E402
+sys.path.extend(folders("support", "browser"))
+
+import httpx
+from chromium import find_chromium
+from devtools import Browser
+from news import documents
+from service_process import Serving
 
 COUNTED = "Number(document.querySelector('main').dataset.documents)"
 BATCH = 100

@@ -1,13 +1,11 @@
-"""Puts this folder and the folder of the broker on the import path, because there is no `__init__.py`; and the shared
-fixture.
-"""
+"""Puts this folder and the folders of the broker on the import path, and the shared fixture into this folder."""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "kafka"))
-sys.path.insert(0, str(Path(__file__).parent))
+from import_path import folders
+
+sys.path.extend(folders("deploy", "kafka"))
 
 from programs import prometheus  # noqa: F401 - a fixture; found by the path above

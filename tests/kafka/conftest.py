@@ -4,9 +4,9 @@
 machine that cannot run a broker skips these tests with the reason; with CI=true they fail instead. Under pytest-xdist
 each test process has its own broker, because tests kill it and put proxies in front of it.
 
-This file puts its own folder on the import path, so that the tests say `from broker import Broker` and `from proxy
-import Api, Proxy` (test folders have no `__init__.py`). It adds the folder of the deployment tests too: one test here
-runs a real Prometheus that scrapes real workers.
+This file puts the folders of its own folder on the import path, so that the tests say `from broker import Broker` and
+`from proxy import Api, Proxy`. It adds the folder of the deployment tests too: one test here runs a real Prometheus
+that scrapes real workers.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ import sys
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from import_path import folders
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "deploy"))
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.extend(folders("kafka", "deploy"))
 
 # At import kafka-python reads its message schemas with a function that Python 3.11 and 3.12 call deprecated (3.13 no
 # longer does). Warnings are errors in the tests, so the first import of kafka-python is here.

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cases import CASES, EXCLUDED, SCHEME_REASONS, Case, every_case, same
+from import_path import folders
 
 from neardup.stream import Document, Signer
 from neardup.stream.batches import bucket_keys
@@ -130,7 +131,7 @@ def test_the_same_seed_gives_the_same_keys_in_another_process(capsys: pytest.Cap
     """Python seeds its own hash differently in each process; keys and fingerprints are the same."""
     exec(SIGN, {})
     here = capsys.readouterr().out
-    path = os.pathsep.join([str(Path(__file__).parents[1] / "support"), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([*folders("support"), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": path}
     run = subprocess.run([sys.executable, "-c", SIGN], env=environment, capture_output=True, text=True, check=True)
     assert run.stdout == here

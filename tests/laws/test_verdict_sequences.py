@@ -1,8 +1,8 @@
 """The sequences of arrivals that broke simpler rules of verdicts, on every scheme.
 
 Numbers are those of the sequences on topics. Other files test those that need several processes or a whole corpus: 3,
-4 and 11 to 14 are in ``tests/simulation/test_verdict_sequences.py`` and ``tests/kafka/test_kafka_verdicts.py``, 15 is
-in ``tests/workers/commands/batch/test_batch_verdicts.py``.
+4 and 11 to 14 are in ``tests/simulation/test_verdict_sequences.py`` and ``tests/kafka/workers/test_kafka_verdicts.py``,
+15 is in ``tests/workers/commands/batch/test_batch_verdicts.py``.
 """
 
 from __future__ import annotations

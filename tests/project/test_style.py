@@ -20,20 +20,9 @@ LIBRARY = sorted((ROOT / "stream").rglob("*.py"))
 MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
 FOLDER_MODULES_MAX = 12
-MIRRORS = (
-    "benchmarks",
-    "tests/stream",
-    "tests/workers",
-    "tests/project",
-    "tests/laws",
-    "tests/deploy",
-    "tests/browser",
-)
-_MIRRORED = [path for name in MIRRORS for path in (ROOT / name).rglob("*.py")]
 TESTS = [path for path in FILES if path.name.startswith("test_")]
 COMMANDS = "neardup.workers.commands"
 PRODUCT = [path for path in FILES if named(path).split("/")[0] != "tests"]
-FOLDERS_OF_MODULES = sorted({path.parent for path in [*MODULE_FILES.values(), *_MIRRORED]})
 
 # Modules of the library, ground floor first: a module imports only from the rows above its own. So the table, right
 # after the ground, knows no scheme and no measure, and siblings in a row never import each other.
@@ -293,7 +282,7 @@ def test_a_folder_has_at_most_12_modules() -> None:
     """Besides ``__init__``; then it is time for a room of its own."""
     counts = {
         str(folder.relative_to(ROOT)): sum(path.name != "__init__.py" for path in folder.glob("*.py"))
-        for folder in FOLDERS_OF_MODULES
+        for folder in sorted({path.parent for path in FILES})
     }
     assert {name: modules for name, modules in counts.items() if modules > FOLDER_MODULES_MAX} == {}
 

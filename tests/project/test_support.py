@@ -22,7 +22,7 @@ def test_the_list_of_shared_files_names_each_of_them() -> None:
 @pytest.mark.parametrize("name", ["reference.py", "textbook_index.py", "exact_chances.py"])
 def test_a_model_shares_no_code_with_what_it_models(name: str) -> None:
     """A model that called the library would repeat its errors."""
-    text = (SUPPORT / name).read_text(encoding="utf-8")
+    text = (SUPPORT / "models" / name).read_text(encoding="utf-8")
     assert re.findall(r"^(?:from|import) (?:neardup|stream|workers)\b", text, re.M) == []
 
 

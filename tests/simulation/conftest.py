@@ -1,11 +1,9 @@
-"""Puts this folder and the fixtures on the import path, for the modules that the tests here share.
-
-Test folders have no `__init__.py`.
-"""
+"""Puts the folders here and the fixtures on the import path, for the modules that the tests here share."""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "fixtures")]
+from import_path import folders
+
+sys.path.extend(folders("simulation", "fixtures"))

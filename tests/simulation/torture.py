@@ -11,7 +11,9 @@ from multiprocessing import get_context
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
-sys.path.insert(0, str(Path(__file__).parent))
+from import_path import folders
+
+sys.path.extend(folders("support", "simulation"))
 
 from sim_seeds import run, scenario_of, shortest, tally, verdict
 

@@ -1,7 +1,7 @@
 """What a transport is: topics with partitions and offsets, consumer groups, transactions, and their errors.
 
-Every transport guarantees the following. The files ``tests/support/workers/transport_*laws.py`` are the same list as
-laws, and they run on each transport.
+Every transport guarantees the following. The files ``transport_*laws.py`` in ``tests/support/workers/transport`` are
+the same list as laws, and they run on each transport.
 
 - **Log.** A partition is a sequence of records with growing offsets. Control records leave gaps between them. Records
   of one producer keep their order within a partition. Only ``trim`` removes records; it moves the first offset up.

@@ -19,7 +19,7 @@ from neardup.workers.process.exits import Exit
 from neardup.workers.topics.names import LINK, MATCH, SIGN
 from neardup.workers.topics.verdicts import parse_run
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 Worlds = Callable[..., World]
 
 

@@ -1,4 +1,4 @@
-"""Torture of the stream workers on a real broker: ``python tests/kafka/torture.py --documents 50000 --seed 7``.
+"""Torture of the stream workers on a real broker: ``python tests/kafka/torture/torture.py --documents 50000 --seed 7``.
 
 Theory of operation. Brokers of its own (``--nodes``), topics, and workers of all four roles as processes. One thread
 loads the documents (``torture_documents``) at a pace, in transactions; the main thread goes through a schedule that the
@@ -36,6 +36,11 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
+from import_path import folders
+
+sys.path.extend(folders("support", "kafka"))
 
 from broker import Broker, BrokerUnavailableError, tail
 from torture_cluster import (

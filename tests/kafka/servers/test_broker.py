@@ -207,7 +207,7 @@ def test_the_broker_dies_with_its_parent(session_broker: Broker, tmp_path: Path)
 
 
 def test_the_foreground_broker_names_the_occupied_port(session_broker: Broker) -> None:
-    """`python tests/kafka/broker.py --port P` ends with one sentence when another process uses P."""
+    """`python tests/kafka/servers/broker.py --port P` ends with one sentence when another process uses P."""
     command = [sys.executable, str(Path(__file__).with_name("broker.py")), "--port", str(session_broker.port)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert run.returncode == 1

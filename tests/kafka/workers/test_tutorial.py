@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from kafka_deployment import Deployment
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture

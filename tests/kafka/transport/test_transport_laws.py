@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
-from kafka_harness import KafkaHarness
-from make_topic import MakeTopic
-
-# The laws are in the tests of the transport in memory, which obeys the same laws.
-sys.path.insert(0, str(Path(__file__).parents[1] / "support" / "workers"))
 import transport_group_laws
 import transport_laws
 import transport_reader_laws
+from kafka_harness import KafkaHarness
+from make_topic import MakeTopic
 from transport_laws import Harness
 
 from neardup.workers.transport.kafka import records as kafka_records

@@ -29,7 +29,7 @@ from neardup.workers.topics.names import FILTER, LINK, MATCH, ROLES, SIGN, names
 from neardup.workers.transport.kafka.transport import KafkaSettings, KafkaTransport
 from neardup.workers.transport.protocol import Record
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SESSION_SECONDS = 3.0
 TRANSACTION_SECONDS = 5.0
 # A node that comes back after SIGKILL has no leaders until the session of its former life is over, and the markers of

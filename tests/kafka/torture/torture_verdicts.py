@@ -8,18 +8,13 @@ cluster in ``clusters`` must be the one that follows from the verdicts. No topic
 
 from __future__ import annotations
 
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
+from cluster_oracle import expected_clusters, wrong_clusters
 from torture_oracle import Verdict
 from torture_reader import Read
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
-
-from cluster_oracle import expected_clusters, wrong_clusters
 from verdict_oracle import expected_lines
 
 from neardup.workers.settings.kafka import StreamSettings

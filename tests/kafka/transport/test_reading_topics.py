@@ -18,7 +18,7 @@ from kafka_world import World, stories
 from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN
 from neardup.workers.topics.verdicts import parse_run
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SECONDS_MAX = 180.0  # of the consumer: Java compiles it first
 
 

@@ -8,13 +8,14 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import dying_worker
 import pytest
 from kafka_deployment import Deployment, wait_until
 from kafka_world import World, stories
 
 from neardup.workers.topics.names import MATCH, SIGN
 
-DYING = [sys.executable, str(Path(__file__).with_name("dying_worker.py"))]
+DYING = [sys.executable, dying_worker.__file__]
 CALLS = ("send", "flush", "send_offsets", "commit")
 DOCUMENTS = stories(240)
 SETTINGS = {

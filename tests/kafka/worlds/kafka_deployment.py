@@ -13,7 +13,7 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 COMMAND = [sys.executable, "-m", "neardup"]
 WAIT_SECONDS_MAX = 180.0
 SEED = 20_261_121

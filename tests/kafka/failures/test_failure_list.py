@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 TESTS = ROOT / "tests"
 ROW = re.compile(r"^\| (.*?) ?\| (.*) \| (broker|twin) \|$")
 FAILURES_MIN = 30
@@ -39,7 +39,7 @@ def places() -> dict[str, set[str]]:
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef) and node.name.startswith(("test_", "law_")):
                 is_law = node.name.startswith("law_")
-                where = {"broker", "twin"} if is_law else {"broker" if path.parent.name == "kafka" else "twin"}
+                where = {"broker", "twin"} if is_law else {"broker" if TESTS / "kafka" in path.parents else "twin"}
                 found.setdefault(node.name, set()).update(where)
     return found
 

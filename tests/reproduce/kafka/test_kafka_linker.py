@@ -6,9 +6,9 @@ from program import Program
 
 # The tests of each version bring topics in memory, and workers that a test drives.
 _TESTS = """
-import sys
-for folder in ("simulation", "processes", "support", "support/workers"):
-    sys.path.insert(0, sys.argv[1] + "/tests/" + folder)
+import os, sys
+for folder in ("simulation", "processes", "support"):
+    sys.path.extend(path for path, _, _ in os.walk(sys.argv[1] + "/tests/" + folder))
 from sim_links import LinkWorld
 """
 _FLOOD = """

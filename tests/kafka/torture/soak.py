@@ -29,6 +29,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
+from import_path import folders
+
+sys.path.extend(folders("support", "kafka"))
+
 import numpy as np
 from broker import BrokerUnavailableError, tail
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType

@@ -1,0 +1,13 @@
+"""The folders whose modules tests and scripts import by name: test folders have no ``__init__.py``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parents[1]
+
+
+def folders(*names: str) -> list[str]:
+    """These folders of ``tests`` with all folders inside them, for ``sys.path``."""
+    found = [folder for name in names for folder in [TESTS / name, *sorted((TESTS / name).rglob("*/"))]]
+    return [str(folder) for folder in found if folder.is_dir() and folder.name != "__pycache__"]
