@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from heapq import nsmallest
 from typing import Any
 
 from neardup.stream.verdicts.rule import STATUSES
@@ -29,9 +31,13 @@ STATUS_COUNTS = [COUNTS.index(_OF_STATUS[one]) if one in _OF_STATUS else UNCERTA
 # A lag falls into a bin of 1/8 of a power of two: a median is within 5 percent, or half a second.
 _BINS = 8
 LAGS = ("arrival", "date")
-_LAG_NAMES = [f"lag_seconds_by_{name}" for name in LAGS]
+LAG_NAMES = [f"lag_seconds_by_{name}" for name in LAGS]
 # The hour of documents without a time.
 NO_HOUR = -(1 << 62)
+# The hour of an account of all.
+ALL_HOURS = NO_HOUR - 1
+# An account names so many other sources at most.
+PARTNERS_MAX = 16
 
 
 @dataclass(slots=True)
@@ -51,24 +57,24 @@ class Account:
 
     def values(self) -> dict[str, Any]:
         """Return the account as values of JSON."""
-        medians = zip(_LAG_NAMES, map(median_of, self.lags or ({}, {})), strict=True)
+        medians = zip(LAG_NAMES, map(median_of, self.lags or ({}, {})), strict=True)
         return {**dict(zip(COUNTS, self.counts, strict=True)), **dict(medians)}
 
     def of_hour(self, hour: int) -> dict[str, Any]:
         """Return the account of an hour as values of JSON: its begin, the counts above zero and the lags."""
         counts = {name: count for name, count in zip(COUNTS, self.counts, strict=True) if count}
-        lags = {name: median_of(one) for name, one in zip(_LAG_NAMES, self.lags, strict=False) if one}
+        lags = {name: median_of(one) for name, one in zip(LAG_NAMES, self.lags, strict=False) if one}
         return {"hour": None if hour == NO_HOUR else hour * 3600, **counts, **lags}
 
-    def stored(self) -> list[Any]:
-        """Return the account as values that ``from_stored`` reads."""
-        return [self.counts, *(list(lags.items()) for lags in self.lags)]
+    def stored(self) -> tuple[int | str | None, ...]:
+        """Return the counts, then the lags as JSON: values that ``from_stored`` reads."""
+        return *self.counts, json.dumps([list(lags.items()) for lags in self.lags]) if self.lags else None
 
     @classmethod
     def from_stored(cls, values: Sequence[Any]) -> Account:
         """Return the account that ``stored`` gave."""
-        counts, *lags = values
-        return cls(list(counts), tuple(dict(map(tuple, one)) for one in lags))
+        *counts, lags = values
+        return cls(counts, tuple(map(dict, json.loads(lags))) if lags else ())
 
 
 def bin_of(seconds: float) -> int:
@@ -86,3 +92,8 @@ def median_of(lags: dict[int, int]) -> float | None:
             middle = 2.0 ** ((abs(one) + 0.5) / _BINS) - 1.0 if one else 0.0
             return round(math.copysign(middle, one), 1)
     return None
+
+
+def partners(found: list[tuple[int, str]]) -> list[dict[str, Any]]:
+    """Return the largest of other sources with negative numbers of documents, as values of JSON."""
+    return [{"source": name or None, "documents": -number} for number, name in nsmallest(PARTNERS_MAX, found)]

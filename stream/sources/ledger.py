@@ -10,61 +10,48 @@ its number (Space-Saving: Metwally, Agrawal, El Abbadi, "Efficient computation o
 streams", ICDT 2005). Pairs, stories and hours are bounded, too. ``exceeded`` counts what was forgotten; while it is
 zero, the ledger is exact.
 
-What changes is noted by key (``take_changes``), so that a store can follow it; ``resume`` continues from there.
+A ledger that is stored notes what a step changes, with the values before. So a store can follow it (``pending``), and a
+step can be undone; ``resume`` continues from the store.
 """
 
 from __future__ import annotations
 
 import heapq
-import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import compress, islice
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from neardup.stream.batches import MICROSECONDS
 from neardup.stream.sources.accounts import (
+    ALL_HOURS,
     DOCUMENTS,
     FIRST_BY_ARRIVAL,
     FIRST_BY_DATE,
     LATE,
-    NO_HOUR,
     OWN,
     STATUS_COUNTS,
     UNCERTAIN,
     Account,
+    partners,
 )
+from neardup.stream.sources.brake import WEEK_HOURS, is_repeated, repeated
+from neardup.stream.sources.reports import Kept, Reports, hours_of
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.rule import DUPLICATE, ORIGINAL, UPDATE
 
 SOURCES_MAX = 10_000
-_MICROSECONDS = 1_000_000
-_HOUR = 3600 * _MICROSECONDS
 HOURS_MAX = 200
 # A source: at most so many pairs and accounts of hours of it, on average.
 _PAIRS_A_SOURCE, _ACCOUNTS_A_SOURCE = 16, 32
 _STORIES_MAX = 1_000_000
-PARTNERS_MAX = 16
-# The brake: so many documents of a source in an hour, of which so many repeat the source itself.
-REPEATED_DOCUMENTS, REPEATED_FRACTION, _WEEK_HOURS = 200, 0.95, 168
 _NO_TIME = int(NO_TIME)
 # A status, of a late document or not.
 _KINDS = 2 * len(STATUS_COUNTS)
-ALL_HOURS = NO_HOUR - 1  # the hour of an account of all
-
-
-class Reports(NamedTuple):
-    """n verdicts for the ledger: sources (empty for none), statuses, clusters as in ``Verdicts``, whether late; times
-    of arrival and dates in microseconds, ``NO_TIME`` where one is not known."""
-
-    sources: Sequence[str]
-    statuses: npt.NDArray[np.uint8]
-    clusters: npt.NDArray[np.int64]
-    late: npt.NDArray[np.bool_]
-    arrivals: npt.NDArray[np.int64]
-    dates: npt.NDArray[np.int64]
 
 
 class _Story(NamedTuple):
@@ -80,29 +67,24 @@ class _Story(NamedTuple):
     is_shared: bool = False
 
 
-class Kept(NamedTuple):
-    """A part of the ledger as a store keeps it: ``value`` is ``None`` for one that is forgotten."""
-
-    kind: str
-    key: str
-    value: Any
-
-
 class Ledger:
-    """The accounts of at most ``sources_max`` sources."""
+    """The accounts of at most ``sources_max`` sources; with ``is_stored``, a store follows it."""
 
-    def __init__(self, sources_max: int = SOURCES_MAX, *, stories_max: int = _STORIES_MAX) -> None:
+    def __init__(
+        self, sources_max: int = SOURCES_MAX, *, stories_max: int = _STORIES_MAX, is_stored: bool = False
+    ) -> None:
         self._sources_max, self._stories_max = sources_max, stories_max
         self.exceeded: Counter[str] = Counter()
         self._accounts: dict[int, dict[str, Account]] = {ALL_HOURS: {}}  # by hour, then by source
         self._pairs: dict[tuple[str, str], int] = {}
         self._stories: dict[int, _Story] = {}
         self._smallest: list[tuple[int, str]] = []  # a heap; a number in it may be older than the account
-        self._changed: dict[tuple[str, Any], None] | None = None  # noted from the first call of ``take_changes`` on
+        # Kind and key of what the open step has changed -> the value before.
+        self._before: dict[tuple[str, Any], Any] | None = {} if is_stored else None
 
     def add(self, reports: Reports) -> None:
         """Count verdicts, in order of arrival."""
-        hours = _hours(reports)
+        hours = hours_of(reports)
         self._count(reports, hours)
         begins = (reports.statuses == ORIGINAL) & ~reports.late
         self._begin(reports, hours, begins)
@@ -149,7 +131,7 @@ class Ledger:
         fewest = 0
         if len(accounts) >= self._sources_max:
             fewest = self._forget_smallest()
-            self.exceeded["sources"] += 1
+            self._exceed("sources", 1)
         account = self._account(source, ALL_HOURS)
         account.counts[DOCUMENTS] = account.counts[UNCERTAIN] = fewest
         heapq.heappush(self._smallest, (fewest, source))
@@ -165,7 +147,7 @@ class Ledger:
             heapq.heapreplace(self._smallest, (now, source))
         heapq.heappop(self._smallest)
         for hour in [hour for hour, others in self._accounts.items() if source in others]:
-            self._note("account", (hour, source))
+            self._note("account", (source, hour))
             del self._accounts[hour][source]
             if not self._accounts[hour] and hour != ALL_HOURS:
                 del self._accounts[hour]
@@ -173,8 +155,7 @@ class Ledger:
 
     def _account(self, source: str, hour: int) -> Account:
         """Return the account of a source in an hour, a new one if it has none."""
-        if self._changed is not None:
-            self._changed["account", (hour, source)] = None
+        self._note("account", (source, hour))
         accounts = self._accounts.get(hour)
         if accounts is None:
             accounts = self._accounts[hour] = {}
@@ -188,7 +169,7 @@ class Ledger:
         for one in (ALL_HOURS, hour):
             account = self._accounts.get(one, {}).get(source)
             if account is not None:
-                self._note("account", (one, source))
+                self._note("account", (source, one))
                 yield account
 
     # Stories
@@ -198,10 +179,10 @@ class Ledger:
         places, arrivals, dates, at = (
             column[begins].tolist() for column in (reports.clusters, reports.arrivals, reports.dates, hours)
         )
+        for place in places if self._before is not None else ():
+            self._note("story", (place,))
         rows = zip(sources, at, arrivals, dates, sources, at, dates, strict=True)
         self._stories.update(zip(places, (_Story(*row) for row in rows), strict=True))
-        for place in places if self._changed is not None else ():
-            self._note("story", place)
 
     def _join(self, place: int, story: _Story, source: str, is_duplicate: bool, when: tuple[int, int, int]) -> None:
         """Count a document that joins a story; ``when``: its hour, arrival and date."""
@@ -220,8 +201,8 @@ class Ledger:
             self._add(story.by_date, story.by_date_hour, FIRST_BY_DATE, -1)
         if joined.is_shared and joined.by_date_date != _NO_TIME:
             self._add(joined.by_date, joined.by_date_hour, FIRST_BY_DATE, 1)
+        self._note("story", (place,))
         self._stories[place] = joined
-        self._note("story", place)
 
     def _pair(self, source: str, story: _Story, hour: int, arrival: int, date: int) -> None:
         """Count a duplicate for the sources of it and of its original."""
@@ -229,40 +210,51 @@ class Ledger:
             self._add(source, hour, OWN, 1)
             return
         pair = source, story.source
-        self._pairs[pair] = self._pairs.get(pair, 0) + 1
         self._note("pair", pair)
+        self._pairs[pair] = self._pairs.get(pair, 0) + 1
         for kind, (time, original) in enumerate(((arrival, story.arrival), (date, story.date))):
             if time != _NO_TIME and original != _NO_TIME:
                 for account in self._existing(source, hour):
-                    account.add_lag(kind, (time - original) / _MICROSECONDS)
+                    account.add_lag(kind, (time - original) / MICROSECONDS)
 
     def _add(self, source: str, hour: int, count: int, number: int) -> None:
         for account in self._existing(source, hour):
             account.counts[count] += number
 
+    def end(self, places: Iterable[int]) -> None:
+        """Forget stories that have ended: no document joins them any more."""
+        for place in places:
+            if place in self._stories:
+                self._note("story", (place,))
+                del self._stories[place]
+
     # Bounds
+
+    def _exceed(self, bound: str, number: int) -> None:
+        self._note("exceeded", (bound,))
+        self.exceeded[bound] += number
 
     def _bound(self) -> None:
         """Forget the oldest stories and hours, and the smaller half of the pairs, beyond their bounds."""
-        for place in list(islice(self._stories, max(0, len(self._stories) - self._stories_max))):
-            del self._stories[place]
-            self._note("story", place)
-            self.exceeded["stories"] += 1
+        oldest_stories = list(islice(self._stories, max(0, len(self._stories) - self._stories_max)))
+        if oldest_stories:
+            self.end(oldest_stories)
+            self._exceed("stories", len(oldest_stories))
         if len(self._pairs) > _PAIRS_A_SOURCE * self._sources_max:
-            order = sorted(self._pairs, key=self._pairs.__getitem__)
-            for pair in order[: len(order) // 2]:
-                del self._pairs[pair]
+            order = sorted(self._pairs, key=self._pairs.__getitem__)[: len(self._pairs) // 2]
+            for pair in order:
                 self._note("pair", pair)
-                self.exceeded["pairs"] += 1
+                del self._pairs[pair]
+            self._exceed("pairs", len(order))
         hours = len(self._accounts) - 1
         size = sum(map(len, self._accounts.values())) - len(self._accounts[ALL_HOURS])
         while hours > HOURS_MAX or (hours > 1 and size > _ACCOUNTS_A_SOURCE * self._sources_max):
             oldest = min(hour for hour in self._accounts if hour != ALL_HOURS)
             for source in self._accounts[oldest]:
-                self._note("account", (oldest, source))
+                self._note("account", (source, oldest))
             size -= len(self._accounts.pop(oldest))
             hours -= 1
-            self.exceeded["hours"] += 1
+            self._exceed("hours", 1)
 
     # Reading
 
@@ -292,22 +284,27 @@ class Ledger:
     def repeating(self) -> list[dict[str, Any]]:
         """Return the hours in which a source repeated itself, unlike in the week before: a block page, a template or an
         extractor that fails."""
+        every = ((hour, name) for hour in sorted(self._accounts)[1:] for name in self._accounts[hour])
+        return [found for hour, name in every if (found := self._repeated(hour, name)) is not None]
+
+    def began_repeating(self) -> list[dict[str, Any]]:
+        """Return the hours, as ``repeating`` does, that the open step has made such hours."""
         found = []
-        for hour, accounts in sorted(self._accounts.items()):
-            for name, account in accounts.items() if hour != ALL_HOURS else ():
-                documents, own = account.counts[DOCUMENTS], account.counts[OWN]
-                if not name or documents < REPEATED_DOCUMENTS or own < REPEATED_FRACTION * documents:
-                    continue
-                week = [
-                    self._accounts[one][name].counts
-                    for one in range(hour - _WEEK_HOURS, hour)
-                    if one != ALL_HOURS and one in self._accounts and name in self._accounts[one]
-                ]
-                before, own_before = (sum(counts[at] for counts in week) for at in (DOCUMENTS, OWN))
-                if 2 * own_before * documents < own * before or not before:
-                    at = None if hour == NO_HOUR else hour * 3600
-                    found.append({"source": name, "hour": at, "documents": documents, "repeated": own})
-        return found
+        for (kind, key), before in (self._before or {}).items():
+            if kind == "account" and key[1] != ALL_HOURS and not (before and is_repeated(before)):
+                found.append(self._repeated(key[1], key[0]))
+        return [one for one in found if one is not None]
+
+    def _repeated(self, hour: int, name: str) -> dict[str, Any] | None:
+        account = self._accounts.get(hour, {}).get(name)
+        if not name or account is None or not is_repeated(account.counts):
+            return None
+        week = [
+            self._accounts[one][name].counts
+            for one in range(hour - WEEK_HOURS, hour)
+            if one != ALL_HOURS and one in self._accounts and name in self._accounts[one]
+        ]
+        return repeated(name, hour, account.counts, [sum(counts[at] for counts in week) for at in (DOCUMENTS, OWN)])
 
     def _with_partners(self, named: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
         """Return accounts with the other sources that have the same stories: where they were earlier, and later."""
@@ -321,55 +318,71 @@ class Ledger:
         return [
             {"source": name or None}
             | values
-            | {"earlier_in": _partners(earlier[name]), "later_in": _partners(later[name])}
+            | {"earlier_in": partners(earlier[name]), "later_in": partners(later[name])}
             for name, values in named.items()
         ]
 
     # Keeping
 
-    def _note(self, kind: str, key: Any) -> None:
-        if self._changed is not None:
-            self._changed[kind, key] = None
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """A step of a ledger that is stored; an exception undoes it."""
+        assert self._before is not None, "the ledger is not stored"
+        try:
+            yield
+        except BaseException:
+            self._put(Kept(kind, key, value) for (kind, key), value in self._before.items())
+            raise
+        finally:
+            self._before.clear()
 
-    def take_changes(self) -> list[Kept]:
-        """Return what has changed since the last call; the first call begins to note changes."""
-        changed, self._changed = self._changed or {}, {}
-        values: dict[str, Callable[[Any], Any]] = {
-            "account": lambda key: _stored(self._accounts.get(key[0], {}).get(key[1])),
-            "pair": self._pairs.get,
-            "story": self._stories.get,
-        }
-        kept = [Kept(kind, json.dumps(key), values[kind](key)) for kind, key in changed]
-        return kept + [Kept("exceeded", json.dumps(name), number) for name, number in self.exceeded.items()]
+    def pending(self) -> list[Kept]:
+        """Return what the open step has changed."""
+        return [Kept(kind, key, self._value(kind, key)) for kind, key in self._before or ()]
 
     def resume(self, kept: Iterable[Kept]) -> None:
-        """Continue an empty ledger from what was kept, stories in order of their places."""
-        for kind, text, value in kept:
-            key = json.loads(text)
+        """Continue an empty ledger from what was kept. Of more than ``sources_max`` sources, those with the fewest
+        documents are forgotten; the next step stores that."""
+        self._put(kept)
+        while len(self._accounts[ALL_HOURS]) > self._sources_max:
+            self._forget_smallest()
+            self._exceed("sources", 1)
+
+    def _note(self, kind: str, key: tuple[Any, ...]) -> None:
+        if self._before is not None and (kind, key) not in self._before:
+            self._before[kind, key] = self._value(kind, key)
+
+    def _value(self, kind: str, key: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        if kind == "account":
+            account = self._accounts.get(key[1], {}).get(key[0])
+            return None if account is None else account.stored()
+        if kind == "story":
+            return self._stories.get(key[0])
+        number = self._pairs.get((key[0], key[1])) if kind == "pair" else self.exceeded[key[0]] or None
+        return None if number is None else (number,)
+
+    def _put(self, kept: Iterable[Kept]) -> None:
+        """Take over parts as they were kept."""
+        for kind, key, value in kept:
             if kind == "account":
-                self._accounts.setdefault(key[0], {})[key[1]] = Account.from_stored(value)
-            elif kind == "pair":
-                self._pairs[key[0], key[1]] = value
+                source, hour = key
+                self._accounts.setdefault(hour, {})
+                _set(self._accounts[hour], source, None if value is None else Account.from_stored(value))
+                if hour != ALL_HOURS and not self._accounts[hour]:
+                    del self._accounts[hour]
             elif kind == "story":
-                self._stories[key] = _Story(*value)
+                _set(self._stories, key[0], None if value is None else _Story(*value))
             else:
-                self.exceeded[key] = value
+                numbers: dict[Any, int] = self._pairs if kind == "pair" else self.exceeded
+                _set(numbers, key if kind == "pair" else key[0], None if value is None else value[0])
+        self._stories = dict(sorted(self._stories.items()))
         accounts = self._accounts[ALL_HOURS]
         self._smallest = [(account.counts[DOCUMENTS], name) for name, account in accounts.items()]
         heapq.heapify(self._smallest)
-        self._stories = dict(sorted(self._stories.items()))
-        self.take_changes()
 
 
-def _stored(account: Account | None) -> list[Any] | None:
-    return None if account is None else account.stored()
-
-
-def _hours(reports: Reports) -> npt.NDArray[np.int64]:
-    """Return the hours of documents since the epoch: of their arrival, else of their date."""
-    times = np.where(reports.arrivals != _NO_TIME, reports.arrivals, reports.dates)
-    return np.where(times != _NO_TIME, times // _HOUR, NO_HOUR)
-
-
-def _partners(found: list[tuple[int, str]]) -> list[dict[str, Any]]:
-    return [{"source": name or None, "documents": -number} for number, name in heapq.nsmallest(PARTNERS_MAX, found)]
+def _set(values: dict[Any, Any], key: Any, value: Any) -> None:
+    if value is None:
+        values.pop(key, None)
+    else:
+        values[key] = value

@@ -22,7 +22,7 @@ def source_of(document: Document) -> str | None:
     'the wire'
     """
     if document.source:
-        named = _name_of(document.source)
+        named = name_of(document.source)
         if named:
             return named
     return (document.url and host_of(document.url)) or host_of(document.id)
@@ -47,12 +47,13 @@ def host_of(address: str) -> str | None:
 def _host(authority: str) -> str | None:
     host = authority.partition("?")[0].partition("#")[0].rpartition("@")[2]
     host = host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
-    return _name_of(host)
+    return name_of(host)
 
 
 @lru_cache(_REMEMBERED)
-def _name_of(name: str) -> str | None:
-    """Return a name as a source: lower case, without ``www.``, a host in IDNA, at most ``SOURCE_BYTES_MAX`` bytes."""
+def name_of(name: str) -> str | None:
+    """Return a name as a source: lower case, without ``www.``, a host in IDNA, at most ``SOURCE_BYTES_MAX`` bytes;
+    ``None`` if nothing is left."""
     name = " ".join(name.lower().split()).rstrip(".").removeprefix("www.")
     if "." in name and " " not in name and not name.isascii():
         with suppress(UnicodeError):  # no host: the name stays as it is

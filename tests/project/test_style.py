@@ -99,6 +99,7 @@ LAYERS: list[set[str]] = [
     {"verdicts.leads", "verdicts.saved"},
     {"verdicts.rule", "sources", "sources.names"},
     {"verdicts.restoring", "sources.accounts"},
+    {"sources.brake", "sources.reports"},
     {"verdicts.decisions", "sources.ledger"},
     {"verdicts.rows_before"},
     {"verdicts.decider"},

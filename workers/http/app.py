@@ -88,15 +88,18 @@ Handler = Callable[[Service, Request], Awaitable[Response]]
 Handlers = Mapping[tuple[str, str], Handler]
 
 
-def publisher(observer: Metrics, events: Events) -> Callable[[list[Answer]], None]:
-    """Return a function that counts the answers of a step, and sends its verdicts as events."""
+def publisher(
+    observer: Metrics, events: Events, take_repeating: Callable[[], list[dict[str, Any]]] = list
+) -> Callable[[list[Answer]], None]:
+    """Return a function that counts the answers of a step, and sends its verdicts as events, with the hours in which
+    sources have begun to repeat themselves."""
 
     def publish(answers: list[Answer]) -> None:
         observer.sample("service_step_documents", [len(answers)])
         statuses = ("refused" if each.refused else "repeated" if each.repeated else each.status for each in answers)
         for status, count in Counter(statuses).items():
             observer.count("service_answers", count, str(status))
-        events.publish(verdicts_of(answers))
+        events.publish(verdicts_of(answers), take_repeating())
 
     return publish
 
@@ -173,6 +176,9 @@ def answer_values(answer: Answer) -> dict[str, Any]:
         "place": answer.place,
         "repeated": answer.repeated,
         "late": answer.late,
+        "source": answer.source,
+        "url": answer.url,
+        "title": answer.title,
         "pairs": pairs,
     }
 
@@ -187,12 +193,17 @@ def path_of(request: Request) -> list[str]:
         if not id_:
             raise Refused("parameter", "id", "name the id of a document: /v1/documents?id=ID")
         return [id_, "near"] if flag(request, NEAR) else [id_]
+    return parts_behind("/v1/documents/", request, "unknown_id", "id")
+
+
+def parts_behind(prefix: str, request: Request, reason: str, field: str) -> list[str]:
+    """Return the parts of a path behind its begin, each decoded. Raises ``Refused`` for one that is not UTF-8."""
     raw = request.scope.get("raw_path") or request.scope["path"].encode()
-    parts = raw.decode("latin-1").partition("?")[0].removeprefix("/v1/documents/").split("/")
+    parts = raw.decode("latin-1").partition("?")[0].removeprefix(prefix).split("/")
     try:
         return [unquote(part, errors="strict") for part in parts]
     except UnicodeDecodeError:
-        raise Refused("unknown_id", "id") from None
+        raise Refused(reason, field) from None
 
 
 async def document(service: Service, request: Request) -> Response:
@@ -290,7 +301,7 @@ async def measured(service: Service, request: Request) -> Response:
     """``GET /metrics``."""
     service.observer.set("ready", float(service.alive() and service.ready()))
     service.observer.set("service_event_readers", service.events.readers)
-    service.measure()
+    await run_in_threadpool(service.measure)
     return Response(generate_latest(service.observer.registry), media_type=CONTENT_TYPE_LATEST)
 
 

@@ -83,7 +83,7 @@ class Decoding(NamedTuple):
 def decoding(settings: ServeSettings, now: Callable[[], float]) -> Decoding:
     """Return the decoding that the settings of the service describe."""
     is_event = settings.clock == "event"
-    return Decoding(fields_of(settings), settings.ahead_seconds, now if is_event else None)
+    return Decoding(fields_of(settings, sources=True), settings.ahead_seconds, now if is_event else None)
 
 
 async def read_body(request: Request, settings: ServeSettings, types: tuple[str, ...]) -> bytes:

@@ -12,6 +12,8 @@ on how many readers there are, or how slow they are.
 - A connection whose write waits longer than ``SEND_SECONDS`` ends too. Otherwise clients that read nothing would use
   up ``event_readers_max``.
 - A removed document leaves the buffer as well.
+- A source that begins to repeat itself is an event without a number, behind those of the step that showed it. The store
+  does not have it: who was away asks ``GET /v1/sources``.
 - A reader of figures gets the present figures with the latest verdicts instead: at least each second, at most every
   ``FIGURES_SECONDS``. So its work does not depend on the rate of documents.
 
@@ -50,15 +52,18 @@ _PAGE = 500
 _RETRY_MILLISECONDS = 1000
 _FIELDS = (
     "id", "status", "duplicate_of", "similarity", "cluster", "related", "previous", "matched", "place", "repeated",
-    "late", "time", "date",
+    "late", "time", "date", "source", "url", "title",
 )  # fmt: skip
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _TYPE = "text/event-stream"
 
 
 class _Event(NamedTuple):
+    """A verdict, and the hours in which sources began to repeat themselves with it."""
+
     place: int
     values: dict[str, Any]
+    repeating: Sequence[dict[str, Any]] = ()
 
 
 class _Reader:
@@ -123,8 +128,9 @@ class Events:
         """The number of connections."""
         return len(self._readers)
 
-    def publish(self, verdicts: Sequence[dict[str, Any]]) -> None:
-        """Send verdicts to all readers, in order of places. They must be committed."""
+    def publish(self, verdicts: Sequence[dict[str, Any]], repeating: Sequence[dict[str, Any]] = ()) -> None:
+        """Send verdicts to all readers, in order of places, and behind them the hours in which sources began to repeat
+        themselves. They must be committed."""
         self._figures.count(verdicts)
         with self._lock:
             if not verdicts:
@@ -135,6 +141,7 @@ class Events:
                 self._floor = self._last
                 return
             self._buffer.extend(_Event(verdict["place"], verdict) for verdict in verdicts)
+            self._buffer[-1] = self._buffer[-1]._replace(repeating=repeating)
             while len(self._buffer) > self._buffer_events:
                 self._floor = self._buffer.popleft().place
             for reader in self._readers:
@@ -276,7 +283,9 @@ def verdicts_of(answers: Sequence[Answer]) -> list[dict[str, Any]]:
 
 
 def _encoded(event: _Event) -> bytes:
-    return b"id: %d\nevent: verdict\ndata: %b\n\n" % (event.place, escape_unprintable(orjson.dumps(event.values)))
+    verdict = b"id: %d\nevent: verdict\ndata: %b\n\n" % (event.place, escape_unprintable(orjson.dumps(event.values)))
+    hours = (b"event: repeating\ndata: %b\n\n" % escape_unprintable(orjson.dumps(hour)) for hour in event.repeating)
+    return b"".join((verdict, *hours))
 
 
 def _sent(request: Request) -> int | None:

@@ -38,6 +38,7 @@ SERVICE_REASONS: dict[str, tuple[int, str, str]] = {
     "not_found": (404, "there is nothing under this path", "see /openapi.json; a slash in an id is %2F"),
     "unknown_id": (404, "no version of the id is in the window", "it was never added, or has left the window"),
     "unknown_cluster": (404, "no such cluster is in the window", "list those that are with GET /v1/clusters"),
+    "unknown_source": (404, "no document named this source", "list those with the most documents: GET /v1/sources"),
     "method": (405, "the path has no such method", "see the header Allow"),
     "no_token": (401, "the request has no valid token", "send the header Authorization: Bearer TOKEN"),
     "host": (421, "the host of the request is not this machine", "use localhost or the address, or set a token"),

@@ -120,7 +120,8 @@ def started(
         reader.after, last, settings.event_readers_max, figures, reader.previews,
         lambda: observer.count("service_event_readers_slow"),
     )  # fmt: skip
-    publish, degrading = publisher(observer, events), Degrading(observer, keeper.matcher.table.counts())
+    publish = publisher(observer, events, keeper.take_repeating)
+    degrading = Degrading(observer, keeper.matcher.table.counts())
 
     def on_step(answers: list[Answer]) -> None:
         publish(answers)

@@ -1,4 +1,5 @@
-"""The requests on a window of this process: each waits for the writer, which owns the window."""
+"""The requests on a window of this process: each waits for the writer, which owns the window, but for those about
+sources, which read what the writer has stored."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
@@ -17,9 +19,10 @@ from neardup.stream.documents import EXPLANATIONS, Document, Pair
 from neardup.stream.errors import ConfigError, Reason
 from neardup.stream.json_lines import SIMILARITY_DIGITS
 from neardup.stream.neighbours.nearest import check_ranks
-from neardup.workers.http.app import Handlers, Service, answer_values, path_of, refused
+from neardup.stream.sources.names import name_of
+from neardup.workers.http.app import Handlers, Service, answer_values, parts_behind, path_of, refused
 from neardup.workers.http.bodies import JSON, JSON_LINES, Refused, lines_of, read_body
-from neardup.workers.http.described.parameters import ADD, BLOCK, NEAREST, flag, number
+from neardup.workers.http.described.parameters import ADD, BLOCK, LIMIT, NEAREST, flag, number
 from neardup.workers.http.feeds import reports_of
 from neardup.workers.http.problems import field_of, json_line, json_response, problem_values, shown
 from neardup.workers.http.writer import STEP_CHARACTERS, STEP_DOCUMENTS, Broken, Busy, Writer
@@ -44,6 +47,8 @@ def window_requests(writer: Writer) -> Handlers:
         ("DELETE", "/v1/documents/{rest:anything}"): partial(remove, writer),
         ("GET", "/v1/why"): partial(why, writer),
         ("POST", "/v1/why"): partial(why, writer),
+        ("GET", "/v1/sources"): sources,
+        ("GET", "/v1/sources/{rest:anything}"): source,
     }
 
 
@@ -214,3 +219,17 @@ async def why(writer: Writer, service: Service, request: Request) -> Response:
     }
     values |= {"sentence": EXPLANATIONS[found.reason]}
     return json_response(values | {"passages": [passage._asdict() for passage in found.passages]})
+
+
+async def sources(service: Service, request: Request) -> Response:
+    """``GET /v1/sources``: the sources with the most documents."""
+    return json_response(await run_in_threadpool(service.reader.sources, number(request, LIMIT)))
+
+
+async def source(service: Service, request: Request) -> Response:
+    """``GET /v1/sources/{name}``: a source with its hours."""
+    name = name_of("/".join(parts_behind("/v1/sources/", request, "unknown_source", "name")))
+    found = None if name is None else await run_in_threadpool(service.reader.source, name)
+    if found is None:
+        raise Refused("unknown_source", "name")
+    return json_response(found)

@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from neardup.stream.documents import Document
 from neardup.stream.pipeline import Signed
-from neardup.stream.sources.ledger import SOURCES_MAX, Ledger, Reports
+from neardup.stream.sources.ledger import SOURCES_MAX, Ledger
 from neardup.stream.sources.names import source_of
+from neardup.stream.sources.reports import Reports
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.decider import Decided
 from neardup.workers.outputs.output import OutputFile

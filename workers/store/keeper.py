@@ -10,36 +10,41 @@ The parts of a step, in order:
    ``repeated``.
 
 At start the log is replayed: the signed documents are added to the table, the stored decisions are applied, and the
-stories go on. So the answers after a restart equal the answers of a process that never stopped.
+stories and the ledger of sources go on. So the answers after a restart equal the answers of a process that never
+stopped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.batches import CONTENT_HALF, MICROSECONDS, Batch, id_columns, id_hashes, make_batch
+from neardup.stream.batches import CONTENT_HALF, MICROSECONDS, Batch
 from neardup.stream.config import Config
 from neardup.stream.documents import Document, Explanation, Neighbour, Pair
 from neardup.stream.explanations.explain import explain
 from neardup.stream.explanations.passages import passages
 from neardup.stream.neighbours.nearest import ranked
 from neardup.stream.pipeline import Matcher, Signed, Signer, Slice, step
-from neardup.stream.scheme_interface import Evidence
+from neardup.stream.sources.ledger import SOURCES_MAX, Ledger
+from neardup.stream.sources.names import source_of
+from neardup.stream.sources.reports import Reports, refusals
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.decider import Decider
 from neardup.stream.verdicts.decisions import Arrivals
 from neardup.stream.verdicts.restoring import Decided as Restored
 from neardup.stream.verdicts.restoring import members_before
 from neardup.stream.verdicts.row_columns import NONE
-from neardup.stream.verdicts.rule import DOCUMENT, REMOVAL, REMOVED, STATUSES, UNCHANGED
+from neardup.stream.verdicts.rule import DOCUMENT, STATUSES, UNCHANGED
 from neardup.workers.store.blocked import NOTHING_BLOCKED, BlockList
-from neardup.workers.store.log import Log
-from neardup.workers.store.rows import EQUAL, LATE, Row
+from neardup.workers.store.extra import sources
+from neardup.workers.store.extra.sources import Shown, shown_by
+from neardup.workers.store.log import Log, StoreFull
+from neardup.workers.store.rows import EQUAL, LATE, Row, arrivals_of, batch_of, removals_of, restored_of
 from neardup.workers.store.transactions import transaction
 
 
@@ -49,7 +54,7 @@ class Answer(NamedTuple):
     ``status`` is ``original``, ``update`` or ``duplicate``. With ``repeated``, it is the status of an earlier version
     with the same content. ``pairs`` are the earlier near-duplicates, with similarity and common buckets. ``time`` and
     ``date`` are in seconds; a ``late`` document came after its window, and has no effect. ``nearest`` are the most
-    similar documents, if requested.
+    similar documents, if requested. ``source`` tells the document, at ``url``, with a headline.
     """
 
     id: str
@@ -68,6 +73,9 @@ class Answer(NamedTuple):
     date: float | None = None
     late: bool = False
     nearest: tuple[Neighbour, ...] = ()
+    source: str | None = None
+    url: str | None = None
+    title: str | None = None
 
 
 class Keeper:
@@ -81,6 +89,7 @@ class Keeper:
         clock: gives documents the time of their arrival, in seconds since the epoch; their own time is their date.
             Without it, each document must have a time.
         blocked: the ids and contents whose documents are refused.
+        sources_max: sources that the ledger knows at most.
     """
 
     def __init__(
@@ -92,11 +101,14 @@ class Keeper:
         history_seconds: float = 0.0,
         clock: Callable[[], float] | None = None,
         blocked: BlockList = NOTHING_BLOCKED,
+        sources_max: int = SOURCES_MAX,
     ) -> None:
         self.config, self.log, self._keep_texts, self._clock, self.blocked = config, log, keep_texts, clock, blocked
         self._history = int(history_seconds * MICROSECONDS)
         self.signer, self.matcher = Signer(config), Matcher(config)
         self._decider = Decider(self.matcher)
+        self._ledger = Ledger(sources_max, is_stored=True)
+        self._repeating: list[dict[str, Any]] = []
         self._replay()
 
     # Changes
@@ -111,7 +123,12 @@ class Keeper:
         signed = self.blocked.refuse(self.signer.sign(documents))
         refused = {refusal.place: refusal.reason for refusal in signed.refusals}
         accepted = [document for place, document in enumerate(documents) if place not in refused]
-        answers = iter(self._added(accepted, signed._replace(refusals=[])) if accepted else ())
+        arrival = self._present() if refused else 0
+        lost = refusals([source_of(documents[place]) or "" for place in refused], arrival)
+        answers = iter(self._added(accepted, signed._replace(refusals=[]), lost) if accepted else ())
+        if not accepted:
+            with suppress(StoreFull), self._step():  # a full disk changes no answer about what is not stored
+                self._ledger.add(lost)
         return [
             Answer(str(document.id), refused[place]) if place in refused else next(answers)
             for place, document in enumerate(documents)
@@ -160,7 +177,7 @@ class Keeper:
         stored = self.log.latest(id_.encode("utf-8", "surrogatepass"))
         if stored is None or stored[0].place < self._oldest:
             return None
-        return _newest(id_, self.matcher.match(self._batch([stored[0]]), add=False).pairs())
+        return _newest(id_, self.matcher.match(batch_of([stored[0]], self.config.plan.width), add=False).pairs())
 
     def why(self, a: str | Document, b: str) -> Explanation:
         """Explain why an id, or a document that is not added, is a pair with another id or not; with passages of their
@@ -179,6 +196,11 @@ class Keeper:
         ]
         return found._replace(passages=passages(texts[0], texts[1])) if len(texts) == 2 else found
 
+    def take_repeating(self) -> list[dict[str, Any]]:
+        """Return the hours in which sources have begun to repeat themselves since the last call."""
+        found, self._repeating = self._repeating, []
+        return found
+
     def counts(self) -> dict[str, int]:
         """Return documents and bytes of the window, and the counters of the table."""
         table = self.matcher.table
@@ -191,9 +213,14 @@ class Keeper:
     @contextmanager
     def _step(self) -> Iterator[None]:
         """Run a step of the table, the decisions and the log atomically."""
-        with self._decider.step(), transaction(self.log):
-            yield
-            self.log.follow(self._decider.story_changes())
+        with self._decider.step(), self._ledger.step():
+            with transaction(self.log):
+                yield
+                changes = self._decider.story_changes()
+                self._ledger.end(changes.ended)
+                self.log.follow(changes)
+                sources.store(self.log.writer, self._ledger.pending())
+            self._repeating += self._ledger.began_repeating()
 
     def _now(self, document: Document) -> Document:
         """Return a document that is only looked up, with the time that it would have."""
@@ -204,10 +231,15 @@ class Keeper:
         process."""
         if self._clock is None:
             return signed
-        now = max(round(self._clock() * MICROSECONDS), self.matcher.table.stream_time)
-        return signed._replace(batch=signed.batch._replace(times=np.full(signed.batch.size, now)))
+        return signed._replace(batch=signed.batch._replace(times=np.full(signed.batch.size, self._present())))
 
-    def _added(self, documents: Sequence[Document], signed: Signed) -> list[Answer]:
+    def _present(self) -> int:
+        """The time of arrival in microseconds, ``NO_TIME`` without a clock."""
+        if self._clock is None:
+            return int(NO_TIME)
+        return max(round(self._clock() * MICROSECONDS), self.matcher.table.stream_time)
+
+    def _added(self, documents: Sequence[Document], signed: Signed, lost: Reports) -> list[Answer]:
         pairs: list[list[Pair]] = [[] for _ in documents]
         dates = signed.batch.times if self._clock is not None else np.full(signed.batch.size, NO_TIME)
         signed = self._arrived(signed)
@@ -219,10 +251,15 @@ class Keeper:
 
         with self._step():
             decided = self._decider.decide_columns(np.ones(batch.size, np.bool_), signed, seen)
-            rows, originals = self._rows(batch, dates, decided.verdicts, decided.first_place), iter(decided.ids)
+            shown = list(map(shown_by, documents))
+            rows, originals = self._rows(batch, dates, decided.verdicts, decided.first_place, shown), iter(decided.ids)
             texts = [(row.place, document.text) for row, document in zip(rows, documents, strict=True)]
             self.log.append(rows, texts if self._keep_texts else (), self._decider.places, table.stream_time)
             self.log.expire(self._oldest, self._kept_from())
+            self._ledger.add(lost)
+            statuses, clusters, late = (getattr(decided.verdicts, name) for name in ("statuses", "clusters", "late"))
+            when = (batch.times, dates) if self._clock is not None else (dates, batch.times)
+            self._ledger.add(Reports([source or "" for source, *_ in shown], statuses, clusters, late, *when))
         answers = []
         for document, row, found in zip(documents, rows, pairs, strict=True):
             original = None if row.original is None else next(originals)
@@ -233,7 +270,8 @@ class Keeper:
             date = None if row.date is None else row.date / MICROSECONDS
             newest = _newest(document.id, found)
             times = row.time / MICROSECONDS, date, bool(row.flags & LATE)
-            answers.append(Answer(document.id, None, *verdict, row.status == UNCHANGED, newest, *times))
+            answer = Answer(document.id, None, *verdict, row.status == UNCHANGED, newest, *times)
+            answers.append(answer._replace(source=row.source, url=row.url, title=row.title))
         return answers
 
     @property
@@ -247,7 +285,9 @@ class Keeper:
         window = int((self.config.window_seconds or 0.0) * MICROSECONDS)
         return self.matcher.table.stream_time - window - self._history if self._history else None
 
-    def _rows(self, batch: Batch, dates: npt.NDArray[np.int64], verdicts: Any, first_place: int) -> list[Row]:
+    def _rows(
+        self, batch: Batch, dates: npt.NDArray[np.int64], verdicts: Any, first_place: int, shown: Sequence[Shown]
+    ) -> list[Row]:
         """Return the rows of a batch for the log, ``dates`` are ``NO_TIME`` for none. An unchanged
         version has the answer of the version before."""
         here = verdicts.originals >= 0
@@ -287,7 +327,7 @@ class Keeper:
                     place, ids[id_starts[n] : id_starts[n + 1]], times[n], contents[16 * n : 16 * n + 16], evidence,
                     status, answer[0], cluster, original if original >= 0 else None, similarity or None, answer[1],
                     previous if previous >= 0 else None, 0, matched if matched >= 0 else None, flags,
-                    None if date == NO_TIME else date,
+                    None if date == NO_TIME else date, *shown[n],
                 )
             )  # fmt: skip
         return rows
@@ -296,30 +336,21 @@ class Keeper:
         row = self.log.row(place)
         return None if row is None else (row.said, row.related)
 
-    def _batch(self, rows: Sequence[Row]) -> Batch:
-        """Convert rows of the log to a signed batch."""
-        width = self.config.plan.width
-        fixed = np.frombuffer(b"".join(row.evidence[:width] for row in rows), np.uint8).reshape(len(rows), width)
-        ragged = np.frombuffer(b"".join(row.evidence[width:] for row in rows), np.uint8)
-        starts = np.concatenate([[0], np.cumsum([len(row.evidence) - width for row in rows])]).astype(np.int64)
-        contents = np.frombuffer(b"".join(row.content for row in rows), "<u8").reshape(-1, 2).astype(np.uint64)
-        times = np.array([row.time for row in rows], np.int64)
-        return make_batch(*id_columns([row.id for row in rows]), times, contents, Evidence(fixed, ragged, starts))
-
     def _replay(self) -> None:
+        self._ledger.resume(sources.load(self.log.writer))
         meta, table = self.log.meta(), self.matcher.table
         if meta["stream_time"] is not None:
             table.set_stream_time(meta["stream_time"])
         parts: list[tuple[Arrivals, Restored]] = []
         gone: dict[bytes, None] = {}
         for rows in self.log.rows():
-            batch = self._batch(rows)
+            batch = batch_of(rows, self.config.plan.width)
             with step(table):
                 self.matcher.match(batch, probe=False)
-            parts.append((_arrivals(rows, batch), _restored(rows)))
+            parts.append((arrivals_of(rows, batch), restored_of(rows)))
             gone.update(dict.fromkeys(row.id for row in rows if row.gone))
-        removals = _removals(list(gone))
-        parts.append((removals, _restored([], len(gone))))
+        removals = removals_of(list(gone))
+        parts.append((removals, restored_of([], len(gone))))
         arrivals = Arrivals._make(np.concatenate(columns) for columns in zip(*(part[0] for part in parts), strict=True))
         restored = Restored._make(np.concatenate(columns) for columns in zip(*(part[1] for part in parts), strict=True))
         if gone:
@@ -333,47 +364,6 @@ class Keeper:
         else:
             self._decider.restore(arrivals, restored, meta["places"])
             self.log.begin_stories(self._decider.story_changes())
-
-
-def _arrivals(rows: Sequence[Row], batch: Batch) -> Arrivals:
-    """Return rows of the log as arrivals; ``batch`` has their signed documents."""
-    places, kinds = np.array([row.place for row in rows]), np.full(len(rows), DOCUMENT, np.uint8)
-    hashes, sizes = id_hashes(batch.ids, batch.id_starts), np.diff(batch.ragged_starts) + batch.fixed.shape[1]
-    return Arrivals(places, kinds, hashes, batch.times, batch.contents[:, CONTENT_HALF].copy(), sizes)
-
-
-def _restored(rows: Sequence[Row], removals: int = 0) -> Restored:
-    """Return what was decided of rows of the log, and of removals behind them. Rows of 0.1.0 name no match: it is
-    the original."""
-    decided = [
-        (
-            row.status, row.cluster, row.similarity or 0.0,
-            row.original if row.matched is None else row.matched, row.flags,
-        )
-        for row in rows
-    ]  # fmt: skip
-    decided += [(REMOVED, -1, 0.0, None, 0)] * removals
-    statuses, clusters, similarities, matched, flags = zip(*decided, strict=True) if decided else ((),) * 5
-    bits = np.array(flags, np.uint8)
-    return Restored(
-        np.array(statuses, np.uint8), np.array(clusters, np.int64), np.array(similarities, np.float32),
-        np.array([-1 if place is None else place for place in matched], np.int64), (bits & EQUAL) > 0,
-        (bits & LATE) > 0, np.full(len(decided), -1),
-    )  # fmt: skip
-
-
-def _removals(ids: list[bytes]) -> Arrivals:
-    """Return the removals of ids as arrivals."""
-    count = len(ids)
-    hashes = id_hashes(*id_columns(ids)) if ids else np.empty(0, np.uint64)
-    return Arrivals(
-        np.full(count, -1),
-        np.full(count, REMOVAL, np.uint8),
-        hashes,
-        np.full(count, NO_TIME),
-        np.zeros(count, np.uint64),
-        np.zeros(count, np.int64),
-    )
 
 
 def _newest(id_: str, found: Sequence[Pair]) -> tuple[Pair, ...]:

@@ -6,8 +6,8 @@ connections and see the last commit. Every change belongs to a transaction:
 
 - ``append`` adds rows at the end; ``expire`` removes rows from the old end, when the table drops their documents. With
   a history it keeps them for a while, without their evidence;
-- ``erase`` removes id, text and answer from all rows of an id. The data that the table needs stays: time, evidence, and
-  the numbers of the decision. A random name replaces the id, the same name for all versions that are removed together;
+- ``erase`` removes what names or shows a document from all rows of an id. Time, evidence and the numbers of the
+  decision stay. A random name replaces the id, the same name for all versions that are removed together;
 - ``commit`` makes the changes durable (``full``: after a loss of power, too; ``normal``: after the end of the process).
   Raises ``StoreFull`` if the disk is full; then nothing has changed. Any other error of SQLite leaves the outcome
   unknown, and the process must end. A thread moves committed changes to the database (``checkpoints``).
@@ -42,9 +42,13 @@ DURABILITIES = {"full": "FULL", "normal": "NORMAL"}
 _EXPIRE_ROWS_MAX = 4096
 # No place is greater.
 PLACE_MAX = (1 << 63) - 1
-# Version of the tables, and the columns that each later version added; any other version is refused.
-VERSION = 3
-_ADDED = {1: ("checksum INTEGER",), 2: ("matched INTEGER", "flags INTEGER NOT NULL DEFAULT 0", "date INTEGER")}
+# Version of the tables, and the columns and tables that each version before lacks; any other version is refused.
+VERSION = 4
+_ADDED: dict[int, tuple[tuple[str, ...], str]] = {
+    1: (("checksum INTEGER",), ""),
+    2: (("matched INTEGER", "flags INTEGER NOT NULL DEFAULT 0", "date INTEGER"), stories.TABLES),
+    3: (("source TEXT", "url TEXT", "title TEXT"), ""),
+}
 # A file of this size is given up at the start, for SQLite needs room even to read.
 _RESERVE_BYTES = 256 << 10
 _SCHEMA = """
@@ -53,7 +57,7 @@ CREATE TABLE documents (
     place INTEGER PRIMARY KEY, id BLOB NOT NULL, time INTEGER NOT NULL, content BLOB NOT NULL, evidence BLOB NOT NULL,
     status INTEGER NOT NULL, said INTEGER NOT NULL, cluster INTEGER NOT NULL, original INTEGER, similarity REAL,
     related INTEGER, previous INTEGER, gone INTEGER NOT NULL DEFAULT 0,
-    checksum INTEGER, matched INTEGER, flags INTEGER NOT NULL DEFAULT 0, date INTEGER
+    checksum INTEGER, matched INTEGER, flags INTEGER NOT NULL DEFAULT 0, date INTEGER, source TEXT, url TEXT, title TEXT
 );
 CREATE INDEX documents_id ON documents (id, place);
 CREATE INDEX documents_cluster ON documents (cluster, place);
@@ -138,10 +142,11 @@ class Log:
         stored = self.meta()
         if stored.get("version") in _ADDED:
             self._writer.execute("BEGIN")
-            for column in (one for version in range(stored["version"], VERSION) for one in _ADDED[version]):
-                self._writer.execute(f"ALTER TABLE documents ADD COLUMN {column}")
-            for statement in statements(stories.TABLES):
-                self._writer.execute(statement)
+            for columns, tables in (_ADDED[version] for version in range(stored["version"], VERSION)):
+                for column in columns:
+                    self._writer.execute(f"ALTER TABLE documents ADD COLUMN {column}")
+                for statement in statements(tables):
+                    self._writer.execute(statement)
             self._writer.execute("UPDATE meta SET value = ? WHERE name = 'version'", (VERSION,))
             self._writer.execute("COMMIT")
             stored = self.meta()
@@ -256,12 +261,10 @@ class Log:
         name = erased_name()
         rows = "SELECT place FROM documents WHERE id = ? AND place < ?"
         self._writer.execute(f"DELETE FROM texts WHERE place IN ({rows})", (id_, before))
-        erased = {"id": "?1", "said": "status", "gone": "1"}
+        erased = {"id": "?1", "said": "status", "gone": "1", "source": "NULL", "url": "NULL", "title": "NULL"}
         values = ", ".join(erased.get(field, field) for field in Row._fields)
-        query = (
-            f"UPDATE documents SET gone = 1, id = ?1, said = status, checksum = checksum({values}) "
-            "WHERE id = ?2 AND place < ?3"
-        )
+        changed = ", ".join(f"{field} = {value}" for field, value in erased.items())
+        query = f"UPDATE documents SET {changed}, checksum = checksum({values}) WHERE id = ?2 AND place < ?3"
         return self._writer.execute(query, (name, id_, before)).rowcount
 
     def commit(self) -> None:

@@ -37,6 +37,7 @@ from neardup.stream.verdicts.records import (
 )
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.store import stories
+from neardup.workers.store.extra import sources
 from neardup.workers.store.log import Log, damaged, locked
 from neardup.workers.store.rows import Row, erased_name, fields_in
 
@@ -105,6 +106,7 @@ def _copied(source: sqlite3.Connection, target: Log, settings: Config) -> tuple[
     if meta.get("oldest"):
         target.expire(meta["oldest"], 0)
     target.follow(*_stories(source, signer))
+    sources.copy(source, target.writer)
     target.commit()
     return kept, lost
 

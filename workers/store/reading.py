@@ -10,7 +10,7 @@ from typing import Any
 
 from neardup.stream.batches import MICROSECONDS
 from neardup.stream.verdicts.rule import STATUSES, UPDATE
-from neardup.workers.store.extra import feeds
+from neardup.workers.store.extra import feeds, sources
 from neardup.workers.store.rows import LATE
 
 ORDERS = {"size": "size DESC, cluster", "recent": "last_place DESC"}
@@ -21,7 +21,7 @@ MEMBERS_MAX = 1000
 _PREVIEW_CHARACTERS, _OTHERS, _UPDATES, _STRIP_SPANS, _STRIP_MEMBERS = 240, 4, 20, 48, 4096
 _ANSWER = """
     SELECT d.place, d.id, d.time, d.status, d.said, d.cluster, d.similarity, d.related, d.previous, d.matched,
-        d.flags, d.date, coalesce(o.id, s.id) AS original_id, o.gone AS original_gone,
+        d.flags, d.date, d.source, d.url, d.title, coalesce(o.id, s.id) AS original_id, o.gone AS original_gone,
         d.place < (SELECT value FROM meta WHERE name = 'oldest') AS expired
     FROM documents d LEFT JOIN documents o ON o.place = d.original
     LEFT JOIN stories s ON d.original NOTNULL AND s.cluster = d.cluster
@@ -107,6 +107,32 @@ class Reader:
             found = [connection.execute(query, (id_,)).fetchone() for id_ in ids]
         return [row["text"] if row else None for row in found]
 
+    def sources(self, limit: int) -> dict[str, Any]:
+        """Return the sources with the most documents, the hours in which one repeated itself, and what the ledger had
+        to forget."""
+        with self._connected() as connection:
+            return {
+                "sources": sources.largest(connection, limit),
+                "repeating": sources.repeating(connection),
+                "exceeded": sources.exceeded(connection),
+            }
+
+    def source(self, name: str) -> dict[str, Any] | None:
+        """Return a source with its hours; ``None`` for an unknown one."""
+        with self._connected() as connection:
+            return sources.one(connection, name)
+
+    def source_totals(self, limit: int) -> list[tuple[str | None, int, int]]:
+        """Return name, documents, and duplicates of other ids of the same source, of the largest sources; and those of
+        all together, with the name ``None``."""
+        with self._connected() as connection:
+            return sources.totals(connection, limit)
+
+    def repeating(self, since_hour: int) -> list[dict[str, Any]]:
+        """Return the hours, from one since the epoch on, in which a source repeated itself."""
+        with self._connected() as connection:
+            return sources.repeating(connection, since_hour)
+
 
 def version(row: sqlite3.Row) -> dict[str, Any]:
     """Return the verdict of one document in the form of the answers."""
@@ -125,13 +151,17 @@ def version(row: sqlite3.Row) -> dict[str, Any]:
         "late": bool(row["flags"] & LATE),
         "time": row["time"] / MICROSECONDS,
         "date": None if row["date"] is None else row["date"] / MICROSECONDS,
+        "source": row["source"],
+        "url": row["url"],
+        "title": row["title"],
         **({"expired": True} if row["expired"] else {}),
     }
 
 
 def _cluster(connection: sqlite3.Connection, row: sqlite3.Row) -> dict[str, Any]:
     query = f"""
-        SELECT id, (SELECT substr(text, 1, {_PREVIEW_CHARACTERS}) FROM texts t WHERE t.place = d.place) AS preview
+        SELECT id, source, url, title,
+            (SELECT substr(text, 1, {_PREVIEW_CHARACTERS}) FROM texts t WHERE t.place = d.place) AS preview
         FROM documents d WHERE cluster = ? AND status < 2 AND gone = 0 ORDER BY place LIMIT {_OTHERS + 1}
     """
     named = connection.execute(query, (row["cluster"],)).fetchall()
@@ -140,7 +170,7 @@ def _cluster(connection: sqlite3.Connection, row: sqlite3.Row) -> dict[str, Any]
         "cluster": row["cluster"],
         "size": row["size"],
         "representative": named[0]["id"].decode() if named else None,
-        "preview": named[0]["preview"] if named else None,
+        **{name: named[0][name] if named else None for name in ("preview", "source", "url", "title")},
         "others": [one["id"].decode() for one in named[1:]],
         "original_removed": bool(head and head["gone"]),
         "first_time": row["first_time"] / MICROSECONDS,

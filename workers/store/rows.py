@@ -1,12 +1,21 @@
-"""A row of the log, and its checksum."""
+"""A row of the log, its checksum, and rows as the decisions restore them."""
 
 from __future__ import annotations
 
 import secrets
 import sqlite3
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 from crc32c import crc32c
+
+from neardup.stream.batches import CONTENT_HALF, Batch, id_columns, id_hashes, make_batch
+from neardup.stream.scheme_interface import Evidence
+from neardup.stream.table import NO_TIME
+from neardup.stream.verdicts.decisions import Arrivals
+from neardup.stream.verdicts.restoring import Decided as Restored
+from neardup.stream.verdicts.rule import DOCUMENT, REMOVAL, REMOVED
 
 
 class Row(NamedTuple):
@@ -16,7 +25,7 @@ class Row(NamedTuple):
     is the place of the original, ``content`` has 16 bytes, ``evidence`` is the fixed part followed by the ragged part.
     ``time`` is in microseconds. ``matched`` is the place of the version that was compared, ``flags`` say whether the
     content is equal to it (``EQUAL``) and whether the document came late (``LATE``). ``date`` is the document's own
-    time in microseconds where ``time`` is that of its arrival.
+    time in microseconds where ``time`` is that of its arrival. ``source`` tells it, at ``url``, with a headline.
     """
 
     place: int
@@ -35,6 +44,9 @@ class Row(NamedTuple):
     matched: int | None = None
     flags: int = 0
     date: int | None = None
+    source: str | None = None
+    url: str | None = None
+    title: str | None = None
 
 
 # The bits of ``Row.flags``.
@@ -66,12 +78,17 @@ def checksum(
     matched: int | None,
     flags: int,
     date: int | None,
+    source: str | None,
+    url: str | None,
+    title: str | None,
 ) -> int:
     """The CRC-32C of the values of a row."""
     alike = None if similarity is None else float(similarity)
     numbers = f"{place} {len(id_)} {time} {status} {said} {cluster} {original} {alike} {related} {previous} {gone}"
     if matched is not None or flags or date is not None:  # rows of 0.1.0 have none of them
         numbers += f" {matched} {flags} {date}"
+    if source is not None or url is not None or title is not None:  # rows without them are as before
+        numbers += f" {source!r} {url!r} {title!r}"
     return int(crc32c(b"".join((numbers.encode(), id_, content, evidence))))
 
 
@@ -86,3 +103,54 @@ def is_sound(row: Row, stored: int | None) -> bool:
 def erased_name() -> bytes:
     """A random name that replaces the id of an erased row."""
     return b"\0" + secrets.token_hex(16).encode()
+
+
+def batch_of(rows: Sequence[Row], width: int) -> Batch:
+    """Convert rows of the log to a signed batch; ``width``: bytes of the fixed part of the evidence."""
+    fixed = np.frombuffer(b"".join(row.evidence[:width] for row in rows), np.uint8).reshape(len(rows), width)
+    ragged = np.frombuffer(b"".join(row.evidence[width:] for row in rows), np.uint8)
+    starts = np.concatenate([[0], np.cumsum([len(row.evidence) - width for row in rows])]).astype(np.int64)
+    contents = np.frombuffer(b"".join(row.content for row in rows), "<u8").reshape(-1, 2).astype(np.uint64)
+    times = np.array([row.time for row in rows], np.int64)
+    return make_batch(*id_columns([row.id for row in rows]), times, contents, Evidence(fixed, ragged, starts))
+
+
+def arrivals_of(rows: Sequence[Row], batch: Batch) -> Arrivals:
+    """Return rows of the log as arrivals; ``batch`` has their signed documents."""
+    places, kinds = np.array([row.place for row in rows]), np.full(len(rows), DOCUMENT, np.uint8)
+    hashes, sizes = id_hashes(batch.ids, batch.id_starts), np.diff(batch.ragged_starts) + batch.fixed.shape[1]
+    return Arrivals(places, kinds, hashes, batch.times, batch.contents[:, CONTENT_HALF].copy(), sizes)
+
+
+def restored_of(rows: Sequence[Row], removals: int = 0) -> Restored:
+    """Return what was decided of rows of the log, and of removals behind them. Rows of 0.1.0 name no match: it is
+    the original."""
+    decided = [
+        (
+            row.status, row.cluster, row.similarity or 0.0,
+            row.original if row.matched is None else row.matched, row.flags,
+        )
+        for row in rows
+    ]  # fmt: skip
+    decided += [(REMOVED, -1, 0.0, None, 0)] * removals
+    statuses, clusters, similarities, matched, flags = zip(*decided, strict=True) if decided else ((),) * 5
+    bits = np.array(flags, np.uint8)
+    return Restored(
+        np.array(statuses, np.uint8), np.array(clusters, np.int64), np.array(similarities, np.float32),
+        np.array([-1 if place is None else place for place in matched], np.int64), (bits & EQUAL) > 0,
+        (bits & LATE) > 0, np.full(len(decided), -1),
+    )  # fmt: skip
+
+
+def removals_of(ids: list[bytes]) -> Arrivals:
+    """Return the removals of ids as arrivals."""
+    count = len(ids)
+    hashes = id_hashes(*id_columns(ids)) if ids else np.empty(0, np.uint64)
+    return Arrivals(
+        np.full(count, -1),
+        np.full(count, REMOVAL, np.uint8),
+        hashes,
+        np.full(count, NO_TIME),
+        np.zeros(count, np.uint64),
+        np.zeros(count, np.int64),
+    )

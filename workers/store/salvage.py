@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.store import stories
+from neardup.workers.store.extra import sources
 from neardup.workers.store.log import VERSION, Log, locked, statements, unusable
 from neardup.workers.store.rows import FIELDS, Row, checksum, erased_name, fields_in, is_sound
 
@@ -66,7 +67,7 @@ def _copied(source: sqlite3.Connection, target: sqlite3.Connection, width: int) 
     meta = dict(source.execute("SELECT name, value FROM meta").fetchall())
     target.execute("PRAGMA journal_mode = OFF")
     target.execute("BEGIN")
-    for statement in statements(Log.schema):
+    for statement in statements(Log.schema + sources.TABLES):
         target.execute(statement)
     target.executemany("INSERT INTO meta VALUES (?, ?)", {**meta, "version": VERSION}.items())
     known = "checksum" in {column[1] for column in source.execute("PRAGMA table_info(documents)")}
@@ -93,6 +94,7 @@ def _copied(source: sqlite3.Connection, target: sqlite3.Connection, width: int) 
             target.execute("INSERT INTO texts VALUES (?, ?)", found)
     if meta.get("stories"):
         stories.copy(source, target)
+    sources.copy(source, target)
     target.execute("COMMIT")
     return sound, meta["places"] - first - sound
 

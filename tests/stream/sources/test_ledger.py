@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ from ledger_replay import One, check, replay
 
 from neardup import Config, Deduplicator, Document
 from neardup.stream.batches import MICROSECONDS
-from neardup.stream.sources.ledger import HOURS_MAX, Ledger, Reports
+from neardup.stream.sources.ledger import HOURS_MAX, Ledger
 from neardup.stream.sources.names import source_of
+from neardup.stream.sources.reports import Kept, Reports
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.rule import STATUSES
 
@@ -58,22 +60,28 @@ def stream(draw: Callable[[Any], Any]) -> list[One]:
 
 @given(st.data())
 def test_the_ledger_equals_a_replay_in_plain_python(data: st.DataObject) -> None:
-    """However the verdicts are divided into steps, and also if it is stored and read again after each."""
+    """However the verdicts are divided into steps, also if steps are undone, and if it is stored and read again."""
     verdicts = stream(data.draw)
-    ledger, first = Ledger(), 0
-    stored: dict[tuple[str, str], Any] = {}
     is_stored = data.draw(st.booleans())
-    if is_stored:
-        ledger.take_changes()
+    ledger, first = Ledger(is_stored=is_stored), 0
+    stored: dict[tuple[str, tuple[Any, ...]], tuple[Any, ...] | None] = {}
     while first < len(verdicts):
         end = data.draw(st.integers(first + 1, len(verdicts)))
-        ledger.add(reports(verdicts[first:end]))
+        step = reports(verdicts[first:end])
         first = end
-        if is_stored:
-            for kind, key, value in json.loads(json.dumps(ledger.take_changes())):
-                stored[kind, key] = value
-            ledger = Ledger()
-            ledger.resume((*key, value) for key, value in stored.items() if value is not None)  # type: ignore[misc]
+        if not is_stored:
+            ledger.add(step)
+            continue
+        if data.draw(st.booleans()):
+            with suppress(KeyError), ledger.step():
+                ledger.add(step)
+                raise KeyError
+        with ledger.step():
+            ledger.add(step)
+            stored |= {(kind, key): value for kind, key, value in ledger.pending()}
+        if data.draw(st.booleans()):
+            ledger = Ledger(is_stored=True)
+            ledger.resume(Kept(*key, value) for key, value in stored.items() if value is not None)
     expected = replay(verdicts)
     assert {one["source"] for one in ledger.largest(99)} == {one["source"] for one in expected.values()}
     for name, values in expected.items():

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from statistics import median_low
 from typing import Any, NamedTuple
 
-from neardup.stream.sources.ledger import PARTNERS_MAX
+from neardup.stream.sources.accounts import PARTNERS_MAX
 
 
 class One(NamedTuple):

@@ -59,7 +59,7 @@ class World:
         )  # fmt: skip
         self.writer = Writer(
             self.keeper, self.settings.queue_documents_max, lambda: self.broken.append(1),
-            publisher(self.observer, self.events), lambda: count("service_full"),
+            publisher(self.observer, self.events, self.keeper.take_repeating), lambda: count("service_full"),
         )  # fmt: skip
         self.decoding = decoding(self.settings, lambda: NOW)
         service = Service(

@@ -29,7 +29,11 @@ def test_a_restart_changes_no_answer(name, tmp_path):
     reader = Reader(restarted.log.path)
     for first in range(0, len(stream), 12):
         documents = [
-            document._replace(id=f"d{rng.randrange(80)}", timestamp=NOW + 15.0 * (first + n) - rng.choice((0, 0, 100)))
+            document._replace(
+                id=f"d{rng.randrange(80)}",
+                timestamp=NOW + 15.0 * (first + n) - rng.choice((0, 0, 100)),
+                source=rng.choice("xyz"),
+            )
             for n, document in enumerate(stream[first : first + 12])
         ]
         answers = steady.check(documents)
@@ -42,6 +46,7 @@ def test_a_restart_changes_no_answer(name, tmp_path):
         assert restarted.probe(documents[:2]) == steady.probe(documents[:2])
         removed = f"d{rng.randrange(80)}"
         assert restarted.remove(removed) == steady.remove(removed)
+        assert reader.sources(9) == Reader(steady.log.path).sources(9)
         closed(restarted)
         restarted = opened(tmp_path / "restarted", settings)
         for document in documents:

@@ -95,6 +95,7 @@ FEEDS = _number("limit", "feeds at most", 1, FEEDS_MAX, 1000)
 A = Parameter("a", "an id", _TEXT, required=True)
 B = Parameter("b", "another id", _TEXT, required=True)
 PATH_ID = Parameter("id", "the id, with a slash as %2F", _TEXT, "path", True)
+PATH_SOURCE = Parameter("name", "the source: a name or a host, with a slash as %2F", _TEXT, "path", True)
 PATH_CLUSTER = Parameter("cluster", "the number of the cluster", {"type": "integer", "minimum": 0}, "path", True)
 LAST_EVENT = Parameter(
     "Last-Event-ID",

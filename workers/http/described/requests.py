@@ -58,6 +58,14 @@ RESPONSES: dict[str, Answered] = {
     ),
     "clusters": Answered(200, "The clusters.", JSON, record({"clusters": listed(link("Cluster"))})),
     "cluster": Answered(200, "The cluster; the first 1,000 members.", JSON, link("Cluster")),
+    "sources": Answered(
+        200, "The sources with the most documents, without their hours; the hours in which one repeated itself; and "
+        "how often a bound of the ledger was exceeded: while that is empty, the counts are exact.",
+        JSON, record({
+            "sources": listed(link("Source")), "repeating": listed(link("Repeating")), "exceeded": _OBJECT,
+        }),
+    ),
+    "source": Answered(200, "The source with its hours.", JSON, link("Source")),
     "why": Answered(200, "The reason; also that an id is unknown.", JSON, link("Explanation")),
     "figures": Answered(
         200, "present, history (steps of ten seconds, the oldest first) and settings.",
@@ -69,7 +77,8 @@ RESPONSES: dict[str, Answered] = {
     ),
     "reported": Answered(200, "How many feeds were taken.", JSON, record({"feeds": {"type": "integer"}})),
     "events": Answered(
-        200, "Events: the number of the verdict as id, the name verdict, and a Version as data. A comment every 15 "
+        200, "Events: the number of the verdict as id, the name verdict, and a Version as data. A source that begins "
+        "to repeat itself is an event with the name repeating, without id, and Repeating as data. A comment every 15 "
         "seconds.", "text/event-stream", {"type": "string"},
     ),
     "works": Answered(200, "Yes.", JSON, _OBJECT),
@@ -81,7 +90,7 @@ RESPONSES: dict[str, Answered] = {
     ),
     "not_http": Answered(400, "The request is not HTTP.", None),
     "no_token": Answered(401, "The token is missing or wrong."),
-    "unknown": Answered(404, "No such id, cluster or path."),
+    "unknown": Answered(404, "No such id, cluster, source or path."),
     "slow": Answered(408, "The body took too long."),
     "large": Answered(413, "The body or the batch is too large."),
     "media": Answered(415, "The content type or encoding is not accepted."),
@@ -89,7 +98,7 @@ RESPONSES: dict[str, Answered] = {
     "value": Answered(422, "A value cannot be used; the problem names the field, the rule and the remedy."),
     "busy": Answered(429, "So many documents wait that no more are accepted; see Retry-After."),
     "readers": Answered(429, "event_readers_max clients read events already; see Retry-After."),
-    "needs_window": Answered(501, "Only with --from-kafka: the request needs the signatures of a window."),
+    "needs_window": Answered(501, "Only with --from-kafka: the request needs signatures or sources of a window."),
     "restarts": Answered(503, "The service restarts."),
     "full": Answered(507, "The disk is full; nothing was added."),
     "unwritable": Answered(507, "The disk is full, or the block list cannot be written; nothing was removed."),
@@ -130,6 +139,13 @@ REQUESTS: dict[tuple[str, str], Asked] = {
     ("get", "/v1/clusters/{cluster}"): Asked(
         "cluster", "One cluster with its members", ("cluster", "unknown", "value", "busy", *_ANY),
         (of.PATH_CLUSTER, of.AFTER, of.MEMBERS),
+    ),
+    ("get", "/v1/sources"): Asked(
+        "sources", "What each source published, and who was first", ("sources", "value", "busy", "needs_window", *_ANY),
+        (of.LIMIT,),
+    ),
+    ("get", "/v1/sources/{name}"): Asked(
+        "source", "One source, hour by hour", ("source", "unknown", "busy", "needs_window", *_ANY), (of.PATH_SOURCE,)
     ),
     ("get", "/v1/why"): Asked(
         "why", "Why two ids are a pair, or why not", ("why", "value", "busy", "needs_window", *_ANY), (of.A, of.B)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from neardup.stream.json_lines import TITLE_CHARACTERS_MAX, URL_CHARACTERS_MAX
+from neardup.stream.sources.accounts import COUNTS, LAG_NAMES
 from neardup.workers.feeds.condition import STATES
 
 Schema = Mapping[str, Any]
@@ -62,6 +64,9 @@ _VERDICT: dict[str, Schema] = {
         _FLAG, "The same id with the same content was checked before; the status is that of the first time."
     ),
     "late": _with(_FLAG, "The document came after its window: it was compared, and has no effect."),
+    "source": _or_null("string", "Who tells it: its field source, else the host of its url, or of an id that is one."),
+    "url": _or_null("string", "As the document has it, also where it is no address of the web."),
+    "title": _or_null("string"),
 }
 _VERSION: dict[str, Schema] = {
     "id": _text(),
@@ -87,12 +92,16 @@ _DOCUMENT: dict[str, Schema] = {
         "anyOf": [{"type": "number"}, {"type": "string"}, {"type": "null"}],
         "description": "Event time: seconds since the epoch, ISO 8601 or RFC 2822; the time of the server by default.",
     },
+    "source": _text("Who tells it; source_field names another field."),
+    "url": _text(f"Where it can be read; {URL_CHARACTERS_MAX:,} characters at most are kept."),
+    "title": _text(f"Its headline; {TITLE_CHARACTERS_MAX} characters at most are kept."),
 }
 _CLUSTER: dict[str, Schema] = {
     "cluster": _whole(),
     "size": _whole(),
     "representative": _or_null("string"),
     "preview": _or_null("string", "The first words of the representative, if texts are stored."),
+    **{name: _or_null("string", "Of the representative.") for name in ("source", "url", "title")},
     "others": listed(_text(), "Ids of the members behind the representative, four at most."),
     "original_removed": _FLAG,
     "first_time": _SECONDS,
@@ -108,6 +117,36 @@ _CLUSTER: dict[str, Schema] = {
     "updates": listed(
         link("Version"), "The newest versions by the id that began the cluster, twenty at most, the newest first."
     ),
+}
+_SOURCE_COUNTS: dict[str, Schema] = {
+    **{name: _whole() for name in COUNTS},
+    "own": _whole("Duplicates of other ids of the same source."),
+    "first_by_arrival": _whole("Stories that other sources tell as well, in which it arrived first."),
+    "first_by_date": _whole("Stories that other sources tell as well, in which it has the first date."),
+    "uncertain": _whole("How many of documents may belong to sources that were forgotten."),
+}
+_LAGS: dict[str, Schema] = {
+    name: _or_null("number", f"Median of the seconds by which its duplicates {what} after originals of other sources.")
+    for name, what in zip(LAG_NAMES, ("arrived", "are dated"), strict=True)
+}
+_SOURCE_HOUR = record(
+    {"hour": _or_null("integer", "Its begin; null for documents without a time."), **_SOURCE_COUNTS, **_LAGS},
+    (*_SOURCE_COUNTS, *_LAGS),
+)
+_PARTNER = record({"source": _or_null("string"), "documents": _whole()})
+_SOURCE: dict[str, Schema] = {
+    "source": _or_null("string", "null for documents without a source."),
+    **_SOURCE_COUNTS,
+    **_LAGS,
+    "earlier_in": listed(_PARTNER, "Sources that had its duplicates earlier, by order of arrival, the most first."),
+    "later_in": listed(_PARTNER, "Sources that had duplicates of its originals later, the most first."),
+    "hours": listed(_SOURCE_HOUR, "The hours in which documents arrived, the oldest first; counts above zero alone."),
+}
+_REPEATING: dict[str, Schema] = {
+    "source": _text(),
+    "hour": _or_null("integer", "Its begin."),
+    "documents": _whole("Of the source in the hour."),
+    "repeated": _whole("Of them, duplicates of other ids of the same source."),
 }
 _PASSAGE = record({"kind": {"enum": ["both", "first", "second"]}, "text": _text()}, ("kind", "text"))
 _EXPLANATION: dict[str, Schema] = {
@@ -160,7 +199,7 @@ _FEED: dict[str, Schema] = {
 }
 
 SCHEMAS: dict[str, Schema] = {
-    "Document": record(_DOCUMENT, ("text", "timestamp")),
+    "Document": record(_DOCUMENT, ("text", "timestamp", "source", "url", "title")),
     "Pair": record({"id": _text(), "similarity": {"type": "number"}, "buckets": _whole()}),
     "Answer": record(_ANSWER, (*_VERDICT, "nearest")),
     "Version": record(
@@ -168,6 +207,8 @@ SCHEMAS: dict[str, Schema] = {
         ("duplicate_of", "similarity", "related", "previous", "matched", "repeated", "late", "date", "expired"),
     ),
     "Versions": {"allOf": [link("Version"), record({"versions": listed(link("Version"))})]},
+    "Source": record(_SOURCE, ("hours",)),
+    "Repeating": record(_REPEATING),
     "Cluster": record(_CLUSTER, ("related", "members", "strip", "next", "updates")),
     "Explanation": record(
         _EXPLANATION, ("about", "similarity", "buckets", "candidate_probability", "pair_probability", "passages")

@@ -53,8 +53,10 @@ def view_requests(sending: Sending) -> Handlers:
         ("DELETE", "/v1/documents"): partial(remove, sending),
         ("DELETE", "/v1/documents/{rest:anything}"): partial(remove, sending),
         ("POST", "/v1/feeds"): report_feeds,
-        ("GET", "/v1/why"): why,
-        ("POST", "/v1/why"): why,
+        ("GET", "/v1/why"): lacking,
+        ("POST", "/v1/why"): lacking,
+        ("GET", "/v1/sources"): lacking,
+        ("GET", "/v1/sources/{rest:anything}"): lacking,
     }
 
 
@@ -63,8 +65,8 @@ async def near(reader: ViewReader, id_: str) -> Sequence[Pair] | None:
     return await run_in_threadpool(reader.near, id_.encode())
 
 
-async def why(service: Service, request: Request) -> Response:
-    """``GET /v1/why``: a view has no signatures to compare."""
+async def lacking(service: Service, request: Request) -> Response:
+    """``/v1/why`` and ``/v1/sources``: a view has neither signatures to compare nor a ledger of sources."""
     raise Refused("needs_window")
 
 

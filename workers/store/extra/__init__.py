@@ -5,6 +5,6 @@ They are made when a store is opened that lacks them, so the version of the wind
 
 from __future__ import annotations
 
-from neardup.workers.store.extra import feeds
+from neardup.workers.store.extra import feeds, sources
 
-TABLES = feeds.TABLES
+TABLES = feeds.TABLES + sources.TABLES

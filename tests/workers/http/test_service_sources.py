@@ -1,0 +1,175 @@
+"""The ledger of sources in the service: what each source published, who was first, and which one repeats itself."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ledger_replay import One, check, replay
+from service_world import NEAR, NOW, TEXT, World, opened, world_in
+
+from neardup import Document
+from neardup.stream.sources.names import source_of
+from neardup.workers.settings.serve import ServeSettings
+from neardup.workers.store.extra.sources import load
+from neardup.workers.store.keeper import Keeper
+from neardup.workers.store.log import StoreFull
+from neardup.workers.store.reading import Reader
+
+URL = "https://www.first.example/a"
+
+
+def test_a_document_keeps_source_url_and_title(tmp_path: Path) -> None:
+    """The answer, the stored version, its cluster and its event have them; a removal erases them."""
+    with world_in(tmp_path / "state") as world:
+        shown = {"source": "first.example", "url": URL, "title": "Rain ?"}
+        body = json.dumps({"id": "a", "text": TEXT, "url": URL, "title": "Rain \ud800"})
+        answer = world.ask("POST", "/v1/check", content=body, headers={"Content-Type": "application/json"}).json()
+        assert {name: answer[name] for name in shown} == shown
+        second = world.check("b", NEAR, source="The  Wire", url="u" * 3_000, title="t" * 600)
+        assert (second["source"], len(second["url"]), len(second["title"])) == ("the wire", 2_000, 500)
+        [event] = world.events._after(-1, 1)
+        for found in (
+            event, world.ask("GET", "/v1/documents/a").json(), world.ask("GET", "/v1/clusters").json()["clusters"][0],
+            world.ask("GET", "/v1/clusters/0").json()["members"][0],
+        ):  # fmt: skip
+            assert {name: found[name] for name in shown} == shown
+        assert world.ask("DELETE", "/v1/documents/a").json()["removed"] == 1
+        world.keeper.log.checkpoint()
+        stored = world.keeper.log.path.read_bytes()
+        assert URL.encode() not in stored
+        assert b"Rain ?" not in stored
+
+
+def test_the_requests_say_what_each_source_published(tmp_path: Path) -> None:
+    """First by arrival and first by date are two answers; a refused document counts; names are read as sources are."""
+    with world_in(tmp_path / "state") as world:
+        world.check("1", TEXT, url=URL, timestamp=NOW - 60)
+        world.check("2", NEAR, source="wire", timestamp=NOW - 3_660)
+        world.check("3", " ", source="wire")
+        found = world.ask("GET", "/v1/sources").json()
+        assert (found["repeating"], found["exceeded"]) == ([], {})
+        wire, first = found["sources"]
+        assert (wire["source"], wire["documents"], wire["refused"], wire["duplicates"]) == ("wire", 2, 1, 1)
+        assert (first["first_by_arrival"], first["first_by_date"], wire["first_by_date"]) == (1, 0, 1)
+        assert wire["earlier_in"] == [{"source": "first.example", "documents": 1}]
+        assert first["later_in"] == [{"source": "wire", "documents": 1}]
+        assert wire["lag_seconds_by_arrival"] == 0
+        assert wire["lag_seconds_by_date"] == pytest.approx(-3_600, rel=0.05)
+        one = world.ask("GET", "/v1/sources/WWW.First.example.").json()
+        assert {name: value for name, value in one.items() if name != "hours"} == first
+        assert [hour["hour"] for hour in one["hours"]] == [NOW // 3600 * 3600]
+        assert world.ask("GET", "/v1/sources?limit=1").json()["sources"] == [wire]
+        for path in ("/v1/sources/unknown", "/v1/sources/%ff", "/v1/sources/"):
+            assert world.ask("GET", path).json()["reason"] == "unknown_source"
+
+
+def documents_of(name: str, folder: Path) -> list[Document]:
+    """The documents of a real set: by language, or by the host of their address."""
+    if name == "itn_multilingual":
+        rows = map(json.loads, (folder / "docs.jsonl").read_text(encoding="utf-8").splitlines())
+        return [Document(row["id"], row["text"], source=row["lang"]) for row in rows]
+    truth = json.loads((folder / "ground-truth.json").read_text(encoding="utf-8"))
+    articles = [(row["url"], row["articleBody"]) for row in truth.values()]
+    return [Document(f"{url}#{n}", text) for n in range(2) for url, text in articles]
+
+
+@pytest.mark.parametrize("name", ["itn_multilingual", "html_articles"])
+def test_the_ledger_equals_a_replay_of_the_answers(name: str, real_data: Callable[[str], Path], tmp_path: Path) -> None:
+    """On real texts, with copies, retries, removals, full disks and restarts: in memory, and as requests read it."""
+    documents, rng, clock = documents_of(name, real_data(name)), random.Random(3), [NOW]
+    settings = ServeSettings(threshold=0.6, window_documents=800)
+    keeper = opened(tmp_path, settings, lambda: clock[0])
+    ones: list[One] = []
+    for first in range(0, len(documents), 50):
+        clock[0] += 400
+        step = [*documents[first : first + 50], *rng.sample(documents[: first + 50], 5), Document("x", "", source="x")]
+        step = [each._replace(timestamp=NOW - rng.randrange(9_000)) for each in step]
+        if rng.random() < 0.2:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(keeper.log, "commit", full)
+                with pytest.raises(StoreFull):
+                    keeper.check(step)
+        for document, answer in zip(step, keeper.check(step), strict=True):
+            status = "refused" if answer.refused else "unchanged" if answer.repeated else str(answer.status)
+            cluster = -1 if answer.cluster is None else answer.cluster
+            date = None if answer.refused else document.timestamp
+            ones.append(One(source_of(document) or "", status, cluster, answer.late, clock[0], date))
+        keeper.remove(rng.choice(step).id)
+        if rng.random() < 0.2:
+            keeper.log.close()
+            keeper = opened(tmp_path, settings, lambda: clock[0])
+    assert sum(one.status == "duplicate" for one in ones) > 100
+    expected, reader = replay(ones), Reader(keeper.log.path)
+    assert {one["source"] for one in reader.sources(1_000)["sources"]} == {one["source"] for one in expected.values()}
+    for source, values in expected.items():
+        found = reader.source(source)
+        assert found is not None
+        check(found, values)
+        assert found == keeper._ledger.source(source)
+    assert not reader.sources(1)["exceeded"]
+    assert len(keeper._ledger._stories) < sum(one.status == "original" for one in ones), "stories that ended are gone"
+    keeper.log.close()
+
+
+def full() -> None:
+    """A disk without room."""
+    raise StoreFull("database or disk is full")
+
+
+def test_a_refused_document_needs_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a full disk it is refused as ever; then the ledger does not count it."""
+    keeper = opened(tmp_path, ServeSettings(), lambda: NOW)
+    monkeypatch.setattr(keeper.log, "commit", full)
+    assert keeper.check([Document("a", "", source="s")])[0].refused == "empty"
+    assert Reader(keeper.log.path).sources(9)["sources"] == []
+    monkeypatch.undo()
+    keeper.check([Document("a", "", source="s")])
+    assert Reader(keeper.log.path).sources(9)["sources"][0]["refused"] == 1
+    keeper.log.close()
+
+
+def flood(keeper: Keeper | World, first: int, count: int) -> Any:
+    """Documents of one text from one source."""
+    documents = [Document(f"d{n}", TEXT, source="page.example") for n in range(first, first + count)]
+    return keeper.check(documents) if isinstance(keeper, Keeper) else keeper.writer.check(documents).result()
+
+
+def test_a_source_that_repeats_itself_is_an_event(tmp_path: Path) -> None:
+    """Once, when the hour reaches 200 documents, also after a restart; then it is listed and a metric counts it."""
+    with world_in(tmp_path / "state") as world:
+        seen: list[Any] = []
+        publish = world.events.publish
+        world.events.publish = lambda verdicts, repeating=(): (seen.extend(repeating), publish(verdicts, repeating))
+        for first in range(0, 180, 60):
+            flood(world, first, 60)
+        assert not seen
+        flood(world, 180, 40)
+        hour = {"source": "page.example", "hour": NOW // 3600 * 3600, "documents": 220, "repeated": 219}
+        assert seen == [hour]
+        flood(world, 220, 10)
+        assert seen == [hour]
+        hour |= {"documents": 230, "repeated": 229}
+        assert world.ask("GET", "/v1/sources").json()["repeating"] == [hour]
+    with world_in(tmp_path / "state") as world:
+        flood(world, 230, 10)
+        assert world.keeper.take_repeating() == []
+        assert world.ask("GET", "/v1/sources").json()["repeating"][0]["repeated"] == 239
+
+
+def test_damaged_parts_of_the_ledger_are_left_out(tmp_path: Path) -> None:
+    """The others are read."""
+    keeper = opened(tmp_path, ServeSettings(), lambda: NOW)
+    keeper.check([Document("a", TEXT, source="s"), Document("b", NEAR, source="t")])
+    path = keeper.log.path
+    keeper.log.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE sources SET documents = 'many' WHERE source = 's'")
+        kept = list(load(connection))
+    assert {one.key[0] for one in kept if one.kind == "account"} == {"t"}
+    assert {one.kind for one in kept} == {"account", "pair", "story"}
