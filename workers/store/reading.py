@@ -39,6 +39,7 @@ class Reader:
         connection = sqlite3.connect(f"{self._path.resolve().as_uri()}?mode=ro", uri=True)
         connection.row_factory = sqlite3.Row
         try:
+            connection.execute("BEGIN")  # all queries see one commit
             yield connection
         finally:
             connection.close()

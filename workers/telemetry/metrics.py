@@ -2,7 +2,7 @@
 
 Code uses the names of the table. Prometheus sees them with the prefix ``neardup_``, and counters with the suffix
 ``_total``. Units are Prometheus' base units, and end the name. A metric has at most one label. Its values are
-listed here, or they are the partitions that the worker owns, or the feeds that are watched.
+listed here, or they are the partitions that the worker owns, the feeds that are watched, or the largest sources.
 
 Histograms accept whole arrays, so the cost of a metric does not grow with the documents.
 """
@@ -151,6 +151,13 @@ _ROWS = (
     Row("service_event_readers", "gauge", "clients", _SERVE, "Clients that read /v1/events."),
     Row("service_event_readers_slow", "counter", "clients", _SERVE,
         "Clients that read /v1/events and were disconnected because they were slow."),
+    # Sources.
+    Row("source_documents", "gauge", "documents", _SERVE,
+        "Documents of each of the 20 largest sources so far, and of all others together.", "source"),
+    Row("source_own_duplicates", "gauge", "documents", _SERVE,
+        "Of source_documents, duplicates of other ids of the same source.", "source"),
+    Row("sources_repeating", "gauge", "sources", _SERVE,
+        "Sources of which 95 percent of at least 200 documents in this hour or the one before repeat the source."),
     # Feeds.
     Row("feed_failures", "gauge", "requests", _FEED, "Requests for a feed in a row that failed.", FEED),
     Row("feed_success_time_seconds", "gauge", "seconds", _FEED, "When a feed was last read, or had not changed.", FEED),
@@ -239,6 +246,11 @@ class Metrics:
         """Set a gauge."""
         with self._lock:
             self._numbers[name][label] = value
+
+    def set_all(self, name: str, values: Mapping[str, float]) -> None:
+        """Set a gauge for the label values that it has now, and drop its others."""
+        with self._lock:
+            self._numbers[name] = dict(values)
 
     def sample(self, name: str, values: Values, label: str = "") -> None:
         """Add values to a histogram."""

@@ -15,11 +15,13 @@ from service_world import NEAR, NOW, TEXT, World, opened, world_in
 
 from neardup import Document
 from neardup.stream.sources.names import source_of
+from neardup.workers.http.server import SOURCES_SHOWN, measure_sources
 from neardup.workers.settings.serve import ServeSettings
 from neardup.workers.store.extra.sources import load
 from neardup.workers.store.keeper import Keeper
 from neardup.workers.store.log import StoreFull
 from neardup.workers.store.reading import Reader
+from neardup.workers.telemetry.metrics import SERVE, Metrics
 
 URL = "https://www.first.example/a"
 
@@ -173,3 +175,26 @@ def test_damaged_parts_of_the_ledger_are_left_out(tmp_path: Path) -> None:
         kept = list(load(connection))
     assert {one.key[0] for one in kept if one.kind == "account"} == {"t"}
     assert {one.kind for one in kept} == {"account", "pair", "story"}
+
+
+def test_metrics_name_the_largest_sources(tmp_path: Path) -> None:
+    """Twenty by name, the others together; a source that is no longer among them loses its series."""
+    keeper = opened(tmp_path, ServeSettings(), lambda: NOW)
+    reader, observer = Reader(keeper.log.path), Metrics(SERVE)
+
+    def series(name: str) -> dict[str, float]:
+        measure_sources(observer, reader, lambda: NOW + 3_600)
+        [family] = [one for one in observer.collect() if one.name == f"neardup_{name}"]
+        return {one.labels.get("source", ""): one.value for one in family.samples}
+
+    keeper.check([Document(f"d{n}", f"Number {n}. " * 30, source=f"s{n:02}") for n in range(22)])
+    found = series("source_documents")
+    assert found == {**{f"s{n:02}": 1 for n in range(SOURCES_SHOWN)}, "(others)": 2}
+    keeper.check([Document(f"e{n}", "None is named.") for n in range(3)] + [Document("f", "Another.", source="s21")])
+    found = series("source_documents")
+    assert (found["(none)"], found["s21"], found["(others)"], "s19" in found, "s20" in found) == (3, 2, 3, False, False)
+    assert series("source_own_duplicates")["(none)"] == 2  # of one another, though no source says so
+    assert series("sources_repeating") == {"": 0}
+    flood(keeper, 0, 220)
+    assert series("sources_repeating") == {"": 1}
+    keeper.log.close()

@@ -31,7 +31,7 @@ from neardup.workers.telemetry.metrics import (
 )  # fmt: skip
 from neardup.workers.topics.messages import MESSAGE_REASONS
 
-KINDS = {"count": "counter", "set": "gauge", "sample": "histogram"}
+KINDS = {"count": "counter", "set": "gauge", "set_all": "gauge", "sample": "histogram"}
 MODULES = sorted((ROOT / "workers").rglob("*.py"))
 
 
