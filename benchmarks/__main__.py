@@ -26,7 +26,7 @@ from benchmarks.pages import crawl, crawl_pages, extraction
 from benchmarks.recall import entities, exact, sets, truncation, verdicts
 from benchmarks.recall.schemes import RECALL
 from benchmarks.report import SIZES, Result, Size, print_table
-from benchmarks.speed import arrow, command, floods, floor, linker, sources, table, vectors, whole_run
+from benchmarks.speed import arrow, command, floods, floor, linker, search, sources, table, vectors, whole_run
 
 Scenario = Callable[[Size], Iterable[Result]]
 
@@ -53,6 +53,7 @@ SCENARIOS: dict[str, Scenario] = {
         crawl,
         whole_run,
         sources,
+        search,
     )
     for id_, run in module.SCENARIOS.items()
 }  # fmt: skip
@@ -60,7 +61,7 @@ SEEDS = {
     "peers": peers.SEED, "table": table.SEED, "floods": floods.SEED, "floor": floor.SEED, "recall": sets.SEED,
     "command": command.SEED, "entities": entities.SEED, "exact": exact.SEED, "vectors": vectors.SEED,
     "scripts": scripts.SEED, "truncation": truncation.SEED, "linker": linker.SEED, "crawl": crawl_pages.SEED,
-    "arrow": arrow.SEED, "whole_run": whole_run.SEED, "sources": sources.SEED,
+    "arrow": arrow.SEED, "whole_run": whole_run.SEED, "sources": sources.SEED, "search": search.SEED,
 }  # fmt: skip
 
 

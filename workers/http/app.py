@@ -29,20 +29,10 @@ from starlette.routing import Route
 
 from neardup.stream.documents import Pair
 from neardup.stream.theory.tuning import probabilities
+from neardup.workers.http.answers.delivery import delivered
 from neardup.workers.http.bodies import Bodies, Decoding, Refused
-from neardup.workers.http.described.parameters import (
-    AFTER,
-    FEEDS,
-    LIMIT,
-    MEMBERS,
-    NEAR,
-    SIZE_MIN,
-    SORT,
-    STRIP,
-    choice,
-    flag,
-    number,
-)
+from neardup.workers.http.described import parameters as of
+from neardup.workers.http.described.parameters import choice, cursor, flag, microseconds, number, text
 from neardup.workers.http.described.requests import description
 from neardup.workers.http.events import Events, verdicts_of
 from neardup.workers.http.feeds import listing
@@ -51,6 +41,7 @@ from neardup.workers.http.problems import field_of, json_response, problem
 from neardup.workers.http.writer import Broken, Busy
 from neardup.workers.settings.serve import ServeSettings, ViewSettings
 from neardup.workers.store.keeper import Answer
+from neardup.workers.store.listing import Filters
 from neardup.workers.store.log import StoreFull
 from neardup.workers.store.reading import Reader
 from neardup.workers.telemetry.metrics import Metrics
@@ -84,6 +75,8 @@ class _Anything(PathConvertor):
 
 register_url_convertor("anything", _Anything())
 Handler = Callable[[Service, Request], Awaitable[Response]]
+# The answers whose clients ask again and again.
+_TAGGED = ("/v1/documents", "/v1/clusters", "/v1/clusters/{number:int}", "/", "/docs", "/page/{name}")
 # Method and path -> function.
 Handlers = Mapping[tuple[str, str], Handler]
 
@@ -111,7 +104,7 @@ def application(service: Service, handlers: Handlers) -> Starlette:
     routes = [
         Route(
             path,
-            _answer(service, {method: function for (method, other), function in every.items() if other == path}),
+            _answer(service, path, {method: function for (method, other), function in every.items() if other == path}),
             methods=[method for method, other in every if other == path],
         )
         for path in paths
@@ -123,7 +116,7 @@ def application(service: Service, handlers: Handlers) -> Starlette:
     return app
 
 
-def _answer(service: Service, functions: Mapping[str, Handler]) -> Callable[[Request], Awaitable[Response]]:
+def _answer(service: Service, path: str, functions: Mapping[str, Handler]) -> Callable[[Request], Awaitable[Response]]:
     """Make the endpoint of a path from its methods, and convert their errors to problems."""
 
     async def answer(request: Request) -> Response:
@@ -139,6 +132,7 @@ def _answer(service: Service, functions: Mapping[str, Handler]) -> Callable[[Req
             response = problem("ended")
         except ClientDisconnect:
             response = Response(status_code=400)
+        response = delivered(request, response, is_tagged=path in _TAGGED)
         service.observer.count("service_requests", 1, str(response.status_code))
         return response
 
@@ -189,10 +183,10 @@ def path_of(request: Request) -> list[str]:
     The parts of a path are decoded one by one: an id may hold an encoded slash.
     """
     if request.scope["path"] == "/v1/documents":
-        id_ = request.query_params.get("id")
+        id_ = text(request, of.ID)
         if not id_:
             raise Refused("parameter", "id", "name the id of a document: /v1/documents?id=ID")
-        return [id_, "near"] if flag(request, NEAR) else [id_]
+        return [id_, "near"] if flag(request, of.NEAR) else [id_]
     return parts_behind("/v1/documents/", request, "unknown_id", "id")
 
 
@@ -222,19 +216,34 @@ async def document(service: Service, request: Request) -> Response:
     return json_response({**versions[0], "versions": versions})
 
 
+async def documents(service: Service, request: Request) -> Response:
+    """``GET /v1/documents``: one document if the query names its id, else a list, page by page."""
+    if of.ID.name in request.query_params or flag(request, of.NEAR):
+        return await document(service, request)
+    asked = choice(request, of.BY_TIME), number(request, of.LIMIT), _filters(request), cursor(request)
+    found, follows = await run_in_threadpool(service.reader.documents, *asked)
+    return json_response({"documents": found, "next": None if follows is None else str(follows)})
+
+
 async def clusters(service: Service, request: Request) -> Response:
-    """``GET /v1/clusters``: the largest clusters, or the clusters that grew last."""
-    order = choice(request, SORT)
-    limit = number(request, LIMIT)
-    least = number(request, SIZE_MIN)
-    found = await run_in_threadpool(service.reader.clusters, order, limit, least, strips=flag(request, STRIP))
-    return json_response({"clusters": found})
+    """``GET /v1/clusters``: clusters in an order, page by page."""
+    asked = choice(request, of.SORT), number(request, of.LIMIT), _filters(request), cursor(request)
+    found, follows = await run_in_threadpool(service.reader.clusters, *asked, strips=flag(request, of.STRIP))
+    return json_response({"clusters": found, "next": None if follows is None else str(follows)})
+
+
+def _filters(request: Request) -> Filters:
+    size_max = number(request, of.SIZE_MAX)
+    status = choice(request, of.STATUS) if of.STATUS.name in request.query_params else None
+    times = microseconds(request, of.SINCE), microseconds(request, of.UNTIL)
+    named = text(request, of.Q), text(request, of.SOURCE)
+    return Filters(*named, *times, number(request, of.SIZE_MIN), None if size_max < 0 else size_max, status)
 
 
 async def cluster(service: Service, request: Request) -> Response:
     """``GET /v1/clusters/{cluster}``: a cluster with its members, page by page."""
-    number_, after = request.path_params["number"], number(request, AFTER)
-    limit = number(request, MEMBERS)
+    number_, after = request.path_params["number"], number(request, of.AFTER)
+    limit = number(request, of.MEMBERS)
     found = await run_in_threadpool(service.reader.cluster, number_, after, limit) if number_ < 1 << 63 else None
     if found is None:
         raise Refused("unknown_cluster", "cluster")
@@ -244,7 +253,7 @@ async def cluster(service: Service, request: Request) -> Response:
 async def feeds(service: Service, request: Request) -> Response:
     """``GET /v1/feeds``: how the feeds are that processes have reported, the worst first."""
     found = await run_in_threadpool(service.reader.feeds)
-    return json_response(listing(found, number(request, FEEDS), service.now()))
+    return json_response(listing(found, number(request, of.FEEDS), service.now()))
 
 
 async def figures(service: Service, request: Request) -> Response:
@@ -317,7 +326,7 @@ def openapi() -> bytes:
 
 
 _READS: Handlers = {
-    ("GET", "/v1/documents"): document,
+    ("GET", "/v1/documents"): documents,
     ("GET", "/v1/documents/{rest:anything}"): document,
     ("GET", "/v1/clusters"): clusters,
     ("GET", "/v1/clusters/{number:int}"): cluster,

@@ -23,7 +23,7 @@ import json
 import logging
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -32,9 +32,9 @@ from typing import IO, Any
 from neardup.stream.config import Config
 from neardup.stream.verdicts.held import KeptStories, StoryChanges
 from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.store import stories
+from neardup.workers.store import extra, stories
 from neardup.workers.store.checkpoints import Checkpoints
-from neardup.workers.store.extra import TABLES as EXTRA
+from neardup.workers.store.extra import statements, words
 from neardup.workers.store.rows import FIELDS, Row, checksum, erased_name, is_sound
 
 DURABILITIES = {"full": "FULL", "normal": "NORMAL"}
@@ -122,8 +122,7 @@ class Log:
             self._writer.execute("PRAGMA secure_delete = ON")  # erased data is overwritten
             self._writer.create_function("checksum", len(Row._fields), checksum, deterministic=True)
             self._prepare(fingerprints)
-            for statement in statements(EXTRA):
-                self._writer.execute(statement)
+            extra.prepare(self._writer)
             self._checkpoints = Checkpoints(self.path)
             _reserve(folder)
         except (sqlite3.Error, OSError, Failure) as error:
@@ -190,10 +189,12 @@ class Log:
         """Open a transaction."""
         self._writer.execute("BEGIN IMMEDIATE")
 
-    def append(self, rows: Iterable[Row], texts: Iterable[tuple[int, str]], places: int, stream_time: int) -> None:
+    def append(self, rows: Sequence[Row], texts: Iterable[tuple[int, str]], places: int, stream_time: int) -> None:
         """Add rows and texts (with their places), and store the number of assigned places and the stream time."""
         self.insert(rows)
         self._writer.executemany("INSERT INTO texts VALUES (?, ?)", texts)
+        if rows:
+            words.enter(self._writer, rows[0].place)
         values = (("places", places), ("stream_time", stream_time))
         self._writer.executemany("UPDATE meta SET value = ?2 WHERE name = ?1", values)
 
@@ -249,6 +250,7 @@ class Log:
 
     def drop(self, before: int) -> None:
         """Remove the rows with places below ``before``."""
+        words.leave(self._writer, before)
         for table in ("documents", "texts"):
             self._writer.execute(f"DELETE FROM {table} WHERE place < ?", (before,))
 
@@ -258,6 +260,7 @@ class Log:
 
     def erase(self, id_: bytes, before: int = PLACE_MAX) -> int:
         """Remove id, text and answer from every row of an id with a place below ``before``; returns their number."""
+        words.erase(self._writer, id_, before)
         name = erased_name()
         rows = "SELECT place FROM documents WHERE id = ? AND place < ?"
         self._writer.execute(f"DELETE FROM texts WHERE place IN ({rows})", (id_, before))
@@ -371,16 +374,6 @@ def unusable(folder: Path, error: Exception) -> Failure:
     if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
         return damaged(folder / "window.sqlite", str(error))
     return Failure(Exit.OUTPUT, f"cannot use {folder} as --state: {error}; name a folder on a disk with room")
-
-
-def statements(script: str) -> Iterator[str]:
-    """Yield the statements of a script one by one: ``executescript`` would commit each."""
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
 
 
 def locked(folder: Path) -> IO[str]:

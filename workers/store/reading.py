@@ -11,9 +11,9 @@ from typing import Any
 from neardup.stream.batches import MICROSECONDS
 from neardup.stream.verdicts.rule import STATUSES, UPDATE
 from neardup.workers.store.extra import feeds, sources
+from neardup.workers.store.listing import Cursor, Filters, list_documents, list_stories
 from neardup.workers.store.rows import LATE
 
-ORDERS = {"size": "size DESC, cluster", "recent": "last_place DESC"}
 # Maximum number of listed members of a cluster.
 MEMBERS_MAX = 1000
 # Lists show so many characters of a text, so many other members of a cluster and so many of its newest updates. A strip
@@ -50,13 +50,23 @@ class Reader:
             rows = connection.execute(f"{_ANSWER} WHERE d.id = ? ORDER BY d.place DESC", (id_,))
             return [version(row) for row in rows]
 
-    def clusters(self, order: str, limit: int, size_min: int, *, strips: bool = False) -> list[dict[str, Any]]:
-        """Return the clusters of at least ``size_min`` documents, in an order of ``ORDERS``; with the strips of their
+    def documents(
+        self, order: str, limit: int, filters: Filters, after: Cursor | None
+    ) -> tuple[list[dict[str, Any]], Cursor | None]:
+        """Return documents in an order of ``DOCUMENT_ORDERS``, and where the next page begins."""
+        with self._connected() as connection:
+            rows, follows = list_documents(connection, _ANSWER, order, limit, filters, after)
+            return [version(row) for row in rows], follows
+
+    def clusters(
+        self, order: str, limit: int, filters: Filters, after: Cursor | None = None, *, strips: bool = False
+    ) -> tuple[list[dict[str, Any]], Cursor | None]:
+        """Return clusters in an order of ``STORY_ORDERS``, and where the next page begins; with the strips of their
         arrivals if requested."""
         with self._connected() as connection:
-            query = f"SELECT * FROM clusters WHERE size >= ? ORDER BY {ORDERS[order]} LIMIT ?"
-            rows = connection.execute(query, (size_min, limit)).fetchall()
-            return [_cluster(connection, row) | ({"strip": _strip(connection, row)} if strips else {}) for row in rows]
+            rows, follows = list_stories(connection, order, limit, filters, after)
+            strips_of = [{"strip": _strip(connection, row)} if strips else {} for row in rows]
+            return [_cluster(connection, row) | strip for row, strip in zip(rows, strips_of, strict=True)], follows
 
     def cluster(self, number: int, after: int = -1, limit: int = MEMBERS_MAX) -> dict[str, Any] | None:
         """Return a cluster with its first ``limit`` members behind the place ``after`` in order of arrival, with

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.store import stories
-from neardup.workers.store.extra import sources
-from neardup.workers.store.log import VERSION, Log, locked, statements, unusable
+from neardup.workers.store.extra import sources, statements
+from neardup.workers.store.log import VERSION, Log, locked, unusable
 from neardup.workers.store.rows import FIELDS, Row, checksum, erased_name, fields_in, is_sound
 
 # Rows that are read together; if one cannot be read, they are read one by one.

@@ -15,6 +15,7 @@ from neardup.stream import Document
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.settings.serve import ServeSettings
 from neardup.workers.store.keeper import Answer
+from neardup.workers.store.listing import Filters
 from neardup.workers.store.migrating import migrate
 from neardup.workers.store.reading import Reader
 
@@ -50,7 +51,7 @@ def test_a_window_that_is_signed_again_keeps_documents_verdicts_and_stories(tmp_
     old, new = (Reader(tmp_path / name / "window.sqlite") for name in ("old", "new"))
     for answer in answers:
         assert new.document(answer.id.encode()) == old.document(answer.id.encode())
-    listed = [[{**one, "first_time": 0} for one in reader.clusters("size", 100, 1)] for reader in (old, new)]
+    listed = [[{**one, "first_time": 0} for one in reader.clusters("size", 100, Filters())[0]] for reader in (old, new)]
     assert listed[0] == listed[1]  # a cluster begins with its oldest document that is still there
     keeper = opened(tmp_path / "new", NEW)
     assert keeper.check([Document("d119", text(19, 119), NOW + 200)])[0].repeated

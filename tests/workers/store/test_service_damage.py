@@ -9,6 +9,7 @@ from service_world import NOW, TEXT, opened
 from neardup.stream.documents import Document
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.settings.serve import ServeSettings
+from neardup.workers.store.listing import Filters
 from neardup.workers.store.log import Log
 from neardup.workers.store.reading import Reader
 from neardup.workers.store.salvage import salvage
@@ -89,7 +90,7 @@ def test_salvaged_rows_answer_as_before(folder):
                 assert reader.texts([f"d{n}".encode()]) == [text]
                 [pairs] = [answer.pairs for answer in keeper.probe([Document("x", text, NOW)])]
                 assert f"d{n}" in {pair.older for pair in pairs} or n % 10 == 8
-        assert len(reader.clusters("size", 100, 2)) == COUNT // 10
+        assert len(reader.clusters("size", 100, Filters(size_min=2))[0]) == COUNT // 10
         [answer] = keeper.check([Document("new", TEXT, NOW + COUNT)])
         assert answer.place == COUNT
     finally:

@@ -6,9 +6,11 @@ from typing import Any, NamedTuple
 
 from starlette.requests import Request
 
+from neardup.stream.batches import MICROSECONDS
 from neardup.workers.http.bodies import Refused
 from neardup.workers.store.extra.feeds import FEEDS_MAX
-from neardup.workers.store.reading import MEMBERS_MAX, ORDERS
+from neardup.workers.store.listing import DOCUMENT_ORDERS, STORY_ORDERS, Cursor, cursor_of
+from neardup.workers.store.reading import MEMBERS_MAX
 
 _TEXT = {"type": "string", "minLength": 1}
 
@@ -50,8 +52,8 @@ def flag(request: Request, parameter: Parameter) -> bool:
 
 def choice(request: Request, parameter: Parameter) -> str:
     """Return a parameter that has one of some values. Raises ``Refused``."""
-    value = request.query_params.get(parameter.name, parameter.schema["default"])
-    return _one_of(parameter.name, value, parameter.schema["enum"])
+    value = request.query_params.get(parameter.name)
+    return _one_of(parameter.name, parameter.schema["default"] if value is None else value, parameter.schema["enum"])
 
 
 def number(request: Request, parameter: Parameter, default: int = -1) -> int:
@@ -68,6 +70,39 @@ def number(request: Request, parameter: Parameter, default: int = -1) -> int:
     return int(value)
 
 
+def text(request: Request, parameter: Parameter) -> str | None:
+    """Return a parameter that is a text; ``None`` without one, or if it is empty. Raises ``Refused``."""
+    value = request.query_params.get(parameter.name) or None
+    most = parameter.schema.get("maxLength", len(value or ""))
+    if value is not None and len(value) > most:
+        raise Refused("parameter", parameter.name, f"it must have at most {most:,} characters")
+    return value
+
+
+def microseconds(request: Request, parameter: Parameter) -> int | None:
+    """Return a parameter that is a time in seconds since the epoch, in microseconds. Raises ``Refused``."""
+    value = request.query_params.get(parameter.name)
+    if value is None:
+        return None
+    least, most = parameter.schema["minimum"], parameter.schema["maximum"]
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = float("nan")
+    if not least <= seconds <= most:
+        raise Refused("parameter", parameter.name, f"it must be seconds since the epoch, from {least} to {most}")
+    return round(seconds * MICROSECONDS)
+
+
+def cursor(request: Request) -> Cursor | None:
+    """Return where a page begins; ``None`` for the first one. Raises ``Refused``."""
+    value = request.query_params.get(CURSOR.name)
+    found = None if value is None else cursor_of(value)
+    if value is not None and found is None:
+        raise Refused("parameter", CURSOR.name, "it must be next of the page before")
+    return found
+
+
 def _one_of(name: str, value: str, values: tuple[str, ...]) -> str:
     if value not in values:
         raise Refused("parameter", name, f"it must be one of {', '.join(values)}")
@@ -79,15 +114,39 @@ NEAREST = _number(
     "nearest", "with add=false: so many of the most similar documents too, also those below the least score", 0, 100, 0
 )
 ID = Parameter("id", "the id of the document", _TEXT, required=True)
+ONE_ID = ID._replace(description="only this document, with its versions", required=False)
 NEAR = _flag("near", "true: its pairs, as of /v1/documents/{id}/near")
 BLOCK = _flag(
     "block",
     "true also blocks the id and the contents of its versions and stories: they go to the file of --blocked first, and "
     "their documents are refused from then on. An id without a version is blocked, too.",
 )
-SORT = Parameter("sort", "largest first, or those that grew last", {"enum": tuple(ORDERS), "default": "size"})
+SORT = Parameter(
+    "sort",
+    "largest first; those with the newest document (recent), with the most copies in the last hours (growth), or that "
+    "began last (newest)",
+    {"enum": tuple(STORY_ORDERS), "default": "size"},
+)
+BY_TIME = Parameter(
+    "sort", "in the order of their arrival, or backwards", {"enum": tuple(DOCUMENT_ORDERS), "default": "newest"}
+)
 LIMIT = _number("limit", "how many", 1, 1000, 50)
 SIZE_MIN = _number("size_min", "documents of a cluster at least", 1, 10**9, 2)
+SIZE_MAX = _number("size_max", "documents of a cluster at most", 1, 10**9, None)
+Q = Parameter(
+    "q",
+    "the beginning of an id, a source, or words of a kept document: of its id, source and title and, if texts are "
+    "stored, of its first 2,000 characters; the last word may be incomplete",
+    {"type": "string", "maxLength": 200},
+)
+SOURCE = Parameter("source", "with a document of this source", _TEXT)
+_TIME = {"type": "number", "minimum": -(10**11), "maximum": 10**11}
+SINCE = Parameter("since", "with a document of this time (seconds since the epoch) or later", _TIME)
+UNTIL = Parameter("until", "with a document of this time or earlier", _TIME)
+STATUS = Parameter("status", "documents of this status", {"enum": ("original", "update", "duplicate")})
+CURSOR = Parameter(
+    "cursor", "where the page begins: next of the page before", {"type": "string", "pattern": r"^-?\d{1,18}\.\d{1,18}$"}
+)
 STRIP = _flag("strip", "true: how many documents arrived in each of 48 spans")
 AFTER = _number("after", "position behind which the members begin: next of the page before", 0, 10**11 - 1, None)
 MEMBERS = _number("limit", "members at most", 1, MEMBERS_MAX, MEMBERS_MAX)

@@ -48,7 +48,8 @@ RESPONSES: dict[str, Answered] = {
         JSON_LINES, {"type": "string"},
     ),
     "documentByQuery": Answered(
-        200, "The verdicts, the latest first.", JSON, {"anyOf": [link("Versions"), link("Answer")]}
+        200, "documents and next; with an id its verdicts, the latest first, or with near its pairs.", JSON,
+        {"anyOf": [link("Documents"), link("Versions"), link("Answer")]},
     ),
     "document": Answered(200, "The verdicts, the latest first.", JSON, link("Versions")),
     "near": Answered(200, "The pairs.", JSON, link("Answer")),
@@ -56,7 +57,10 @@ RESPONSES: dict[str, Answered] = {
         200, "How many versions there were; 0 only with block=true.",
         JSON, record({"id": {"type": "string"}, "removed": {"type": "integer"}}),
     ),
-    "clusters": Answered(200, "The clusters.", JSON, record({"clusters": listed(link("Cluster"))})),
+    "clusters": Answered(
+        200, "The clusters, and next, the cursor of the next page.",
+        JSON, record({"clusters": listed(link("Cluster")), "next": {"type": ["string", "null"]}}),
+    ),
     "cluster": Answered(200, "The cluster; the first 1,000 members.", JSON, link("Cluster")),
     "sources": Answered(
         200, "The sources with the most documents, without their hours; the hours in which one repeated itself; and "
@@ -88,6 +92,7 @@ RESPONSES: dict[str, Answered] = {
         202, "Only with --from-kafka: the document is in the topic of documents, and its verdict takes longer than "
         "verdict_seconds_max. GET /v1/documents/{id} has it later.", JSON, link("Undecided"),
     ),
+    "unchanged": Answered(304, "The client has this answer: If-None-Match names its ETag.", None),
     "not_http": Answered(400, "The request is not HTTP.", None),
     "no_token": Answered(401, "The token is missing or wrong."),
     "unknown": Answered(404, "No such id, cluster, source or path."),
@@ -123,7 +128,9 @@ REQUESTS: dict[tuple[str, str], Asked] = {
         body=JSON_LINES,
     ),
     ("get", "/v1/documents"): Asked(
-        "documentByQuery", _LATEST + _BY_QUERY, ("documentByQuery", "unknown", "value", "busy", *_ANY), (of.ID, of.NEAR)
+        "documentByQuery", "Documents, page by page; with an id: " + _LATEST[0].lower() + _LATEST[1:],
+        ("documentByQuery", "unchanged", "unknown", "value", "busy", *_ANY),
+        (of.ONE_ID, of.NEAR, of.BY_TIME, of.LIMIT, of.CURSOR, of.Q, of.SOURCE, of.STATUS, of.SINCE, of.UNTIL),
     ),
     ("delete", "/v1/documents"): Asked("removeByQuery", _REMOVE + _BY_QUERY, _REMOVED, (of.ID, of.BLOCK)),
     ("get", "/v1/documents/{id}"): Asked("document", _LATEST, ("document", "unknown", "busy", *_ANY), (of.PATH_ID,)),
@@ -133,11 +140,11 @@ REQUESTS: dict[tuple[str, str], Asked] = {
         (of.PATH_ID,),
     ),
     ("get", "/v1/clusters"): Asked(
-        "clusters", "Clusters of the window", ("clusters", "value", "busy", *_ANY),
-        (of.SORT, of.LIMIT, of.SIZE_MIN, of.STRIP),
+        "clusters", "Clusters of the window, page by page", ("clusters", "unchanged", "value", "busy", *_ANY),
+        (of.SORT, of.LIMIT, of.CURSOR, of.Q, of.SOURCE, of.SIZE_MIN, of.SIZE_MAX, of.SINCE, of.UNTIL, of.STRIP),
     ),
     ("get", "/v1/clusters/{cluster}"): Asked(
-        "cluster", "One cluster with its members", ("cluster", "unknown", "value", "busy", *_ANY),
+        "cluster", "One cluster with its members", ("cluster", "unchanged", "unknown", "value", "busy", *_ANY),
         (of.PATH_CLUSTER, of.AFTER, of.MEMBERS),
     ),
     ("get", "/v1/sources"): Asked(

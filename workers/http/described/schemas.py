@@ -209,6 +209,9 @@ SCHEMAS: dict[str, Schema] = {
     "Versions": {"allOf": [link("Version"), record({"versions": listed(link("Version"))})]},
     "Source": record(_SOURCE, ("hours",)),
     "Repeating": record(_REPEATING),
+    "Documents": record(
+        {"documents": listed(link("Version")), "next": _or_null("string", "The cursor of the next page.")}
+    ),
     "Cluster": record(_CLUSTER, ("related", "members", "strip", "next", "updates")),
     "Explanation": record(
         _EXPLANATION, ("about", "similarity", "buckets", "candidate_probability", "pair_probability", "passages")

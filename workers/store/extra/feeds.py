@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping
 
 TABLES = """
-CREATE TABLE IF NOT EXISTS feeds (url TEXT PRIMARY KEY, reported REAL NOT NULL, condition TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE feeds (url TEXT PRIMARY KEY, reported REAL NOT NULL, condition TEXT NOT NULL) WITHOUT ROWID;
 """
 # Feeds that are kept at most: those that were reported last. A feed leaves after so many seconds without a report.
 FEEDS_MAX = 10_000

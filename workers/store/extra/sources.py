@@ -19,22 +19,22 @@ from neardup.stream.sources.reports import Kept
 
 _REPEATED = f"documents >= {REPEATED_DOCUMENTS} AND 100 * own >= {REPEATED_PERCENT} * documents AND source != ''"
 TABLES = f"""
-CREATE TABLE IF NOT EXISTS sources (
+CREATE TABLE sources (
     source TEXT NOT NULL, hour INTEGER NOT NULL, {", ".join(f"{name} INTEGER NOT NULL" for name in COUNTS)}, lags TEXT,
     PRIMARY KEY (source, hour)
 ) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS sources_hour ON sources (hour, documents, source);
-CREATE INDEX IF NOT EXISTS sources_repeated ON sources (hour, source) WHERE {_REPEATED};
-CREATE TABLE IF NOT EXISTS source_pairs (
+CREATE INDEX sources_hour ON sources (hour, documents, source);
+CREATE INDEX sources_repeated ON sources (hour, source) WHERE {_REPEATED};
+CREATE TABLE source_pairs (
     source TEXT NOT NULL, original TEXT NOT NULL, documents INTEGER NOT NULL, PRIMARY KEY (source, original)
 ) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS source_pairs_original ON source_pairs (original, source);
-CREATE TABLE IF NOT EXISTS source_stories (
+CREATE INDEX source_pairs_original ON source_pairs (original, source);
+CREATE TABLE source_stories (
     cluster INTEGER PRIMARY KEY, source TEXT NOT NULL, hour INTEGER NOT NULL, arrival INTEGER NOT NULL,
     date INTEGER NOT NULL, by_date TEXT NOT NULL, by_date_hour INTEGER NOT NULL, by_date_date INTEGER NOT NULL,
     is_shared INTEGER NOT NULL
 );
-CREATE TABLE IF NOT EXISTS source_exceeded (bound TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE source_exceeded (bound TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
 """
 
 

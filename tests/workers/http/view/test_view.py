@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from neardup.workers.http.view.follower import GAP_SECONDS, Follower
+from neardup.workers.store.listing import Filters
 from neardup.workers.store.view import View, ViewReader
 from neardup.workers.topics.names import topic_names
 from neardup.workers.topics.places import parse_place
@@ -92,7 +93,7 @@ def test_verdicts_of_all_partitions_are_added_in_the_order_of_arrival(deployment
     deployment.follow()
     assert deployment.answers == [("a", "original"), ("b", "duplicate"), ("c", "original")]
     assert deployment.statuses("a", "b") == [("original", None, False), ("duplicate", "a", False)]
-    [cluster] = deployment.reader.clusters("size", 10, 2)
+    [cluster], _ = deployment.reader.clusters("size", 10, Filters(size_min=2))
     assert (cluster["cluster"], cluster["size"], cluster["representative"]) == (0, 2, "a")
     assert [deployment.reader.document(id_)[0]["place"] for id_ in (b"a", b"b", b"c")] == [0, 1, 2]
 
@@ -161,7 +162,7 @@ def test_a_gap_that_retention_left_does_not_stop_the_view(deployment: Deployment
     deployment.seconds += GAP_SECONDS
     deployment.follow()
     assert deployment.statuses("b", "c") == [("duplicate", None, False)] * 2
-    [cluster] = deployment.reader.clusters("recent", 10, 2)
+    [cluster], _ = deployment.reader.clusters("recent", 10, Filters(size_min=2))
     assert (cluster["cluster"], cluster["size"]) == (5, 2)
 
 

@@ -1,0 +1,79 @@
+"""The index of words follows the log: what leaves or is erased leaves the index, and an old store gets one."""
+
+import random
+import sqlite3
+
+import pytest
+from service_world import NOW, world_in
+
+WORDS = [f"{stem}{number}" for stem in ("rain", "tree", "coast", "ferry") for number in range(20)]
+
+
+def _text(rng):
+    return " ".join(rng.choice(WORDS) for _ in range(30))
+
+
+def _indexed(path):
+    """The places in the index by word, from the index itself."""
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE VIRTUAL TABLE temp.entries USING fts5vocab('main', 'words', 'instance')")
+        return set(connection.execute("SELECT term, doc FROM entries"))
+
+
+def _expected(path):
+    """The same from what the log has of kept documents."""
+    with sqlite3.connect(path) as connection:
+        rows = connection.execute(
+            "SELECT place, id, text, title, source FROM documents LEFT JOIN texts USING (place) "
+            "WHERE status IN (0, 5) AND gone = 0 AND (text NOT NULL OR title NOT NULL)"
+        )
+        found = [(place, " ".join((id_.decode(), *filter(None, said)))) for place, id_, *said in rows]
+    return {(word, place) for place, text in found for word in text.split()}
+
+
+@pytest.mark.parametrize("keep_texts", [True, False])
+def test_the_index_equals_what_the_log_has_of_kept_documents(tmp_path, keep_texts):
+    """Through copies, updates, removals and a moving window; made again from a store that has none, it is the same."""
+    rng, path = random.Random(5), tmp_path / "window.sqlite"
+    settings = {"keep_texts": keep_texts, "window_documents": 60, "clock": "event"}
+    with world_in(tmp_path, **settings) as world:
+        for n in range(150):
+            text = _text(random.Random(rng.randrange(40)))
+            said = {"title": f"headline{n}", "source": f"paper{n % 3}"} if n % 4 else {}
+            changed = text.replace("rain", "snow") if n % 5 == 0 else text
+            world.check(f"d{rng.randrange(50)}", changed, timestamp=NOW + n - 200, **said)
+            if n % 7 == 0:
+                world.ask("DELETE", f"/v1/documents/d{rng.randrange(50)}")
+    assert len(_expected(path)) > (200 if keep_texts else 20)
+    assert _indexed(path) == _expected(path)
+    with sqlite3.connect(path) as connection:
+        heats = connection.execute("SELECT * FROM growth ORDER BY cluster").fetchall()
+        for name in (
+            "TRIGGER grows",
+            "TRIGGER ends",
+            "TABLE growth",
+            "TABLE words",
+            "INDEX documents_updates",
+            "INDEX documents_source",
+        ):
+            connection.execute(f"DROP {name}")
+    with world_in(tmp_path, **settings):
+        pass
+    assert _indexed(path) == _expected(path)
+    with sqlite3.connect(path) as connection:
+        again = connection.execute("SELECT * FROM growth ORDER BY cluster").fetchall()
+    assert [cluster for cluster, _ in again] == [cluster for cluster, _ in heats if cluster in dict(again)]
+
+
+def test_the_words_of_an_erased_text_are_on_no_page_of_the_file(tmp_path):
+    """A removal takes effect in the file of the index, too."""
+    with world_in(tmp_path, keep_texts=True) as world:
+        for n in range(300):
+            world.check(f"d{n}", _text(random.Random(n)))
+        world.check("secret", f"zebraword {_text(random.Random(9999))}")
+        for n in range(300, 400):
+            world.check(f"d{n}", _text(random.Random(n)))
+        assert world.ask("GET", "/v1/documents?q=zebraword").json()["documents"]
+        world.ask("DELETE", "/v1/documents/secret").raise_for_status()
+        assert world.ask("GET", "/v1/documents?q=zebraword").json()["documents"] == []
+        assert not [file for file in tmp_path.iterdir() if b"zebraword" in file.read_bytes()]

@@ -1,0 +1,1 @@
+"""What answers have in common on their way to the client."""
