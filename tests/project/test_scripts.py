@@ -55,7 +55,9 @@ def test_a_script_starts(script: str) -> None:
 @pytest.mark.parametrize(("target", "line"), RECIPES, ids=[f"{target}-{n}" for n, (target, _) in enumerate(RECIPES)])
 def test_a_target_of_the_makefile_starts(target: str, line: str) -> None:
     """Its program exists, and knows every option that the recipe gives it."""
-    words = shlex.split(line.strip().removeprefix("@").replace("$(BIN)/python", "").replace("$(REF)", "HEAD"))
+    words = shlex.split(
+        line.strip().removeprefix("@").replace("$(BIN)/python", "").replace("$(REF)", "HEAD").replace("$(DATA)", ".")
+    )
     done = started([*words, "--help"])
     assert done.returncode == 0, f"{target}: {done.stderr[-2000:]}"
     assert [word for word in words if word.startswith("--") and word not in done.stdout] == []

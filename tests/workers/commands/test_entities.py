@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from benchmarks.recall import entities
+from benchmarks.labelled import records
 
 PEOPLE = (
     "--scheme=records",
@@ -60,7 +60,7 @@ def write(path, documents):
 @pytest.mark.parametrize(("number", "matches", "recall"), [(1, 500, 0.99), (2, 1934, 0.98), (3, 6538, 0.97)])
 def test_people_typed_in_twice_are_found(neardup, real_data, tmp_path, number, matches, recall):
     """Records have up to ten errors; few found pairs are false, and few true pairs are missed."""
-    added, _, truth = entities.people(real_data("er_febrl").parent, number)
+    added, _, truth, _ = records.people(real_data("er_febrl"), number)
     assert len(truth) == matches
     done = neardup("run", write(tmp_path / "people.jsonl", added), *PEOPLE, "--threshold", 0.6, "-q")
     assert (done.returncode, done.stderr) == (0, b"")
@@ -71,7 +71,7 @@ def test_people_typed_in_twice_are_found(neardup, real_data, tmp_path, number, m
 
 def test_citations_of_one_publication_are_found(neardup, real_data, tmp_path):
     """A publication has up to 238 different citations, and other publications have the same title."""
-    added, _, truth = entities.citations(real_data("er_cora").parent)
+    added, _, truth, _ = records.citations(real_data("er_cora"))
     assert (len(added), len(truth)) == (1879, 64578)
     lines, summary = write(tmp_path / "citations.jsonl", added), tmp_path / "summary.json"
     done = neardup("run", lines, *CITATIONS, "--threshold", 0.75, "-q", "--summary-json", summary)
@@ -85,8 +85,8 @@ def test_citations_of_one_publication_are_found(neardup, real_data, tmp_path):
 @pytest.mark.parametrize(
     ("read", "folder", "options", "threshold", "matches", "precision", "recall"),
     [
-        (entities.publications, "er_dblp_acm_leipzig", PUBLICATIONS, 0.75, 2224, 0.945, 0.965),
-        (entities.books, "join_books", BOOKS, 0.85, 932, 0.96, 0.9),
+        (records.publications, "er_dblp_acm_leipzig", PUBLICATIONS, 0.75, 2224, 0.945, 0.965),
+        (records.books, "join_books", BOOKS, 0.85, 932, 0.96, 0.9),
     ],
     ids=["publications", "books"],
 )
@@ -94,7 +94,7 @@ def test_records_of_two_sources_are_matched(
     neardup, real_data, tmp_path, read, folder, options, threshold, matches, precision, recall
 ):
     """One source probes the other; titles match by shingles, authors in any notation."""
-    added, probed, truth = read(real_data(folder).parent)
+    added, probed, truth, _ = read(real_data(folder))
     assert len(truth) == matches
     one, other = write(tmp_path / "one.jsonl", added), write(tmp_path / "other.jsonl", probed)
     done = neardup("probe", "--index", one, other, *options, "--threshold", threshold, "-q")
@@ -108,7 +108,7 @@ def test_calibration_tells_the_share_of_true_pairs_without_a_label(neardup, real
     """Calibration uses dates of birth. In each bin of at least a hundred pairs the labelled fraction lies in or next to
     the interval.
     """
-    added, _, truth = entities.people(real_data("er_febrl").parent)
+    added, _, truth, _ = records.people(real_data("er_febrl"))
     lines = write(tmp_path / "people.jsonl", added)
     done = neardup("run", lines, *PEOPLE_WITHOUT_DATES, "--threshold", 0.6, "--candidates", "-q")
     pairs = [json.loads(line) for line in done.stdout.splitlines()]

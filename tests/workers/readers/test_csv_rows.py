@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shell_harness import Bench
 
-from benchmarks.recall import entities
+from benchmarks.labelled import records
 from neardup.stream.documents import REASONS, Document
 from neardup.stream.json_lines import KINDS, Fields
 from neardup.workers.commands.calibrate import calibrate
@@ -254,8 +254,8 @@ def test_load_sends_a_row_as_the_line_of_json_that_it_would_be(tmp_path, monkeyp
         loader, report = Loader(MemoryTransport(bench.cluster), bench.settings, session), session.report
         loader.load([path])
         loader.close()
-        records = bench.cluster.records(bench.names.topics.documents)
-        sent.append({record.key: json.loads(record.value) for record in records})
+        sent_now = bench.cluster.records(bench.names.topics.documents)
+        sent.append({record.key: json.loads(record.value) for record in sent_now})
         assert report.refused == ({"row_length": 1} if path == "people.csv" else {})
         bench.sign(4)
         bench.match(2)
@@ -278,7 +278,7 @@ def test_calibration_reads_the_table_that_run_read(tmp_path):
 def test_people_are_found_in_their_table_as_it_is(neardup, real_data):
     """A data set of entity resolution; the setting names its id column."""
     folder = real_data("er_febrl")
-    _, _, truth = entities.people(folder.parent, 1)
+    truth = records.people(folder, 1).truth
     fields = "--record-fields=given_name,surname,street_number,address_1,suburb,postcode,date_of_birth,soc_sec_id"
     keys = "--record-keys=soc_sec_id,date_of_birth,given_name+surname,address_1"
     options = ("--scheme=records", fields, keys, "--threshold=0.6", "--id-field=rec_id")

@@ -1,0 +1,79 @@
+"""Halves of a labelled set, and precision, recall, F1 and accuracy of the pairs that settings find in one of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.labelled.records import Labelled
+from benchmarks.labelled.sets import ACCURACY, Settings
+from neardup.stream import Config, Deduplicator
+from neardup.stream.evaluation.clusters import components
+
+
+class Score(NamedTuple):
+    """What was found against the labels; ``accuracy`` counts the pairs that the labels speak of."""
+
+    precision: float
+    recall: float
+    f1: float
+    accuracy: float
+
+    def by(self, measure: str) -> float:
+        """The value that a set is judged by."""
+        return self.accuracy if measure == ACCURACY else self.f1
+
+
+def halves(labelled: Labelled) -> tuple[Labelled, Labelled]:
+    """Two parts that share no document and cut no labelled pair: the first to choose settings on, the second to score.
+
+    Documents that labelled pairs join, in one step or in several, stay together; a hash of the least id of such a group
+    decides.
+    """
+    documents = [*labelled.added, *labelled.probed]
+    number = {document.id: n for n, document in enumerate(documents)}
+    pairs = [tuple(sorted(map(number.__getitem__, pair))) for pair in labelled.truth | labelled.asked]
+    a, b = (np.array([pair[side] for pair in pairs], np.int64) for side in (0, 1))
+    group = components(len(documents), a, b).tolist()
+    least: dict[int, str] = {}
+    for document, root in zip(documents, group, strict=True):
+        least[root] = min(document.id, least.get(root, document.id))
+    second = {
+        document.id
+        for document, root in zip(documents, group, strict=True)
+        if hashlib.blake2b(least[root].encode()).digest()[0] % 2
+    }
+    return _part(labelled, {document.id for document in documents} - second), _part(labelled, second)
+
+
+def _part(labelled: Labelled, ids: set[str]) -> Labelled:
+    added, probed = ([one for one in rows if one.id in ids] for rows in (labelled.added, labelled.probed))
+    truth, asked = ({pair for pair in pairs if pair <= ids} for pairs in (labelled.truth, labelled.asked))
+    return Labelled(added, probed, truth, asked)
+
+
+def judge(labelled: Labelled, settings: Settings) -> Score:
+    """Find the pairs of a set, and compare them with its labels. A quotient of zeros is 0."""
+    dedup = Deduplicator(Config(**settings))
+    pairs = dedup.process(labelled.added)
+    if labelled.probed:
+        pairs = dedup.probe(labelled.probed)
+    found = {frozenset((pair.older, pair.newer)) for pair in pairs}
+    if labelled.asked:
+        found &= labelled.asked
+    true = len(found & labelled.truth)
+    wrong = len(found ^ labelled.truth)
+    return Score(
+        true / max(1, len(found)),
+        true / max(1, len(labelled.truth)),
+        2 * true / max(1, len(found) + len(labelled.truth)),
+        1 - wrong / len(labelled.asked) if labelled.asked else 0.0,
+    )
+
+
+def choose(labelled: Labelled, choices: Iterable[Settings], measure: str) -> Settings:
+    """The settings with the highest measure; of equal ones the first."""
+    return max(choices, key=lambda settings: judge(labelled, settings).by(measure))

