@@ -23,7 +23,7 @@ from neardup.workers.http.server import warm as warm_service
 from neardup.workers.stages.partition_table import PartitionTable
 from neardup.workers.stages.signer import SignPlan, sign_records
 from neardup.workers.topics.names import topic_names
-from neardup.workers.transport.kafka import records as kafka_records
+from neardup.workers.transport.kafka.transport import warm as warm_batches
 from neardup.workers.transport.protocol import Record
 
 PARTITIONS = 2
@@ -121,7 +121,7 @@ def match(table: PartitionTable, batches: Sequence[Sequence[Record]]) -> int:
 def main() -> int:
     """Warm up with every combination; fails if one of them finds nothing, for then it has not been through all."""
     started = time.perf_counter()
-    kafka_records.warm()
+    warm_batches()
     for settings in CONFIGURATIONS:
         config = Config(window_seconds=500.0, **{"recall": 0.8, **settings})
         if not warm(config):

@@ -47,7 +47,7 @@ from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN, Topics, gene
 from neardup.workers.topics.replication import judge_replication
 from neardup.workers.topics.rules import judge, refusal, topic_plans, warnings
 from neardup.workers.topics.verdicts import decided_rows
-from neardup.workers.transport.kafka import records as kafka_records
+from neardup.workers.transport.kafka.transport import warm as warm_batches
 from neardup.workers.transport.protocol import Consumer, Producer, Record, Transport, UnknownTopicError, sent_bytes
 
 _log = logging.getLogger(__name__)
@@ -284,7 +284,7 @@ def _warm_tables(settings: StreamSettings) -> None:
         table.apply(Record(0, 0, 0, None, message), publish=publish)
         table.undo()
     table.matcher.table.bucket_lengths(1)
-    kafka_records.warm()
+    warm_batches()
 
 
 def _warm_signer(settings: StreamSettings) -> None:
@@ -312,7 +312,7 @@ def warm_decisions() -> None:
     if taken is not None:
         state.decide(taken, Watermarks(1, allow_gap=False))
         state.undo()
-    kafka_records.warm()
+    warm_batches()
 
 
 # A signer collects documents that arrive one by one. The other roles receive larger messages.
@@ -327,7 +327,7 @@ ROLES: dict[str, Role] = {
         ),
         Role(
             FILTER, lambda topics: topics.verdicts, lambda given: given.step_documents_max, 0.25, _filter,
-            lambda given: kafka_records.warm(),
+            lambda given: warm_batches(),
         ),
     )
 }  # fmt: skip

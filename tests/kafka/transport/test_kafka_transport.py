@@ -192,6 +192,22 @@ def test_a_record_that_the_topic_refuses_is_reported_with_topic_answer_and_remed
     producer.abort()
 
 
+def test_a_batch_that_is_too_large_for_its_topic_is_divided_and_committed(harnesses: MakeHarness) -> None:
+    """The topic takes each record, but not as many at once as a batch holds: nothing is lost, and offsets are right."""
+    harness = harnesses(compression=None)
+    transport, small = harness.transport(), harness.name("small")
+    transport.admin.create_topics([TopicSpec(small, 1, 1, {"max.message.bytes": "20000"})])
+    values = [b"%d " % i * 1_000 for i in range(40)]
+    producer = transport.producer(harness.name("writer"))
+    producer.begin()
+    for value in values:
+        producer.send(small, 0, value)
+    offsets = producer.flush()
+    producer.commit()
+    assert offsets == list(range(40))
+    harness.wait_until(lambda: visible(transport, small) == values, "all are read in their order")
+
+
 def test_a_partition_with_records_all_the_time_is_known_to_be_read_to_its_end(harnesses: MakeHarness) -> None:
     """The answer that brought a record also says that the log ends there: no second without records is needed."""
     harness = harnesses()

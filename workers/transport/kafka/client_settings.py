@@ -65,9 +65,6 @@ class KafkaSettings:
     # A new partition of a topic is noticed after this time, and read after the rebalance that follows.
     metadata_age_seconds: float = 15.0
     close_timeout_seconds: float = 2.0
-    # Longer than a step needs to send its records; otherwise the client would transmit the first ones at the same time,
-    # in the same interpreter. flush does not wait for it.
-    linger_milliseconds: int = 100
     batch_bytes: int = 512 << 10
     compression: str | None = "lz4"
     # Below the broker's message.max.bytes (1,048,588), which limits the compressed batch.

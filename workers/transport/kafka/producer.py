@@ -5,9 +5,10 @@ A transaction has these steps. The client allows other orders, and each other or
 
 1. ``begin``. After a crash from here to 5 the transaction stays open, and readers wait before it. It ends when the next
    producer of the same id starts, or by its timeout. Nothing is committed.
-2. ``send`` to explicit partitions. The client acknowledges later, on its own thread.
+2. ``send`` to explicit partitions. Records are collected, and go to the client as whole batches, which it sends and
+   acknowledges on its own thread.
 3. ``flush``: every record must be acknowledged. The client's own flush returns normally if some are not, and its commit
-   then succeeds without them (rule 1). So the future of each record is checked.
+   then succeeds without them (rule 1). So the future of each batch is checked.
 4. ``send_offsets`` with the membership of the ``poll`` that returned the records. This module refuses generation -1,
    because the broker accepts it (rule 2).
 5. ``commit``. Without a response within the deadline the outcome is unknown, and the producer is lost. After a crash
@@ -34,12 +35,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Literal
 
+import numpy as np
 from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka import errors as client_errors
 
-from neardup.workers.transport.kafka.client_internals import transactions
+from neardup.workers.transport.kafka.client_internals import batches, transactions
 from neardup.workers.transport.kafka.client_settings import (
     KafkaSettings,
     as_transport_error,
@@ -47,6 +49,7 @@ from neardup.workers.transport.kafka.client_settings import (
     is_producer_fenced,
     milliseconds,
 )
+from neardup.workers.transport.kafka.record_batches import Pending, encode
 from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
@@ -96,7 +99,9 @@ class KafkaTransactionalProducer:
         self._stale = False  # make a new client at the next begin
         self._is_abandoned = False  # the client gets no more requests
         self._counts: dict[str, int] = {}  # topics that the client knows -> number of partitions
-        self._futures: list[tuple[str, Any]] = []  # of each record: topic and partition, future
+        self._pending: dict[TopicPartition, Pending] = {}  # records that are in no batch yet
+        self._sent: list[tuple[TopicPartition, list[int], batches.Sent]] = []  # batches with the order of their records
+        self._unflushed = 0  # records since the last flush
         self.message_bytes_max = settings.message_bytes_max
         try:
             self._client = self._connect()
@@ -146,8 +151,12 @@ class KafkaTransactionalProducer:
                 self._check_added(topic, partition)
                 return
             place = TopicPartition(topic, partition)
-            future = transactions.append(self._client, place, timestamp_ms, key, value, list(headers))
-            self._futures.append((f"{topic}-{partition}", future))
+            pending = self._pending.get(place)
+            if pending is None or not pending.has_room(bytes_sent, self._settings.batch_bytes):
+                self._hand_over(place)
+                pending = self._pending[place] = Pending()
+            pending.add(self._unflushed, bytes_sent, key, value, timestamp_ms, headers)
+            self._unflushed += 1
         except (client_errors.KafkaError, UnreachableError) as error:
             self._fail(f"send to {topic}-{partition}", error)
 
@@ -158,18 +167,25 @@ class KafkaTransactionalProducer:
         """
         self._expect("flush", "open", "failed")
         self._raise_failure()
-        futures, self._futures = self._futures, []
+        offsets = np.full(self._unflushed, -1)
         try:
-            self._client.flush(timeout=self._settings.flush_timeout_seconds)
-            failed = [(place, future.exception) for place, future in futures if not future.succeeded()]
-            if failed:
-                # The answer of the broker is the cause; records that are dropped after it have errors of the client.
-                place, error = next((one for one in failed if isinstance(one[1], _ANSWERS)), failed[0])
-                error = error or client_errors.KafkaTimeoutError("a record was not acknowledged")
-                raise self._fail(f"send to {place}", error) from error
-            return [future.value.offset for _, future in futures]
+            for place in [*self._pending]:
+                self._hand_over(place)
+            sent, self._sent, self._unflushed = self._sent, [], 0
+            batches.wait(self._client, [one for _, _, one in sent], self._settings.flush_timeout_seconds)
         except client_errors.KafkaError as error:
             raise self._fail("flush", error) from error
+        failed = []
+        for place, order, one in sent:
+            try:
+                offsets[order] = one.offsets()
+            except client_errors.KafkaError as error:
+                failed.append((f"{place.topic}-{place.partition}", error))
+        if failed:
+            # The answer of the broker is the cause; records that are dropped after it have errors of the client.
+            place_name, cause = next((one for one in failed if isinstance(one[1], _ANSWERS)), failed[0])
+            raise self._fail(f"send to {place_name}", cause) from cause
+        return offsets.tolist()
 
     def send_offsets(self, topic: str, offsets: Mapping[int, Committed], membership: Membership) -> None:
         """Add offsets of the group to the transaction, with the membership that polled the records (rule 2).
@@ -179,8 +195,8 @@ class KafkaTransactionalProducer:
         """
         self._expect("send_offsets", "open", "failed")
         self._raise_failure()
-        if self._futures:
-            raise AssertionError(f"{len(self._futures)} records of {self._id!r} have had no flush: flush first")
+        if self._unflushed:
+            raise AssertionError(f"{self._unflushed} records of {self._id!r} have had no flush: flush first")
         found = {}
         for partition, committed in offsets.items():
             if len(committed.metadata) > METADATA_CHARACTERS_MAX:
@@ -205,7 +221,7 @@ class KafkaTransactionalProducer:
         """
         self._expect("commit", "open", "failed")
         self._raise_failure()
-        if self._futures:
+        if self._unflushed:
             self.flush()
         try:
             result = transactions.begin_commit(self._client)
@@ -231,7 +247,7 @@ class KafkaTransactionalProducer:
         Raises ``FencedError`` if another producer with the id took over.
         """
         self._expect("abort", "open", "failed")
-        self._futures.clear()
+        self._drop_records()
         if not self._is_abandoned:
             try:
                 result = transactions.begin_abort(self._client)
@@ -265,7 +281,6 @@ class KafkaTransactionalProducer:
             delivery_timeout_ms=milliseconds(settings.flush_timeout_seconds),
             max_block_ms=milliseconds(settings.connect_timeout_seconds),
             retry_backoff_ms=_RETRY_BACKOFF_MILLISECONDS,
-            linger_ms=settings.linger_milliseconds,
             batch_size=settings.batch_bytes,
             compression_type=settings.compression,
             max_request_size=settings.request_bytes_max,
@@ -280,6 +295,18 @@ class KafkaTransactionalProducer:
             raise
         self._is_abandoned = False
         return client
+
+    def _hand_over(self, place: TopicPartition) -> None:
+        """Give the client the collected records of a partition as a batch."""
+        pending = self._pending.pop(place, None)
+        if pending is not None:
+            self._sent.append((place, pending.order, batches.hand_over(self._client, place, encode(pending))))
+
+    def _drop_records(self) -> None:
+        """Forget the records since the last flush."""
+        self._pending.clear()
+        self._sent.clear()
+        self._unflushed = 0
 
     def _learn(self, topic: str) -> int:
         """Make the client learn a topic once: a send to an unknown topic would wait."""

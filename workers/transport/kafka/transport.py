@@ -2,9 +2,9 @@
 
 ``KafkaTransport(settings)`` opens no connection until its first call, so it may be made before a fork; clients are made
 after the fork (rule 9). Its parts: ``client_settings`` (limits, errors), ``consumer`` (a member of a group),
-``records`` (reading of fetches), ``producer`` (the safe order of a transaction), ``admin`` (topics),
-``client_internals`` (private names of the client). ``read`` makes a separate client, so that a restore can run on a
-thread while the member polls.
+``records`` (reading of fetches), ``producer`` (the safe order of a transaction), ``record_batches`` (what it writes),
+``admin`` (topics), ``client_internals`` (private names of the client). ``read`` makes a separate client, so that a
+restore can run on a thread while the member polls.
 
 The numbers of rules in docstrings refer to the list in ``docs/ARCHITECTURE.md``.
 """
@@ -18,6 +18,7 @@ from contextlib import suppress
 from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as client_errors
 
+from neardup.workers.transport.kafka import record_batches
 from neardup.workers.transport.kafka import records as kafka_records
 from neardup.workers.transport.kafka.admin import KafkaAdmin, TopicDescription, TopicSpec
 from neardup.workers.transport.kafka.client_settings import KafkaSettings, as_transport_error
@@ -44,6 +45,12 @@ __all__ = ["KafkaAdmin", "KafkaSettings", "KafkaTransport", "TopicDescription", 
 _READ_SLICE_MILLISECONDS = 5
 _READ_RECORDS_MAX = 10_000
 _READ_BYTES_MAX = 16 << 20
+
+
+def warm() -> None:
+    """Compile the reader and the writer of batches, or load them from disk."""
+    kafka_records.warm()
+    record_batches.warm()
 
 
 class KafkaTransport:

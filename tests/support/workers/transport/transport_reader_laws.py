@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from transport_harness import Harness, joined, publish
 
-from neardup.workers.transport.protocol import Committed, OffsetGoneError
+from neardup.workers.transport.protocol import Committed, Headers, OffsetGoneError
 
 
 def law_a_reader_reads_partitions_without_a_group(harness: Harness) -> None:
@@ -42,6 +42,39 @@ def law_a_reader_reads_partitions_without_a_group(harness: Harness) -> None:
     harness.wait_until(lambda: came(6), "what is followed again is read again")
     assert reader.positions().keys() == {2}
     reader.close()
+
+
+def law_records_of_every_shape_arrive_in_their_order(harness: Harness) -> None:
+    """Several batches for two partitions: keys, values and headers of any length, also absent and empty ones, and times
+    that fall."""
+    topic = harness.make_topic(2)
+    shapes = [
+        (b"value", None, ()), (None, b"gone", ()), (b"", b"", (("", b""),)), (b"v" * 40_000, b"k", (("trace", b"1"),)),
+        (b"\x00\xff" * 100, b"k" * 300, (("a", b"x" * 200), ("a", b""), ("\u00e9", b"\xff"))),
+    ]  # fmt: skip
+    sent: dict[int, list[tuple[int, bytes | None, bytes | None, Headers]]] = {0: [], 1: []}
+    writer = harness.transport().producer(harness.name("writer"))
+    writer.begin()
+    for i in range(100):
+        value, key, headers = shapes[i % len(shapes)]
+        at = 1_700_000_000_000 - i
+        writer.send(topic, i % 3 % 2, value, key, at, headers)
+        sent[i % 3 % 2].append((at, key, value, headers))
+    offsets = writer.flush()
+    writer.commit()
+    assert len(offsets) == 100
+    reader = harness.transport().reader(topic)
+    reader.follow({0: 0, 1: 0})
+    found = []
+
+    def all_came() -> bool:
+        found.extend(reader.poll(harness.poll_seconds, 1_000))
+        return len(found) >= 100
+
+    harness.wait_until(all_came, "all are read")
+    reader.close()
+    for partition, expected in sent.items():
+        assert [(*one[2:5], one.headers) for one in found if one.partition == partition] == expected
 
 
 def law_a_reader_below_the_log_is_an_error(harness: Harness) -> None:

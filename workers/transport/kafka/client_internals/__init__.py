@@ -11,8 +11,9 @@ No change affects the whole process. Each change of the client's behaviour appli
   cycles.
 - ``fetches``: one consumer gives each batch of a fetch to our own reader, and fetches while the worker is busy.
 - ``groups``: a member keeps a join that completed between two polls, and shows the client's view of its membership.
+- ``batches``: records reach the buffer of a producer as whole batches, and one future stands for all of a batch.
 - ``transactions``: the requests of the client's calls, with a deadline; the client itself waits without a limit (rule
-  5). Records go to the buffer of the client without the checks that our producer has made.
+  5).
 
 The setting ``fast_fetch`` switches the optimisations: fast connections, our reader of batches, and fetches ahead. The
 transport obeys the same laws without them.

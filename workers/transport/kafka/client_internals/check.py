@@ -28,10 +28,13 @@ try:
     from kafka.net.manager import KafkaConnectionManager
     from kafka.net.selector import NetworkSelector
     from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
-    from kafka.producer.record_accumulator import RecordAccumulator
+    from kafka.producer.future import FutureProduceResult
+    from kafka.producer.producer_batch import ProducerBatch
+    from kafka.producer.record_accumulator import AtomicInteger, RecordAccumulator
     from kafka.producer.sender import Sender
     from kafka.producer.transaction_manager import TransactionalRequestResult, TransactionManager
-    from kafka.record.default_records import DefaultRecordBatch
+    from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+    from kafka.record.memory_records import MemoryRecordsBuilder
 except ImportError as error:
     raise ConfigError(_remedy(f"has no {error.name}")) from error
 
@@ -95,7 +98,28 @@ NEEDED: dict[Any, tuple[str, ...]] = {
     ),
     MemberState: ("STABLE",),
     KafkaProducer: ("_unregister_cleanup()", "_accumulator", "_closed", "_sender", "_transaction_manager"),
-    RecordAccumulator: ("append(tp, timestamp_ms, key, value, headers)",),
+    RecordAccumulator: (
+        "_tp_lock(tp)",
+        "begin_flush()",
+        "_appends_in_progress",
+        "_batches",
+        "_closed",
+        "_flushes_in_progress",
+        "_incomplete",
+        "config",
+    ),
+    AtomicInteger: ("decrement()", "increment()"),
+    ProducerBatch: ("__init__(tp, records)", "_record_futures", "produce_future"),
+    FutureProduceResult: ("wait(timeout)", "_latch", "is_done", "value"),
+    MemoryRecordsBuilder: ("__init__(magic, compression_type, batch_size)", "_builder", "_next_offset"),
+    DefaultRecordBatchBuilder: (
+        "HEADER_STRUCT",
+        "_buffer",
+        "_first_timestamp",
+        "_last_offset",
+        "_max_timestamp",
+        "_num_records",
+    ),
     Sender: ("force_close()", "wakeup()"),
     TransactionManager: (
         "maybe_add_partition_to_transaction(topic_partition)",

@@ -1,4 +1,4 @@
-"""The records and the requests of a transaction, with deadlines, and the stop of a producer without responses.
+"""The requests of a transaction, with deadlines, and the stop of a producer without responses.
 
 The client's own calls have three lines: submit the request, wake the sender thread, wait without a limit.
 """
@@ -9,29 +9,7 @@ from collections.abc import Mapping
 
 from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka import errors as client_errors
-from kafka.producer.future import FutureRecordMetadata
 from kafka.producer.transaction_manager import TransactionalRequestResult
-
-
-def append(
-    client: KafkaProducer,
-    place: TopicPartition,
-    timestamp_ms: int | None,
-    key: bytes | None,
-    value: bytes | None,
-    headers: list[tuple[str, bytes]],
-) -> FutureRecordMetadata:
-    """Append a record to the open transaction, as ``send`` of the client does after it has checked its arguments.
-
-    The caller has checked them, and has made the client learn the topic. The checks of ``send``, its choice of a
-    partition, and a line of its log that is made although it is not written, take half of its time.
-    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/producer/kafka.py#L864
-    """
-    client._transaction_manager.maybe_add_partition_to_transaction(place)
-    future, is_full, is_new, _ = client._accumulator.append(place, timestamp_ms, key, value, headers)
-    if is_full or is_new:
-        client._sender.wakeup()
-    return future
 
 
 def begin_commit(client: KafkaProducer) -> TransactionalRequestResult:
