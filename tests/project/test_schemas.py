@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator
 from shell_harness import TEXT, Bench
 
 from neardup.stream.json_lines import Fields, decode_document
+from neardup.workers.topics.dead import Letter, encode_notice, parse_letter
 from neardup.workers.topics.messages import encode_dead
 from neardup.workers.transport.protocol import Record, RefusedBatch
 
@@ -78,6 +79,11 @@ def test_the_letter_of_a_refused_batch_matches_the_schema():
     """One letter represents several messages."""
     letter = encode_dead(Record(1, 9, 0, None, None, RefusedBatch(4, 1000)), "documents", "batch_too_large")
     validator("dead_letter").validate(json.loads(letter))
+    read = parse_letter(Record(2, 7, 0, None, letter))
+    assert isinstance(read, Letter)
+    notice = json.loads(encode_notice(read))
+    validator("replay_notice").validate(notice)
+    assert notice["replayed"] == "2-7"
 
 
 DOCUMENTS = [

@@ -6,14 +6,14 @@ This module imports only what the help needs; a command imports the rest when it
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from neardup.workers.cli.options import ConnectionCommand, Given, TopicsCommand, WorkerCommand, command_of
-from neardup.workers.options.running import LoadOptions, TailOptions, UpOptions, WorkerOptions
+from neardup.workers.options.running import DeadOptions, LoadOptions, TailOptions, UpOptions, WorkerOptions
 from neardup.workers.options.shared import CommandOptions
 
 if TYPE_CHECKING:
@@ -35,6 +35,14 @@ def register(app: typer.Typer, epilog: str) -> None:
     topics.command("create", cls=TopicsCommand, epilog=epilog)(create_command)
     topics.command("describe", cls=TopicsCommand, epilog=epilog)(describe_command)
     app.add_typer(topics, name="topics")
+    dead = typer.Typer(
+        help="List, show and send again the documents that signers refused (topic documents.dead).",
+        no_args_is_help=True, rich_markup_mode=None,
+    )  # fmt: skip
+    dead.command("list", cls=ConnectionCommand, epilog=epilog)(dead_list_command)
+    dead.command("show", cls=ConnectionCommand, epilog=epilog)(dead_show_command)
+    dead.command("replay", cls=ConnectionCommand, epilog=epilog)(dead_replay_command)
+    app.add_typer(dead, name="dead")
 
 
 @command_of(WorkerOptions)
@@ -118,6 +126,49 @@ def tail_command(options: TailOptions, given: Given) -> None:
 
     with broker_failures():
         raise typer.Exit(tail(options, _settings(given, options.config, options.start, window=False)))
+
+
+@command_of(DeadOptions)
+def dead_list_command(options: DeadOptions, given: Given) -> None:
+    """Print a line of JSON for each letter: its place, reason and origin, and whether it was replayed."""
+    from neardup.workers.commands.dead import list_letters
+
+    _with_letters(list_letters, options, given)
+
+
+@command_of(DeadOptions)
+def dead_show_command(options: DeadOptions, given: Given) -> None:
+    """Print letters for reading: why and what was refused, and the document."""
+    from neardup.workers.commands.dead import show_letters
+
+    _with_letters(show_letters, options, given)
+
+
+@command_of(DeadOptions)
+def dead_replay_command(options: DeadOptions, given: Given) -> None:
+    """Send the documents of letters to the topic of documents again, each once, also when this is run again.
+
+    A document keeps key, partition and time, and has the header neardup-replayed.
+    """
+    from neardup.workers.commands.dead import replay
+
+    done = _with_letters(replay, options, given)
+    typer.echo(done.sentence(), err=True)
+    raise typer.Exit(done.exit)
+
+
+def _with_letters(use: Callable[..., Any], options: DeadOptions, given: Given) -> Any:
+    from neardup.workers.commands.dead import chosen
+    from neardup.workers.transport.kafka.connect import connect
+
+    settings = _settings(given, options.config, None, window=False)
+    which = chosen(options)
+    with broker_failures():
+        transport = connect(settings)
+        try:
+            return use(transport, settings, which)
+        finally:
+            transport.close()
 
 
 @command_of(CommandOptions)

@@ -129,6 +129,23 @@ class LoadOptions(CommandOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DeadOptions(CommandOptions):
+    """The arguments of the commands ``dead``."""
+
+    places: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[LETTER]...", help="letters by their place, as list prints it", show_default=False),
+    ] = None
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="REASON", help="only what was refused for this reason")
+    ] = None
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="TIME", help="only what was refused since: 2h (ago), or 2026-01-31T08:00"),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class TailOptions(CommandOptions):
     """The arguments of ``tail``."""
 

@@ -29,7 +29,7 @@ MESSAGE_REASONS = {
     "batch_too_large": "the compressed batch of the message unpacks to more than batch_bytes_max",
     "message_too_large": "key, value and headers have more than request_bytes_max, so that no filter could send them",
 }
-_REASONS = {**REASONS, **MESSAGE_REASONS}
+REFUSAL_REASONS = {**REASONS, **MESSAGE_REASONS}
 _MICROSECONDS = 1e6
 
 
@@ -86,7 +86,7 @@ def encode_dead(record: Record, topic: str, reason: str) -> bytes:
     return orjson.dumps(
         {
             "reason": reason,
-            "message": _REASONS[reason],
+            "message": REFUSAL_REASONS[reason],
             "topic": topic,
             "partition": record.partition,
             "offset": refused.first_offset if refused else record.offset,
