@@ -32,6 +32,8 @@ def serve_command(options: ServeCommandOptions, given: Given) -> None:
         raise Failure(Exit.USAGE, "--salvage is for a window: delete a damaged view, the topics fill it again")
     if options.from_kafka and "blocked" in given:
         raise Failure(Exit.USAGE, "--blocked is for a window: give it to the signers of the deployment")
+    if options.from_kafka and "webhook" in given:
+        raise Failure(Exit.USAGE, "--webhook is for a window: of a deployment, read the topic of verdicts")
     if options.from_kafka:
         from neardup.workers.http.view.server import serve_view
         from neardup.workers.transport.kafka.connect import connect

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
@@ -256,6 +257,21 @@ async def feeds(service: Service, request: Request) -> Response:
     return json_response(listing(found, number(request, of.FEEDS), service.now()))
 
 
+async def webhook(service: Service, request: Request) -> Response:
+    """``GET /v1/webhook``: how many events wait for the web hook, and the dead ones."""
+    after, limit = number(request, of.AFTER_LETTER), number(request, of.LETTERS)
+    waiting, dead, oldest = await run_in_threadpool(service.reader.outbox_counts)
+    events = await run_in_threadpool(service.reader.dead_events, after, limit)
+    letters = [
+        {
+            "number": event.number, "created": event.created, "attempts": event.attempts, "failure": event.failure,
+            "event": orjson.loads(event.body),
+        }
+        for event in events
+    ]  # fmt: skip
+    return json_response({"waiting": waiting, "oldest": oldest, "dead": dead, "letters": letters})
+
+
 async def figures(service: Service, request: Request) -> Response:
     """``GET /v1/figures``: what the service does now and did in the last hour, and the settings that matter for it."""
     counted = service.events.figures
@@ -331,6 +347,7 @@ _READS: Handlers = {
     ("GET", "/v1/clusters"): clusters,
     ("GET", "/v1/clusters/{number:int}"): cluster,
     ("GET", "/v1/feeds"): feeds,
+    ("GET", "/v1/webhook"): webhook,
     ("GET", "/v1/figures"): figures,
     ("GET", "/v1/events"): verdict_events,
     ("GET", "/healthz"): healthy,

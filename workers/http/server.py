@@ -28,6 +28,9 @@ from neardup.workers.http.connections import connection_type, raise_file_limit
 from neardup.workers.http.degrading import Degrading
 from neardup.workers.http.events import Events
 from neardup.workers.http.figures import Figures
+from neardup.workers.http.outgoing.delivery import Delivery, measure_outbox
+from neardup.workers.http.outgoing.hook import Hook
+from neardup.workers.http.outgoing.starting import bounds_of, hook_of, rules_of
 from neardup.workers.http.window import near, window_requests
 from neardup.workers.http.writer import Writer
 from neardup.workers.process.compiling import Compiling
@@ -35,6 +38,7 @@ from neardup.workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
 from neardup.workers.process.warming import warm
 from neardup.workers.settings.serve import ServeSettings, is_loopback
 from neardup.workers.store.blocked import read_block_list
+from neardup.workers.store.extra.outbox import Outbox
 from neardup.workers.store.keeper import Answer, Keeper
 from neardup.workers.store.log import Log
 from neardup.workers.store.reading import Reader
@@ -90,7 +94,7 @@ def serve(settings: ServeSettings, state: str, *, salvage: bool = False) -> Exit
     Returns:
         The exit code of the signal, or ``Exit.OUTPUT`` if the outcome of a step is unknown.
     """
-    token = settings.access_token()
+    token, hook = settings.access_token(), hook_of(settings)
     blocked = read_block_list(settings.blocked, create=True)
     address = bound(settings.host, settings.port)
     fingerprints = {"signing": settings.signing_fingerprint, "matching": settings.matching_fingerprint}
@@ -104,17 +108,25 @@ def serve(settings: ServeSettings, state: str, *, salvage: bool = False) -> Exit
         keeper = Keeper(
             settings, log, keep_texts=settings.keep_texts, history_seconds=settings.history_seconds,
             clock=time.time if settings.clock == "arrival" else None, blocked=blocked,
+            announced=Outbox(rules_of(settings, time.time)),
         )  # fmt: skip
-        return asyncio.run(run(settings, address, token, lambda on_broken: started(settings, keeper, on_broken)))
+        return asyncio.run(
+            run(settings, address, token, lambda on_broken: started(settings, keeper, on_broken, hook=hook))
+        )
     finally:
         log.close()
         address.close()
 
 
 def started(
-    settings: ServeSettings, keeper: Keeper, on_broken: Callable[[], None], now: Callable[[], float] = time.time
+    settings: ServeSettings,
+    keeper: Keeper,
+    on_broken: Callable[[], None],
+    now: Callable[[], float] = time.time,
+    hook: Hook | None = None,
 ) -> Running:
-    """Start the service of a window. ``now`` is the clock in seconds since the epoch."""
+    """Start the service of a window. ``hook`` gets the events of stories, ``now`` is the clock in seconds since the
+    epoch."""
     reader, observer = Reader(keeper.log.path), Metrics(SERVE, {"role": SERVE})
     last = keeper.log.meta()["places"] - 1
     figures = Figures(lambda: keeper.matcher.table.documents, lambda: writer.waiting, now)
@@ -128,16 +140,28 @@ def started(
     def on_step(answers: list[Answer]) -> None:
         publish(answers)
         degrading.table(keeper.matcher.table.counts())
+        if delivery is not None:
+            delivery.wake()
 
+    delivery: Delivery | None = None
     writer = Writer(
         keeper, settings.queue_documents_max, on_broken, on_step,
         lambda: observer.count("service_full"),
     )  # fmt: skip
+    if hook is not None:
+        delivery = Delivery(reader, writer.call, hook.send, bounds_of(settings), observer, now)
+        delivery.start()
 
     def measure() -> None:
         observer.set("service_waiting_documents", writer.waiting)
         observer.set("service_window_documents", keeper.matcher.table.documents)
         measure_sources(observer, reader, now)
+        measure_outbox(reader, observer, now())
+
+    def stop() -> None:
+        if delivery is not None:
+            delivery.stop()
+        writer.stop()
 
     service = Service(
         settings,
@@ -152,7 +176,7 @@ def started(
         now,
     )
     app = application(service, window_requests(writer))
-    return Running(app, events, writer.stop, lambda: writer.error, degrading.refused)
+    return Running(app, events, stop, lambda: writer.error, degrading.refused)
 
 
 def measure_sources(observer: Metrics, reader: Reader, now: Callable[[], float]) -> None:

@@ -27,9 +27,9 @@ from neardup.workers.http.feeds import reports_of
 from neardup.workers.http.problems import field_of, json_line, json_response, problem_values, shown
 from neardup.workers.http.writer import STEP_CHARACTERS, STEP_DOCUMENTS, Broken, Busy, Writer
 from neardup.workers.store.extra import feeds
+from neardup.workers.store.extra.transactions import transaction
 from neardup.workers.store.keeper import Answer, Keeper
 from neardup.workers.store.log import StoreFull
-from neardup.workers.store.transactions import transaction
 
 # Maximum steps of a batch that wait for the writer at the same time.
 _AHEAD = 4

@@ -86,6 +86,45 @@ class ServeOptions(BaseModel):
     body_seconds_max: float = Field(
         default=30.0, gt=0, le=3600, description="how long a client may take to send a request"
     )
+    webhook: str | None = Field(
+        default=None,
+        pattern="^https?://[!-~]+$",
+        max_length=2_000,
+        description="address that events of stories are posted to, signed with NEARDUP_WEBHOOK_SECRET",
+    )
+    webhook_secret_file: str | None = Field(
+        default=None,
+        description="file that holds the secret of the web hook; or NEARDUP_WEBHOOK_SECRET in the environment",
+    )
+    webhook_events: str = Field(
+        default="new,grown,updated,removed",
+        pattern="^(new|grown|updated|removed)(,(new|grown|updated|removed))*$",
+        description="events that are posted, separated by commas",
+    )
+    webhook_members: int = Field(
+        default=3,
+        ge=0,
+        le=10**9,
+        description="a story has grown when it has so many documents, and each time these have doubled; 0 for never",
+    )
+    webhook_sources: int = Field(
+        default=3,
+        ge=0,
+        le=10_000,
+        description="the same for the sources that publish it; 0 for never",
+    )
+    webhook_seconds_max: float = Field(
+        default=259_200.0,
+        gt=0,
+        le=1e8,
+        description="how long an event is tried, before it is a dead one that is kept to be read",
+    )
+    webhook_waiting_max: int = Field(
+        default=100_000, ge=1, le=10**9, description="events that wait at most; the oldest become dead ones"
+    )
+    webhook_dead_max: int = Field(
+        default=10_000, ge=0, le=10**9, description="dead events that are kept at most; the oldest are lost"
+    )
     verdict_seconds_max: float = Field(
         default=10.0,
         gt=0,
@@ -98,6 +137,7 @@ class ServeSettings(ServeOptions, Settings):
     """All settings of the service; a ``Config`` as well. Raises ``ConfigError`` like it."""
 
     token: SecretStr | None = Field(default=None, description="token that clients must send")
+    webhook_secret: SecretStr | None = Field(default=None, description="secret that signs the events of the web hook")
 
     def access_token(self) -> str | None:
         """Return the token, or ``None`` if clients need no token.
@@ -107,15 +147,7 @@ class ServeSettings(ServeOptions, Settings):
                 the address.
             Failure: the file cannot be read.
         """
-        if self.token is not None and self.token_file is not None:
-            raise ConfigError("token stands in the environment and token_file names a file: leave out one of them")
-        token = None if self.token is None else self.token.get_secret_value()
-        if self.token_file is not None:
-            try:
-                token = Path(self.token_file).read_text().strip()
-            except (OSError, UnicodeDecodeError) as error:
-                failed = error if isinstance(error, OSError) else OSError("it is not UTF-8")
-                raise input_failure(f"token_file {self.token_file}", failed) from None
+        token = _secret("token", self.token, self.token_file)
         if token is not None and (len(token) < _TOKEN_CHARACTERS_MIN or not token.isascii()):
             raise ConfigError(f"a token needs {_TOKEN_CHARACTERS_MIN} ASCII characters or more: set a longer one")
         if token is None and not self.insecure and not is_loopback(self.host):
@@ -126,6 +158,31 @@ class ServeSettings(ServeOptions, Settings):
         if (self.tls_certfile is None) != (self.tls_keyfile is None):
             raise ConfigError("TLS needs both tls_certfile and tls_keyfile: name both or neither")
         return token
+
+    def hook_secret(self) -> str | None:
+        """Return the secret of the web hook, ``None`` without a web hook.
+
+        Raises:
+            ConfigError: there is no secret, or there are two.
+            Failure: the file cannot be read.
+        """
+        secret = _secret("webhook_secret", self.webhook_secret, self.webhook_secret_file)
+        if self.webhook is not None and secret is None:
+            raise ConfigError("webhook has no secret: set NEARDUP_WEBHOOK_SECRET or webhook_secret_file")
+        return None if self.webhook is None else secret
+
+
+def _secret(name: str, given: SecretStr | None, file: str | None) -> str | None:
+    """Return a secret of the environment or of a file. Raises ``ConfigError``, ``Failure``."""
+    if given is not None and file is not None:
+        raise ConfigError(f"{name} stands in the environment and {name}_file names a file: leave out one of them")
+    if file is None:
+        return None if given is None else given.get_secret_value()
+    try:
+        return Path(file).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        failed = error if isinstance(error, OSError) else OSError("it is not UTF-8")
+        raise input_failure(f"{name}_file {file}", failed) from None
 
 
 class ViewSettings(ServeSettings, StreamSettings):

@@ -42,10 +42,11 @@ from neardup.stream.verdicts.row_columns import NONE
 from neardup.stream.verdicts.rule import DOCUMENT, STATUSES, UNCHANGED
 from neardup.workers.store.blocked import NOTHING_BLOCKED, BlockList
 from neardup.workers.store.extra import sources
+from neardup.workers.store.extra.outbox import NOTHING_ANNOUNCED, Outbox
 from neardup.workers.store.extra.sources import Shown, shown_by
+from neardup.workers.store.extra.transactions import transaction
 from neardup.workers.store.log import Log, StoreFull
 from neardup.workers.store.rows import EQUAL, LATE, Row, arrivals_of, batch_of, removals_of, restored_of
-from neardup.workers.store.transactions import transaction
 
 
 class Answer(NamedTuple):
@@ -90,6 +91,7 @@ class Keeper:
             Without it, each document must have a time.
         blocked: the ids and contents whose documents are refused.
         sources_max: sources that the ledger knows at most.
+        announced: stores the events of each step for the web hook.
     """
 
     def __init__(
@@ -102,8 +104,10 @@ class Keeper:
         clock: Callable[[], float] | None = None,
         blocked: BlockList = NOTHING_BLOCKED,
         sources_max: int = SOURCES_MAX,
+        announced: Outbox = NOTHING_ANNOUNCED,
     ) -> None:
         self.config, self.log, self._keep_texts, self._clock, self.blocked = config, log, keep_texts, clock, blocked
+        self._announced = announced
         self._history = int(history_seconds * MICROSECONDS)
         self.signer, self.matcher = Signer(config), Matcher(config)
         self._decider = Decider(self.matcher)
@@ -149,7 +153,9 @@ class Keeper:
             self.blocked.append(id_, np.union1d(of_versions, self._decider.contents_of(id_bytes)))
         with self._step():
             self._decider.remove(id_bytes)
-            count = self.log.erase(id_bytes) or len(self._decider.story_changes().ended)
+            ended = self._decider.story_changes().ended
+            self._announced.removed(self.log.writer, id_bytes, ended)
+            count = self.log.erase(id_bytes) or len(ended)
         if count:
             self.log.checkpoint()
         return count
@@ -255,6 +261,7 @@ class Keeper:
             rows, originals = self._rows(batch, dates, decided.verdicts, decided.first_place, shown), iter(decided.ids)
             texts = [(row.place, document.text) for row, document in zip(rows, documents, strict=True)]
             self.log.append(rows, texts if self._keep_texts else (), self._decider.places, table.stream_time)
+            self._announced.added(self.log.writer, rows)
             self.log.expire(self._oldest, self._kept_from())
             self._ledger.add(lost)
             statuses, clusters, late = (getattr(decided.verdicts, name) for name in ("statuses", "clusters", "late"))

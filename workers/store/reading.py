@@ -10,7 +10,7 @@ from typing import Any
 
 from neardup.stream.batches import MICROSECONDS
 from neardup.stream.verdicts.rule import STATUSES, UPDATE
-from neardup.workers.store.extra import feeds, sources
+from neardup.workers.store.extra import feeds, outbox, sources
 from neardup.workers.store.listing import Cursor, Filters, list_documents, list_stories
 from neardup.workers.store.rows import LATE
 
@@ -103,6 +103,27 @@ class Reader:
         """Return address, time of the report and condition of every feed that was reported."""
         with self._connected() as connection:
             return feeds.read(connection)
+
+    def due_events(self, now: float, limit: int) -> list[outbox.Event]:
+        """Return the first events for the web hook that are due."""
+        with self._connected() as connection:
+            return outbox.due(connection, now, limit)
+
+    def next_event(self) -> float | None:
+        """Return when the next event is due, ``None`` if none waits."""
+        with self._connected() as connection:
+            found: float | None = connection.execute("SELECT min(due) FROM outbox WHERE dead = 0").fetchone()[0]
+            return found
+
+    def outbox_counts(self) -> tuple[int, int, float | None]:
+        """Return how many events wait, how many are dead, and when the oldest that waits was created."""
+        with self._connected() as connection:
+            return outbox.count(connection)
+
+    def dead_events(self, after: int, limit: int) -> list[outbox.Event]:
+        """Return dead events behind a number, in order."""
+        with self._connected() as connection:
+            return outbox.dead(connection, after, limit)
 
     def previews(self, places: list[int]) -> dict[int, str]:
         """Return the first words of the documents at places, as far as their texts are stored."""

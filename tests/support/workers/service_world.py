@@ -14,11 +14,13 @@ from neardup.workers.http.bodies import decoding
 from neardup.workers.http.connections import connection_type
 from neardup.workers.http.events import Events
 from neardup.workers.http.figures import Figures
+from neardup.workers.http.outgoing.starting import rules_of
 from neardup.workers.http.server import bound
 from neardup.workers.http.window import near, window_requests
 from neardup.workers.http.writer import Writer
 from neardup.workers.settings.serve import ServeSettings
 from neardup.workers.store.blocked import read_block_list
+from neardup.workers.store.extra.outbox import Outbox
 from neardup.workers.store.keeper import Keeper
 from neardup.workers.store.log import Log
 from neardup.workers.store.reading import Reader
@@ -39,6 +41,7 @@ def opened(folder, settings, clock=None):
         history_seconds=settings.history_seconds,
         clock=clock,
         blocked=read_block_list(settings.blocked, create=True),
+        announced=Outbox(rules_of(settings, lambda: NOW)),
     )
 
 

@@ -79,6 +79,13 @@ RESPONSES: dict[str, Answered] = {
         200, "The feeds, the worst first, and how many have each state.",
         JSON, record({"feeds": listed(link("Feed")), "counts": _OBJECT}),
     ),
+    "webhook": Answered(
+        200, "How many events wait, when the oldest was created, how many are dead, and the dead ones in order.",
+        JSON, record({
+            "waiting": {"type": "integer"}, "oldest": {"type": ["number", "null"]}, "dead": {"type": "integer"},
+            "letters": listed(link("Letter")),
+        }),
+    ),
     "reported": Answered(200, "How many feeds were taken.", JSON, record({"feeds": {"type": "integer"}})),
     "events": Answered(
         200, "Events: the number of the verdict as id, the name verdict, and a Version as data. A source that begins "
@@ -172,6 +179,10 @@ REQUESTS: dict[tuple[str, str], Asked] = {
     ("post", "/v1/feeds"): Asked(
         "reportFeeds", "Say how feeds are", ("reported", *_BODY, "value", "busy", "needs_window", "full", *_ANY),
         body=JSON, schema="FeedReports",
+    ),
+    ("get", "/v1/webhook"): Asked(
+        "webhook", "Events for the web hook: how many wait, and those that it has not taken",
+        ("webhook", "value", "busy", *_ANY), (of.AFTER_LETTER, of.LETTERS),
     ),
     ("get", "/v1/events"): Asked(
         "events", "Verdicts as they are made, as server-sent events", ("events", "value", "readers", *_ANY),

@@ -216,6 +216,15 @@ SCHEMAS: dict[str, Schema] = {
     "Explanation": record(
         _EXPLANATION, ("about", "similarity", "buckets", "candidate_probability", "pair_probability", "passages")
     ),
+    "Letter": record(
+        {
+            "number": _whole(),
+            "created": _SECONDS,
+            "attempts": _whole(),
+            "failure": _text("Why it was not taken."),
+            "event": _with({"type": "object"}, "What was sent."),
+        }
+    ),
     "Feed": record(_FEED),
     "FeedReports": record(
         {
