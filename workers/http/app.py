@@ -37,6 +37,7 @@ from neardup.workers.http.described.parameters import choice, cursor, flag, micr
 from neardup.workers.http.described.requests import description
 from neardup.workers.http.events import Events, verdicts_of
 from neardup.workers.http.feeds import listing
+from neardup.workers.http.outgoing.atom import TYPE, feed_of
 from neardup.workers.http.page import page
 from neardup.workers.http.problems import field_of, json_response, problem
 from neardup.workers.http.writer import Broken, Busy
@@ -77,7 +78,9 @@ class _Anything(PathConvertor):
 register_url_convertor("anything", _Anything())
 Handler = Callable[[Service, Request], Awaitable[Response]]
 # The answers whose clients ask again and again.
-_TAGGED = ("/v1/documents", "/v1/clusters", "/v1/clusters/{number:int}", "/", "/docs", "/page/{name}")
+_TAGGED = (
+    "/v1/documents", "/v1/clusters", "/v1/clusters/{number:int}", "/v1/stories.atom", "/", "/docs", "/page/{name}",
+)  # fmt: skip
 # Method and path -> function.
 Handlers = Mapping[tuple[str, str], Handler]
 
@@ -257,6 +260,13 @@ async def feeds(service: Service, request: Request) -> Response:
     return json_response(listing(found, number(request, of.FEEDS), service.now()))
 
 
+async def stories_feed(service: Service, request: Request) -> Response:
+    """``GET /v1/stories.atom``: the stories that grew last, as an Atom feed."""
+    asked = number(request, of.SIZE_MIN), number(request, of.SOURCES_MIN), number(request, of.LIMIT)
+    store, stories = await run_in_threadpool(service.reader.newest_stories, *asked)
+    return Response(feed_of(stories, store, str(request.url)), media_type=TYPE)
+
+
 async def webhook(service: Service, request: Request) -> Response:
     """``GET /v1/webhook``: how many events wait for the web hook, and the dead ones."""
     after, limit = number(request, of.AFTER_LETTER), number(request, of.LETTERS)
@@ -347,6 +357,7 @@ _READS: Handlers = {
     ("GET", "/v1/clusters"): clusters,
     ("GET", "/v1/clusters/{number:int}"): cluster,
     ("GET", "/v1/feeds"): feeds,
+    ("GET", "/v1/stories.atom"): stories_feed,
     ("GET", "/v1/webhook"): webhook,
     ("GET", "/v1/figures"): figures,
     ("GET", "/v1/events"): verdict_events,

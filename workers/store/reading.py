@@ -10,7 +10,8 @@ from typing import Any
 
 from neardup.stream.batches import MICROSECONDS
 from neardup.stream.verdicts.rule import STATUSES, UPDATE
-from neardup.workers.store.extra import feeds, outbox, sources
+from neardup.workers.store.extra import feeds, identity, outbox, sources
+from neardup.workers.store.extra.newest import Story, newest_stories
 from neardup.workers.store.listing import Cursor, Filters, list_documents, list_stories
 from neardup.workers.store.rows import LATE
 
@@ -103,6 +104,11 @@ class Reader:
         """Return address, time of the report and condition of every feed that was reported."""
         with self._connected() as connection:
             return feeds.read(connection)
+
+    def newest_stories(self, size_min: int, sources_min: int, limit: int) -> tuple[str, list[Story]]:
+        """Return the name of the store, and the stories of enough documents and sources that grew last."""
+        with self._connected() as connection:
+            return identity.read(connection), newest_stories(connection, size_min, sources_min, limit)
 
     def due_events(self, now: float, limit: int) -> list[outbox.Event]:
         """Return the first events for the web hook that are due."""

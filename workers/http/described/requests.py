@@ -79,6 +79,9 @@ RESPONSES: dict[str, Answered] = {
         200, "The feeds, the worst first, and how many have each state.",
         JSON, record({"feeds": listed(link("Feed")), "counts": _OBJECT}),
     ),
+    "storiesFeed": Answered(
+        200, "An Atom feed. The id of an entry stays while its story grows.", "application/atom+xml", {"type": "string"}
+    ),
     "webhook": Answered(
         200, "How many events wait, when the oldest was created, how many are dead, and the dead ones in order.",
         JSON, record({
@@ -179,6 +182,10 @@ REQUESTS: dict[tuple[str, str], Asked] = {
     ("post", "/v1/feeds"): Asked(
         "reportFeeds", "Say how feeds are", ("reported", *_BODY, "value", "busy", "needs_window", "full", *_ANY),
         body=JSON, schema="FeedReports",
+    ),
+    ("get", "/v1/stories.atom"): Asked(
+        "storiesFeed", "The stories that grew last, as an Atom feed",
+        ("storiesFeed", "unchanged", "value", "busy", *_ANY), (of.SIZE_MIN, of.SOURCES_MIN, of.LIMIT),
     ),
     ("get", "/v1/webhook"): Asked(
         "webhook", "Events for the web hook: how many wait, and those that it has not taken",

@@ -8,13 +8,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 
-from neardup.workers.store.extra import feeds, growth, outbox, sources, words
+from neardup.workers.store.extra import feeds, growth, identity, outbox, sources, words
 
 # The first table of each script -> the script, and what fills its tables.
 _SCRIPTS: dict[str, tuple[str, Callable[[sqlite3.Connection], None] | None]] = {
     "feeds": (feeds.TABLES, None),
     "sources": (sources.TABLES, None),
     "outbox": (outbox.TABLES, None),
+    "identity": (identity.TABLES, identity.fill),
     "growth": (growth.TABLES, growth.fill),
     "words": (words.TABLES, words.fill),
 }

@@ -1,0 +1,51 @@
+"""The stories that grew last, with who tells them: what a feed of stories lists."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import NamedTuple
+
+# So many stories are looked at for those that enough sources tell, and so many members of a story are shown.
+_LOOKS_MAX, _MEMBERS = 1_000, 10
+_PREVIEW_CHARACTERS = 1_000
+
+
+class Member(NamedTuple):
+    """A member of a story; ``preview`` is the beginning of its text, if texts are stored."""
+
+    id: str
+    source: str | None
+    url: str | None
+    title: str | None
+    preview: str | None
+
+
+class Story(NamedTuple):
+    """A story, with its first members in order of arrival. Times are in microseconds."""
+
+    cluster: int
+    size: int
+    sources: int
+    first_time: int
+    last_time: int
+    members: tuple[Member, ...]
+
+
+def newest_stories(connection: sqlite3.Connection, size_min: int, sources_min: int, limit: int) -> list[Story]:
+    """Return the stories of enough documents and sources that grew last, of the last thousand of enough documents."""
+    query = "SELECT * FROM clusters WHERE size >= ? ORDER BY last_place DESC LIMIT ?"
+    found: list[Story] = []
+    for row in connection.execute(query, (size_min, _LOOKS_MAX)):
+        if len(found) == limit:
+            break
+        members_of = "FROM documents d WHERE cluster = ? AND status < 2 AND gone = 0"
+        query = f"SELECT count(DISTINCT source) {members_of}"
+        sources = connection.execute(query, (row["cluster"],)).fetchone()[0]
+        if sources < sources_min:
+            continue
+        text = f"(SELECT substr(text, 1, {_PREVIEW_CHARACTERS}) FROM texts t WHERE t.place = d.place)"
+        query = f"SELECT id, source, url, title, {text} {members_of} ORDER BY place LIMIT {_MEMBERS}"
+        members = tuple(Member(id_.decode(), *rest) for id_, *rest in connection.execute(query, (row["cluster"],)))
+        times = row["first_time"], row["last_time"]
+        found.append(Story(row["cluster"], row["size"], sources, *times, members))
+    return found
