@@ -67,10 +67,11 @@ SEEDS = {
 
 def environment(size: Size) -> dict[str, Any]:
     """The environment of the numbers: versions, processor, seeds, and how busy the machine is."""
-    model = platform.processor()
+    model = ""
     with contextlib.suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), model)
+    model = model or platform.processor()  # which starts a process
     return {
         "size": size, "python": platform.python_version(), "numpy": version("numpy"), "numba": version("numba"),
         "processor": model, "cores": os.cpu_count(), "load": round(os.getloadavg()[0], 2), "seeds": SEEDS,

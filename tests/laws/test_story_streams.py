@@ -41,6 +41,7 @@ def test_near_copies_of_one_text_are_one_story() -> None:
     assert originals(documents) <= 3
 
 
+@pytest.mark.long
 def test_a_flood_with_corrections_of_its_first_document_is_one_story() -> None:
     """The first id comes back with two other words, or with the text that it has already."""
     documents, said = flood(800, drifts=False), 0
@@ -55,6 +56,7 @@ def test_a_flood_with_corrections_of_its_first_document_is_one_story() -> None:
         assert {verdict.cluster for verdict in verdicts} == {0}
 
 
+@pytest.mark.long
 def test_copies_that_drift_are_split_as_by_the_rule_with_every_pair_known() -> None:
     """``prefix`` misses no pair; with sketches the number of stories differs by at most 10 percent."""
     documents = flood(800, drifts=True)

@@ -122,7 +122,7 @@ def test_mixtures_are_normalised_as_unicodedata_does(form: NormalForm, texts: li
     st.randoms(use_true_random=False),
     st.integers(250, 600),
 )
-@settings(max_examples=200)
+@settings(max_examples=60)
 def test_long_runs_of_marks_are_sorted_as_unicodedata_does(chars: set[str], rng: random.Random, length: int) -> None:
     """Among them code points of class 0 that decompose to marks, and one that becomes a letter when it is folded."""
     texts = ["".join(rng.choices(sorted(chars), k=length)), "x\u0301"]

@@ -116,7 +116,7 @@ def assert_tokens(text: str, expected: list[str]) -> None:
     assert run(codes_of(text)) == [hash_by_definition(token) for token in expected]
 
 
-@settings(max_examples=3000, deadline=None)
+@settings(max_examples=1000, deadline=None)
 @given(st.text(alphabet=RICH, max_size=14))
 def test_the_kernel_cuts_as_the_rules_of_the_standard_say(text: str) -> None:
     """Every word of any mixture of the classes is found, in order, and no other text is."""

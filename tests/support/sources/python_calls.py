@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ INNER = {"inner", "raw_inner", "inlined", "primitive", "without_model"}
 COMPILED = INNER | {"kernel", "raw_kernel", "locked_kernel"}
 
 
+@cache
 def from_python(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a kernel that only calls ``function``."""
+    """Return a kernel that only calls ``function``, compiled once for all calls of a test."""
 
     @numba.njit
     def call(*arguments):  # type: ignore[no-untyped-def]
