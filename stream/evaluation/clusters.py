@@ -5,17 +5,19 @@ All of them follow from three numbers for each document: the size of its cluster
 belong with it, and the number of documents that are both; each includes the document. So the truth need not be a
 partition: with known pairs, a document belongs with its partners. With labels, these are the usual definitions.
 
-Intervals are jackknife intervals (95 %, Student's t) over groups of documents that no cluster and no label joins to
-other groups. Unlike Wilson's intervals, they do not assume that the pairs of one cluster are independent.
+Intervals (95 %) are those of a bootstrap: groups of documents that no cluster and no label joins to other groups are
+drawn again, each a Poisson number of times. Unlike Wilson's intervals, they do not assume that the pairs of one cluster
+are independent.
 
 Sources: Bagga and Baldwin, "Algorithms for scoring coreference chains", LREC 1998 (B-cubed); Hubert and Arabie,
-"Comparing partitions", Journal of Classification 2, 1985 (adjusted Rand index); Tukey, "Bias and confidence in
-not-quite large samples", Annals of Mathematical Statistics 29, 1958 (jackknife).
+"Comparing partitions", Journal of Classification 2, 1985 (adjusted Rand index); Efron, "Bootstrap methods: another
+look at the jackknife", Annals of Statistics 7, 1979.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -25,9 +27,10 @@ from neardup.stream.evaluation.judging import Proportion
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-# Groups of the jackknife, and the quantile of Student's t with one degree of freedom less.
-_GROUPS = 20
-_STUDENT = 2.093
+# What is drawn again: single units up to this number, else as many groups of them; how often; and the ends of 95 %.
+_GROUPS_MAX = 2_000
+_RESAMPLES = 1_000
+_TAILS = (0.025, 0.975)
 
 
 class Counts(NamedTuple):
@@ -51,6 +54,8 @@ class Quality(NamedTuple):
     """Measures of clusters, each in [0, 1] but for the adjusted Rand index, which is at most 1.
 
     ``precision``, ``recall`` and ``f1`` count pairs of documents; the B-cubed measures are means over documents.
+    ``adjusted_rand`` compares with the classes, which close known pairs; ``adjusted_rand_known`` with the pairs as they
+    are. With labels both are the same.
     """
 
     precision: Proportion
@@ -60,6 +65,18 @@ class Quality(NamedTuple):
     b3_recall: Proportion
     b3_f1: Proportion
     adjusted_rand: Proportion
+    adjusted_rand_known: Proportion
+
+
+class Purity(NamedTuple):
+    """Clusters of ``size_min`` to ``size_max`` documents: how many they are, how many documents they have, and the
+    fraction of these that is of the commonest class of its cluster."""
+
+    size_min: int
+    size_max: int
+    clusters: int
+    documents: int
+    purity: Proportion
 
 
 def counts_of_labels(clusters: Ints, labels: Ints) -> Counts:
@@ -104,18 +121,35 @@ def quality(counts: Counts) -> Quality:
         np.ones(len(counts.both)), counts.clustered - 1.0, counts.true - 1.0, counts.both - 1.0,
         counts.both / counts.clustered, counts.both / counts.true, counts.classed - 1.0, counts.shared - 1.0,
     ])  # fmt: skip
-    total = sums.sum(axis=1)
-    units, unit_of = np.unique(counts.units, return_inverse=True)
-    groups = min(_GROUPS, len(units))
-    of_group = np.stack([np.bincount(unit_of % max(groups, 1), row, max(groups, 1)) for row in sums])
-    value = _measures(total)
-    if groups < 2:
-        return Quality._make(Proportion(x, math.nan, math.nan) for x in value.tolist())
-    without = np.stack([_measures(total - of_group[:, g]) for g in range(groups)])
-    deviations = np.sqrt((groups - 1) / groups * ((without - without.mean(axis=0)) ** 2).sum(axis=0))
-    low, high = value - _STUDENT * deviations, np.minimum(1.0, value + _STUDENT * deviations)
-    low[:-1] = np.maximum(0.0, low[:-1])
-    return Quality._make(map(Proportion, value.tolist(), low.tolist(), high.tolist()))
+    return Quality._make(_with_intervals(sums, counts.units, _measures))
+
+
+def purity_by_size(clusters: Ints, classes: Ints) -> list[Purity]:
+    """How much of the clusters of each size is of their commonest class; sizes from 2, each row up to twice as large.
+
+    Args:
+        clusters: the cluster of each document, ``int64[n]``.
+        classes: its true class, ``int64[n]``.
+
+    >>> [row[:4] for row in purity_by_size(np.array([0, 0, 1, 1, 1, 2]), np.array([7, 7, 7, 8, 8, 8]))]
+    [(2, 2, 1, 2), (3, 4, 1, 3)]
+    """
+    clusters, classes = _numbered(clusters), _numbered(classes)
+    end = int(classes.max(initial=-1)) + 1
+    cells, held = np.unique(clusters * end + classes, return_counts=True)
+    sizes = np.bincount(clusters)
+    commonest = np.zeros(len(sizes), np.int64)
+    np.maximum.at(commonest, cells // max(end, 1), held)
+    found = []
+    low, high = 2, 2
+    while low <= sizes.max(initial=0):
+        inside = (sizes >= low) & (sizes <= high)
+        if inside.any():
+            sums = np.stack([commonest[inside], sizes[inside]]).astype(np.float64)
+            (share,) = _with_intervals(sums, np.arange(len(sums[0])), lambda rows: _ratio(rows[:1], rows[1]))
+            found.append(Purity(low, high, int(inside.sum()), int(sizes[inside].sum()), share))
+        low, high = high + 1, 2 * high
+    return found
 
 
 def lowest_similarities(clusters: Ints, a: Ints, b: Ints, similarity: Floats) -> Floats:
@@ -134,20 +168,56 @@ def lowest_similarities(clusters: Ints, a: Ints, b: Ints, similarity: Floats) ->
     return lowest
 
 
+def _with_intervals(sums: Floats, units: Ints, measures: Callable[[Floats], Floats]) -> list[Proportion]:
+    """The measures of the sums (``float64[k, n]``), each with the interval of its values over resampled units."""
+    unit_of = np.unique(units, return_inverse=True)[1]
+    groups = min(_GROUPS_MAX, int(unit_of.max(initial=-1)) + 1)
+    value = measures(sums.sum(axis=1)).tolist()
+    if groups < 2:
+        return [Proportion(x, math.nan, math.nan) for x in value]
+    of_group = np.stack([np.bincount(unit_of % groups, row, groups) for row in sums])
+    drawn = np.sort(measures(of_group @ _poisson(groups, _RESAMPLES)))  # quotients of zeros are at the end
+    last = np.maximum(0, np.isfinite(drawn).sum(axis=1) - 1)
+    low, high = (drawn[np.arange(len(drawn)), np.rint(tail * last).astype(np.int64)].tolist() for tail in _TAILS)
+    return [Proportion(*row) for row in zip(value, low, high, strict=True)]
+
+
+def _poisson(rows: int, columns: int) -> Floats:
+    """Poisson numbers of mean 1, ``float64[rows, columns]``: how often each row is drawn in each resample.
+
+    They are the same in every process: splitmix64 of their index.
+    """
+    numbers = np.arange(1, rows * columns + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        numbers = (numbers ^ numbers >> np.uint64(shift)) * np.uint64(factor)
+    numbers ^= numbers >> np.uint64(31)
+    chances = np.cumsum([math.exp(-1) / math.factorial(k) for k in range(20)])
+    return np.searchsorted(chances, numbers / 2.0**64, side="right").reshape(rows, columns).astype(np.float64)
+
+
 def _measures(sums: Floats) -> Floats:
     """Return the measures from sums over documents: documents, clustered, true, both, the two sums of B-cubed, classed
-    and shared."""
-    documents, clustered, true, both, b3_precision, b3_recall, classed, shared = sums.tolist()
+    and shared; one column for each resample."""
+    documents, clustered, true, both, b3_precision, b3_recall, classed, shared = sums
     precision, recall = _ratio(both, clustered), _ratio(both, true)
     b3 = _ratio(b3_precision, documents), _ratio(b3_recall, documents)
-    by_chance = _ratio(clustered * classed, documents * (documents - 1))
-    rand = _ratio(shared - by_chance, (clustered + classed) / 2 - by_chance)
+    pairs = documents * (documents - 1)
+    closed = _above_chance(shared, clustered, classed, pairs)
+    known = _above_chance(both, clustered, true, pairs)
     f1 = _ratio(2 * both, clustered + true)
-    return np.array([precision, recall, f1, *b3, _ratio(2 * b3[0] * b3[1], sum(b3)), rand])
+    return np.stack([precision, recall, f1, *b3, _ratio(2 * b3[0] * b3[1], b3[0] + b3[1]), closed, known])
 
 
-def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole else math.nan
+def _above_chance(shared: Floats, clustered: Floats, true: Floats, pairs: Floats) -> Floats:
+    by_chance = _ratio(clustered * true, pairs)
+    return _ratio(shared - by_chance, (clustered + true) / 2 - by_chance)
+
+
+def _ratio(part: Floats, whole: Floats) -> Floats:
+    """The quotient; NaN for one of zeros."""
+    quotient = np.full(np.broadcast(part, whole).shape, np.nan)
+    np.divide(part, whole, out=quotient, where=whole != 0)
+    return quotient
 
 
 def _numbered(values: Ints) -> Ints:

@@ -140,7 +140,7 @@ def calibrate_command(options: CalibrateOptions, given: Given) -> None:
 def evaluate_command(options: EvaluateOptions, given: Given) -> None:
     """Compare pairs with those that are known: confusion matrix, precision, recall, and the S-curve as it came out.
 
-    With --clusters or --labels, compare clusters: pairwise measures, B-cubed, the adjusted Rand index.
+    With --clusters or --labels, compare clusters: pairwise measures, B-cubed, the adjusted Rand index, purity by size.
     """
     from neardup.workers.commands.evaluate import pairs, verdicts
     from neardup.workers.settings.load import load

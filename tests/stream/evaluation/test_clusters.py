@@ -16,6 +16,7 @@ from neardup.stream.evaluation.clusters import (
     counts_of_labels,
     counts_of_pairs,
     lowest_similarities,
+    purity_by_size,
     quality,
 )
 
@@ -42,7 +43,11 @@ def plain(clusters: list[int], related: set[tuple[int, int]]) -> list[float]:
     b3_precision, b3_recall = sum(precisions) / n, sum(recalls) / n
     classes = components(n, *(np.array([pair[side] for pair in sorted(related)], np.int64) for side in (0, 1)))
     classed = {(i, j) for i, j in pairs if classes[i] == classes[j]}
-    chance = ratio(len(together) * len(classed), len(pairs))
+
+    def above_chance(together: set[tuple[int, int]], true: set[tuple[int, int]]) -> float:
+        chance = ratio(len(together) * len(true), len(pairs))
+        return ratio(len(together & true) - chance, (len(together) + len(true)) / 2 - chance)
+
     return [
         ratio(hits, len(together)),
         ratio(hits, len(related)),
@@ -50,7 +55,7 @@ def plain(clusters: list[int], related: set[tuple[int, int]]) -> list[float]:
         b3_precision,
         b3_recall,
         2 * b3_precision * b3_recall / (b3_precision + b3_recall),
-        ratio(len(together & classed) - chance, (len(together) + len(classed)) / 2 - chance),
+        *(above_chance(together, true) for true in (classed, related)),
     ]
 
 
@@ -101,6 +106,34 @@ def test_intervals_cover_the_truth() -> None:
     for measure in range(len(truth)):
         held = sum(s[measure].low <= truth[measure] <= s[measure].high for s in samples)
         assert held >= 270, Quality._fields[measure]
+
+
+@given(PARTITION)
+def test_purity_by_size_matches_its_definition(partitions: tuple[list[int], list[int]]) -> None:
+    """Each cluster of two documents or more is in one row; its commonest class counts."""
+    clusters, labels = partitions
+    expected: dict[int, list[int]] = {}
+    for cluster in set(clusters):
+        members = [label for one, label in zip(clusters, labels, strict=True) if one == cluster]
+        if len(members) > 1:
+            row = expected.setdefault((len(members) - 1).bit_length(), [0, 0, 0])
+            for n, count in enumerate((1, len(members), max(map(members.count, members)))):
+                row[n] += count
+    found = {
+        (row.size_max - 1).bit_length(): [row.clusters, row.documents, round(row.purity.value * row.documents)]
+        for row in purity_by_size(np.array(clusters), np.array(labels))
+    }
+    assert found == expected
+
+
+def test_the_interval_of_a_purity_is_that_of_its_clusters() -> None:
+    """Forty clusters of three, a fifth of which have a stranger: the documents of one cluster are not independent."""
+    labels = np.repeat(np.arange(40), 3)
+    labels[:24:3] = 99
+    (row,) = purity_by_size(np.repeat(np.arange(40), 3), labels)
+    deviation = math.sqrt(0.2 * 0.8 / 40) / 3
+    assert row.purity.value == pytest.approx(112 / 120)
+    assert row.purity.high - row.purity.low == pytest.approx(2 * 1.96 * deviation, rel=0.15)
 
 
 def test_one_unit_has_no_interval() -> None:

@@ -16,7 +16,16 @@ import numpy.typing as npt
 from rich.table import Table
 
 from neardup.stream.config import Config
-from neardup.stream.evaluation.clusters import Quality, counts_of_labels, counts_of_pairs, lowest_similarities, quality
+from neardup.stream.evaluation.clusters import (
+    Purity,
+    Quality,
+    components,
+    counts_of_labels,
+    counts_of_pairs,
+    lowest_similarities,
+    purity_by_size,
+    quality,
+)
 from neardup.stream.evaluation.judging import Proportion, proportion
 from neardup.stream.json_lines import SIMILARITY_DIGITS
 from neardup.workers.commands.evaluate.pairs import read_truth
@@ -31,7 +40,7 @@ from neardup.workers.readers.objects import json_objects
 _NAMES = {
     "precision": "precision of pairs", "recall": "recall of pairs", "f1": "F1 of pairs",
     "b3_precision": "B-cubed precision", "b3_recall": "B-cubed recall", "b3_f1": "B-cubed F1",
-    "adjusted_rand": "adjusted Rand index",
+    "adjusted_rand": "adjusted Rand index", "adjusted_rand_known": "adjusted Rand index, pairs not closed",
 }  # fmt: skip
 Ints = npt.NDArray[np.int64]
 
@@ -54,9 +63,11 @@ class Largest(NamedTuple):
 
 
 class ClusterEvaluation(NamedTuple):
-    """The measures, the largest clusters, the sizes of clusters and of true groups, and counts of omitted input."""
+    """The measures, the purity by size, the largest clusters, the sizes of clusters and of true groups, and counts of
+    omitted input."""
 
     quality: Quality
+    purity: list[Purity]
     largest: list[Largest]
     unsupported: Proportion | None
     sizes: dict[str, Ints]
@@ -79,13 +90,15 @@ def evaluate(options: EvaluateOptions, config: Config) -> ClusterEvaluation:
     if options.truth is not None:
         a, b, similarity = _pairs(options.truth, number, left_out)
         true = np.ones(len(a), np.bool_) if similarity is None else similarity >= least
-        counts = counts_of_pairs(documents.clusters, a[true], b[true])
+        clusters, classes = documents.clusters, components(len(number), a[true], b[true])
+        counts = counts_of_pairs(clusters, a[true], b[true])
         unsupported = _unsupported(documents.kept, a[true], b[true])
         if similarity is not None:
             lowest = lowest_similarities(documents.clusters, a, b, similarity)
     if options.labels is not None:
         named, labels = _labels(options.labels, options.label_field, number, left_out)
-        counts = counts_of_labels(documents.clusters[named], labels)
+        clusters, classes = documents.clusters[named], labels
+        counts = counts_of_labels(clusters, classes)
     names, sizes = np.unique(documents.clusters, return_counts=True)
     first = np.unique(documents.clusters, return_index=True)[1]
     order = np.lexsort((first, -sizes))[:LARGEST].tolist()
@@ -94,7 +107,8 @@ def evaluate(options: EvaluateOptions, config: Config) -> ClusterEvaluation:
         for n in order
     ]
     sizes_of = {"found": counts.clustered, "true": counts.true}
-    return ClusterEvaluation(quality(counts), largest, unsupported, sizes_of, dict(left_out))
+    purity = purity_by_size(clusters, classes)
+    return ClusterEvaluation(quality(counts), purity, largest, unsupported, sizes_of, dict(left_out))
 
 
 def _documents(path: str, left_out: Counter[str]) -> Documents:
@@ -184,13 +198,19 @@ def _tables(found: ClusterEvaluation) -> list[Table]:
         measures.add_row(label, *(f"{x:.4f}" for x in getattr(found.quality, name)))
     if found.unsupported is not None:
         measures.add_row("dropped without support", *(f"{x:.4f}" for x in found.unsupported))
+    purity = Table(title="Purity by size: documents of the commonest class of their cluster")
+    for heading in ("size", "clusters", "documents", "purity", "from", "to"):
+        purity.add_column(heading, justify="right")
+    for row in found.purity:
+        size = f"{row.size_min:,}" if row.size_min == row.size_max else f"{row.size_min:,} to {row.size_max:,}"
+        purity.add_row(size, f"{row.clusters:,}", f"{row.documents:,}", *(f"{x:.4f}" for x in row.purity))
     largest = Table(title="Largest clusters")
     for heading in ("original", "size", "lowest similarity inside"):
         largest.add_column(heading, justify="right", overflow="fold")
     for one in found.largest:
         lowest = "" if one.lowest_similarity is None else f"{one.lowest_similarity:.{SIMILARITY_DIGITS}f}"
         largest.add_row(one.id, f"{one.size:,}", "below every known" if lowest == "nan" else lowest)
-    return [measures, largest]
+    return [measures, purity, largest]
 
 
 def _summary(found: ClusterEvaluation) -> dict[str, Any]:
@@ -198,6 +218,7 @@ def _summary(found: ClusterEvaluation) -> dict[str, Any]:
     return {
         **{name: getattr(found.quality, name)._asdict() for name in _NAMES},
         "unsupported": None if found.unsupported is None else found.unsupported._asdict(),
+        "purity": [{**row._asdict(), "purity": row.purity._asdict()} for row in found.purity],
         "largest": [one._asdict() for one in found.largest],
         "left_out": found.left_out,
     }

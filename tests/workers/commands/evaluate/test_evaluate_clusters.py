@@ -41,6 +41,9 @@ def test_clusters_are_compared_with_the_pairs_of_an_exact_join(verdicts: Path, t
     assert (found["precision"]["value"], found["recall"]["value"]) == (0.5, 1.0)
     assert found["b3_precision"]["value"] == pytest.approx((2 / 3 + 1 + 2 / 3 + 1 / 2 + 1 / 2 + 1) / 6)
     assert found["unsupported"]["value"] == pytest.approx(2 / 3)
+    assert [(row["size_min"], row["clusters"], row["purity"]["value"]) for row in found["purity"]] == [
+        (2, 1, 0.5), (3, 1, 1.0),
+    ]  # fmt: skip
     assert [(one["id"], one["size"], one["lowest_similarity"]) for one in found["largest"]] == [
         ("a", 3, 0.6), ("d", 2, 0.7), ("g", 1, 1.0),
     ]  # fmt: skip
@@ -62,7 +65,14 @@ def test_clusters_are_compared_with_labels(verdicts: Path, tmp_path: Path) -> No
 def test_a_person_reads_tables_and_a_picture(verdicts: Path, tmp_path: Path) -> None:
     """The report shows measures with intervals, the largest clusters, and the sizes."""
     shown = invoke(verdicts, "--clusters", "--truth", tmp_path / "truth.csv", "--plot", tmp_path / "sizes.svg")
-    for words in ("B-cubed precision", "adjusted Rand index", "dropped without support", "Largest clusters", "0.600"):
+    for words in (
+        "B-cubed precision",
+        "adjusted Rand index",
+        "dropped without support",
+        "Largest clusters",
+        "0.600",
+        "Purity by size",
+    ):
         assert words in shown
     assert "size of the cluster" in shown
     assert (tmp_path / "sizes.svg").read_bytes().lstrip().startswith(b"<?xml")
