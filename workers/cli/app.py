@@ -100,10 +100,10 @@ def probe_command(options: ProbeOptions, given: Given) -> None:
 @command_of(BatchOptions)
 def batch_command(options: BatchOptions, given: Given) -> None:
     """Write the pairs that run would find among documents at rest, by grouping them in a database on disk."""
-    from neardup.workers.commands.batch.corpus import run
+    from neardup.workers.commands.batch.engines import ENGINES
     from neardup.workers.settings.load import load
 
-    raise typer.Exit(run(options, load(given, options.config)))
+    raise typer.Exit(ENGINES[options.engine](options, load(given, options.config)))
 
 
 @app.command("tune", cls=SettingsCommand, epilog=_EPILOG)

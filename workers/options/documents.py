@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -89,6 +89,10 @@ class DedupOptions(SessionOptions):
 class BatchOptions(SessionOptions):
     """The arguments of ``batch``."""
 
+    engine: Annotated[
+        Literal["duckdb", "spark"],
+        typer.Option("--engine", help="where the keys are joined: in a database on disk, or on a cluster of Spark"),
+    ] = "duckdb"
     candidates: Candidates = False
     top: Top = None
     keep: KeepFile = None

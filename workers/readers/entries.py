@@ -65,8 +65,6 @@ LEFT_OUT = frozenset(
 BLANK = Reason("blank")
 PASSED = frozenset((BLANK, HEADER, RECORD))
 
-# A reason for columns -> the reason for a line of JSON.
-_REASONS = {"text_not_utf8": "not_utf8"}
 # A line and its number -> its document, or why it has none.
 Decode = Callable[[bytes, int], Document | Reason]
 
@@ -147,7 +145,7 @@ class LineRows(Rows):
 
     def refused(self, documents: Mapping[int, str]) -> dict[int, str]:
         """Return the reasons, as ``decode_document`` gives them."""
-        return {index: _REASONS.get(reason, reason) for index, reason in sorted(documents.items())}
+        return {index: reason_of_line(reason) for index, reason in sorted(documents.items())}
 
     def id(self, place: int) -> str:
         """Return the id of a line."""
@@ -224,6 +222,11 @@ def line_of(document: Document, fields: Fields) -> bytes:
     time = None if document.timestamp is None else datetime.fromtimestamp(document.timestamp, UTC).isoformat()
     value = {fields.id: document.id, fields.timestamp: time, fields.text: document.text}
     return orjson.dumps({name: part for name, part in value.items() if part is not None})
+
+
+def reason_of_line(reason: str) -> str:
+    """Return the reason that ``decode_document`` gives, for a reason of a document in columns."""
+    return "not_utf8" if reason == "text_not_utf8" else reason
 
 
 def line_rows(

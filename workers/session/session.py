@@ -53,6 +53,29 @@ class Chunk(NamedTuple):
     documents: Sequence[Document]
 
 
+def judged(chunk: Chunk, signed: Signed) -> tuple[Sequence[Entry], dict[int, str]]:
+    """Return the entries of a chunk that get a verdict, and the reasons of refused ones, by their index."""
+    if isinstance(chunk.entries, Rows):
+        return chunk.entries, chunk.entries.refused({place: reason for place, _, reason in signed.refusals})
+    if len(chunk.documents) == len(chunk.entries):
+        return chunk.entries, {place: reason for place, _, reason in signed.refusals}
+    refused = {place: reason for place, _, reason in signed.refusals}
+    entries: list[Entry] = []
+    reasons: dict[int, str] = {}
+    place = 0
+    for entry in chunk.entries:
+        if isinstance(entry.found, Document):
+            if place in refused:
+                reasons[len(entries)] = refused[place]
+            place += 1
+        elif entry.found in PASSED:
+            continue
+        else:
+            reasons[len(entries)] = entry.found
+        entries.append(entry)
+    return entries, reasons
+
+
 class Ahead(NamedTuple):
     """Chunks that were read ahead, and the iterator of the remaining chunks."""
 

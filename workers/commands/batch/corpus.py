@@ -96,7 +96,7 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
                         corpus.link()
                     _write(_answers(corpus, options.top), output, session)
                     if options.decides and not session.stop.signal:
-                        found = _decide(corpus, places, preference, options, session)
+                        found = decide(corpus, places, preference, options, session)
         except duckdb.Error as error:
             raise _failure(error, options) from None
     if found is None:
@@ -134,12 +134,16 @@ class Corpus:
             self._first_time = int(next(iter(batch.times[batch.times != NO_TIME]), NO_TIME))
         self.rows.append(batch)
 
+    def arrive(self) -> None:
+        """End the adding, and number the contents."""
+        self.rows.seal()
+        self._arrive()
+        batch_join.name_contents(self._database, by_content=self._scheme.by_content)
+
     def find(self) -> batch_join.Counts:
         """Find the candidates."""
         scheme, limits, database = self._scheme, self._limits, self._database
-        self.rows.seal()
-        self._arrive()
-        batch_join.name_contents(database, by_content=scheme.by_content)
+        self.arrive()
         payloads = False
         for first in range(0, self.rows.count, _ROWS):
             contents = batch_join.contents_between(database, first, first + _ROWS)
@@ -154,6 +158,11 @@ class Corpus:
     def link(self) -> None:
         """Prepare to collect the pairs of ``matches`` for ``decide``."""
         self._links = verdicts.Links(self._database)
+
+    def add_links(self, newer: Rows, older: Rows, similarity: npt.NDArray[np.float64]) -> None:
+        """Collect pairs of rows for ``decide``, after ``link``."""
+        if self._links is not None:
+            self._links.add(newer, older, similarity)
 
     def decide(self, order: Rows, places: Rows) -> Verdicts:
         """Return the verdicts of all rows, decided in this order. Call it after ``link`` and the last of
@@ -229,8 +238,7 @@ class Corpus:
         )
         pairs = np.flatnonzero(judged.is_pair)
         newer, older = newer[pairs], older[pairs]
-        if self._links is not None:
-            self._links.add(newer, older, judged.similarity[pairs])
+        self.add_links(newer, older, judged.similarity[pairs])
         arrived = Matches(
             rows.ids(older), rows.ids(newer), rows.times(older), rows.times(newer),
             judged.similarity[pairs], judged.keys[pairs],
@@ -294,7 +302,7 @@ def _check_verdicts(options: BatchOptions) -> None:
         raise Failure(Exit.USAGE, "--annotate writes verdicts with the lines of --output: add --output FILE")
 
 
-def _decide(
+def decide(
     corpus: Corpus, places: verdicts.Places, preference: verdicts.Preference, options: BatchOptions, session: Session
 ) -> dict[str, Any]:
     """Decide, and write the verdicts and the kept documents; returns their part of the summary."""

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.table import NO_TIME
-from neardup.stream.table.chains import OLD_PART, OLDEST_MAX
+from neardup.workers.commands.batch import queries
 
 Rows = npt.NDArray[np.int64]
 Connection = duckdb.DuckDBPyConnection
@@ -38,87 +38,9 @@ CREATE TABLE arrivals (n BIGINT, time BIGINT, high UBIGINT, low UBIGINT, id BLOB
 CREATE TABLE postings (key UBIGINT, content BIGINT, payload UBIGINT);
 CREATE TABLE found (newer BIGINT, older BIGINT, identical BOOLEAN);
 """
-# ``peer`` is the newest earlier row of the content with another id than the row's own; ``latest`` the greatest time
-# up to it. Consecutive rows with one id have the same peer: the row before the first of them.
-_ITEMS = """
-CREATE TABLE named AS
-SELECT n, time, min(n) OVER (PARTITION BY id) AS name, {content} AS content FROM arrivals;
-DROP TABLE arrivals;
-CREATE TABLE items AS
-SELECT n, time, name, content,
-       last_value(CASE WHEN fresh THEN before END IGNORE NULLS) OVER so_far AS peer,
-       max(time) OVER so_far AS latest
-FROM (SELECT *, lag(n) OVER arrived AS before, lag(name) OVER arrived IS DISTINCT FROM name AS fresh
-      FROM named WINDOW arrived AS (PARTITION BY content ORDER BY n))
-WINDOW so_far AS (PARTITION BY content ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW);
-DROP TABLE named;
-"""
-_CONTENT = {True: "min(n) OVER (PARTITION BY high, low)", False: "n"}
-_LINKS_ASKED = "CREATE TABLE asked AS SELECT n, time, name, content AS other FROM items WHERE n > content;"
-# A row outside of the window, or a version of the row's own id, is replaced by the next row; for most rows, the second
-# table is not read.
-_ANSWERED = """
-CREATE TABLE nearest AS
+_NEAREST = """
 SELECT a.n, a.time, a.name, a.other, CASE WHEN i.name = a.name THEN i.peer ELSE i.n END AS older, i.latest
-FROM asked a ASOF JOIN items i ON a.other = i.content AND a.n > i.n;
-DROP TABLE asked;
-CREATE TABLE judged AS
-SELECT a.*, abs(a.time - i.time) <= {window} AS inside FROM nearest a JOIN items i ON i.n = a.older;
-DROP TABLE nearest;
-INSERT INTO found SELECT n, older, {identical} FROM judged WHERE inside;
-INSERT INTO found
-SELECT a.n, max(i.n), {identical} FROM judged a JOIN items i
-ON i.content = a.other AND i.n < a.n AND i.name <> a.name AND abs(a.time - i.time) <= {window}
-WHERE NOT a.inside AND a.latest >= a.time - {window} GROUP BY a.n, a.other;
-DROP TABLE judged;
-"""
-_SHARED = """
-CREATE TABLE shared AS
-SELECT key, content, payload, lo, hi, row_number() OVER (PARTITION BY key ORDER BY content) - 1 AS place
-FROM postings SEMI JOIN (SELECT key FROM postings GROUP BY key HAVING count(*) > 1) USING (key)
-JOIN (SELECT content, min(time) AS lo, max(time) AS hi FROM items GROUP BY content) USING (content);
-DROP TABLE postings;
-"""
-# A bucket in blocks of ``cap`` places: the ``cap`` places before a place are in its own block or in the block before,
-# and the oldest ones are in every block. So the work is linear in the length of a bucket.
-_CANDIDATES = """
-CREATE TABLE candidates AS
-SELECT a.content AS earlier, b.content AS later
-FROM (SELECT *, place // {cap} AS block FROM shared
-      UNION ALL SELECT *, place // {cap} + 1 AS block FROM shared
-      WHERE key IN (SELECT key FROM shared WHERE place >= {cap})
-      UNION ALL SELECT shared.*, block FROM shared
-      JOIN (SELECT DISTINCT key, place // {cap} AS block FROM shared WHERE place >= 2 * {cap}) USING (key)
-      WHERE place < {old}) a
-JOIN (SELECT *, place // {cap} AS block FROM shared) b
-ON a.key = b.key AND a.block = b.block AND a.place < b.place
-AND (b.place - a.place <= {cap} - {old} OR a.place < {old})
-WHERE a.content < b.content AND a.lo - b.hi <= {window} AND b.lo - a.hi <= {window}
-GROUP BY a.content, b.content {admits};
-DROP TABLE shared;
-"""
-# How many tokens two sets can share if they share one of these payloads; ``neardup.stream.table.admit.may_reach`` by
-# them.
-_MOST = "(least(a.payload >> 32, b.payload >> 32) + least(a.payload & 4294967295, b.payload & 4294967295))"
-_ADMITS = f"""
-{_MOST}::DOUBLE >= {{ratio}}::DOUBLE * ((a.payload >> 32) + (a.payload & 4294967295) + (b.payload >> 32)
-+ (b.payload & 4294967295) - {_MOST})::DOUBLE * (1 - pow(2, -50))
-"""
-# The same predicate of any common key, and ``neardup.stream.table.admit.common_min`` of the number of common keys.
-_HAVING = """
-HAVING bool_or({admits}) AND count(*) >= {ratio}::DOUBLE / (1 + {ratio}::DOUBLE)
-* (any_value((a.payload >> 32) + (a.payload & 4294967295)) + any_value((b.payload >> 32) + (b.payload & 4294967295)))
-* (1 - pow(2, -50)) - floor({ratio}::DOUBLE * greatest(any_value((a.payload >> 32) + (a.payload & 4294967295)),
-any_value((b.payload >> 32) + (b.payload & 4294967295))))
-"""
-_PROBES_ASKED = """
-CREATE TABLE asked AS
-SELECT i.n, i.time, i.name, c.other
-FROM (SELECT earlier AS content, later AS other FROM candidates
-      UNION ALL SELECT later AS content, earlier AS other FROM candidates) c
-JOIN (SELECT * FROM items ANTI JOIN (SELECT newer AS n FROM found) USING (n)) i USING (content)
-WHERE c.other < i.n;
-DROP TABLE candidates;
+FROM asked a ASOF JOIN items i ON a.other = i.content AND a.n > i.n
 """
 # Pairs of contents in both directions, of the table ``pairs`` of rows.
 CONTENT_PAIRS = """
@@ -172,7 +94,7 @@ def add_arrivals(
 
 def name_contents(database: Connection, *, by_content: bool) -> None:
     """Set the content of every row. Call it after the last row was added."""
-    database.execute(_ITEMS.format(content=_CONTENT[by_content]))
+    _make(database, "items", queries.ITEMS.format(content=queries.CONTENT[by_content]), "arrivals")
 
 
 def window_begin(database: Connection, horizon: int) -> int:
@@ -201,17 +123,31 @@ def add_keys(database: Connection, rows: Rows, keys: npt.NDArray[np.uint64], pay
 
 def join(database: Connection, window: int, cap: int, admit_ratio: float | None) -> Counts:
     """Find the candidates: ``window`` in microseconds, ``cap`` contents of a bucket, what two payloads must satisfy."""
-    ratio = repr(admit_ratio)
-    admits = "" if admit_ratio is None else _HAVING.format(admits=_ADMITS.format(ratio=ratio), ratio=ratio)
-    database.execute(_LINKS_ASKED)
-    database.execute(_ANSWERED.format(window=window, identical=True))
-    database.execute(_SHARED)
+    _make(database, "asked", queries.LINKS_ASKED)
+    _answer(database, window, identical=True)
+    _make(database, "shared", queries.SHARED, "postings")
     cuts = _number(database, f"SELECT count(*) FROM shared WHERE place > {cap}")
-    database.execute(_CANDIDATES.format(cap=cap, old=min(cap // OLD_PART, OLDEST_MAX), window=window, admits=admits))
-    database.execute(_PROBES_ASKED)
-    database.execute(_ANSWERED.format(window=window, identical=False))
+    _make(database, "candidates", queries.candidates_query(window, cap, admit_ratio), "shared")
+    _make(database, "asked", queries.PROBES_ASKED, "candidates")
+    _answer(database, window, identical=False)
     copies = _number(database, "SELECT count(*) FROM found WHERE identical")
     return Counts(_number(database, "SELECT count(*) FROM found") - copies, copies, cuts)
+
+
+def _make(database: Connection, table: str, query: str, used_up: str | None = None) -> None:
+    """Make a table, and remove the one that no later query reads."""
+    database.execute(f"CREATE TABLE {table} AS {query}")
+    if used_up is not None:
+        database.execute(f"DROP TABLE {used_up}")
+
+
+def _answer(database: Connection, window: int, *, identical: bool) -> None:
+    """Add the nearest row of each content that is ``asked`` for to ``found``."""
+    _make(database, "nearest", _NEAREST, "asked")
+    _make(database, "judged", queries.JUDGED.format(window=window), "nearest")
+    for query in (queries.INSIDE, queries.OUTSIDE):
+        database.execute(f"INSERT INTO found {query.format(window=window, identical=identical)}")
+    database.execute("DROP TABLE judged")
 
 
 def candidates(database: Connection, rows_max: int) -> Iterator[Found]:

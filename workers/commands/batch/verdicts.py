@@ -24,7 +24,6 @@ import orjson
 
 from neardup.stream.batches import CONTENT_HALF, id_columns, id_hashes
 from neardup.stream.documents import Document
-from neardup.stream.errors import Reason
 from neardup.stream.pipeline import Signed
 from neardup.stream.verdicts.decider import Decided
 from neardup.stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits, Verdicts
@@ -37,7 +36,7 @@ from neardup.workers.outputs.verdict_lines import Decision, verdict_line
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.readers.entries import Entry
 from neardup.workers.readers.lines import BOM
-from neardup.workers.session.session import Chunk
+from neardup.workers.session.session import Chunk, judged
 
 FIRST, LONGEST = "first", "longest"
 # A window in which no row expires: stream time never exceeds a time by this many microseconds.
@@ -95,12 +94,16 @@ class Preference:
     def __init__(self, prefer: str) -> None:
         self._prefer = prefer
         self._values = array("d")
-        value = {FIRST: lambda entry, document: 0.0, LONGEST: _length}.get(prefer)
-        self._value: Callable[[Entry, Document], float] = value or self._number
 
-    def add(self, entry: Entry, document: Document) -> None:
+    def value_of(self, entry: Entry, document: Document) -> float:
+        """Return the value of a document."""
+        if self._prefer == FIRST:
+            return 0.0
+        return _length(document) if self._prefer == LONGEST else _number(entry, self._prefer)
+
+    def add(self, value: float) -> None:
         """Add the value of the next document."""
-        self._values.append(self._value(entry, document))
+        self._values.append(value)
 
     def order(self) -> Rows:
         """Return the rows in the order of decisions. Raises ``Failure`` if no document has the field."""
@@ -112,17 +115,18 @@ class Preference:
             )
         return np.argsort(-values, kind="stable")
 
-    def _number(self, entry: Entry, document: Document) -> float:
-        """Return the number in the field; without one, minus infinity."""
-        try:
-            value = orjson.loads((entry.raw or b"").removeprefix(BOM)).get(self._prefer)
-            number = float(value) if isinstance(value, int | float | str) else -np.inf
-        except (orjson.JSONDecodeError, ValueError):
-            return -np.inf
-        return -np.inf if np.isnan(number) else number
+
+def _number(entry: Entry, name: str) -> float:
+    """Return the number in a field; without one, minus infinity."""
+    try:
+        value = orjson.loads((entry.raw or b"").removeprefix(BOM)).get(name)
+        number = float(value) if isinstance(value, int | float | str) else -np.inf
+    except (orjson.JSONDecodeError, ValueError):
+        return -np.inf
+    return -np.inf if np.isnan(number) else number
 
 
-def _length(entry: Entry, document: Document) -> float:
+def _length(document: Document) -> float:
     """Return the number of characters of a text, or of tokens, components or fields."""
     for value in (document.text, document.tokens, document.vector, document.fields):
         if value is not None and len(value):
@@ -141,23 +145,32 @@ class Places:
 
     def add(self, chunk: Chunk, signed: Signed, preference: Preference) -> None:
         """Add the entries of a chunk."""
-        reasons = {place: reason for place, _, reason in signed.refusals}
-        document_place = 0
-        for entry in chunk.entries:
-            place = len(self._line)
-            if not self._sources or self._sources[-1] != entry.source:
-                self._sources.append(entry.source)
-            self._source.append(len(self._sources) - 1)
-            self._line.append(entry.line)
-            if isinstance(entry.found, Reason):
-                self._refused[place] = entry.found, None
-                continue
-            if document_place in reasons:
-                self._refused[place] = reasons[document_place], entry.found.id
-            else:
-                self.rows.append(place)
-                preference.add(entry, entry.found)
-            document_place += 1
+        entries, reasons = judged(chunk, signed)
+        for n, entry in enumerate(entries):
+            found = entry.found
+            if n in reasons:
+                self.add_refused(
+                    entry.source, entry.line, reasons[n], found.id if isinstance(found, Document) else None
+                )
+            elif isinstance(found, Document):
+                self.add_document(entry.source, entry.line)
+                preference.add(preference.value_of(entry, found))
+
+    def add_document(self, source: str, line: int) -> None:
+        """Add an entry that is a document."""
+        self.rows.append(len(self))
+        self._add(source, line)
+
+    def add_refused(self, source: str, line: int, reason: str, id_: str | None) -> None:
+        """Add a refused entry."""
+        self._refused[len(self)] = reason, id_
+        self._add(source, line)
+
+    def _add(self, source: str, line: int) -> None:
+        if not self._sources or self._sources[-1] != source:
+            self._sources.append(source)
+        self._source.append(len(self._sources) - 1)
+        self._line.append(line)
 
     def lines(self, first: int, end: int, decisions: Iterator[tuple[str, Decision]]) -> Iterator[bytes]:
         """Yield the verdicts of the entries at places ``first`` to ``end``; ``decisions`` has id and verdict of each

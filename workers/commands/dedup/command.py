@@ -38,7 +38,7 @@ from neardup.workers.readers.blocks import STDIN
 from neardup.workers.readers.entries import PASSED, Entry, LineRows, Rows, TableRows
 from neardup.workers.readers.paths import display
 from neardup.workers.session.checks import check_follow
-from neardup.workers.session.session import Chunk, Session
+from neardup.workers.session.session import Chunk, Session, judged
 from neardup.workers.settings import option_name
 from neardup.workers.settings.files import Settings, with_file_window
 
@@ -133,7 +133,7 @@ class _Outputs:
 
     def add(self, chunk: Chunk, signed: Signed, decider: Decider) -> None:
         """Decide a chunk and write its lines, verdicts and clusters."""
-        entries, reasons = _judged(chunk, signed)
+        entries, reasons = judged(chunk, signed)
         accepted = np.ones(len(entries), np.bool_)
         accepted[list(reasons)] = False
         decided = decider.decide_columns(accepted, signed)
@@ -235,29 +235,6 @@ def _archive(archive: Archive, entry: Entry, verdict: bytes | None) -> None:
             Exit.USAGE,
             f"--warc-out writes records, and {entry.source} is no WARC archive: name archives only, or use --output",
         )
-
-
-def _judged(chunk: Chunk, signed: Signed) -> tuple[Sequence[Entry], dict[int, str]]:
-    """Return the entries of a chunk that get a verdict, and the reasons of refused ones, by their index."""
-    if isinstance(chunk.entries, Rows):
-        return chunk.entries, chunk.entries.refused({place: reason for place, _, reason in signed.refusals})
-    if len(chunk.documents) == len(chunk.entries):
-        return chunk.entries, {place: reason for place, _, reason in signed.refusals}
-    refused = {place: reason for place, _, reason in signed.refusals}
-    entries: list[Entry] = []
-    reasons: dict[int, str] = {}
-    place = 0
-    for entry in chunk.entries:
-        if isinstance(entry.found, Document):
-            if place in refused:
-                reasons[len(entries)] = refused[place]
-            place += 1
-        elif entry.found in PASSED:
-            continue
-        else:
-            reasons[len(entries)] = entry.found
-        entries.append(entry)
-    return entries, reasons
 
 
 def _ids(entries: Sequence[Entry]) -> Callable[[int], str]:

@@ -22,6 +22,7 @@ from neardup.stream.pipeline import Matcher, Signer, match_step
 from neardup.stream.table.admit import may_reach, payload_of
 from neardup.workers.commands.batch import corpus as batch
 from neardup.workers.commands.batch import join as batch_join
+from neardup.workers.commands.batch import queries
 from neardup.workers.commands.batch.corpus import Corpus
 from neardup.workers.outputs.window_file import fill
 from neardup.workers.process.exits import Exit, Failure
@@ -123,7 +124,7 @@ def test_the_predicate_of_payloads_equals_that_of_the_table():
     rows = np.column_stack([rng.integers(0, 4, 400), rng.integers(1, 20, 400), rng.integers(0, 4, 400)])
     rows = np.column_stack([rows, np.maximum(rows[:, 1] + rng.integers(-3, 4, 400), 1)])
     wanted = [bool(kernel_reaches(row[:2], row[2:], 0.8)) for row in rows]
-    condition = batch_join._ADMITS.format(ratio=0.8).strip().removeprefix("AND ")
+    condition = queries.ADMITS.format(ratio=0.8).strip().removeprefix("AND ")
     with duckdb.connect() as database:
         database.execute("CREATE TABLE t (n INT, a STRUCT(payload UBIGINT), b STRUCT(payload UBIGINT))")
         for n, (p, q, r, s) in enumerate(rows.tolist()):

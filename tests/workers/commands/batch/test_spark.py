@@ -1,0 +1,103 @@
+"""``neardup batch --engine spark``: pairs and verdicts of the machine alone, for any number of partitions."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import sys
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import WORDS
+
+from neardup.workers.commands.batch.engines import ENGINES
+from neardup.workers.options.documents import BatchOptions
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.settings.load import load
+
+pytestmark = [pytest.mark.processes, pytest.mark.long]
+# A proof with 1, 7 and 64 takes minutes: make torture.
+PARTITIONS = [int(number) for number in os.environ.get("NEARDUP_SPARK_PARTITIONS", "7").split()]
+REFUSED = [b"{", b'{"id":"\xff","text":"x"}', b'{"id":"bad","text":"\xff"}', b'{"id":"e","text":""}', b"", b"  "]
+
+
+def stream(count: int, *, timed: bool) -> list[bytes]:
+    """Lines with near-copies, copies, versions, refused and blank ones; some with a time, out of order."""
+    rng = random.Random(3)
+    words = WORDS.split()
+    texts = [" ".join(rng.choice(words) + rng.choice("abcdef") for _ in range(40)) for _ in range(count // 4)]
+    lines = []
+    for n in range(count):
+        document: dict[str, Any] = {
+            "id": f"doc-{rng.randrange(count)}",
+            "text": rng.choice(texts) + rng.choice("..!?;"),
+        }
+        if timed and rng.random() < 0.8:
+            document["timestamp"] = 1_700_000_000 + 60 * n + rng.randrange(-3600, 3600)
+        if rng.random() < 0.1:
+            document["tags"] = ["not flat"]
+        lines.append(json.dumps(document).encode() if rng.random() < 0.97 else rng.choice(REFUSED))
+    return lines
+
+
+@pytest.fixture(scope="module")
+def spark() -> Generator[Any]:
+    """One session of Spark on two cores of this machine."""
+    session = pytest.importorskip("pyspark.sql").SparkSession
+    if shutil.which("java") is None:
+        pytest.skip("no java on the path: Spark needs it")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
+        made = session.builder.master("local[2]").config(map=settings).getOrCreate()
+        made.sparkContext.setLogLevel("ERROR")
+        yield made
+        made.stop()
+
+
+@pytest.fixture
+def batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any) -> Callable[..., tuple[bytes, bytes]]:
+    """Run the command with an engine; return its pairs and its verdicts."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(engine: str, *paths: str, **settings: Any) -> tuple[bytes, bytes]:
+        options = BatchOptions(list(paths), quiet=True, engine=engine, verdicts="verdicts")
+        capfdbinary.readouterr()
+        assert ENGINES[engine](options, load(settings, None)) == Exit.SUCCESS
+        return capfdbinary.readouterr().out, (tmp_path / "verdicts").read_bytes()
+
+    return run
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_pairs_and_verdicts_do_not_depend_on_the_engine(spark: Any, batch: Any, tmp_path: Path) -> None:
+    """With splits of 16 kB, over a file and a folder, with a window."""
+    (tmp_path / "folder").mkdir()
+    lines = stream(600, timed=True)
+    for name, part in {"b.jsonl": lines[:250], "folder/2.jsonl": lines[250:400], "folder/1.jsonl": lines[400:]}.items():
+        (tmp_path / name).write_bytes(b"\n".join(part) + b"\n" * (name != "b.jsonl"))
+    given = ["b.jsonl", "folder"]
+    settings = {"window_seconds": 7200.0, "input_format": "lines"}
+    wanted = batch("duckdb", *given, **settings)
+    assert len(wanted[0].splitlines()) > 200
+    assert b'"not_utf8"' in wanted[1]
+    spark.conf.set("spark.sql.files.maxPartitionBytes", "16384")
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    for partitions in PARTITIONS:
+        spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+        assert batch("spark", *given, **settings) == wanted, partitions
+
+
+@pytest.mark.parametrize("option", ["top", "keep", "output"])
+def test_what_needs_one_machine_is_refused(option: str) -> None:
+    """In a sentence that says what to do."""
+    pytest.importorskip("pyspark")
+    options = BatchOptions(["in.jsonl"], engine="spark", **{option: 3 if option == "top" else "file"})
+    with pytest.raises(Failure, match=f"--{option}: leave it out") as refused:
+        ENGINES["spark"](options, load({}, None))
+    assert refused.value.code == Exit.USAGE
