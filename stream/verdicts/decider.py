@@ -2,8 +2,8 @@
 
 Theory of operation. Every document that the table adds has a row in the decisions, so that slot and row number differ
 by a constant. A batch is one step of both: on any exception neither has it. What the table no longer holds, the
-decisions forget before the next step. A step that is committed copies from the table what its stories may need longer
-(``held``).
+decisions forget before the next step. A step that is committed copies from the table what leaves it and its stories
+still need (``held``).
 """
 
 from __future__ import annotations
@@ -99,8 +99,7 @@ class Decider:
                     self.decisions.forget(self._matcher.table.oldest - self._first_slot)
                 with step(self.decisions):
                     yield
-                if self._beyond:
-                    self._holdings.follow(self.decisions.changes, self._evidence, self._ids)
+                self._follow()
         except BaseException:
             self._places, self._first_slot = before
             raise
@@ -177,7 +176,7 @@ class Decider:
             self.restore(*from_rows_before(resumed.rows), resumed.places)
             return
         self.decisions.resume(resumed)
-        self._holdings.resume(resumed.held)
+        self._holdings.resume(resumed.held, resumed.records)
         self._places = resumed.places
         self._first_slot = self._matcher.table.slot_end - self.decisions.end
 
@@ -196,18 +195,24 @@ class Decider:
         else:
             count = int((arrivals.kinds == DOCUMENT).sum())
             kept, offset = complete(kept), places - count
+            kept = kept._replace(records=with_rows(kept.records, offset))
             self._holdings.resume(
                 held_of(
                     np.array(list(kept.evidence), np.int64) - offset, list(kept.evidence.values()),
                     self._matcher.config.plan.width, np.array(list(kept.ids), np.int64),
                     [name.encode() for name in kept.ids.values()],
-                )
+                ),
+                kept.records,
             )  # fmt: skip
-            kept = kept._replace(records=with_rows(kept.records, offset))
             self.decisions.restore(arrivals, decided, self._matcher.table.stream_time, kept)
         self._first_slot = self._matcher.table.slot_end - self.decisions.end
-        if self._beyond:
-            self._holdings.follow(self.decisions.changes, self._evidence, self._ids)
+        self._follow()
+
+    def _follow(self) -> None:
+        """Hold what stories need of the rows that leave the table at the end of the step, or the decisions."""
+        if self._beyond and self._first_slot is not None:
+            first = max(self.decisions.first, self._matcher.table.oldest - self._first_slot)
+            self._holdings.follow(self.decisions.changes, first, self._evidence, self._ids)
 
     def story_changes(self) -> StoryChanges:
         """Return what the open step has changed so far of the stories, for a log that keeps them."""

@@ -1,7 +1,7 @@
 """What stories hold beyond the window: the evidence of their contents, and the ids of their originals.
 
-The evidence of a content is copied from the table when its story gets a second member, because the story may outlive
-its documents there. ``Holdings`` follows the changes of each step (``records.Changes``).
+A story may outlive its documents in the table. So the evidence of its contents, and the id that began it, are copied
+when the row of a content leaves the table. ``Holdings`` follows the changes of each step (``records.Changes``).
 
 A log outlives the process, so the records in a log (``KeptStories``) name documents by their places in place of their
 rows. Every row has a place, and places grow by one with the rows, so one difference leads from one to the other.
@@ -27,6 +27,7 @@ from neardup.stream.verdicts.records import (
     PLACE,
     RECORD_FIELDS,
     Changes,
+    rows_of_contents,
 )
 from neardup.stream.verdicts.row_columns import GONE, NONE
 
@@ -47,7 +48,7 @@ class Held(NamedTuple):
 
 
 class Holdings:
-    """The evidence of contents by row, and the ids of originals by place.
+    """The evidence of contents by row, and the ids of originals by place, of what has left the table.
 
     Args:
         width: bytes of the fixed part of evidence.
@@ -56,27 +57,34 @@ class Holdings:
     def __init__(self, width: int) -> None:
         self._width = width
         self._evidence: dict[int, bytes] = {}  # the fixed part, then the ragged one
+        self._in_table: dict[int, int] = {}  # row of a content: place of the story whose first one it is, or NONE
+        self._first = 0  # row that has not left the table
         self.names: dict[int, str] = {}
 
     def follow(
-        self, changes: Changes, evidence: Callable[[_Longs], Evidence], ids: Callable[[_Longs], list[str]]
+        self, changes: Changes, first: int, evidence: Callable[[_Longs], Evidence], ids: Callable[[_Longs], list[str]]
     ) -> None:
-        """Hold what a step added, and drop what it ended.
+        """Drop what the contents that a step ended hold, and hold what leaves the table with the step.
 
         Args:
             changes: what the step changed.
+            first: the first row that does not leave.
             evidence: returns the evidence of rows of the table.
             ids: returns the ids of rows of the table.
         """
-        if len(changes.added):
-            self._evidence.update(zip(changes.added.tolist(), parts_of(evidence(changes.added)), strict=True))
-        named = changes.begun_rows != NONE
-        if named.any():
-            self.names.update(zip(changes.begun[named].tolist(), ids(changes.begun_rows[named]), strict=True))
         for row in changes.dropped.tolist():
-            del self._evidence[row]
+            if self._in_table.pop(row, None) is None:
+                del self._evidence[row]
         for place in changes.ended.tolist():
             self.names.pop(place, None)
+        self._in_table.update(zip(changes.added.tolist(), changes.added_stories.tolist(), strict=True))
+        leaving = sorted(self._in_table.keys() & range(self._first, first))
+        self._first = max(self._first, first)
+        if leaving:
+            rows, stories = np.array(leaving), np.array([self._in_table.pop(row) for row in leaving])
+            self._evidence.update(zip(leaving, parts_of(evidence(rows)), strict=True))
+            begins = stories != NONE
+            self.names.update(zip(stories[begins].tolist(), ids(rows[begins]), strict=True))
 
     def has(self, rows: _Longs) -> npt.NDArray[np.bool_]:
         """Return whether the evidence of each row is held, ``bool[m]``."""
@@ -87,15 +95,15 @@ class Holdings:
         return _evidence([self._evidence[row] for row in rows.tolist()], self._width)
 
     def save(self, first: int) -> Held:
-        """Return the holdings, with rows counted from ``first``."""
+        """Return what has left the table, with rows counted from ``first``."""
         rows = np.array(list(self._evidence), np.int64)
         found = self.evidence(rows)
         ids, starts = _joined([name.encode() for name in self.names.values()])
         places = np.array(list(self.names), np.int64)
         return Held(rows - first, found.fixed.reshape(-1), found.ragged, found.starts, places, ids, starts)
 
-    def resume(self, held: Held) -> None:
-        """Hold what ``save`` returned."""
+    def resume(self, held: Held, records: _Longs) -> None:
+        """Hold what ``save`` returned, and follow the other contents of ``records`` (``int64[n, RECORD_FIELDS]``)."""
         fixed = held.fixed.reshape(len(held.rows), self._width)
         for n, row in enumerate(held.rows.tolist()):
             ragged = held.ragged[held.ragged_starts[n] : held.ragged_starts[n + 1]]
@@ -104,6 +112,9 @@ class Holdings:
         self.names.update(
             {place: ids[starts[n] : starts[n + 1]].decode() for n, place in enumerate(held.places.tolist())}
         )
+        added, stories = rows_of_contents(records)
+        others = zip(added.tolist(), stories.tolist(), strict=True)
+        self._in_table.update((row, story) for row, story in others if row not in self._evidence)
 
     def memory_bytes(self) -> int:
         """Bytes of the evidence and of the ids, without those of the dictionaries."""

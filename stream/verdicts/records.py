@@ -233,13 +233,14 @@ def fill_map(columns, stories):
 
 
 class Changes(NamedTuple):
-    """What a step changed: the rows whose contents stories have now and had not before, and those that they have no
-    longer, each with their places; the places of the stories that got a record, with the newest rows by their ids,
-    ``NONE`` if unknown; the places of those that ended; and the records of those that live and were changed. All
-    ``int64``."""
+    """What a step changed: the rows whose contents stories have now and had not before, with their places, and the
+    place of the story whose first content each is, else ``NONE``; those that they have no longer, with their places;
+    the places of the stories that got a record, with the newest rows by their ids, ``NONE`` if unknown; the places of
+    those that ended; and the records of those that live and were changed. All ``int64``."""
 
     added: npt.NDArray[np.int64]
     added_places: npt.NDArray[np.int64]
+    added_stories: npt.NDArray[np.int64]
     dropped: npt.NDArray[np.int64]
     dropped_places: npt.NDArray[np.int64]
     begun: npt.NDArray[np.int64]
@@ -312,37 +313,64 @@ def end_forgotten(columns: Columns) -> None:
 
 def changes(columns: Columns) -> Changes:
     """Return what the step changed so far."""
-    journal = columns.story.journal[: columns.state[JOURNAL]]
-    before, now = journal[:, 1:], columns.story.records[journal[:, 0]]
-    had, has = (before[:, MEMBERS] > 0) & (before[:, HAS_ENDED] == 0), now[:, HAS_ENDED] == 0
-    most = int(max(before[had, CONTENTS].max(initial=0), now[has, CONTENTS].max(initial=0)))  # mostly 1
-    rows_before, rows_now = _content_rows(before, had, most), _content_rows(now, has, most)
-    added = (rows_now != _NO_ROW) & ~_among(rows_now, rows_before)
-    dropped = (rows_before != _NO_ROW) & ~_among(rows_before, rows_now)
-    places_before, places_now = (records[:, _CONTENT_PLACES][:, :most] for records in (before, now))
-    return Changes(
-        rows_now[added], places_now[added], rows_before[dropped], places_before[dropped],
-        now[has & ~had, PLACE], now[has & ~had, OWN], before[had & ~has, PLACE], now[has],
-    )  # fmt: skip
+    journal, records = columns.story.journal[: columns.state[JOURNAL]], columns.story.records
+    contents = np.empty((2, CONTENTS_MAX * len(journal), 3), np.int64)
+    stories = np.empty((3, len(journal), 2), np.int64)
+    counts = np.zeros(5, np.int64)
+    compare_records(journal, records, contents, stories, counts)
+    added, dropped = (contents[k, : counts[k]].T for k in range(2))
+    begun, ended, living = (stories[k, : counts[2 + k]].T for k in range(3))
+    came, went = (added[0], added[1], added[2]), (dropped[0], dropped[1])
+    return Changes(*came, *went, begun[0], begun[1], ended[0], records[living[0]])
 
 
-# Stands for a content that a record does not have.
-_NO_ROW = np.iinfo(np.int64).min
-# The rows and the places of the contents in records.
-_CONTENT_ROWS = slice(HEAD + CONTENT_ROW, RECORD_FIELDS, CONTENT)
-_CONTENT_PLACES = slice(HEAD + CONTENT_PLACE, RECORD_FIELDS, CONTENT)
+@raw_kernel
+def compare_records(journal, records, contents, stories, counts):
+    """Compare the records of a journal with what they were before.
+
+    ``contents`` (``int64[2, n, 3]``) receives the contents that came and went: row, place, and the place of the story
+    for its first content, else ``NONE``. ``stories`` (``int64[3, m, 2]``) receives the stories that got a record, with
+    their newest rows, those that ended, and the numbers of the records that live. ``counts`` says how many of each.
+    """
+    for j in range(len(journal)):
+        before, now = journal[j, 1:], records[journal[j, 0]]
+        had, has = before[MEMBERS] > 0 and not before[HAS_ENDED], not now[HAS_ENDED]
+        for side in range(2):
+            one, other = (now, before) if side == 0 else (before, now)
+            is_here, is_there = (has, had) if side == 0 else (had, has)
+            for k in range(one[CONTENTS] if is_here else 0):
+                at = HEAD + k * CONTENT
+                if not is_there or content_of(other, one[at + CONTENT_ROW]) == NONE:
+                    out = contents[side, counts[side]]
+                    out[0], out[1] = one[at + CONTENT_ROW], one[at + CONTENT_PLACE]
+                    out[2] = one[PLACE] if k == 0 else NONE
+                    counts[side] += 1
+        if has and not had:
+            stories[0, counts[2], 0], stories[0, counts[2], 1] = now[PLACE], now[OWN]
+            counts[2] += 1
+        if had and not has:
+            stories[1, counts[3], 0] = before[PLACE]
+            counts[3] += 1
+        if has:
+            stories[2, counts[4], 0] = journal[j, 0]
+            counts[4] += 1
 
 
-def _content_rows(records: npt.NDArray[np.int64], counts: npt.NDArray[np.bool_], most: int) -> npt.NDArray[np.int64]:
-    """Return the rows of the contents of records that have at most so many, ``int64[n, most]``."""
-    rows = records[:, _CONTENT_ROWS][:, :most]
-    has = np.arange(most) < np.where(counts, records[:, CONTENTS], 0)[:, None]
-    return np.where(has, rows, _NO_ROW)
+@inlined
+def content_of(record, row):
+    """Return the number of the content with a row, ``NONE`` if there is none."""
+    for k in range(record[CONTENTS]):
+        if record[HEAD + k * CONTENT + CONTENT_ROW] == row:
+            return k
+    return NONE
 
 
-def _among(rows: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    among: npt.NDArray[np.bool_] = (rows[:, :, None] == others[:, None, :]).any(axis=2)
-    return among
+def rows_of_contents(records: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the rows of the contents of living records, and the stories whose first contents they are, else ``NONE``
+    (both ``int64[m]``)."""
+    has = np.arange(CONTENTS_MAX) < records[:, CONTENTS, None]
+    stories = np.where(np.arange(CONTENTS_MAX) == 0, records[:, PLACE, None], NONE)
+    return records[:, HEAD + CONTENT_ROW :: CONTENT][has], stories[has]
 
 
 def saved(columns: Columns, first: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
