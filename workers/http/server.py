@@ -103,7 +103,7 @@ def serve(settings: ServeSettings, state: str, *, salvage: bool = False) -> Exit
         _say(f"{sound:,} rows are sound, {damaged:,} are left out; the file before is {kept}")
     log = Log(Path(state), fingerprints, settings.durability, settings)
     try:
-        with Compiling(_say):
+        with Compiling(_say, steps=sys.stderr.isatty()):
             warm(Config(**{name: getattr(settings, name) for name in Config.model_fields}))
         keeper = Keeper(
             settings, log, keep_texts=settings.keep_texts, history_seconds=settings.history_seconds,

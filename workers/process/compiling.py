@@ -28,12 +28,20 @@ _unregister: Callable[[str, event.Listener], None] = event.unregister
 
 class Compiling(event.Listener):
     """Counts compiled functions, as a context manager; ``seconds`` is the time in which at least one was in
-    compilation."""
+    compilation.
 
-    def __init__(self, say: Callable[[str], None], now: Callable[[], float] = time.monotonic) -> None:
+    Args:
+        say: gets one line when the first function is compiled, and with ``steps`` a line for every ten.
+        now: the clock.
+        steps: whether somebody watches.
+    """
+
+    def __init__(
+        self, say: Callable[[str], None], now: Callable[[], float] = time.monotonic, *, steps: bool = False
+    ) -> None:
         self.functions = 0
         self.seconds = 0.0
-        self._say, self._now = say, now
+        self._say, self._now, self._steps = say, now, steps
         self._lock = threading.Lock()
         self._depth = 0
         self._since = 0.0
@@ -73,14 +81,14 @@ class Compiling(event.Listener):
     def on_start(self, event: Any) -> None:
         """Handle the beginning of a compilation."""
         if self._begin() and not self.functions:
-            self._say("compiling for this machine, once: 8 to 30 seconds on two idle cores; later runs load it")
+            self._say("compiling for this machine, once: up to 30 seconds on two idle cores; later runs load it")
 
     def on_end(self, event: Any) -> None:
         """Handle the end of a compilation."""
         with self._lock:
             self.functions += 1
             functions = self.functions
-        if functions % _STEP_FUNCTIONS == 0:
+        if self._steps and functions % _STEP_FUNCTIONS == 0:
             self._say(f"compiled {functions} functions")
         self._end()
 

@@ -130,7 +130,7 @@ class Session:
             total=total,
             bar=bar,
         )
-        self.compiling = Compiling(self.report.say if sys.stderr.isatty() else _silent)
+        self.compiling = Compiling(self.report.say, steps=sys.stderr.isatty())
         self._spill_record = spill_record
         self.reader = Reader(
             settings, fields_of(settings, sources=sources), self.stop, self._spill, every_line=every_line,
@@ -332,10 +332,6 @@ class Session:
             f"the input, and no later document was compared with them. Raise what is too small of "
             f"{' and '.join(named)}; --strict fails in this case"
         )
-
-
-def _silent(text: str) -> None:
-    """Print nothing: a log needs no progress."""
 
 
 def chunked(parts: Iterable[Entry | Rows | None]) -> Iterator[Chunk | None]:

@@ -1,4 +1,4 @@
-"""A worker that compiles for the first time."""
+"""Commands and workers that compile for the first time."""
 
 from __future__ import annotations
 
@@ -55,6 +55,23 @@ def test_two_processes_that_start_together_compile_as_much_as_one(program: Progr
     (alone,) = compiled_functions(program, tmp_path / "alone", 1)
     assert alone >= 2
     assert sum(compiled_functions(program, tmp_path / "together", 2)) == alone
+
+
+def test_a_command_that_compiles_says_so_where_standard_error_is_no_terminal(program: Program, tmp_path: Path) -> None:
+    """Only a terminal showed it, so a job in a log stood still for half a minute."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
+    environment["NUMBA_CACHE_DIR"] = str(tmp_path)
+    command = [str(program.python), "-P", "-m", "neardup", "dedup", "-"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write('{"id": "a", "text": "some words"}\n')
+        process.stdin.close()
+        first = process.stderr.readline()
+        process.terminate()
+    assert first.startswith("compiling for this machine, once"), first
 
 
 def test_a_worker_that_compiles_says_so_and_ends_at_a_signal(program: Program, tmp_path: Path) -> None:

@@ -20,6 +20,11 @@ def clean_environment(**extra):
     return {**kept, "COLUMNS": "200", "PYTHONPATH": str(ROOT), **extra}
 
 
+def without_compilation(report):
+    """The lines of standard error without those of a first compilation."""
+    return [line for line in report if "for this machine" not in line]
+
+
 @pytest.fixture
 def neardup(tmp_path):
     """Run ``neardup`` with arguments in a folder of the test; returns the finished process."""

@@ -26,6 +26,17 @@ def test_the_first_function_is_announced_and_the_time_of_nested_ones_counts_once
     assert [line.startswith("compiling for this machine, once") for line in lines] == [True]
 
 
+@pytest.mark.parametrize(("steps", "lines_said"), [(False, 1), (True, 3)])
+def test_a_log_gets_one_line_and_a_terminal_the_progress(steps, lines_said):
+    """Twenty functions are two steps."""
+    lines = []
+    watch = Compiling(lines.append, steps=steps)
+    for _ in range(20):
+        watch.on_start(None)
+        watch.on_end(None)
+    assert len(lines) == lines_said
+
+
 def test_the_compiler_reports_to_it():
     """The compiler's own events report a function that it compiles now."""
     import numba
