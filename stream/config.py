@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import difflib
 import functools
+import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import mmh3
-from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
 from neardup.stream.errors import ConfigError
@@ -37,6 +38,15 @@ from neardup.stream.tokens.verify import SET_MEASURES
 SIGNING_VERSION = 2
 
 
+class _Signature:
+    """The signature of a model: one keyword for each field. A model that was not used yet is completed for it, so that
+    ``help`` and notebooks show the settings, and not how the constructor passes them on."""
+
+    def __get__(self, instance: object, model: type[BaseModel]) -> inspect.Signature:
+        model.model_rebuild()  # puts the signature that pydantic makes in the place of this one
+        return inspect.signature(model)
+
+
 class Config(Parameters):
     """What to find, and within which limits. Immutable, comparable and hashable; several threads may share one.
 
@@ -57,6 +67,8 @@ class Config(Parameters):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     scheme: str = Field(default="one_permutation", description="how near-duplicates are found: " + ", ".join(SCHEMES))
+
+    __signature__ = _Signature()
 
     if not TYPE_CHECKING:  # a type checker sees the fields as keyword arguments instead
 

@@ -43,6 +43,7 @@ def test_what_it_asserts_of_types_is_so_when_it_runs() -> None:
 WRONG = {
     "reveal: int = Deduplicator().process([])": "Incompatible types in assignment",
     "Config(threshhold=0.8)": "Unexpected keyword argument",
+    "Config(threshold='high')": "Argument",
     "Document('a').texts": 'has no attribute "texts"',
     "sets.SCHEME._replace(keys=grids.keys)": "Argument",
 }
@@ -66,6 +67,17 @@ def errors(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
             number = int(place.rpartition(":")[2])
             found[number] = found.get(number, "") + message
     return found
+
+
+@pytest.mark.processes
+def test_the_signature_of_a_configuration_names_every_setting() -> None:
+    """Also before its first use: ``help`` and notebooks showed ``**values``."""
+    code = (
+        "import inspect, neardup; shown = inspect.signature(neardup.Config).parameters; "
+        "print(set(shown) == set(neardup.Config.model_fields), shown['threshold'].default)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "True 0.8\n"
 
 
 @pytest.mark.processes
