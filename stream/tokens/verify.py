@@ -41,13 +41,13 @@ def jaccard(values_a: Elements, starts_a: Starts, values_b: Elements, starts_b: 
     [0.5]
     """
     common = common_elements(values_a, starts_a, values_b, starts_b)
-    return _ratio(common, np.diff(starts_a) + np.diff(starts_b) - common)
+    return jaccard_of(common, np.diff(starts_a), np.diff(starts_b))
 
 
 def jaccard_bag_sum(values_a: Elements, starts_a: Starts, values_b: Elements, starts_b: Starts) -> Floats:
     """Jaccard similarity of bags whose union has the sum of the multiplicities: at most one half."""
     common = common_elements(values_a, starts_a, values_b, starts_b)
-    return _ratio(common, np.diff(starts_a) + np.diff(starts_b))
+    return jaccard_bag_sum_of(common, np.diff(starts_a), np.diff(starts_b))
 
 
 def containment(values_a: Elements, starts_a: Starts, values_b: Elements, starts_b: Starts) -> Floats:
@@ -58,7 +58,22 @@ def containment(values_a: Elements, starts_a: Starts, values_b: Elements, starts
 def containment_either(values_a: Elements, starts_a: Starts, values_b: Elements, starts_b: Starts) -> Floats:
     """The fraction of the smaller item's elements that the larger has: the greater of the two containments."""
     common = common_elements(values_a, starts_a, values_b, starts_b)
-    return _ratio(common, np.minimum(np.diff(starts_a), np.diff(starts_b)))
+    return containment_either_of(common, np.diff(starts_a), np.diff(starts_b))
+
+
+def jaccard_of(common: Counts, sizes_a: Counts, sizes_b: Counts) -> Floats:
+    """``jaccard`` of items of which the common elements are counted."""
+    return _ratio(common, sizes_a + sizes_b - common)
+
+
+def jaccard_bag_sum_of(common: Counts, sizes_a: Counts, sizes_b: Counts) -> Floats:
+    """``jaccard_bag_sum`` in the same way."""
+    return _ratio(common, sizes_a + sizes_b)
+
+
+def containment_either_of(common: Counts, sizes_a: Counts, sizes_b: Counts) -> Floats:
+    """``containment_either`` in the same way."""
+    return _ratio(common, np.minimum(sizes_a, sizes_b))
 
 
 def containment_agreement(s: Floats) -> npt.ArrayLike:
@@ -72,9 +87,11 @@ def summed_agreement(s: Floats) -> npt.ArrayLike:
 
 
 class SetMeasure(NamedTuple):
-    """A row of ``SET_MEASURES``: the similarity of two sets or bags, and the probability that their rows agree."""
+    """A row of ``SET_MEASURES``: the similarity of two sets or bags, also from the number of common elements and the
+    two sizes, and the probability that their rows agree."""
 
     similarity: Callable[[Elements, Starts, Elements, Starts], Floats]
+    of_counts: Callable[[Counts, Counts, Counts], Floats]
     of_bags: bool = False  # repetitions count: they are numbered, and so different elements
     agreement: Callable[[Floats], npt.ArrayLike] | None = None  # similarity -> agreement of rows; ``None``: equal
     estimable: bool = True  # whether two sketches suffice to estimate it
@@ -84,13 +101,16 @@ class SetMeasure(NamedTuple):
 # ``Config.measure`` of a scheme of sets. A pair has no direction, so containment is that of the smaller set in the
 # larger one.
 SET_MEASURES: dict[str, SetMeasure] = {
-    "jaccard": SetMeasure(jaccard),
-    "jaccard_bag": SetMeasure(jaccard, of_bags=True),
+    "jaccard": SetMeasure(jaccard, jaccard_of),
+    "jaccard_bag": SetMeasure(jaccard, jaccard_of, of_bags=True),
     "jaccard_bag_sum": SetMeasure(
-        jaccard_bag_sum, of_bags=True, agreement=summed_agreement, estimable=False, similarity_max=0.5
+        jaccard_bag_sum, jaccard_bag_sum_of, of_bags=True, agreement=summed_agreement, estimable=False,
+        similarity_max=0.5,
     ),
-    "containment": SetMeasure(containment_either, agreement=containment_agreement, estimable=False),
-}
+    "containment": SetMeasure(
+        containment_either, containment_either_of, agreement=containment_agreement, estimable=False
+    ),
+}  # fmt: skip
 
 
 def _ratio(common: Counts, whole: Counts) -> Floats:

@@ -27,7 +27,18 @@ PRODUCT = [path for path in FILES if named(path).split("/")[0] != "tests"]
 # Modules of the library, ground floor first: a module imports only from the rows above its own. So the table, right
 # after the ground, knows no scheme and no measure, and siblings in a row never import each other.
 LAYERS: list[set[str]] = [
-    {"errors", "kernels", "machine.choice", "texts", "tokens", "vectors", "records", "theory", "evaluation"},
+    {
+        "errors",
+        "kernels",
+        "machine.choice",
+        "texts",
+        "tokens",
+        "vectors",
+        "records",
+        "theory",
+        "evaluation",
+        "estimates",
+    },
     {"machine.stored"},
     {"machine.compile"},
     {"machine.code"},
@@ -56,7 +67,7 @@ LAYERS: list[set[str]] = [
     {"tokens.elements", "tokens.bags", "tokens.verify"},
     {"tokens.token_order"},
     {"records.nicknames", "evaluation.calibration", "evaluation.judging"},
-    {"evaluation.clusters"},
+    {"evaluation.clusters", "estimates.intervals", "estimates.sample_index"},
     {"vectors.draws", "vectors.packed_bits", "vectors.projections", "vectors.vector_input"},
     {"texts.url_tokens", "texts.plain_words"},
     {"texts.shingles"},

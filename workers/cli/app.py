@@ -20,7 +20,13 @@ from neardup.workers.cli.kafka import register
 from neardup.workers.cli.options import FeedCommand, Given, HelpCommand, ServeCommand, SettingsCommand, command_of
 from neardup.workers.cli.serve import serve_command
 from neardup.workers.options.documents import BatchOptions, DedupOptions, ProbeOptions, RunOptions
-from neardup.workers.options.judging import CalibrateOptions, EvaluateOptions, LearnOrderOptions, TuneOptions
+from neardup.workers.options.judging import (
+    AuditOptions,
+    CalibrateOptions,
+    EvaluateOptions,
+    LearnOrderOptions,
+    TuneOptions,
+)
 from neardup.workers.process.exits import Exit, Failure, exit_codes_help
 from neardup.workers.process.printable import printable
 
@@ -147,6 +153,19 @@ def evaluate_command(options: EvaluateOptions, given: Given) -> None:
 
     judges_clusters = options.labels is not None or (options.clusters and options.truth is not None)
     (verdicts if judges_clusters else pairs).run(options, load(given, options.config))
+
+
+@app.command("audit", cls=SettingsCommand, epilog=_EPILOG)
+@command_of(AuditOptions)
+def audit_command(options: AuditOptions, given: Given) -> None:
+    """Measure what run or dedup missed: the exact neighbours of a sample of contents among all documents.
+
+    Give the settings of the run. Shares have intervals of 95 percent; the ten worst misses come with a reason each.
+    """
+    from neardup.workers.commands.audit.command import run
+    from neardup.workers.settings.load import load
+
+    run(options, load(given, options.config))
 
 
 @app.command("learn-order", cls=SettingsCommand, epilog=_EPILOG)

@@ -1,4 +1,4 @@
-"""The options of ``tune``, ``calibrate``, ``evaluate`` and ``learn-order``."""
+"""The options of ``tune``, ``calibrate``, ``evaluate``, ``audit`` and ``learn-order``."""
 
 from __future__ import annotations
 
@@ -119,6 +119,25 @@ class EvaluateOptions(CommandOptions):
     plot: Annotated[
         str | None, typer.Option("--plot", metavar="FILE", help="draw the curves to a file that ends in .svg or .png")
     ] = None
+    as_json: AsJson = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditOptions(CommandOptions):
+    """The arguments of ``audit``: the documents, and what ``run`` or ``dedup`` wrote about them."""
+
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="PATH...", help="the documents, as run or dedup read them", show_default=False),
+    ] = field(kw_only=False)
+    pairs: Annotated[str | None, typer.Option("--pairs", metavar="FILE", help="audit the pairs that run wrote")] = None
+    verdicts: Annotated[
+        str | None, typer.Option("--verdicts", metavar="FILE", help="audit the verdicts that dedup wrote")
+    ] = None
+    sample: Annotated[
+        int, typer.Option("--sample", metavar="N", min=1, max=1_000_000, help="contents to look at, drawn at random")
+    ] = 2_000
+    draw: Annotated[int, typer.Option("--draw", metavar="N", min=0, help="the number of the draw")] = 0
     as_json: AsJson = False
 
 

@@ -1,0 +1,173 @@
+"""``neardup audit`` against a comparison of all documents with all, in plain Python."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from neardup.workers.commands.audit.command import audit
+from neardup.workers.options.judging import AuditOptions
+from neardup.workers.process.exits import Failure
+from neardup.workers.settings.files import Settings
+
+THRESHOLD, WINDOW_SECONDS, WINDOW_DOCUMENTS = 0.5, 40, 30
+
+
+class Row:
+    """A document of a generated stream, with its bag of shingles as content."""
+
+    def __init__(self, place: int, id_: str, text: str) -> None:
+        self.place, self.id, self.text = place, id_, text
+        bag = Counter(text[i : i + 3] for i in range(len(text) - 2))
+        self.content, self.shingles = tuple(sorted(bag.items())), frozenset(bag)
+
+    def reaches(self, other: Row) -> bool:
+        return len(self.shingles & other.shingles) / len(self.shingles | other.shingles) >= THRESHOLD
+
+    def near(self, other: Row, windowed: bool) -> bool:
+        return not windowed or (
+            abs(self.place - other.place) < WINDOW_DOCUMENTS and abs(self.place - other.place) <= WINDOW_SECONDS
+        )
+
+
+def stream(seed: int, tmp_path: Path) -> tuple[list[Row], str]:
+    """Eighty documents: fresh ones, edits and copies of earlier ones, some ids twice; a second apart."""
+    rng = random.Random(seed)
+    rows: list[Row] = []
+    for place in range(80):
+        text = "".join(rng.choices("abcdef", k=20))
+        if rows and rng.random() < 0.6:
+            text = rng.choice(rows).text
+            if rng.random() < 0.7:
+                at = rng.randrange(18)
+                text = text[:at] + rng.choice("abcdef") + text[at + 1 :]
+        rows.append(Row(place, rng.choice(rows).id if rows and rng.random() < 0.05 else f"d{place}", text))
+    lines = (json.dumps({"id": row.id, "text": row.text, "timestamp": row.place}) for row in rows)
+    (tmp_path / "in.jsonl").write_text("\n".join(lines))
+    return rows, str(tmp_path / "in.jsonl")
+
+
+def settings_of(*, windowed: bool) -> Settings:
+    window = {"window_seconds": WINDOW_SECONDS, "window_documents": WINDOW_DOCUMENTS} if windowed else {}
+    return Settings(threshold=THRESHOLD, k=3, sketch_bits=16, **window)
+
+
+def written(tmp_path: Path, rows: list[dict[str, Any]]) -> str:
+    (tmp_path / "out.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(tmp_path / "out.jsonl")
+
+
+@pytest.mark.parametrize("windowed", [False, True])
+def test_the_figures_of_pairs_are_those_of_all_with_all(tmp_path: Path, windowed: bool) -> None:
+    """Copies folded, versions, a window by time and number, and pairs of any part of the documents."""
+    for seed in range(6):
+        rows, path = stream(seed, tmp_path)
+        rng = random.Random(seed)
+        every = [(a, b) for a, b in product(rows, rows) if a.place < b.place and a.id != b.id and a.reaches(b)]
+        said = {(a.id, b.id) for a, b in every if rng.random() < 0.4}
+        output = written(tmp_path, [{"older": a, "newer": b, "similarity": 0.9} for a, b in sorted(said)])
+        first: dict[object, Row] = {}
+        for row in rows:
+            first.setdefault(row.content, row)
+        copies = {content: {row.id for row in rows if row.content == content} for content in first}
+        true: Counter[object] = Counter()
+        joined, units, found = 0, 0, 0
+        for content, x in first.items():
+            partners = {b for a, b in said if a in copies[content]} | {a for a, b in said if b in copies[content]}
+            near = [row for row in rows if row.content != content and row.reaches(x) and row.near(x, windowed)]
+            true[content] = len({row.content for row in near})
+            joined += len({row.content for row in near if row.id in partners})
+            if any(row.place < x.place for row in near):
+                units += 1
+                found += any(row.id in partners and row.place < x.place for row in rows)
+        result = audit(AuditOptions([path], pairs=output, sample=1_000), settings_of(windowed=windowed))
+        assert (result.contents, result.sampled) == (len(first), len(first))
+        assert (result.units, result.recall.value) == (units, found / units)
+        assert result.pairs.value == pytest.approx(joined / true.total())
+        assert 0 < len(result.misses) <= 10
+        for miss in result.misses:
+            assert miss.similarity >= THRESHOLD
+            assert not {(miss.older.id, miss.newer.id), (miss.newer.id, miss.older.id)} & said
+
+
+def test_the_figures_of_verdicts_are_those_of_all_with_all(tmp_path: Path) -> None:
+    """Recall is about earlier kept documents; precision about the original that a verdict names."""
+    for seed in range(6):
+        rows, path = stream(seed, tmp_path)
+        rows = [Row(row.place, f"d{row.place}", row.text) for row in rows]
+        Path(path).write_text("\n".join(json.dumps({"id": row.id, "text": row.text}) for row in rows))
+        rng = random.Random(seed)
+        verdicts: list[dict[str, Any]] = []
+        for row in rows:
+            kept = [rows[n] for n, verdict in enumerate(verdicts) if verdict["status"] == "original"]
+            named = rng.choice(kept) if kept and rng.random() < 0.5 else None
+            verdicts.append(
+                {"id": row.id, "status": "original"}
+                if named is None
+                else {"id": row.id, "status": "duplicate", "duplicate_of": named.id}
+            )
+        seen: set[object] = set()
+        units = found = dropped = confirmed = 0
+        for row, verdict in zip(rows, verdicts, strict=True):
+            if row.content in seen:
+                continue
+            seen.add(row.content)
+            earlier = [
+                other
+                for other, said in zip(rows[: row.place], verdicts, strict=False)
+                if other.reaches(row) and said["status"] == "original"
+            ]
+            units += bool(earlier)
+            found += bool(earlier) and verdict["status"] == "duplicate"
+            if verdict["status"] == "duplicate":
+                dropped += 1
+                confirmed += rows[int(verdict["duplicate_of"][1:])].reaches(row)
+        result = audit(
+            AuditOptions([path], verdicts=written(tmp_path, verdicts), sample=1_000), settings_of(windowed=False)
+        )
+        assert (result.units, result.recall.value) == (units, found / units)
+        assert (result.dropped, result.precision.value) == (dropped, confirmed / dropped)
+
+
+def test_a_draw_is_repeated_by_its_number_and_another_number_draws_others(tmp_path: Path) -> None:
+    """So a figure can be checked, and a second sample taken."""
+    _, path = stream(1, tmp_path)
+    output = written(tmp_path, [{"older": "d0", "newer": "d1"}])
+
+    def misses(draw: int) -> list[str]:
+        options = AuditOptions([path], pairs=output, sample=20, draw=draw)
+        return [miss.newer.id for miss in audit(options, settings_of(windowed=False)).misses]
+
+    assert misses(1) == misses(1)
+    assert misses(1) != misses(2)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({}, "give --pairs of run, or --verdicts of dedup"),
+        ({"pairs": "a", "verdicts": "b"}, "one output"),
+        ({"paths": ["-"], "pairs": "a"}, "twice"),
+        ({"verdicts": "out.jsonl"}, "has no verdict about 'd0'"),
+    ],
+)
+def test_what_cannot_be_audited_is_refused_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], sentence: str
+) -> None:
+    """No output or two, standard input, and verdicts about other documents."""
+    monkeypatch.chdir(tmp_path)
+    _, path = stream(1, tmp_path)
+    written(tmp_path, [])
+    with pytest.raises(Failure, match=sentence):
+        audit(AuditOptions(**{"paths": [path], **options}), settings_of(windowed=False))
+    with pytest.raises(Failure, match="compares none"):
+        audit(
+            AuditOptions([path], pairs="x"),
+            Settings(scheme="p_stable", measure="euclidean", dimension=2, threshold=0.5, distance_scale=1.0),
+        )

@@ -1,0 +1,189 @@
+"""``neardup audit``: what a run missed, measured on a sample of contents with all their neighbours.
+
+The documents are read twice. The first reading draws the sample; the second one compares every document with the
+sample, exactly, by the reading, the measure and the window of the settings. Then what the run wrote is compared with
+that. The sample has contents, not pairs: pairs come in lumps, and an interval over lumps is too narrow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from neardup.stream.config import Config
+from neardup.stream.deduplicator import Deduplicator
+from neardup.stream.documents import EXPLANATIONS, Document
+from neardup.stream.estimates.intervals import clopper_pearson, effective_units
+from neardup.stream.evaluation.judging import Proportion, proportion
+from neardup.stream.pipeline import Signer
+from neardup.stream.theory.tuning import probabilities
+from neardup.workers.commands.audit.claims import Pairs, Verdicts
+from neardup.workers.commands.audit.neighbours import Neighbours, plan_of
+from neardup.workers.commands.audit.sample import Clock, Drawn, Read, Sample
+from neardup.workers.display.printing import print_found
+from neardup.workers.options.judging import AuditOptions
+from neardup.workers.options.shared import SessionOptions
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.readers.blocks import STDIN
+from neardup.workers.session.session import Session
+from neardup.workers.settings.files import Settings, with_file_window
+
+# The misses that are shown, those of the most similar neighbours, and characters of their texts.
+_MISSES, _CHARACTERS = 10, 240
+# Fewer effective units give no interval.
+_UNITS_MIN = 100
+_UNKNOWN = Proportion(math.nan, math.nan, math.nan)
+
+
+class Miss(NamedTuple):
+    """A document with an earlier neighbour that the run did not find; ``reason`` is a key of ``EXPLANATIONS``, and
+    ``chance`` the probability that a pair of this similarity is found, NaN where the scheme does not say."""
+
+    older: Document
+    newer: Document
+    similarity: float
+    reason: str
+    chance: float
+
+
+class Audit(NamedTuple):
+    """The figures: ``documents`` and ``verdicts`` with the units of their fractions, ``pairs`` with effective units."""
+
+    sampled: int
+    contents: int
+    recall: Proportion
+    units: int
+    pairs: Proportion
+    effective_units: float
+    precision: Proportion
+    dropped: int
+    misses: list[Miss]
+    left_out: dict[str, int]
+
+
+def run(options: AuditOptions, settings: Settings) -> None:
+    """Audit and print. Raises ``Failure`` for files that cannot be used."""
+    found = audit(options, settings)
+    kind = "pairs" if options.pairs is not None else "verdicts"
+    print_found(_summary(found, kind, settings), _tables(found, kind, settings), as_json=options.as_json)
+
+
+def audit(options: AuditOptions, settings: Settings) -> Audit:
+    """Compare what a run wrote with the neighbours of a sample. Raises ``Failure`` for files that cannot be used."""
+    if (options.pairs is None) == (options.verdicts is None):
+        raise Failure(Exit.USAGE, "audit looks at one output: give --pairs of run, or --verdicts of dedup")
+    if STDIN in options.paths:
+        raise Failure(Exit.USAGE, "audit reads the documents twice, and standard input only once: name files")
+    settings = with_file_window(settings)
+    plan_of(settings)
+    sample, left_out = Sample(options.sample, options.draw), Counter[str]()
+    for read in _readings(options.paths, settings):
+        sample.add(read)
+    contents, drawn = sample.contents(), sample.in_order()
+    pairs = None if options.pairs is None else Pairs(options.pairs, drawn, left_out)
+    verdicts = None if options.verdicts is None else Verdicts(options.verdicts, drawn, left_out)
+    neighbours = Neighbours(drawn, settings, pairs, verdicts)
+    for read in _readings(options.paths, settings):
+        neighbours.add(read)
+    true, found = neighbours.pairs[neighbours.promised], neighbours.found[neighbours.promised]
+    effective = effective_units(true)
+    of_pairs = _UNKNOWN
+    if pairs is not None and true.sum():
+        of_pairs = proportion(round(effective * min(1.0, found.sum() / true.sum())), round(effective))
+        of_pairs = of_pairs._replace(value=float(found.sum() / true.sum()))
+        if effective < _UNITS_MIN:
+            of_pairs = of_pairs._replace(low=math.nan, high=math.nan)
+    units = neighbours.has_earlier
+    dropped = neighbours.is_duplicate
+    return Audit(
+        len(drawn), contents, clopper_pearson(int((units & neighbours.is_found).sum()), int(units.sum())),
+        int(units.sum()), of_pairs, effective,
+        clopper_pearson(int((dropped & neighbours.confirmed).sum()), int(dropped.sum())), int(dropped.sum()),
+        _misses(drawn, neighbours, settings), dict(left_out),
+    )  # fmt: skip
+
+
+def _readings(paths: Sequence[str], settings: Settings) -> Iterator[Read]:
+    """Yield the documents of paths as a run reads them."""
+    clock = Clock()
+    with Session(settings, SessionOptions(list(paths), quiet=True)) as session:
+        for chunk, signed in session.signed_chunks(paths, Signer(settings)):
+            yield clock.read(chunk, signed)
+        if session.stop.signal:
+            raise Failure(session.ended, "interrupted: an audit of a part of the documents would say nothing")
+
+
+def _misses(drawn: Sequence[Drawn], neighbours: Neighbours, settings: Settings) -> list[Miss]:
+    """Return the misses with the most similar neighbours, and why each pair was not found."""
+    missed = np.flatnonzero(neighbours.has_earlier & ~neighbours.is_found).tolist()
+    missed.sort(key=lambda n: -neighbours.nearest[n].similarity)
+    config = Config(**{name: getattr(settings, name) for name in Config.model_fields})
+    dedup, out = Deduplicator(config.model_copy(update={"window_seconds": None, "lateness_seconds": 0.0})), []
+    for n in missed[:_MISSES]:
+        similarity, older = neighbours.nearest[n]
+        why = dedup.explain(older._replace(id="older"), drawn[n].document._replace(id="newer"))
+        chance = float(probabilities(config.tuning, np.array([similarity]))[1][0])
+        out.append(Miss(older, drawn[n].document, similarity, why.reason, chance))
+    return out
+
+
+def sentence_of(miss: Miss) -> str:
+    """Return why a pair was not found, in words."""
+    if miss.reason == "pair":
+        return "they share a bucket: the probe reached a limit of candidates, or the older one had left the window"
+    chance = "" if math.isnan(miss.chance) else f"; {100 * min(miss.chance, 1.0):.1f} % of such pairs are found"
+    return EXPLANATIONS[miss.reason] + chance
+
+
+def _summary(found: Audit, kind: str, settings: Settings) -> dict[str, Any]:
+    """Return plain values; an unknown value is null."""
+    values: dict[str, Any] = {
+        "contents": found.contents, "sampled": found.sampled, "threshold": settings.threshold,
+        "documents" if kind == "pairs" else "verdicts": {"recall": found.recall._asdict(), "units": found.units},
+    }  # fmt: skip
+    if kind == "pairs":
+        values["pairs"] = {"recall": found.pairs._asdict(), "effective_units": round(found.effective_units, 1)}
+    else:
+        values["verdicts"] |= {"precision": found.precision._asdict(), "dropped": found.dropped}
+    values["misses"] = [
+        {
+            "older": miss.older.id, "newer": miss.newer.id, "similarity": round(miss.similarity, 4),
+            "reason": miss.reason, "sentence": sentence_of(miss), "older_text": miss.older.text,
+            "newer_text": miss.newer.text,
+        }
+        for miss in found.misses
+    ]  # fmt: skip
+    return {**values, "left_out": found.left_out}
+
+
+def _tables(found: Audit, kind: str, settings: Settings) -> list[Table]:
+    figures = Table(title=f"{found.sampled:,} of {found.contents:,} contents, threshold {settings.threshold:g}")
+    for heading in ("", "share", "from", "to", "of"):
+        figures.add_column(heading, justify="left" if heading in ("", "of") else "right")
+
+    def add(name: str, value: Proportion, units: str) -> None:
+        figures.add_row(name, *("-" if math.isnan(x) else f"{x:.4f}" for x in value), units)
+
+    if kind == "pairs":
+        add("documents with a pair", found.recall, f"{found.units:,} with an earlier neighbour")
+        add("pairs found", found.pairs, f"{found.effective_units:,.0f} effective units")
+    else:
+        add("documents dropped", found.recall, f"{found.units:,} with an earlier kept neighbour")
+        add("near their original", found.precision, f"{found.dropped:,} duplicates")
+    return [figures, *(_table_of(miss) for miss in found.misses)]
+
+
+def _table_of(miss: Miss) -> Table:
+    table = Table(title=f"missed at {miss.similarity:.4f}", show_header=False)
+    table.add_column()
+    table.add_column()
+    for id_, text, *_ in (miss.older, miss.newer):
+        table.add_row(Text(id_), Text(text if len(text) <= _CHARACTERS else text[: _CHARACTERS - 3] + "..."))
+    table.add_row("why", sentence_of(miss))
+    return table
