@@ -8,7 +8,6 @@ from email.utils import formatdate
 
 import httpx
 import pytest
-from command import without_compilation
 from service_process import Serving
 from shell_harness import Bench
 
@@ -44,7 +43,7 @@ def test_the_items_of_feeds_are_lines_of_json_for_every_command(web, neardup):
     assert sorted(line["id"] for line in lines) == ["urn:a", "urn:b"]
     assert {line["text"] for line in lines} == {TEXT}
     assert {line["timestamp"] for line in lines} == {"2023-11-14T22:13:20+00:00"}
-    report = without_compilation(done.stderr.decode().splitlines())
+    report = done.stderr.decode().splitlines()
     assert report == [f"{web.url('/c')}: the server answered with an error", "2 items of 3 feeds, 1 refused"]
     assert json.loads(neardup("run", "-q", stdin=done.stdout).stdout)["similarity"] == 1.0
 
