@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from neardup.workers.cli.options import ConnectionCommand, Given, TopicsCommand, WorkerCommand, command_of
-from neardup.workers.options.running import DeadOptions, LoadOptions, TailOptions, UpOptions, WorkerOptions
+from neardup.workers.options.running import (
+    DeadOptions,
+    LoadOptions,
+    StatusOptions,
+    TailOptions,
+    UpOptions,
+    WorkerOptions,
+)
 from neardup.workers.options.shared import CommandOptions
 
 if TYPE_CHECKING:
@@ -31,6 +38,7 @@ def register(app: typer.Typer, epilog: str) -> None:
     app.command("filter", cls=WorkerCommand, epilog=epilog)(filter_command)
     app.command("up", cls=WorkerCommand, epilog=epilog)(up_command)
     app.command("load", cls=ConnectionCommand, epilog=epilog)(load_command)
+    app.command("status", cls=TopicsCommand, epilog=epilog)(status_command)
     app.command("tail", cls=ConnectionCommand, epilog=epilog)(tail_command)
     topics.command("create", cls=TopicsCommand, epilog=epilog)(create_command)
     topics.command("describe", cls=TopicsCommand, epilog=epilog)(describe_command)
@@ -126,6 +134,24 @@ def tail_command(options: TailOptions, given: Given) -> None:
 
     with broker_failures():
         raise typer.Exit(tail(options, _settings(given, options.config, options.start, window=False)))
+
+
+@command_of(StatusOptions)
+def status_command(options: StatusOptions, given: Given) -> None:
+    """Say how a deployment is, from its topics and offsets alone: roles, lags, and what is wrong and what to do.
+
+    The exit code is that of the worst problem: 7 topics, 8 records that are gone, 11 workers that are absent or behind.
+    """
+    from neardup.workers.commands.status import status
+    from neardup.workers.transport.kafka.connect import connect
+
+    settings = _settings(given, options.config, None)
+    with broker_failures():
+        transport = connect(settings)
+        try:
+            raise typer.Exit(status(options, transport, settings))
+        finally:
+            transport.close()
 
 
 @command_of(DeadOptions)

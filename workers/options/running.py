@@ -129,6 +129,16 @@ class LoadOptions(CommandOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class StatusOptions(CommandOptions):
+    """The arguments of ``status``."""
+
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False
+    behind_max: Annotated[
+        str, typer.Option("--behind-max", metavar="TIME", help="how old an unread record may be before it is a problem")
+    ] = "5m"
+
+
+@dataclass(frozen=True, kw_only=True)
 class DeadOptions(CommandOptions):
     """The arguments of the commands ``dead``."""
 

@@ -1,0 +1,190 @@
+"""``neardup status`` names each incident by the right sentence. The incidents are injected into topics in memory."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+
+import pytest
+from shell_harness import TEXT, Bench
+
+from neardup.workers.commands.status import status
+from neardup.workers.options.running import StatusOptions
+from neardup.workers.process.exits import Exit
+from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.transport.memory.transport import MemoryTransport
+
+NOW_MS = int(time.time() * 1000)
+
+
+def worked(**changes) -> Bench:
+    """A deployment whose signer and matcher have worked off four documents, and have a member each."""
+    bench = Bench(**changes)
+    bench.cluster.session_seconds = 1e6
+    add(bench)
+    bench.run("sign", lambda: bench.has_taken_all("sign"))
+    bench.run("match", lambda: bench.has_taken_all("match"))
+    _join(bench, "sign", bench.names.topics.documents)
+    _join(bench, "match", bench.names.topics.bands)
+    return bench
+
+
+def add(bench: Bench, timestamp_ms: int | None = None) -> None:
+    for i in range(4):
+        value = json.dumps({"id": f"d{i}", "text": f"{TEXT} {i}", "timestamp": 1_600_000_000}).encode()
+        bench.cluster.append(bench.names.topics.documents, i % 2, value, b"d%d" % i, timestamp_ms)
+
+
+def shown(bench: Bench, capsys, settings: StreamSettings | None = None) -> tuple[Exit, dict]:
+    """The exit code, and what the command prints as JSON."""
+    transport = MemoryTransport(bench.cluster, wait=lambda seconds: None)
+    code = status(StatusOptions(as_json=True), transport, settings or bench.settings)
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_a_deployment_that_works_has_no_problem(capsys) -> None:
+    """All is read, markers of transactions are no records, and a wish for more replicas is a remark."""
+    bench = worked()
+    code, found = shown(bench, capsys)
+    assert code == Exit.SUCCESS
+    assert [(role["role"], role["members"], role["lag_records"]) for role in found["roles"]] == [
+        ("sign", 1, 0), ("match", 1, 0),
+    ]  # fmt: skip
+    assert all(role["last_output"] for role in found["roles"])
+    assert (found["watermark"], found["held_back_by"]) == (None, None)
+    assert {problem["code"] for problem in found["problems"]} <= {0}
+
+
+def test_the_oldest_unread_record_holds_everything_back(capsys) -> None:
+    """The watermark is its time, in whichever topic it waits."""
+    bench = worked()
+    add(bench, NOW_MS - 60_000)
+    code, found = shown(bench, capsys)
+    assert (code, found["held_back_by"]) == (Exit.SUCCESS, "sign")
+    assert found["watermark"] == (NOW_MS - 60_000) / 1000
+    sign, _ = found["roles"]
+    assert (sign["lag_records"], [one["records"] for one in sign["partitions"]]) == (4, [2, 2])
+    assert 60 <= sign["lag_seconds"] < 120
+
+
+def _remake(bench: Bench, topic: str, partitions: int = 2) -> None:
+    made = bench.cluster._topics.pop(topic)
+    bench.cluster.create(topic, partitions, made.configs)
+
+
+def _configure(bench: Bench, topic: str, **configs: str) -> None:
+    made = bench.cluster._topics[topic]
+    made.configs = {**made.configs, **{name.replace("_", "."): value for name, value in configs.items()}}
+
+
+def _end(bench: Bench, role: str) -> None:
+    """End the members of a role, and let documents wait."""
+    group = bench.cluster._groups[bench.names.group(role)]
+    for member in list(group.members):
+        group.leave(member)
+
+
+def _join(bench: Bench, role: str, topic: str, count: int = 1) -> None:
+    group, there = bench.names.group(role), bench.cluster.members(bench.names.group(role))
+    for i in range(there, there + count):
+        MemoryTransport(bench.cluster).consumer(topic, group, f"member-{i}").poll(0.0, 1)
+
+
+def _signed(bench: Bench) -> None:
+    bench.run("sign", lambda: bench.has_taken_all("sign"))
+
+
+# Name -> what is done to the deployment, the exit code, and parts of what is wrong and what to do. {b} is the topic of
+# bands, and {g} the generation.
+Incident = tuple[Callable[[Bench], object], Exit, str, str]
+INCIDENTS: dict[str, Incident] = {
+    "a topic is missing": (
+        lambda bench: bench.cluster._topics.pop(bench.names.topics.candidates),
+        Exit.TOPIC, "the topic candidates is missing", "make it with neardup topics create",
+    ),
+    "a topic is compacted": (
+        lambda bench: _configure(bench, "documents", cleanup_policy="compact"),
+        Exit.TOPIC, "documents: cleanup.policy=compact must be delete", "change cleanup.policy of the topic",
+    ),
+    "bands are deleted by size": (
+        lambda bench: _configure(bench, bench.names.topics.bands, retention_bytes="1000"),
+        Exit.TOPIC, "{b}: retention.bytes=1000 must be -1", "change retention.bytes of the topic",
+    ),
+    "bands have partitions of another generation": (
+        lambda bench: _remake(bench, bench.names.topics.bands, 3),
+        Exit.TOPIC, "{b}: partitions=3 must be 2", "change partitions of the topic",
+    ),
+    "all signers are gone": (
+        lambda bench: (_end(bench, "sign"), add(bench)),
+        Exit.STUCK, "no signer is a member of neardup-sign-{g}, and 4 records wait in documents",
+        "start one with neardup sign",
+    ),
+    "all matchers are gone": (
+        lambda bench: (_end(bench, "match"), _end(bench, "sign"), add(bench), _signed(bench)),
+        Exit.STUCK, "no matcher is a member of neardup-match-{g}, and", "start one with neardup match",
+    ),
+    "signers are behind": (
+        lambda bench: add(bench, NOW_MS - 3_600_000),
+        Exit.STUCK, "signers are behind: partition 0 of documents has 2 unread records, the oldest from 20",
+        "start more signers: 1 share 2 partitions",
+    ),
+    "retention was faster than the signers": (
+        lambda bench: (add(bench), MemoryTransport(bench.cluster).trim("documents", {0: 3})),
+        Exit.GAP, "offsets 2 to 3 of partition 0 of documents were deleted before a signer had read them",
+        "a longer retention, then start the signer with --allow-gap",
+    ),
+    "the topic of documents was made again": (
+        lambda bench: _remake(bench, "documents"),
+        Exit.GAP, "partition 0 of documents ends at 0, and neardup-sign-{g} has committed 2", "delete the group",
+    ),
+    "two matchers have nothing to do": (
+        lambda bench: _join(bench, "match", bench.names.topics.bands, 3),
+        Exit.SUCCESS, "2 of 4 matchers have no partition: {b} has 2", "end them, or keep them to take over",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INCIDENTS)
+def test_an_incident_is_named_by_its_sentence(name: str, capsys) -> None:
+    """What is wrong, what to do, and the exit code of a probe."""
+    inject, expected, what, do = INCIDENTS[name]
+    bench = worked()
+    inject(bench)
+    code, found = shown(bench, capsys)
+    names = {"{b}": bench.names.topics.bands, "{g}": bench.names.generation}
+    for mark, text in names.items():
+        what = what.replace(mark, text)
+    assert any(what in one["what"] and do in one["do"] for one in found["problems"]), found["problems"]
+    assert code == expected
+
+
+def test_a_group_that_never_committed_is_named(capsys) -> None:
+    """Its workers restore, or wait for --from."""
+    bench = Bench()
+    add(bench)
+    _join(bench, "sign", bench.names.topics.documents)
+    code, found = shown(bench, capsys)
+    assert code == Exit.STUCK
+    assert any("has members and has never committed" in one["what"] for one in found["problems"])
+
+
+def test_settings_of_another_generation_are_suspected(capsys) -> None:
+    """The topics of the workers have another generation in their names."""
+    bench = worked()
+    other = bench.settings.model_copy(update={"bands_partitions": 3})
+    code, found = shown(bench, capsys, other)
+    assert code == Exit.TOPIC
+    assert any("or give the settings of the workers" in one["do"] for one in found["problems"])
+
+
+def test_the_screen_says_the_same_for_reading(capsys) -> None:
+    """A line a role, then what is wrong and what to do."""
+    bench = worked()
+    _end(bench, "match")
+    code = status(StatusOptions(), MemoryTransport(bench.cluster, wait=lambda seconds: None), bench.settings)
+    out = capsys.readouterr().out
+    assert code == Exit.STUCK
+    assert f"generation {bench.names.generation}" in out
+    assert "WRONG" in out
+    assert "no matcher is a member" in out
