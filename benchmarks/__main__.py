@@ -23,7 +23,7 @@ from rich.console import Console
 from benchmarks import peers, real, scripts
 from benchmarks.measure import ONE_THREAD
 from benchmarks.pages import crawl, crawl_pages, extraction
-from benchmarks.recall import entities, exact, sets, truncation, verdicts
+from benchmarks.recall import entities, exact, passages, sets, truncation, verdicts
 from benchmarks.recall.schemes import RECALL
 from benchmarks.report import SIZES, Result, Size, print_table
 from benchmarks.speed import arrow, command, floods, floor, linker, search, sources, table, vectors, whole_run
@@ -54,6 +54,7 @@ SCENARIOS: dict[str, Scenario] = {
         whole_run,
         sources,
         search,
+        passages,
     )
     for id_, run in module.SCENARIOS.items()
 }  # fmt: skip
@@ -62,6 +63,7 @@ SEEDS = {
     "command": command.SEED, "entities": entities.SEED, "exact": exact.SEED, "vectors": vectors.SEED,
     "scripts": scripts.SEED, "truncation": truncation.SEED, "linker": linker.SEED, "crawl": crawl_pages.SEED,
     "arrow": arrow.SEED, "whole_run": whole_run.SEED, "sources": sources.SEED, "search": search.SEED,
+    "passages": passages.SEED,
 }  # fmt: skip
 
 

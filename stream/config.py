@@ -73,8 +73,10 @@ class Config(Parameters):
     if not TYPE_CHECKING:  # a type checker sees the fields as keyword arguments instead
 
         def __init__(self, **values: Any) -> None:
+            scheme = values.get("scheme")
+            of_scheme = SCHEMES[scheme].defaults if isinstance(scheme, str) and scheme in SCHEMES else {}
             try:
-                super().__init__(**values)
+                super().__init__(**{**of_scheme, **values})
             except ValidationError as error:
                 raise ConfigError(_sentences(error, type(self).model_fields)) from None
 

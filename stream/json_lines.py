@@ -10,7 +10,7 @@ import base64
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -187,7 +187,8 @@ KINDS: dict[str, Callable[[dict[str, Any], Fields, str, float | None], Document 
 
 
 def encode_matches(matches: Matches) -> bytes:
-    """Pairs as lines of compact JSON, one each: older, newer, similarity (rounded to 4 digits), buckets.
+    """Pairs as lines of compact JSON, one each: older, newer, similarity (rounded to 4 digits), buckets; and, if they
+    are known, the fraction of each text that they share, and the passages (``shared_values``).
 
     They are safe to show, see ``escape_unprintable``.
     """
@@ -196,9 +197,25 @@ def encode_matches(matches: Matches) -> bytes:
         matches.newer,
         np.round(matches.similarity, SIMILARITY_DIGITS).tolist(),
         matches.buckets.tolist(),
+        shared_values(matches),
         strict=True,
     )
     return escape_unprintable(b"".join([_encode_pair(*row) for row in rows]))
+
+
+def shared_values(matches: Matches) -> Iterator[dict[str, Any]]:
+    """Yield what each pair shares, as a part of its JSON; empty if it is not known.
+
+    ``older_fraction`` and ``newer_fraction`` have 4 digits. Begin and end of a passage are normalised code points.
+    """
+    if matches.shared is None:
+        yield from ({} for _ in matches.older)
+        return
+    fractions, spans, starts = matches.shared
+    rounded, places = np.round(fractions, SIMILARITY_DIGITS).tolist(), spans.tolist()
+    for (older, newer), first, end in zip(rounded, starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+        passages = [{"older": span[:2], "newer": span[2:]} for span in places[first:end]]
+        yield {"older_fraction": older, "newer_fraction": newer, "passages": passages}
 
 
 def encode_nearest(ids: Sequence[str], neighbours: Sequence[Sequence[Neighbour]]) -> bytes:
@@ -226,8 +243,8 @@ def escape_unprintable(json_lines: bytes) -> bytes:
     return _UNPRINTABLE.sub(lambda found: b"\\u%04x" % ord(found.group().decode()), json_lines)
 
 
-def _encode_pair(older: str, newer: str, similarity: float, buckets: int) -> bytes:
-    pair = {"older": older, "newer": newer, "similarity": similarity, "buckets": buckets}
+def _encode_pair(older: str, newer: str, similarity: float, buckets: int, shared: Mapping[str, Any]) -> bytes:
+    pair = {"older": older, "newer": newer, "similarity": similarity, "buckets": buckets, **shared}
     return orjson.dumps(pair, option=orjson.OPT_APPEND_NEWLINE)
 
 

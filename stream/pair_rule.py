@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.documents import Pair
-from neardup.stream.scheme_interface import Common
+from neardup.stream.scheme_interface import AnyScheme, Common, Evidence, Plan, Shared, joined_shared
 from neardup.stream.table import NO_TIME
 
 # The greatest similarity of two different contents that is an estimate: the output has four digits, and 1 means a copy.
@@ -36,7 +36,8 @@ class Judged(NamedTuple):
 
 class Matches(NamedTuple):
     """m pairs as columns: ids, event times in microseconds (``NO_TIME`` where a document has no time), similarity in
-    [0, 1], number of common keys."""
+    [0, 1], number of common keys; and where they share something, of the older and of the newer text, if the scheme
+    knows."""
 
     older: list[str]
     newer: list[str]
@@ -44,6 +45,7 @@ class Matches(NamedTuple):
     newer_times: npt.NDArray[np.int64]
     similarity: npt.NDArray[np.float64]
     buckets: npt.NDArray[np.int32]
+    shared: Shared | None = None
 
     def pairs(self) -> list[Pair]:
         """Return the columns as pairs."""
@@ -58,9 +60,13 @@ def joined(parts: Sequence[Matches]) -> Matches:
     """Return the pairs of several ``Matches`` one after the other."""
     if len(parts) == 1:
         return parts[0]
-    older, newer, *columns = zip(*parts, strict=True)
-    ids = [id_ for part in older for id_ in part], [id_ for part in newer for id_ in part]
-    return Matches(*ids, *map(np.concatenate, columns))
+    older, newer, older_times, newer_times, similarity, buckets, shared = zip(*parts, strict=True)
+    known = [part for part in shared if part is not None]
+    return Matches(
+        [id_ for part in older for id_ in part], [id_ for part in newer for id_ in part],
+        np.concatenate(older_times), np.concatenate(newer_times), np.concatenate(similarity), np.concatenate(buckets),
+        joined_shared(known) if known else None,
+    )  # fmt: skip
 
 
 def judge(
@@ -108,6 +114,30 @@ def _measured(common: Common, score_min: float, exact_score: bool) -> npt.NDArra
     return common.similarity if exact_score else np.minimum(common.similarity, max(ESTIMATE_MAX, score_min))
 
 
+def shared_of(
+    scheme: AnyScheme, older: Evidence, newer: Evidence, identical: npt.NDArray[np.bool_], plan: Plan
+) -> Shared | None:
+    """Return where m pairs share something, of the older and of the newer text; ``None`` if the scheme does not know.
+
+    Args:
+        scheme: whose evidence it is.
+        older: m items.
+        newer: m items.
+        identical: ``bool[m]``, true for equal contents, which share the whole text.
+        plan: the settings of the scheme.
+    """
+    if scheme.shared is None or scheme.lengths is None:
+        return None
+    found = scheme.shared(older, newer, plan)
+    if not identical.any():
+        return found
+    ends = scheme.lengths(older)
+    zeros = np.zeros(len(ends), np.int64)
+    whole = Shared(np.ones((len(ends), 2)), np.column_stack([zeros, ends] * 2), np.arange(len(ends) + 1))
+    rows = np.where(identical, len(ends), 0) + np.arange(len(ends))
+    return joined_shared([found, whole]).select(rows)
+
+
 def orient(arrived: Matches, *, ties_by_id: bool = False) -> Matches:
     """Order the two documents of each pair by event time.
 
@@ -115,7 +145,7 @@ def orient(arrived: Matches, *, ties_by_id: bool = False) -> Matches:
         arrived: pairs in order of arrival: ``newer`` arrived after ``older``.
         ties_by_id: order documents with equal times, and pairs with a document without a time, by id; else by arrival.
     """
-    older, newer, older_times, newer_times, similarity, buckets = arrived
+    older, newer, older_times, newer_times, similarity, buckets, shared = arrived
     timed = (newer_times != NO_TIME) & (older_times != NO_TIME)
     swap = timed & (newer_times < older_times)
     if ties_by_id:
@@ -127,4 +157,4 @@ def orient(arrived: Matches, *, ties_by_id: bool = False) -> Matches:
     for i in np.flatnonzero(swap).tolist():
         older[i], newer[i] = newer[i], older[i]
     times = np.where(swap, newer_times, older_times), np.where(swap, older_times, newer_times)
-    return Matches(older, newer, *times, similarity, buckets)
+    return Matches(older, newer, *times, similarity, buckets, shared and shared.swapped(swap))

@@ -122,6 +122,15 @@ class Parameters(BaseModel):
         le=1024,
         description="characters that the key of identical is made of; by default the whole text",
     )
+    passage_gram: int = Field(
+        default=40, ge=2, le=100, description="characters of a run that passages hash together; shorter runs are unseen"
+    )
+    passage_characters: int = Field(
+        default=150,
+        ge=2,
+        le=10_000,
+        description="normalised characters of a run that two texts share, from which passages certainly find it",
+    )
     window_seconds: float | None = Field(
         default=None,
         gt=0,

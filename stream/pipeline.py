@@ -31,7 +31,7 @@ from neardup.stream.batches import (
 from neardup.stream.config import Config
 from neardup.stream.documents import Column, Document, DocumentColumns, Refusal, check_type
 from neardup.stream.errors import ConfigError
-from neardup.stream.pair_rule import NO_MATCHES, Matches, joined, judge, orient, scored
+from neardup.stream.pair_rule import NO_MATCHES, Matches, joined, judge, orient, scored, shared_of
 from neardup.stream.partitions import WHOLE, Partition, partitions_of
 from neardup.stream.scheme_interface import (
     AnyScheme,
@@ -262,10 +262,13 @@ class Matcher:
             owners = partitions_of(keys.values[keys.starts[found.items] + judged.first_key], self.partition.of)
             emitted = emitted & (owners == self.partition.number)
         rows = np.flatnonzero(emitted)
-        items, slots = found.items[rows], found.slots[rows]
+        items, slots, shared, plan = found.items[rows], found.slots[rows], None, self.config.plan
+        if self._scheme.shared is not None:
+            sides = self.evidence(slots), batch.evidence.select(items)
+            shared = shared_of(self._scheme, *sides, found.identical[rows], plan)
         arrived = Matches(
             self.table.ids(slots), batch.ids_at(items), self.table.times(slots), batch.times[items],
-            judged.similarity[rows], judged.keys[rows],
+            judged.similarity[rows], judged.keys[rows], shared,
         )  # fmt: skip
         return orient(arrived, ties_by_id=self._ties_by_id), items, slots
 

@@ -10,6 +10,7 @@ what a pair has in common follows from two pieces of evidence. So two machines n
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -82,6 +83,40 @@ class Common(NamedTuple):
     keys: npt.NDArray[np.int32]
     conditions: npt.NDArray[np.bool_]
     similarity: npt.NDArray[np.float64]
+
+
+class Shared(NamedTuple):
+    """Where m pairs of texts share something.
+
+    ``fractions`` (``float64[m, 2]``): the shared part of the first and of the second text, in [0, 1]. ``spans``
+    (``int64[k, 4]``): begin and end of a passage in the first and in the second text, in normalised code points;
+    those of pair i are ``spans[starts[i]:starts[i + 1]]``.
+    """
+
+    fractions: npt.NDArray[np.float64]
+    spans: npt.NDArray[np.int64]
+    starts: Starts
+
+    def select(self, rows: npt.NDArray[np.int64]) -> Shared:
+        """Return some pairs, in the given order."""
+        counts = np.diff(self.starts)[rows]
+        starts = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(counts, out=starts[1:])
+        at = np.repeat(self.starts[:-1][rows] - starts[:-1], counts) + np.arange(starts[-1])
+        return Shared(self.fractions[rows], self.spans[at], starts)
+
+    def swapped(self, swap: npt.NDArray[np.bool_]) -> Shared:
+        """Return the same, with the texts of some pairs (``bool[m]``) exchanged."""
+        spans = np.where(np.repeat(swap, np.diff(self.starts))[:, None], self.spans[:, [2, 3, 0, 1]], self.spans)
+        return Shared(np.where(swap[:, None], self.fractions[:, ::-1], self.fractions), spans, self.starts)
+
+
+def joined_shared(parts: Sequence[Shared]) -> Shared:
+    """Return the pairs of several parts one after the other."""
+    counts = [np.diff(part.starts) for part in parts]
+    starts = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
+    fractions, spans = (np.concatenate([part[column] for part in parts]) for column in (0, 1))
+    return Shared(fractions, spans, starts.astype(np.int64))
 
 
 class Plan(Protocol):
@@ -168,6 +203,12 @@ class Scheme(NamedTuple, Generic[PlanT]):
     partial: bool = False
     # whether two items may be compared that share no key; False: the keys are a part of the rule
     direct: bool = True
+    # where two texts share something, by their evidence; None: the scheme does not know
+    shared: Callable[[Evidence, Evidence, PlanT], Shared] | None = None
+    # the normalised code points of each text, ``int64[n]``, where ``shared`` is known
+    lengths: Callable[[Evidence], npt.NDArray[np.int64]] | None = None
+    # settings that have another default here: values of fields of ``Parameters``
+    defaults: Mapping[str, object] = MappingProxyType({})
     # a document that only probes, changed so that it can be compared; None: it is compared as it is
     query: Callable[[Document, PlanT], Document] | None = None
 

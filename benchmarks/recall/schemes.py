@@ -7,7 +7,7 @@ force.
 
 from __future__ import annotations
 
-from benchmarks.recall import entities, exact, sets
+from benchmarks.recall import entities, exact, passages, sets
 from benchmarks.speed import vectors
 
 # Scheme -> the id of its scenario.
@@ -19,6 +19,7 @@ RECALL: dict[str, str] = {
     "grouped": sets.ID,
     "prefix": exact.RECALL,
     "identical": exact.RECALL,
+    "passages": passages.ID,
     "hyperplane": vectors.RECALL,
     "hyperplane_dot": vectors.RECALL,
     "p_stable": vectors.RECALL,

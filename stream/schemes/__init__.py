@@ -22,6 +22,7 @@ _PLACES = {
     "grouped": ("partial_sets", "GROUPED"),
     "prefix": ("prefix", "SCHEME"),
     "identical": ("identical", "SCHEME"),
+    "passages": ("passages", "SCHEME"),
     "hyperplane": ("vectors", "HYPERPLANE"),
     "hyperplane_dot": ("vectors", "HYPERPLANE_DOT"),
     "p_stable": ("vectors", "P_STABLE"),

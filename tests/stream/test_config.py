@@ -73,6 +73,8 @@ WRONG: dict[str, list[Any]] = {
     "segment_width": [0, -1, 1e31, NAN],
     "component_max": [0, 65536],
     "norm_max": [0, -1, 1e31, NAN],
+    "passage_gram": [1, 101],
+    "passage_characters": [1, 10_001],
     "token_order": ["order.npy", np.array([1], np.uint64)],
     "identical_positions": [0, 1025],
     "text_characters_max": [0, 2**28 + 1],
@@ -138,6 +140,8 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "norm_max": (11.0, {"signing", "matching"}),
     "token_order": (TokenOrder(AGAIN), {"signing"}),
     "identical_positions": (3, {"signing"}),
+    "passage_gram": (30, {"signing"}),
+    "passage_characters": (41, {"signing"}),
     "text_characters_max": (1000, {"signing"}),  # which texts are signed at all
     "id_bytes_max": (9, set()),
 }
@@ -160,6 +164,7 @@ BASES: dict[str, dict[str, Any]] = {
     "component_max": {"scheme": "bit_sampling", "measure": "l1", "dimension": 3, "component_max": 9},
     "norm_max": {"scheme": "hyperplane_dot", "dimension": 3, "norm_max": 10.0},
     "groups": {"scheme": "partial_minhash"},
+    **{field: {"scheme": "passages"} for field in CHANGES if field.startswith("passage_")},
     **{field: {"shingles": "tokens"} for field in ("ratings", "rating_high_min", "rating_max", "tokens_max")},
 }
 # What every scheme can be given.

@@ -16,7 +16,7 @@ import numpy as np
 import orjson
 
 from neardup.stream.documents import REASONS
-from neardup.stream.json_lines import SIMILARITY_DIGITS
+from neardup.stream.json_lines import SIMILARITY_DIGITS, shared_values
 from neardup.stream.pair_rule import Matches
 from neardup.workers.transport.protocol import Record
 
@@ -49,6 +49,7 @@ def encode_candidates(matches: Matches, envelope: Envelope) -> list[tuple[bytes,
         matches.buckets.tolist(),
         (matches.older_times / _MICROSECONDS).tolist(),
         (matches.newer_times / _MICROSECONDS).tolist(),
+        shared_values(matches),
         strict=True,
     )
     return [
@@ -64,10 +65,11 @@ def encode_candidates(matches: Matches, envelope: Envelope) -> list[tuple[bytes,
                     "older_timestamp": older_time,
                     "newer_timestamp": newer_time,
                     "generation": envelope.generation,
+                    **shared,
                 }
             ),
         )
-        for older, newer, similarity, buckets, older_time, newer_time in columns
+        for older, newer, similarity, buckets, older_time, newer_time, shared in columns
     ]
 
 

@@ -244,6 +244,8 @@ EXACT_CASES = [
     ),
     Case("prefix ordered", {"scheme": "prefix", "token_order": some_order()}),
     Case("identical", {"scheme": "identical"}, copious_stream),
+    Case("passages", {"scheme": "passages"}, long_stream),
+    Case("passages, short", {"scheme": "passages", "passage_gram": 20, "passage_characters": 60}),
     Case("identical positions", {"scheme": "identical", "identical_positions": 5}, copious_stream),
 ]
 _VECTORS: dict[str, dict[str, Any]] = {
@@ -273,8 +275,8 @@ CASES: dict[str, Case] = {
 # One case of each kind of scheme, on which ``make check`` runs the laws; ``make test`` runs them on all.
 QUICK = {
     "one_permutation chars", "one_permutation words", "minhash urls", "tokens", "exact", "containment",
-    "partial_minhash chars", "grouped, exact", "prefix chars", "identical", "vectors cosine", "vectors l1",
-    "records exact", "grid",
+    "partial_minhash chars", "grouped, exact", "prefix chars", "identical", "passages", "vectors cosine",
+    "vectors l1", "records exact", "grid",
 }  # fmt: skip
 
 

@@ -28,7 +28,7 @@ from neardup.stream.documents import Neighbour
 from neardup.stream.errors import install_command
 from neardup.stream.json_lines import encode_matches, encode_nearest
 from neardup.stream.neighbours.nearest import chance_found
-from neardup.stream.pair_rule import Matches, judge, orient, scored
+from neardup.stream.pair_rule import Matches, judge, orient, scored, shared_of
 from neardup.stream.pipeline import Signer, compares_directly, table_limits
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.table import COUNTERS, NO_TIME, NO_WINDOW
@@ -242,6 +242,7 @@ class Corpus:
         arrived = Matches(
             rows.ids(older), rows.ids(newer), rows.times(older), rows.times(newer),
             judged.similarity[pairs], judged.keys[pairs],
+            shared_of(self._scheme, rows.evidence(older), rows.evidence(newer), identical[pairs], settings.plan),
         )  # fmt: skip
         return orient(arrived)
 

@@ -1,0 +1,198 @@
+"""Passages: texts that share a run of characters, wherever it stands in each.
+
+A text is represented by its winnowed hashes (``neardup.stream.signatures.winnowing``) with their places, and by its
+length. Every hash is a key, so two texts that share ``passage_characters`` normalised characters share a key. The
+similarity is the estimated fraction of the shorter text that stands in the longer one
+(``neardup.stream.signatures.passage_runs``).
+
+Guarantee: two texts of one window that share a run of at least ``passage_characters`` normalised characters are
+candidates, unless the run stands in ``bucket_candidates_max`` newer texts. Shorter runs meet by chance. Copied text is
+found; text in other words is not.
+
+Source: Schleimer, Wilkerson, Aiken, "Winnowing: local algorithms for document fingerprinting", SIGMOD 2003.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.stream.documents import Document, Features
+from neardup.stream.errors import ConfigError
+from neardup.stream.kernels.hashing import derive_seed, mix64, seed_of
+from neardup.stream.machine.compile import kernel
+from neardup.stream.parameters import Parameters
+from neardup.stream.scheme_interface import (
+    NO_PAYLOADS,
+    Common,
+    Evidence,
+    Keys,
+    Reading,
+    Scheme,
+    Shared,
+    ragged_evidence,
+    ragged_values,
+)
+from neardup.stream.schemes.identical import text_hashes
+from neardup.stream.signatures.passage_runs import Runs, Winnowed, runs
+from neardup.stream.signatures.winnowing import PLACE_BITS, winnow
+from neardup.stream.texts.normalize import UNICODE_VERSION, NormalForm
+from neardup.stream.texts.reading import read_texts
+from neardup.stream.texts.shingles import chars
+from neardup.stream.texts.words import StopList
+from neardup.stream.theory.tuning import Tuning, keyed
+from neardup.stream.tokens.bags import sorted_sets
+
+# Separates the seeds of selected hashes and of their keys from the other uses of a seed.
+_HASH_PURPOSE = 3 << 34
+_KEY_PURPOSE = np.uint64((3 << 34) + 1)
+_NO_STOPS = StopList()
+# Numbers before the selected hashes of a text in its features: two of its content, and its length.
+_HEAD = 3
+_LENGTH_BYTES = 4
+
+
+class PassagePlan(NamedTuple):
+    """The resolved settings; a ``window`` is the hashes of ``passage_characters`` characters."""
+
+    normal_form: NormalForm
+    text_characters_max: int
+    gram: int
+    window: int
+    seed: int
+    tuning: Tuning
+    kind: str = "text"
+    width: int = _LENGTH_BYTES
+
+
+def plan(parameters: Parameters) -> PassagePlan:
+    """Raises ``ConfigError`` for passages that are shorter than a gram."""
+    p = parameters
+    if p.passage_characters < p.passage_gram:
+        raise ConfigError(
+            f"passage_characters={p.passage_characters} is below passage_gram={p.passage_gram}, the characters that "
+            "have one hash: set passage_gram to a third of passage_characters"
+        )
+    return PassagePlan(
+        normal_form=NormalForm(p.nfkc, p.fold_case, p.fold_space),
+        text_characters_max=p.text_characters_max,
+        gram=p.passage_gram,
+        window=p.passage_characters - p.passage_gram + 1,
+        seed=p.seed,
+        tuning=keyed(p.threshold, p.min_similarity)._replace(exact_score=False),
+    )
+
+
+def features(documents: Sequence[Document], plan: PassagePlan) -> Reading:
+    """Of each text the hash of the whole and its length, then its selected hashes."""
+    codes, refused = read_texts(documents, plan.normal_form, plan.text_characters_max)
+    grams = chars(codes, plan.gram, _NO_STOPS)
+    selected, starts = winnow(grams.values, grams.starts, plan.window, int(seed_of(plan.seed, _HASH_PURPOSE)))
+    usable = np.flatnonzero(codes.lengths)
+    heads = np.column_stack([text_hashes(codes), codes.lengths.astype(np.uint64)])[usable]
+    ends = np.append(starts[usable], starts[-1:]) + _HEAD * np.arange(len(usable) + 1)
+    values = np.insert(selected, np.repeat(starts[usable], _HEAD), heads.reshape(-1))
+    return Reading(Features(values, ends), refused, int(codes.lengths.sum()))
+
+
+def contents(features: Features) -> npt.NDArray[np.uint64]:
+    """The hashes of the whole texts, ``uint64[n, 2]``."""
+    at = features.starts[:-1]
+    return np.column_stack([features.values[at], features.values[at + 1]])
+
+
+def evidence(features: Features, plan: PassagePlan) -> Evidence:
+    """The selected hashes with their places, eight bytes each, and the length of the text, four bytes."""
+    del plan
+    at = features.starts[:-1]
+    lengths = features.values[at + _HEAD - 1].astype("<u4").view(np.uint8).reshape(-1, _LENGTH_BYTES)
+    selected = np.delete(features.values, (at[:, None] + np.arange(_HEAD)).reshape(-1))
+    return ragged_evidence(selected, features.starts - _HEAD * np.arange(len(features.starts)), lengths)
+
+
+def keys(evidence: Evidence, plan: PassagePlan) -> Keys:
+    """A key for each selected hash, once, in ascending order of the hashes."""
+    values, starts = _hashes(evidence)
+    out = np.empty_like(values)
+    _keys(values, np.uint64(plan.seed), out)
+    return Keys(out, starts, NO_PAYLOADS)
+
+
+def common(a: Evidence, b: Evidence, plan: PassagePlan) -> Common:
+    """The first common key, their number, and the fraction of the shorter text that the common runs cover."""
+    first, count = np.empty((2, len(a.starts) - 1), np.int32)
+    _common(*_hashes(a), *_hashes(b), first, count)
+    one, other = _winnowed(a), _winnowed(b)
+    fractions = runs(one, other, plan.gram, plan.window).fractions
+    similarity = np.where(one.lengths <= other.lengths, fractions[:, 0], fractions[:, 1])
+    return Common(first, count, np.ones(len(first), np.bool_), similarity)
+
+
+def shared(a: Evidence, b: Evidence, plan: PassagePlan) -> Shared:
+    """The runs that the texts share, as they are scored."""
+    found: Runs = runs(_winnowed(a), _winnowed(b), plan.gram, plan.window)
+    return Shared(*found)
+
+
+def lengths(evidence: Evidence) -> npt.NDArray[np.int64]:
+    """The characters of each text, ``int64[n]``."""
+    return np.ascontiguousarray(evidence.fixed).view("<u4").reshape(-1).astype(np.int64)
+
+
+def signing(plan: PassagePlan) -> tuple[object, ...]:
+    """Return what decides the normal form, the grams and which of them are selected."""
+    return (UNICODE_VERSION, *plan.normal_form, plan.text_characters_max, plan.gram, plan.window, plan.seed)
+
+
+def sample(text: str, plan: PassagePlan) -> Document:
+    """The text, repeated until it holds the passages that are asked for."""
+    return Document("", text * -(-3 * (plan.gram + plan.window) // max(len(text), 1)))
+
+
+def _winnowed(evidence: Evidence) -> Winnowed:
+    return Winnowed(*ragged_values(evidence, np.uint64), lengths(evidence))
+
+
+def _hashes(evidence: Evidence) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+    """The selected hashes without their places, ascending, each once."""
+    values, starts = ragged_values(evidence, np.uint64)
+    return sorted_sets(values >> PLACE_BITS, starts)
+
+
+SCHEME = Scheme(
+    plan, features, contents, evidence, keys, common, signing,
+    by_content=True,
+    exact=False,
+    direct=False,  # a short text within a long one would swallow others
+    guarantee="candidates are all pairs that share a run of passage_characters normalised characters, unless it "
+    "stands in bucket_candidates_max newer texts",
+    sample=sample,
+    shared=shared,
+    lengths=lengths,
+    defaults={"threshold": 0.3, "bucket_candidates_max": 64},
+)  # fmt: skip
+
+
+@kernel
+def _keys(hashes, seed, out):
+    key_seed = derive_seed(seed, _KEY_PURPOSE)
+    for i in range(len(hashes)):
+        out[i] = mix64(hashes[i] ^ key_seed)
+
+
+@kernel
+def _common(values_a, starts_a, values_b, starts_b, first, count):
+    for pair in range(len(first)):
+        a, b = values_a[starts_a[pair] : starts_a[pair + 1]], values_b[starts_b[pair] : starts_b[pair + 1]]
+        i, j, found, at = 0, 0, 0, -1
+        while i < len(a) and j < len(b):
+            x, y = a[i], b[j]
+            if x == y:
+                at = i if found == 0 else at
+                found += 1
+            i += x <= y
+            j += y <= x
+        first[pair], count[pair] = at, found
