@@ -32,6 +32,16 @@ PRESETS: dict[str, Preset] = {
         "pages of one site share their menus; only pages that are nearly equal are mirrors, and five words in a row "
         "seldom repeat by chance in pages of any length",
     ),
+    "excerpts": Preset(
+        {"scheme": "passages", "passage_gram": 30, "passage_characters": 100},
+        "a quotation or a paragraph within another text is often no longer than a hundred characters; a document has "
+        "half as many hashes again as with the 150 characters of the scheme",
+    ),
+    "excerpts-short": Preset(
+        {"scheme": "passages", "passage_gram": 20, "passage_characters": 60},
+        "blurbs are short, and where a character is a syllable or a word (Chinese, Japanese, Thai), 60 of them say "
+        "what takes 150 elsewhere",
+    ),
     "code": Preset(
         {"threshold": 0.7, "fold_case": False, "k": 8},
         "a copied file has names changed here and there; letters matter in their case, and eight characters hold more "

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from rich.table import Table
 
 from neardup.stream.documents import Document
@@ -40,13 +42,20 @@ def show(settings: Settings, paths: Sequence[str], *, as_json: bool) -> None:
     least, most = enough(*sample[1:]), safe(*sample[1:])
     found = measured(codes, range(max(least - _LENGTHS_AROUND, 1), most + _LENGTHS_AROUND))
     values, tables = summary(sample, found), [_advice(sample, found), _lengths(sample, found)]
+    cost, keys = _cost(settings, documents)
+    rows = [
+        ("keys", f"{cost['keys']:,.1f}", "of a document, on average"),
+        ("memory", f"{cost['bytes']:,.0f} bytes", "of a document in the window, without its keys and its id"),
+        ("signing", f"{cost['microseconds']:,.1f} microseconds", "of a document on this machine, in one thread"),
+    ]
+    values |= cost
     if SCHEMES[settings.scheme].partial:
-        recall = _recall(settings, documents)
+        recall = recall_of(settings.tuning, np.bincount(keys, minlength=settings.tuning.bands + 1))
         values["recall_at_threshold"] = recall
         promised = settings.recall_promised
         remedy = "" if recall >= promised else f"; not {promised:.3g}: use one_permutation"
-        row = "recall", f"{recall:.3f}", f"at the threshold, at most{remedy}"
-        tables.append(facts(f"Scheme {settings.scheme}, for documents of these sizes", [row]))
+        rows.append(("recall", f"{recall:.3f}", f"at the threshold, at most{remedy}"))
+    tables.append(facts(f"Scheme {settings.scheme}, for documents of these sizes", rows))
     print_found(values, tables, as_json=as_json)
 
 
@@ -63,11 +72,18 @@ def summary(sample: Sample, found: list[Similarity]) -> dict[str, Any]:
     }
 
 
-def _recall(settings: Settings, documents: Sequence[Document]) -> float:
-    """Return the recall of a partial scheme among documents of these sizes."""
-    batch = Signer(settings).sign(documents).batch
-    keys = SCHEMES[settings.scheme].keys(batch.evidence, settings.plan)
-    return recall_of(settings.tuning, np.bincount(np.diff(keys.starts), minlength=settings.tuning.bands + 1))
+def _cost(settings: Settings, documents: Sequence[Document]) -> tuple[dict[str, float], npt.NDArray[np.int64]]:
+    """Return keys, bytes of evidence and microseconds of signing of a document, on average; and the keys of each."""
+    signer = Signer(settings)
+    signer.sign(documents[:2])  # compiles
+    start = time.perf_counter()
+    batch = signer.sign(documents).batch
+    seconds = time.perf_counter() - start
+    keys = np.diff(SCHEMES[settings.scheme].keys(batch.evidence, settings.plan).starts)
+    evidence = batch.fixed.size + batch.ragged.size
+    count = max(batch.size, 1)
+    found = {"keys": float(keys.sum()) / count, "bytes": evidence / count, "microseconds": 1e6 * seconds / count}
+    return found, keys
 
 
 def _codes(settings: Settings, documents: Sequence[Document]) -> CodePoints:
