@@ -73,7 +73,7 @@ class Ledger:
     def __init__(
         self, sources_max: int = SOURCES_MAX, *, stories_max: int = _STORIES_MAX, is_stored: bool = False
     ) -> None:
-        self._sources_max, self._stories_max = sources_max, stories_max
+        self.sources_max, self._stories_max = sources_max, stories_max
         self.exceeded: Counter[str] = Counter()
         self._accounts: dict[int, dict[str, Account]] = {ALL_HOURS: {}}  # by hour, then by source
         self._pairs: dict[tuple[str, str], int] = {}
@@ -129,7 +129,7 @@ class Ledger:
         if source in accounts:
             return
         fewest = 0
-        if len(accounts) >= self._sources_max:
+        if len(accounts) >= self.sources_max:
             fewest = self._forget_smallest()
             self._exceed("sources", 1)
         account = self._account(source, ALL_HOURS)
@@ -240,7 +240,7 @@ class Ledger:
         if oldest_stories:
             self.end(oldest_stories)
             self._exceed("stories", len(oldest_stories))
-        if len(self._pairs) > _PAIRS_A_SOURCE * self._sources_max:
+        if len(self._pairs) > _PAIRS_A_SOURCE * self.sources_max:
             order = sorted(self._pairs, key=self._pairs.__getitem__)[: len(self._pairs) // 2]
             for pair in order:
                 self._note("pair", pair)
@@ -248,7 +248,7 @@ class Ledger:
             self._exceed("pairs", len(order))
         hours = len(self._accounts) - 1
         size = sum(map(len, self._accounts.values())) - len(self._accounts[ALL_HOURS])
-        while hours > HOURS_MAX or (hours > 1 and size > _ACCOUNTS_A_SOURCE * self._sources_max):
+        while hours > HOURS_MAX or (hours > 1 and size > _ACCOUNTS_A_SOURCE * self.sources_max):
             oldest = min(hour for hour in self._accounts if hour != ALL_HOURS)
             for source in self._accounts[oldest]:
                 self._note("account", (source, oldest))
@@ -344,7 +344,7 @@ class Ledger:
         """Continue an empty ledger from what was kept. Of more than ``sources_max`` sources, those with the fewest
         documents are forgotten; the next step stores that."""
         self._put(kept)
-        while len(self._accounts[ALL_HOURS]) > self._sources_max:
+        while len(self._accounts[ALL_HOURS]) > self.sources_max:
             self._forget_smallest()
             self._exceed("sources", 1)
 

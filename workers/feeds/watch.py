@@ -27,8 +27,10 @@ from typing import NamedTuple
 import mmh3
 import orjson
 
+from neardup.stream.documents import Document
 from neardup.stream.errors import Reason
 from neardup.stream.json_lines import Fields, decode_document
+from neardup.stream.sources.names import host_of, source_of
 from neardup.workers.feeds.condition import Condition, listed
 from neardup.workers.feeds.fetch import Fetched, FetchError
 from neardup.workers.feeds.items import Item, Named
@@ -222,6 +224,8 @@ class Feed:
         }
         if self._watching.by_arrival:
             values |= {"published": time, fields.timestamp: now}  # fmt: skip
+        if source_of(Document(str(values[fields.id] or ""), url=item.url)) is None:
+            values[fields.source or "source"] = host_of(self.url)
         raw = orjson.dumps({name: value for name, value in values.items() if value is not None})
         return Entry(self.url, number, raw, decode_document(raw, fields))
 

@@ -108,7 +108,7 @@ def serve(settings: ServeSettings, state: str, *, salvage: bool = False) -> Exit
         keeper = Keeper(
             settings, log, keep_texts=settings.keep_texts, history_seconds=settings.history_seconds,
             clock=time.time if settings.clock == "arrival" else None, blocked=blocked,
-            announced=Outbox(rules_of(settings, time.time)),
+            announced=Outbox(rules_of(settings, time.time)), sources_max=settings.sources_max,
         )  # fmt: skip
         return asyncio.run(
             run(settings, address, token, lambda on_broken: started(settings, keeper, on_broken, hook=hook))

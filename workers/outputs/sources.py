@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from neardup.stream.documents import Document
 from neardup.stream.pipeline import Signed
-from neardup.stream.sources.ledger import SOURCES_MAX, Ledger
+from neardup.stream.sources.ledger import Ledger
 from neardup.stream.sources.names import source_of
 from neardup.stream.sources.reports import Reports
 from neardup.stream.table import NO_TIME
@@ -29,10 +29,10 @@ _LISTS = ("earlier_in", "later_in", "hours")
 class Sources:
     """The ledger of a run. In files only the order of arrival is known; the times of documents are their dates."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, sources_max: int) -> None:
         self._file = OutputFile(path, "the sources")
         self._is_table = path.lower().endswith(".csv")
-        self.ledger = Ledger()
+        self.ledger = Ledger(sources_max)
 
     def add(self, entries: Sequence[Entry], accepted: npt.NDArray[np.bool_], signed: Signed, decided: Decided) -> None:
         """Count the verdicts of entries; ``accepted`` (``bool[n]``) says which of them are documents of ``signed``."""
@@ -42,14 +42,19 @@ class Sources:
         dates[accepted] = signed.batch.times
         self.ledger.add(Reports(_sources(entries), verdicts.statuses, verdicts.clusters, verdicts.late, unknown, dates))
 
-    def repeating(self) -> list[str]:
-        """Return a sentence for each hour in which a source repeated itself, unlike in the week before."""
+    def notes(self) -> list[str]:
+        """Return a sentence for each hour in which a source repeated itself, unlike in the week before, and one for
+        what was forgotten."""
+        forgotten = ", ".join(f"{number:,} {bound}" for bound, number in sorted(self.ledger.exceeded.items()))
         return [
             f"warning: {one['repeated']:,} of {one['documents']:,} documents of "
             f"{display(one['source'])} {_hour(one['hour'])} are duplicates of others of the same source: look "
             "whether they are a block page, a template or what an extractor leaves"
             for one in self.ledger.repeating()
-        ]
+        ] + [
+            f"warning: the counts of sources are not exact, because the ledger has forgotten {forgotten}: raise "
+            "sources_max"
+        ] * bool(forgotten)
 
     def __enter__(self) -> Sources:
         return self
@@ -69,7 +74,7 @@ class Sources:
     def _table(self) -> bytes:
         rows = [
             {name: value for name, value in found.items() if name not in _LISTS}
-            for found in self.ledger.largest(SOURCES_MAX)
+            for found in self.ledger.largest(self.ledger.sources_max)
         ]
         text = io.StringIO()
         writer = csv.DictWriter(text, list(rows[0]) if rows else ["source"], lineterminator="\n")

@@ -56,29 +56,29 @@ def verdict_lines(entries: Sequence[Entry], reasons: dict[int, str], decided: De
     """Yield the verdict of each entry as JSON. ``reasons``: reasons of refused entries, by index in ``entries``."""
     ids = iter(decided.ids)
     columns = (column.tolist() for column in decided.verdicts)
-    source, source_json = "", b'""'
+    path, path_json = "", b'""'
     for n, (entry, *row) in enumerate(zip(entries, *columns, strict=True)):
         place, document = decided.first_place + n, entry.found if isinstance(entry.found, Document) else None
         status, cluster, _, _, related, previous, _, _, late = row
-        if entry.source != source:
-            source, source_json = entry.source, encoded(entry.source)
+        if entry.source != path:
+            path, path_json = entry.source, encoded(entry.source)
         is_plain = status == ORIGINAL and related < 0 and previous < 0 and entry.line and not late
         if is_plain and document is not None and document.id.isascii() and document.id.isprintable():
             # Most lines: a third of the time that the general way takes.
-            values = place, source_json, entry.line, orjson.dumps(document.id), cluster
-            yield b'{"place":%d,"source":%b,"line":%d,"id":%b,"status":"original","cluster":%d}' % values
+            values = place, path_json, entry.line, orjson.dumps(document.id), cluster
+            yield b'{"place":%d,"path":%b,"line":%d,"id":%b,"status":"original","cluster":%d}' % values
             continue
         decision = Decision.of(row, ids, reasons.get(n))
         yield verdict_line(place, entry.source, entry.line, None if document is None else document.id, decision)
 
 
-def verdict_line(place: int, source: str, line: int, id_: str | None, decision: Decision) -> bytes:
+def verdict_line(place: int, path: str, line: int, id_: str | None, decision: Decision) -> bytes:
     """Return a verdict as JSON, without keys that have no value.
 
     ``place`` numbers the entries of all inputs, refused ones included; ``cluster``, ``related``,
     ``previous`` and ``matched`` are places.
     """
-    verdict: dict[str, Any] = {"place": place, "source": source}
+    verdict: dict[str, Any] = {"place": place, "path": path}
     if line:
         verdict["line"] = line
     if id_ is not None:

@@ -220,7 +220,7 @@ class TableRows(Rows):
 def line_of(document: Document, fields: Fields) -> bytes:
     """Return a document with a text as a line of JSON, as a reader of these fields reads it again."""
     time = None if document.timestamp is None else datetime.fromtimestamp(document.timestamp, UTC).isoformat()
-    value = {fields.id: document.id, fields.timestamp: time, fields.text: document.text}
+    value = {fields.id: document.id, fields.timestamp: time, fields.text: document.text, "url": document.url}
     return orjson.dumps({name: part for name, part in value.items() if part is not None})
 
 

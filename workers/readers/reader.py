@@ -308,7 +308,9 @@ class Reader:
         entry = Entry(source, line.number, None, line.reason, record=record)
         if line.page is not None:
             id_ = WARC_IDS[self.options.warc_id](line.page) or line.page.id
-            yield Pending(entry._replace(found=self._named(Document(id_, "", line.page.timestamp))), line.page)
+            url = line.page.id if id_ != line.page.id else None  # else the id names the host
+            document = Document(id_, "", line.page.timestamp, url=url)
+            yield Pending(entry._replace(found=self._named(document)), line.page)
         elif line.reason != RECORD or self._records:
             yield entry
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from neardup.stream.config import Config
 from neardup.stream.errors import install_command
 from neardup.stream.json_lines import UNITS, Fields
+from neardup.stream.sources.ledger import SOURCES_MAX
 from neardup.stream.verdicts.representatives import FIRST, LONGEST
 from neardup.workers.process.memory import free_bytes
 from neardup.workers.readers.formats import AUTO, FORMATS
@@ -61,6 +62,12 @@ class Options(BaseModel):
     vector_field: str = Field(default="vector", description="name of the vector in JSON Lines")
     source_field: str = Field(
         default="source", description="name of the source in JSON Lines and tables; else it is the host of the URL"
+    )
+    sources_max: int = Field(
+        default=SOURCES_MAX,
+        ge=1,
+        le=1_000_000,
+        description="sources that are counted exactly; of more, those with the fewest documents are forgotten",
     )
     representative: str = Field(
         default=FIRST,

@@ -11,6 +11,7 @@ import pytest
 
 from neardup.stream.errors import Reason
 from neardup.stream.json_lines import Fields
+from neardup.stream.sources.names import source_of
 from neardup.workers.feeds.fetch import Fetched, FetchError
 from neardup.workers.feeds.items import Item, Named
 from neardup.workers.feeds.lists import FeedLists
@@ -87,6 +88,15 @@ def test_an_item_is_a_line_of_json_and_a_document():
     (entry,) = Feed(URL, named).poll(Outside([item("a")]).world).entries
     assert json.loads(entry.raw).keys() == {"key", "body", "at", "title", "url", "feed", "part"}
     assert entry.found.timestamp == NOW
+
+
+def test_an_item_without_an_address_has_the_host_of_its_feed_as_source():
+    """The setting names the field; an item with a link has the host of the link."""
+    outside = Outside([item("a")._replace(url=None), item("b")])
+    watching = WATCHING._replace(fields=Fields(source="paper"))
+    linked, bare = Feed("http://www.wire.example/feed", watching).poll(outside.world).entries
+    assert (source_of(bare.found), json.loads(bare.raw)["paper"]) == ("wire.example", "wire.example")
+    assert (source_of(linked.found), "paper" in json.loads(linked.raw)) == ("a.example", False)
 
 
 def test_each_item_comes_once_from_the_oldest_on_and_again_when_it_changes():

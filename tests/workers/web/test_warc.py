@@ -14,6 +14,7 @@ from warc_records import PARAGRAPH, answer, page, record
 from neardup.stream.documents import Document
 from neardup.stream.errors import Reason
 from neardup.stream.json_lines import Fields
+from neardup.stream.sources.names import source_of
 from neardup.workers.process.stop import Stop
 from neardup.workers.readers.entries import FILE_REASONS
 from neardup.workers.readers.lines import RECORD
@@ -56,7 +57,8 @@ def test_responses_are_documents_with_uri_time_and_text(tmp_path, ending, pack):
         "id": "http://a.example/x", "timestamp": "2024-05-06T07:08:09+00:00", "text": TEXT,
     }  # fmt: skip
     (entry,) = entries(path, warc_id="record-id")
-    assert entry.found.id == "<urn:uuid:1>"
+    assert (entry.found.id, source_of(entry.found)) == ("<urn:uuid:1>", "a.example")
+    assert orjson.loads(entry.raw)["url"] == "http://a.example/x"
 
 
 @pytest.mark.parametrize(

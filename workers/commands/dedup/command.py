@@ -93,7 +93,7 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
     if found["largest_clusters"]:
         named = [f"{cluster['size']:>8,}  {cluster['id']}" for cluster in found["largest_clusters"]]
         session.notes.append("\n".join(["largest clusters:", *named]))
-    session.notes.extend(outputs.repeating())
+    session.notes.extend(outputs.notes())
     return session.end(matcher.table.counts(), found)
 
 
@@ -128,7 +128,9 @@ class _Outputs:
         self._removed = Lines(VERDICT_KEY)
         self._representative = settings.representative if options.clusters is not None else FIRST
         self.clusters = Clusters(opened(options.clusters, "the clusters"))
-        self._sources = None if options.sources is None else stack.enter_context(Sources(options.sources))
+        self._sources: Sources | None = None
+        if options.sources is not None:
+            self._sources = stack.enter_context(Sources(options.sources, settings.sources_max))
         self.statuses: Counter[int] = Counter()
 
     def add(self, chunk: Chunk, signed: Signed, decider: Decider) -> None:
@@ -165,11 +167,12 @@ class _Outputs:
             "unchanged": unchanged,
             "duplicate_fraction": round((duplicates + unchanged) / max(1, kept + duplicates + unchanged), 4),
             "largest_clusters": self.clusters.largest(),
+            **({} if self._sources is None else {"sources_exceeded": dict(self._sources.ledger.exceeded)}),
         }
 
-    def repeating(self) -> list[str]:
-        """Return a sentence for each hour in which a source repeated itself, if sources are counted."""
-        return [] if self._sources is None else self._sources.repeating()
+    def notes(self) -> list[str]:
+        """Return what the ledger of sources has to say, if sources are counted."""
+        return [] if self._sources is None else self._sources.notes()
 
     def _write_rows(self, rows: TableRows, decided: Decided) -> None:
         """Write the rows that go to Parquet files."""

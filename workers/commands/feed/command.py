@@ -67,7 +67,7 @@ def run(options: FeedCommandOptions, settings: FeedSettings) -> Exit:
 
         name = canonical if settings.canonical_urls else str
         watching = Watching(
-            fields_of(settings), settings.interval_seconds, settings.feed_items_max, options.follow, name,
+            fields_of(settings, sources=True), settings.interval_seconds, settings.feed_items_max, options.follow, name,
             settings.clock == "arrival",
         )  # fmt: skip
         is_blocked = _blocked(settings)

@@ -153,7 +153,7 @@ def test_annotated_lines_have_their_verdict_as_the_last_key(dedup, tmp_path):
     verdict = json.loads(second)["neardup"]
     assert 0.8 < verdict.pop("similarity") < 1.0
     assert verdict == {
-        "place": 2, "source": "in.jsonl", "line": 3, "id": "b", "status": "duplicate", "cluster": 0,
+        "place": 2, "path": "in.jsonl", "line": 3, "id": "b", "status": "duplicate", "cluster": 0,
         "duplicate_of": "a", "matched": 0,
     }  # fmt: skip
     assert blank == b"\n"
@@ -244,7 +244,7 @@ def test_a_continued_run_gives_the_verdicts_of_an_uninterrupted_one(dedup, tmp_p
 
     def verdicts(out):
         found = [json.loads(line) for line in out["verdicts"].splitlines()]
-        return [{name: v[name] for name in v if name not in ("source", "line")} for v in found]
+        return [{name: v[name] for name in v if name not in ("path", "line")} for v in found]
 
     options = {"threshold": 0.9, "input_format": "lines"}
     whole = dedup("whole", **options)

@@ -74,6 +74,21 @@ def test_rows_of_parquet_have_sources(tmp_path: Path) -> None:
     assert rows == {"first.example": 3, None: 1, "second.example": 1}
 
 
+def test_beyond_sources_max_the_summary_says_what_was_forgotten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The source with the fewest documents leaves; the largest keep their counts."""
+    path, summary = written(tmp_path), tmp_path / "summary.json"
+    options = DedupOptions(
+        [str(path)], output=str(tmp_path / "kept"), sources=str(tmp_path / "s.jsonl"), summary_json=str(summary)
+    )
+    run(options, load({"sources_max": 2}, None))
+    rows = [json.loads(line) for line in (tmp_path / "s.jsonl").read_text().splitlines()]
+    assert {row["source"] for row in rows} == {"first.example", None}, "a new source begins with the number of the old"
+    assert json.loads(summary.read_text())["sources_exceeded"] == {"sources": 1}
+    assert "has forgotten 1 sources: raise sources_max" in capsys.readouterr().err
+
+
 def test_the_file_of_sources_is_no_other_file(tmp_path: Path) -> None:
     """It would destroy an input."""
     path = written(tmp_path)
