@@ -107,11 +107,10 @@ def _judged(matcher: Matcher, older: Batch, newer: Batch) -> Judged:
 
 def _reason(matcher: Matcher, older: _Side, newer: _Side, judged: Judged) -> tuple[str, str | None]:
     """Return the first step that fails, and the id of the document that causes it, if one does."""
-    config, limits = matcher.config, matcher.table.limits
-    timed = older.time != NO_TIME and newer.time != NO_TIME
+    config = matcher.config
     if older.id == newer.id:
         return "same_id", None
-    if timed and limits.window != NO_WINDOW and abs(newer.time - older.time) > limits.window:
+    if older.time != NO_TIME and not _in_window(matcher, np.array([older.time]), newer)[0]:
         return "window", None
     if not judged.is_pair[0]:
         if judged.first_key[0] < 0:
@@ -151,9 +150,19 @@ def _met(matcher: Matcher, older: _Side, newer: _Side) -> tuple[str, str | None]
 def _first_met(matcher: Matcher, slots: npt.NDArray[np.int64], newer: _Side) -> int:
     """Return the first of these slots that lies in the window of the newer document under another id, or -1."""
     table = matcher.table
-    if table.limits.window != NO_WINDOW and newer.time != NO_TIME:
-        slots = slots[np.abs(again.counted_times(table, slots) - newer.time) <= table.limits.window]
+    slots = slots[_in_window(matcher, again.counted_times(table, slots), newer)]
     for slot in slots.tolist():
         if not again.removed(table, slot) and table.ids(np.array([slot]))[0] != newer.id:
             return int(slot)
     return -1
+
+
+def _in_window(matcher: Matcher, times: npt.NDArray[np.int64], newer: _Side) -> npt.NDArray[np.bool_]:
+    """Return which times lie in the window of the newer document, and have not left it if that arrives now."""
+    window, lateness = matcher.table.limits.window, matcher.table.limits.lateness
+    if window == NO_WINDOW or newer.time == NO_TIME:
+        return np.ones(len(times), np.bool_)
+    inside = np.abs(times - newer.time) <= window
+    if newer.slot < 0 and matcher.table.stream_time != NO_TIME:
+        inside &= times >= matcher.table.stream_time - window - lateness
+    return inside

@@ -35,6 +35,7 @@ from neardup.stream.table.chains import (
     LINKS,
     LIVE_BYTES,
     NO_TIME,
+    NO_WINDOW,
     OLDEST,
     POSTING_END,
     REMOVALS,
@@ -61,7 +62,6 @@ from neardup.stream.table.chains import (
 from neardup.stream.table.heads import NONE, locate, make_room, put_at, warm
 from neardup.stream.table.walks import probe
 
-NO_WINDOW = np.int64(np.iinfo(np.int64).max)
 _GROUP_MASK = (1 << GROUP_BITS) - 1
 _LOW32 = np.uint64(0xFFFFFFFF)
 # How many items ahead the heads are prefetched: two items take about as long as a read from memory.

@@ -182,6 +182,17 @@ def test_after_the_removal_of_a_copy_the_copy_before_it_is_reported() -> None:
         assert listed(table.probe_add(batch([item("c", 2, "x")]), add=False)) == found
 
 
+def test_an_item_dated_in_the_future_keeps_no_other_in_the_window() -> None:
+    """Slots leave in order of arrival; a late item does not find those behind the first one that have expired."""
+    limits = OPEN._replace(window=100, lateness=10)
+    late = batch([item("late", "content", "b", 50)])
+    for first in ([], [item("future", "other", "c", 1_000)]):
+        table = BandTable(8, limits)
+        add(table, *first, item("old", "old", "b", 40), item("copy", "content", "b", 45), item("now", "now", "d", 900))
+        assert listed(table.probe_add(late, add=False)) == []
+        assert table.documents == 1 + 3 * len(first)
+
+
 def test_removing_counts_every_version() -> None:
     """More versions of an id than the journal has room for are removed, counted once, back after undo."""
     table = BandTable(8, OPEN)

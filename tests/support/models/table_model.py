@@ -201,9 +201,12 @@ class Model:
     def _time(self, entry: Entry) -> int | None:
         return self.first if entry.time is None else entry.time
 
-    def _apart(self, entry: Entry, time: int | None) -> int:
-        other = self._time(entry)
-        return 0 if other is None or time is None else abs(time - other)
+    def _in_window(self, entry: Entry, time: int | None) -> bool:
+        """Whether an entry may pair with an item of a time: an entry that its own time puts outside may not."""
+        other, limits = self._time(entry), self.limits
+        if other is None or time is None or self.stream is None or limits.window == NO_WINDOW:
+            return True
+        return abs(time - other) <= limits.window and other >= self.stream - limits.window - limits.lateness
 
     def _eligible_copy(self, entry: Entry, x: Item, time: int | None) -> Entry | None:
         """The newest copy of an entry's content, from the entry on, that may pair with an item."""
@@ -215,7 +218,7 @@ class Model:
             if n == self.limits.bucket_candidates:
                 self.counts["cuts"] += 1
                 return None
-            if not copy.removed and self._apart(copy, time) <= self.limits.window and copy.item.id != x.id:
+            if not copy.removed and self._in_window(copy, time) and copy.item.id != x.id:
                 return copy
         return None
 
@@ -238,7 +241,7 @@ class Model:
                 newest += 1
             rest = standing[newest:]
             if old:
-                rest = [entry for entry in rest if self._apart(entry, time) <= limits.window]
+                rest = [entry for entry in rest if self._in_window(entry, time)]
             self.counts["cuts"] += len(rest) > old and (old > 0 or len(found) < limits.probe_candidates)
             for entry in rest[max(0, len(rest) - old) :]:
                 if len(found) < limits.probe_candidates:
