@@ -196,10 +196,7 @@ class Consumer(Protocol):
         """Return records between position and end of each assigned partition, as far as the client knows."""
 
     def positions(self) -> dict[int, int]:
-        """Return the position of each assigned partition that has one, without a request to the broker.
-
-        A position moves past control records and records of aborted transactions too.
-        """
+        """Return the position of each assigned partition that has one; control and aborted records move it, too."""
 
     def ends(self) -> dict[int, int]:
         """Return the end of committed records of each assigned partition for which the client knows it. Sends no
@@ -234,6 +231,9 @@ class Reader(Protocol):
 
     def positions(self) -> dict[int, int]:
         """Return the offset of the next record of each partition."""
+
+    def ends(self) -> dict[int, int]:
+        """Return the end of committed records of each partition, as of its last read. Sends no request."""
 
     def close(self) -> None:
         """Free everything; never raises."""

@@ -109,11 +109,10 @@ class Follower:
         self._heap: list[_Line] = []
         self._next: int | None = view.meta()["places"] if view.positions(topics.verdicts) else None
         self._stopping = threading.Event()
-        self._ends: dict[int, int] = {}
+        self._lag: dict[int, int] = {}
         self._dropped = self._looked = -math.inf
         self.error: BaseException | None = None
         self.reachable, self.ready = True, False
-        self._positions: dict[int, int] = {}
         self._verdicts, self._pairs = transport.reader(topics.verdicts), transport.reader(topics.candidates)
         self._goal = self._follow(self._verdicts, topics.verdicts)
         self._follow(self._pairs, topics.candidates)
@@ -186,21 +185,21 @@ class Follower:
                 pairs = self._pairs.poll(_POLL_SECONDS, _RECORDS_MAX, _BYTES_MAX)
         if ready or pairs:
             self._commit(ready, pairs)
-        self._positions = self._verdicts.positions()
+        positions, ends = self._verdicts.positions(), self._verdicts.ends()
+        self._lag = {partition: max(0, end - positions[partition]) for partition, end in ends.items()}
         if not self.ready and not self._heap:
-            self.ready = all(self._positions.get(partition, 0) >= end for partition, end in self._goal.items())
+            self.ready = all(positions.get(partition, 0) >= end for partition, end in self._goal.items())
         return len(ready)
 
     def lag(self) -> dict[int, int]:
-        """Return records of verdicts that were not read, by partition, as of the last look at the ends."""
-        return {partition: max(0, end - self._positions.get(partition, 0)) for partition, end in self._ends.items()}
+        """Return records of verdicts that were not read, by partition, as of the last turn."""
+        return self._lag
 
     def _look(self) -> None:
         """Follow partitions that were added."""
         for reader, topic in ((self._pairs, self._topics.candidates), (self._verdicts, self._topics.verdicts)):
             positions = reader.positions()
             bounds = self._transport.bounds(topic)
-            self._ends = {partition: end for partition, (_, end) in bounds.items()}
             added = {partition: first for partition, (first, _) in bounds.items() if partition not in positions}
             if added:
                 reader.follow({**positions, **added})

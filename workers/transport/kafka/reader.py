@@ -26,6 +26,7 @@ class KafkaReader:
         self._limits = kafka_records.Limits(batch_bytes_max=settings.batch_bytes_max, with_headers=True)
         self._places: dict[int, TopicPartition] = {}
         self._held: frozenset[int] = frozenset()
+        self._ends: dict[int, fetches.End] = {}
         try:
             self._client: KafkaConsumer = kafka_records.consumer(
                 settings.fast_fetch,
@@ -36,12 +37,14 @@ class KafkaReader:
             )
         except client_errors.KafkaError as error:
             raise as_transport_error(f"cannot read {topic}", error) from error
+        fetches.note_ends(self._client, self._ends)
 
     def follow(self, starts: Mapping[int, int]) -> None:
         """Read these partitions from these offsets on."""
         self._client.resume(*self._places.values())
         self._places = {partition: TopicPartition(self._topic, partition) for partition in starts}
         self._held = frozenset()
+        self._ends.clear()
         self._client.assign(list(self._places.values()))
         for partition, offset in starts.items():
             self._client.seek(self._places[partition], offset)
@@ -79,6 +82,10 @@ class KafkaReader:
     def positions(self) -> dict[int, int]:
         """Return the offset of the next record of each partition."""
         return {partition: self._client.position(place, timeout_ms=0) for partition, place in self._places.items()}
+
+    def ends(self) -> dict[int, int]:
+        """Return the end of committed records of each partition, by its last fetch."""
+        return {partition: end.offset for partition, end in self._ends.items() if partition in self._places}
 
     def close(self) -> None:
         """Free the client; never raises."""

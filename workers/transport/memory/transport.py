@@ -295,10 +295,11 @@ class MemoryReader:
         self._cluster, self._wait, self._topic = cluster, wait, topic
         self._positions: dict[int, int] = {}
         self._held: frozenset[int] = frozenset()
+        self._ends: dict[int, int] = {}
 
     def follow(self, starts: Mapping[int, int]) -> None:
         """Read these partitions from these offsets on."""
-        self._positions, self._held = dict(starts), frozenset()
+        self._positions, self._held, self._ends = dict(starts), frozenset(), {}
 
     def poll(self, timeout_seconds: float, records_max: int, bytes_max: int = UNBOUNDED) -> list[Record]:
         """Return the records that have arrived; without ``wait`` it returns at once."""
@@ -320,6 +321,10 @@ class MemoryReader:
         """Return the offset of the next record of each partition."""
         return dict(self._positions)
 
+    def ends(self) -> dict[int, int]:
+        """Return the end of committed records of each partition, by its last read."""
+        return dict(self._ends)
+
     def close(self) -> None:
         """There is nothing to free."""
 
@@ -327,6 +332,7 @@ class MemoryReader:
         found: list[Record] = []
         for partition in self._positions.keys() - self._held:
             log = self._cluster.log(self._topic, partition)
+            self._ends[partition] = log.stable_end
             records, position = log.read(self._positions[partition], records_max - len(found))
             for record in records:
                 if bytes_max <= 0:

@@ -36,6 +36,9 @@ def law_a_reader_reads_partitions_without_a_group(harness: Harness) -> None:
     reader.hold([])
     harness.wait_until(lambda: came(4), "what was held is read")
     assert found[-1].partition == 1
+    ends = reader.ends()
+    assert ends.keys() == {0, 1, 2}
+    assert all(end >= 2 for end in ends.values())
     assert all(record[2:] == (1_700_000_000_123, b"key", b"new", None, headers) for record in found if record.key)
     assert all(at >= 2 for at in reader.positions().values())
     reader.follow({2: old})
@@ -75,6 +78,36 @@ def law_records_of_every_shape_arrive_in_their_order(harness: Harness) -> None:
     reader.close()
     for partition, expected in sent.items():
         assert [(*one[2:5], one.headers) for one in found if one.partition == partition] == expected
+
+
+def law_a_reader_knows_the_end_of_what_is_committed(harness: Harness) -> None:
+    """The end does not move with an open transaction, and moves when that commits; a position below it is behind."""
+    topic = harness.make_topic(1)
+    publish(harness, topic, [b"0", b"1", b"2"])
+    reader = harness.transport().reader(topic)
+    assert reader.ends() == {}
+    reader.follow({0: 0})
+    found = []
+
+    def came(count: int) -> bool:
+        found.extend(reader.poll(harness.poll_seconds, 1))
+        return len(found) >= count
+
+    harness.wait_until(lambda: came(1), "the first is read")
+    assert reader.positions()[0] == 1
+    end = reader.ends()[0]
+    assert end >= 3
+    writer = harness.transport().producer(harness.name("writer"))
+    writer.begin()
+    writer.send(topic, 0, b"3")
+    writer.flush()
+    harness.wait_until(lambda: came(3), "all that is committed is read")
+    assert not reader.poll(harness.poll_seconds, 1)
+    assert reader.ends() == {0: end}
+    writer.commit()
+    harness.wait_until(lambda: came(4), "the rest is read")
+    assert reader.ends()[0] > end
+    reader.close()
 
 
 def law_a_reader_below_the_log_is_an_error(harness: Harness) -> None:
