@@ -19,6 +19,7 @@ from neardup.stream.json_lines import Fields
 from neardup.stream.partitions import Partition
 from neardup.stream.pipeline import Signer
 from neardup.stream.schemes import SCHEMES
+from neardup.stream.table import again
 from neardup.workers.http.server import warm as warm_service
 from neardup.workers.stages.partition_table import PartitionTable
 from neardup.workers.stages.signer import SignPlan, sign_records
@@ -113,7 +114,7 @@ def match(table: PartitionTable, batches: Sequence[Sequence[Record]]) -> int:
         table.position()
         table.commit()
         table.increments()
-        table.matcher.table.bucket_lengths(4)
+        again.bucket_lengths(table.matcher.table, 4)
         table.matcher.table.memory_bytes()
     return pairs
 

@@ -13,9 +13,9 @@ from neardup.stream.documents import ID, TEXT, TIMESTAMP, Column, Document, Docu
 from neardup.stream.errors import ConfigError
 from neardup.stream.kernels.hashing import hash_strings
 from neardup.stream.machine.compile import kernel
-from neardup.stream.partitions import WHOLE, Partition, partition_of
+from neardup.stream.partitions import WHOLE, Partition, Shard, partition_of, shards_of
 from neardup.stream.scheme_interface import AnyScheme, Evidence, Keys, Plan, fixed_evidence, select_ragged
-from neardup.stream.table import NO_TIME, Items
+from neardup.stream.table import FOREIGN, NO_TIME, OWN, REMOVAL, Items
 
 MICROSECONDS = 1_000_000
 # Bytes of a document without its id and its evidence: time, content, length of the id, length of the ragged evidence.
@@ -113,6 +113,13 @@ def sizes_of(batch: Batch) -> npt.NDArray[np.int64]:
     """Return the bytes of each document in a message, ``int64[n]``; a table needs about as many."""
     width = _FIXED_BYTES + batch.fixed.shape[1]
     return np.asarray(width + np.diff(batch.id_starts) + np.diff(batch.ragged_starts))
+
+
+def removal_batch(ids: Sequence[bytes], width: int) -> Batch:
+    """Return rows that name the ids to remove, and nothing else; ``width`` is that of the evidence."""
+    n = len(ids)
+    evidence = fixed_evidence(np.zeros((n, width), np.uint8))
+    return make_batch(*id_columns(ids), np.full(n, NO_TIME), np.zeros((n, 2), np.uint64), evidence)
 
 
 def empty_batch(width: int) -> Batch:
@@ -261,6 +268,14 @@ def id_hashes(ids: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> npt.
     return hashes
 
 
+def kinds_of(batch: Batch, shard: Shard, by_content: bool) -> npt.NDArray[np.uint8]:
+    """Return whether each document is ``OWN`` or ``FOREIGN`` to a shard, ``uint8[n]``; see ``partitions``."""
+    if shard.of == 1:
+        return np.full(batch.size, OWN)
+    hashes = batch.contents[:, CONTENT_HALF] if by_content else id_hashes(batch.ids, batch.id_starts)
+    return np.where(shards_of(hashes, shard.of) == shard.number, OWN, FOREIGN)
+
+
 def times_of(documents: Sequence[Document]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """Return event times in microseconds (``int64[n]``, ``NO_TIME`` without one), and which can be stored
     (``bool[n]``)."""
@@ -291,6 +306,17 @@ def _time_of(seconds: float | None) -> int | None:
     return round(seconds * MICROSECONDS) if abs(seconds) < _SECONDS_MAX else None
 
 
+def row_keys(batch: Batch, kinds: npt.NDArray[np.uint8], scheme: AnyScheme, plan: Plan) -> Keys:
+    """Return the bucket keys of rows; a removal has none."""
+    documents = kinds != REMOVAL
+    if documents.all():
+        return bucket_keys(batch, scheme, plan)
+    keys = bucket_keys(select(batch, np.flatnonzero(documents)), scheme, plan)
+    counts = np.zeros(batch.size, np.int64)
+    counts[documents] = np.diff(keys.starts)
+    return keys._replace(starts=np.concatenate([[0], np.cumsum(counts)]))
+
+
 def bucket_keys(batch: Batch, scheme: AnyScheme, plan: Plan) -> Keys:
     """Return the bucket keys of a batch. An item without keys has its content as its only key, so it has an owner."""
     keys = scheme.keys(batch.evidence, plan)
@@ -304,8 +330,10 @@ def bucket_keys(batch: Batch, scheme: AnyScheme, plan: Plan) -> Keys:
     return Keys(np.insert(keys.values, at, batch.contents[bare, 0]), starts, payloads)
 
 
-def table_items(batch: Batch, keys: Keys, partition: Partition = WHOLE) -> Items:
-    """Return a batch as the table of a partition reads it.
+def table_items(
+    batch: Batch, keys: Keys, partition: Partition = WHOLE, kinds: npt.NDArray[np.uint8] | None = None
+) -> Items:
+    """Return a batch as the table of a partition reads it; without ``kinds`` all rows are documents to hold.
 
     Content and id come first, in every partition; then the bucket keys that the partition owns.
     """
@@ -316,6 +344,7 @@ def table_items(batch: Batch, keys: Keys, partition: Partition = WHOLE) -> Items
     starts = np.zeros(batch.size + 1, np.int64)
     _fill_keys(batch.contents, hashes, keys, number, of, values, payloads, starts)
     return Items(
+        kinds=np.full(batch.size, OWN) if kinds is None else kinds,
         keys=values[: starts[-1]],
         key_starts=starts,
         payloads=payloads[: starts[-1]],

@@ -28,9 +28,10 @@ from neardup.stream.explanations.explain import explain
 from neardup.stream.json_lines import Fields
 from neardup.stream.neighbours.nearest import check_ranks, ranked
 from neardup.stream.pair_rule import Matches
-from neardup.stream.pipeline import Matcher, Signed, Signer, chunks, match_step, step
+from neardup.stream.pipeline import Matcher, Signed, Signer, chunks, match_step
 from neardup.stream.scheme_interface import Evidence
 from neardup.stream.table import NO_TIME, window
+from neardup.stream.table.steps import step
 from neardup.stream.verdicts.decider import Decider
 
 # Documents in a message of a window.

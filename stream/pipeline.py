@@ -7,8 +7,7 @@ both in one process. Workers run the halves on different machines, with a topic 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +15,11 @@ import numpy.typing as npt
 from neardup.stream.batches import (
     MICROSECONDS,
     Batch,
-    bucket_keys,
     id_column,
-    id_columns,
+    kinds_of,
     make_batch,
+    removal_batch,
+    row_keys,
     rows_of,
     select,
     sizes_of,
@@ -32,18 +32,18 @@ from neardup.stream.config import Config
 from neardup.stream.documents import Column, Document, DocumentColumns, Refusal, check_type
 from neardup.stream.errors import ConfigError
 from neardup.stream.pair_rule import NO_MATCHES, Matches, joined, judge, orient, scored, shared_of
-from neardup.stream.partitions import WHOLE, Partition, partitions_of
+from neardup.stream.partitions import WHOLE, WHOLE_STREAM, Partition, Shard, partitions_of, shared_limits
 from neardup.stream.scheme_interface import (
     AnyScheme,
     Common,
     Evidence,
     Keys,
-    fixed_evidence,
     regular_keys,
     select_ragged,
 )
 from neardup.stream.schemes import SCHEMES
-from neardup.stream.table import NO_LIMIT, NO_TIME, NO_WINDOW, BandTable, Candidates, Limits
+from neardup.stream.table import NO_LIMIT, NO_WINDOW, REMOVAL, BandTable, Candidates, Limits
+from neardup.stream.table.steps import step
 
 # Texts are signed in chunks of about this many characters: enough that the calls cost little, few enough that the code
 # points stay in the last cache. Measured on 5 kB texts: 4.6 microseconds each, 5.5 with half of it, 4.4 with twice.
@@ -202,6 +202,8 @@ class Matcher:
         partition: the part of the bucket keys that this matcher holds; by default all. With a partition it returns only
             the pairs that the partition owns, and orders items of equal time by id, because arrival differs between
             partitions.
+        shard: the part of the documents that this matcher holds; by default all. A shard reads every row of the stream,
+            and returns the pairs whose older document it holds.
         candidates: return candidates below the least score too.
 
     Raises:
@@ -215,30 +217,40 @@ class Matcher:
         [Pair(older='a', newer='b', similarity=1.0, buckets=18)]
     """
 
-    def __init__(self, config: Config, partition: Partition | None = None, *, candidates: bool = False) -> None:
+    def __init__(
+        self, config: Config, partition: Partition | None = None, *, shard: Shard = WHOLE_STREAM,
+        candidates: bool = False,
+    ) -> None:  # fmt: skip
         self.config = config
         self.partition = partition or WHOLE
         self.score_min = 0.0 if candidates else config.tuning.score_min
+        self.shard = shard
         self._ties_by_id = partition is not None
         self._scheme = SCHEMES[config.scheme]
         # A partition holds some keys of an item only, so it cannot count those that two items share.
-        limits = table_limits(config, self._scheme)
-        self.table = BandTable(config.plan.width, limits._replace(counted=limits.counted and self.partition.of == 1))
+        limits = shared_limits(table_limits(config, self._scheme), shard.of)
+        limits = limits._replace(counted=limits.counted and self.partition.of == 1)
+        self.table = BandTable(config.plan.width, limits, is_shard=shard.of > 1)
 
     def match(self, batch: Batch, *, probe: bool = True, add: bool = True) -> Matches:
         """Probe the table with each item, then add it; score the candidates; return the pairs of the partition."""
         return joined([part.matches for part in self.slices(batch, probe=probe, add=add)])
 
     def slices(
-        self, batch: Batch, *, probe: bool = True, add: bool = True, candidates_max: int = SLICE_CANDIDATES
-    ) -> Iterator[Slice]:
+        self, batch: Batch, *, probe: bool = True, add: bool = True, candidates_max: int = SLICE_CANDIDATES,
+        removals: npt.NDArray[np.bool_] | None = None,
+    ) -> Iterator[Slice]:  # fmt: skip
         """Match a batch in slices of consecutive items; together they lead to what the batch leads to in one.
 
+        Rows in ``removals`` (``bool[n]``) remove their id from what came before them (``removal_batch``).
         A slice ends after the item that brings its candidates to ``candidates_max``. It is matched when the caller asks
         for it: a caller that stops leaves the table where the last slice ends. An empty batch is one slice.
         """
-        keys = bucket_keys(batch, self._scheme, self.config.plan)
-        items, end = table_items(batch, keys, self.partition), 0
+        kinds = kinds_of(batch, self.shard, self._scheme.by_content)
+        if removals is not None:
+            kinds[removals] = REMOVAL
+        keys = row_keys(batch, kinds, self._scheme, self.config.plan)
+        items, end = table_items(batch, keys, self.partition, kinds), 0
         while True:
             found = self.table.probe_add(items, probe=probe, add=add, first=end, candidates_max=candidates_max)
             end = found.end
@@ -300,9 +312,7 @@ class Matcher:
 
     def remove(self, id_: bytes) -> int:
         """Remove every version of an id (its UTF-8 bytes); returns how many there were."""
-        id_bytes, id_starts = id_columns([id_])
-        evidence = fixed_evidence(np.zeros((1, self.config.plan.width), np.uint8))
-        batch = make_batch(id_bytes, id_starts, np.array([NO_TIME]), np.zeros((1, 2), np.uint64), evidence)
+        batch = removal_batch([id_], self.config.plan.width)
         return self.table.remove(table_items(batch, regular_keys(np.empty((1, 0), np.uint64))))
 
 
@@ -327,31 +337,6 @@ def match_steps(matcher: Matcher, batch: Batch, *, add: bool = True) -> Iterator
             part = next(slices)
         end = part.end
         yield part.matches
-
-
-class Steps(Protocol):
-    """State that changes in steps, which are committed or undone: a table, or decisions."""
-
-    def begin(self) -> None:
-        """Begin a step."""
-
-    def commit(self) -> None:
-        """End the step and keep its changes."""
-
-    def undo(self) -> None:
-        """End the step and reverse its changes."""
-
-
-@contextmanager
-def step(steps: Steps) -> Iterator[None]:
-    """A step of a table or of decisions, committed at the end and undone on any exception."""
-    steps.begin()
-    try:
-        yield
-    except BaseException:
-        steps.undo()
-        raise
-    steps.commit()
 
 
 def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
@@ -394,6 +379,7 @@ def table_limits(config: Config, scheme: AnyScheme) -> Limits:
         bytes=config.evidence_bytes_max,
         bucket_candidates=config.window_documents if scheme.exact else config.bucket_candidates_max,
         probe_candidates=config.probe_limit or NO_LIMIT,
+        copies=config.window_documents if scheme.exact else config.bucket_candidates_max,
         by_content=scheme.by_content,
         admit_ratio=config.threshold,
         counted=scheme.has_payloads,

@@ -59,6 +59,14 @@ AS_DATA = "tests/simulation/test_failures_as_data.py"
 TURNS = "tests/simulation/test_turns_of_the_world.py"
 CATCH_UP = "tests/simulation/test_catch_up.py"
 ALIGNED = "tests/workers/stages/signing/test_alignment.py"
+_SHARDS = "tests/laws/test_partition_laws.py::"
+_CASES = ("[one_permutation chars]", "[exact]")
+UNION = tuple(f"{_SHARDS}test_shards_find_together_what_one_table_finds{case}" for case in _CASES)
+REPEATED = tuple(f"{_SHARDS}test_copies_repeat_no_pair_of_contents_more_than_once{case}" for case in _CASES)
+REPLAYED = tuple(
+    f"{_SHARDS}test_a_shard_that_begins_at_its_window_goes_on_like_one_that_never_stopped{case}" for case in _CASES
+)
+STEP = "stream/table/step.py"
 GUARDS = "tests/kafka/transport/test_kafka_guards.py"
 
 
@@ -74,6 +82,42 @@ class Mutant(NamedTuple):
 
 
 MUTANTS = (
+    Mutant(
+        "a shard adds a foreign document", "table", "stream/batches.py",
+        "shards_of(hashes, shard.of) == shard.number, OWN, FOREIGN)",
+        "shards_of(hashes, shard.of) >= 0, OWN, FOREIGN)",
+        UNION,
+    ),
+    Mutant(
+        "a mark is forgotten", "table", STEP,
+        "        elif options.add and met and limits.by_content:\n",
+        "        elif options.add and met and limits.by_content and top != NONE:\n",
+        REPEATED,
+    ),
+    Mutant(
+        "a replay leaves no mark of a document that meets another one", "table", STEP,
+        "    if not options.probe and (is_own or met):\n",
+        "    if not options.probe:\n",
+        REPLAYED,
+    ),
+    Mutant(
+        "limits of the window are those of a shard", "table", STEP,
+        "    if len(store.before):\n        at =",
+        "    if len(store.before) < 0:\n        at =",
+        UNION,
+    ),
+    Mutant(
+        "a removal in the stream has no effect", "table", STEP,
+        "            if not remove(store, items, i, base, journal):\n",
+        "            if items.times[i] > 0 and not remove(store, items, i, base, journal):\n",
+        UNION,
+    ),
+    Mutant(
+        "a document behind a future one is found after its time", "table", "stream/table/chains.py",
+        "    if other < store.state[STREAM_TIME] - limits.window - limits.lateness:\n",
+        "    if other < store.state[STREAM_TIME] - limits.window - limits.lateness - limits.window:\n",
+        UNION,
+    ),
     Mutant(
         "a linker waits for one partition of bands alone", "simulation", WATERMARKS,
         "        return np.asarray(np.where(known < 0, decided, known).min(axis=0))\n",

@@ -53,6 +53,7 @@ def random_items(rng: np.random.Generator, count: int) -> Items:
     """Items that have nothing in common with any other."""
     width = _BANDS + 2
     return Items(
+        kinds=np.zeros(count, np.uint8),
         keys=rng.integers(0, 1 << 64, count * width, np.uint64, endpoint=False),
         key_starts=np.arange(0, (count + 1) * width, width),
         payloads=NO_PAYLOADS,
@@ -66,13 +67,13 @@ def random_items(rng: np.random.Generator, count: int) -> Items:
     )
 
 
-def empty_table(documents: int) -> BandTable:
-    """A table with a window of so many documents."""
+def empty_table(documents: int, *, is_shard: bool = False) -> BandTable:
+    """A table with a window of so many documents, of the stream if it is a shard."""
     limits = Limits(
         window=int(NO_WINDOW), lateness=0, items=documents, bytes=1 << 40, bucket_candidates=256,
-        probe_candidates=documents, by_content=True, admit_ratio=0.0,
+        probe_candidates=documents, copies=256, by_content=True, admit_ratio=0.0,
     )  # fmt: skip
-    return BandTable(_WIDTH, limits)
+    return BandTable(_WIDTH, limits, is_shard=is_shard)
 
 
 def fill(table: BandTable, rng: np.random.Generator, count: int) -> list[tuple[int, float]]:

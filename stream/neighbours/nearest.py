@@ -27,9 +27,10 @@ from neardup.stream.config import Config
 from neardup.stream.documents import Neighbour, check_type
 from neardup.stream.errors import ConfigError
 from neardup.stream.pair_rule import judge
-from neardup.stream.pipeline import SLICE_CANDIDATES, Matcher, step
+from neardup.stream.pipeline import SLICE_CANDIDATES, Matcher
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.table import NO_LIMIT, Candidates
+from neardup.stream.table.steps import step
 from neardup.stream.theory.tuning import probabilities
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.machine.compile import raw_kernel
+from neardup.stream.table import views
 from neardup.stream.table.band_table import BandTable
 from neardup.stream.table.chains import (
     CONTENT,
@@ -90,6 +91,18 @@ def later_copies(table: BandTable, slot: int, end: int) -> npt.NDArray[np.int64]
     slots = np.arange(end - 1, slot, -1)
     is_copy: npt.NDArray[np.bool_] = contents(table, slots) == contents(table, np.array([slot]))[0]
     return slots[is_copy]
+
+
+def bucket_lengths(table: BandTable, items: int) -> npt.NDArray[np.int64]:
+    """The number of postings in each bucket of the newest ``items`` items, ``int64[m]``.
+
+    It counts an item's own posting and older ones: the whole bucket for its newest item. It stops at
+    ``bucket_candidates`` of the limits.
+    """
+    first = max(table.oldest, table.slot_end - items)
+    out = np.empty(table.posting_end - table._first_posting(first), np.int64)
+    count = views.bucket_lengths(table._store, first, table.limits.bucket_candidates, table._base, out)
+    return out[:count]
 
 
 def found_again(table: BandTable, items: Items, slot: int) -> npt.NDArray[np.int64]:

@@ -32,6 +32,7 @@ from neardup.stream.table.chains import (
     CANDIDATES_FULL,
     FINISHED,
     FIRST_TIME,
+    FOREIGN,
     GROUP_BITS,
     HEADS_FULL,
     JOURNAL_FULL,
@@ -39,8 +40,10 @@ from neardup.stream.table.chains import (
     NO_LIMIT,
     NO_TIME,
     OLDEST,
+    OWN,
     POSTING_END,
     POSTING_PAGE_BITS,
+    REMOVAL,
     REMOVALS,
     SLOT_END,
     SLOT_PAGE_BITS,
@@ -82,17 +85,19 @@ class BandTable:
     """A windowed table of buckets; see the module for the steps.
 
     ``width`` is the bytes of the fixed part of an item's evidence. The table allocates room for ragged parts and for
-    payloads when the first of them arrives.
+    payloads when the first of them arrives. The table of a shard takes foreign items (``chains``), too.
     """
 
-    def __init__(self, width: int, limits: Limits) -> None:
+    def __init__(self, width: int, limits: Limits, *, is_shard: bool = False) -> None:
         assert limits.window >= 0, limits
         assert limits.lateness >= 0, limits
         assert limits.items >= 1, limits
         assert limits.bytes >= 1, limits
         assert limits.bucket_candidates >= 1, limits
         assert limits.probe_candidates >= 1, limits
+        assert limits.copies >= 1, limits
         self.limits = limits
+        self._is_shard = is_shard
         bits = SLOT_PAGE_BITS, POSTING_PAGE_BITS, BYTE_PAGE_BITS
         self._slots, self._postings, self._bytes = map(Pages, bits)
         state = np.zeros(len(STATE_FIELDS), np.int64)
@@ -112,6 +117,7 @@ class BandTable:
             fixed=np.empty((0, width), np.uint8),
             ragged_lengths=np.empty(0, np.uint32),
             noted=np.empty(0, np.uint32),
+            before=np.empty((0, 2), np.int64),
             links=np.empty(0, np.uint32),
             payloads=np.empty(0, np.uint64),
             groups=np.empty(0, np.uint32),
@@ -164,6 +170,8 @@ class BandTable:
     ) -> Candidates:  # fmt: skip
         """Probe the buckets of each item, then add it, item by item; each candidate once, in order of the items.
 
+        A removal takes no slot; a foreign item takes one if it leaves a mark. A mark is no candidate.
+
         The call begins at item ``first`` and stops after the item that brings the candidates to ``candidates_max``;
         ``end`` says where to continue. So a batch in slices gives the same candidates as the whole batch. ``limits``
         replace the table's limits in this call; the bounds of memory must be the same.
@@ -207,12 +215,9 @@ class BandTable:
         return Candidates(np.concatenate(item_places), np.concatenate(slots), np.concatenate(identical), first)
 
     def remove(self, items: Items) -> int:
-        """Remove every live version of the one id in ``items`` (its keys: content, id); returns how many."""
-        assert self._before is not None, "no step is open"
+        """Remove every live version of the ids in ``items`` (their keys: content, id); returns how many."""
         removals = int(self._store.state[REMOVALS])
-        while not step.remove(self._store, items, items.keys[1], self._base, self._journal):
-            # Slots flagged before the journal was full stay flagged; the journal holds them.
-            self._grow_journal(0)
+        self.probe_add(items._replace(kinds=np.full(len(items.times), REMOVAL)))
         return int(self._store.state[REMOVALS]) - removals
 
     # Contents
@@ -248,6 +253,10 @@ class BandTable:
             views.gather_ragged(self._store, self._places(slots), starts, out)
         return out, starts
 
+    def arrivals(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The numbers of slots of the window in the stream: how many items came before each, ``int64[m]``."""
+        return self._store.before[self._places(slots), 0] if self._is_shard else slots
+
     def times(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The event times of slots of the window in microseconds, ``NO_TIME`` for items without one."""
         places = self._places(slots)
@@ -255,7 +264,7 @@ class BandTable:
 
     @property
     def documents(self) -> int:
-        """How many items are in the window, copies and removed ones included."""
+        """How many items are in the window, copies, removed ones and marks included."""
         return int(self._store.state[SLOT_END] - self._store.state[OLDEST])
 
     @property
@@ -292,17 +301,6 @@ class BandTable:
         """How many postings were ever added, postings of contents and ids included."""
         return int(self._store.state[POSTING_END])
 
-    def bucket_lengths(self, items: int) -> npt.NDArray[np.int64]:
-        """The number of postings in each bucket of the newest ``items`` items, ``int64[m]``.
-
-        It counts an item's own posting and older ones: the whole bucket for its newest item. It stops at
-        ``bucket_candidates`` of the limits.
-        """
-        first = max(self.oldest, self.slot_end - items)
-        out = np.empty(self._store.state[POSTING_END] - self._first_posting(first), np.int64)
-        count = views.bucket_lengths(self._store, first, self.limits.bucket_candidates, self._base, out)
-        return out[:count]
-
     def memory_bytes(self) -> tuple[int, int]:
         """Bytes in use by the window, and bytes allocated, over all arrays."""
         store, state = self._store, self._store.state
@@ -310,7 +308,7 @@ class BandTable:
             a.nbytes for a in (*store, *store.heads, *self._journal, *self._found) if isinstance(a, np.ndarray)
         )
         per_slot = sum(a.itemsize for a in _slot_arrays(store)[:-1]) + store.fixed.shape[1]
-        per_slot += 4 * (len(store.ragged_lengths) > 0) + 4 * (len(store.noted) > 0)
+        per_slot += 4 * (len(store.ragged_lengths) > 0) + 4 * (len(store.noted) > 0) + 16 * (len(store.before) > 0)
         per_posting = 4 + 8 * (len(store.payloads) > 0)
         postings = int(state[POSTING_END]) - self._first_posting(int(state[OLDEST]))
         pages = len(store.heads.entries) // 256 - int(store.heads.free_count[0])
@@ -325,21 +323,27 @@ class BandTable:
         """Allocate places for a whole batch, before the kernel starts."""
         state, width = self._store.state, self._store.fixed.shape[1]
         assert items.fixed.shape == (len(items.times), width), items.fixed.shape
-        assert np.diff(items.id_starts).max(initial=0) <= _ID_BYTES_MAX, "the length of an id stands in 16 bits"
+        held = np.diff(items.id_starts)[items.kinds != REMOVAL]
+        assert held.max(initial=0) <= _ID_BYTES_MAX, "the length of an id stands in 16 bits"
         assert np.diff(items.key_starts).min(initial=KEYS) >= KEYS, "a content key and an id key come first"
-        postings = int(state[POSTING_END]) + len(items.keys)
+        own, foreign = items.kinds == OWN, int(np.count_nonzero(items.kinds == FOREIGN))
+        assert self._is_shard or not foreign, "only a shard takes foreign items"
+        added = int(np.diff(items.key_starts)[own].sum()) + KEYS * foreign
+        postings = int(state[POSTING_END]) + added
         if postings - self._base > POSTINGS_MAX:
             raise CapacityError(
                 f"{postings - self._base:,} postings in the window; a table numbers at most {POSTINGS_MAX:,}: "
                 "shorten the window or spread the stream over more partitions"
             )
-        self._slots.extend(int(state[SLOT_END]) + len(items.times))
+        self._slots.extend(int(state[SLOT_END]) + int(np.count_nonzero(own)) + foreign)
         self._postings.extend(postings)
         # An id that does not fit the rest of a page starts the next page; fewer bytes than its length stay unused.
-        pages = 2 + (2 * len(items.ids) + len(items.ragged) >> BYTE_PAGE_BITS)
+        pages = 2 + (2 * len(items.ids) + int(np.diff(items.ragged_starts)[own].sum()) >> BYTE_PAGE_BITS)
         self._bytes.extend(int(state[BYTE_END]) + (pages + 1 << BYTE_PAGE_BITS))
         for array in _slot_arrays(self._store):
             grow(array, self._slots.physical_pages << SLOT_PAGE_BITS)
+        if self._is_shard:
+            grow(self._store.before, self._slots.physical_pages << SLOT_PAGE_BITS)
         grow(self._store.links, self._postings.physical_pages << POSTING_PAGE_BITS)
         if len(items.payloads) or len(self._store.payloads):
             grow(self._store.payloads, self._postings.physical_pages << POSTING_PAGE_BITS)

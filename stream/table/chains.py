@@ -10,6 +10,12 @@ one structure finds identical contents, earlier versions and candidates.
 Flags of a slot. ``SUPERSEDED``: a newer copy of the same content is in the buckets instead, and the bucket postings of
 the slot are unlinked; a later walk unlinks a posting that is far down its chain. ``REMOVED``: its id was removed; the
 slot is never reported, but it still represents older copies of its content. ``UNTIMED``: it has no event time.
+``MARK``: it stands for an item that another shard holds.
+
+The table of a **shard** reads the whole stream and holds a part of it. A row of another shard probes the buckets, and
+leaves a mark if it meets a live item there or if its content is marked: a slot with the postings of its content and its
+id, and without evidence. A later copy of it then links to nothing here: the shard that holds the content does that. So
+one content has its pairs once, although no shard knows all contents.
 
 ``run`` processes a batch or a part of it. It returns early if an array must grow, before it touches the next item.
 Before ``run`` overwrites data of an older item (the head of a bucket, a link, the flags of a slot), it writes the data
@@ -27,7 +33,9 @@ from neardup.stream.machine.compile import inlined
 from neardup.stream.table.counters import COUNTERS
 from neardup.stream.table.heads import NONE, Heads, read_back
 
-SUPERSEDED, REMOVED, UNTIMED = np.uint8(1), np.uint8(2), np.uint8(4)
+SUPERSEDED, REMOVED, UNTIMED, MARK = np.uint8(1), np.uint8(2), np.uint8(4), np.uint8(8)
+# What a row of ``Items`` is: an item to hold, an item of another shard, the removal of an id.
+OWN, FOREIGN, REMOVAL = np.uint8(0), np.uint8(1), np.uint8(2)
 # The stored time of an untimed item that arrived before the first event time.
 NO_TIME = np.int64(np.iinfo(np.int64).min)
 # More items, bytes or candidates than there can be, and small enough for additions without overflow.
@@ -60,10 +68,13 @@ STATE_FIELDS = (
     "live_bytes",  # of the live slots: ids and ragged evidence, without the gaps at the ends of pages
     "stream_time",  # the greatest event time seen, in microseconds, or NO_TIME
     "first_time",  # the first event time seen; all items before it count with this time
+    "stream_items",  # the items of all shards so far
+    "stream_bytes",  # their ids and ragged evidence
     *COUNTERS,
 )
-(OLDEST, SLOT_END, POSTING_END, BYTE_END, LIVE_BYTES, STREAM_TIME, FIRST_TIME, ITEMS, CANDIDATES, COPIES, LATE, EXPIRED,
- EVICTED, TRUNCATED, CUTS, REMOVALS, VERSIONS) = range(len(STATE_FIELDS))  # fmt: skip
+(OLDEST, SLOT_END, POSTING_END, BYTE_END, LIVE_BYTES, STREAM_TIME, FIRST_TIME, STREAM_ITEMS, STREAM_BYTES,
+ ITEMS, CANDIDATES, COPIES, LATE, EXPIRED, EVICTED, TRUNCATED, CUTS, REMOVALS, VERSIONS) = (
+    range(len(STATE_FIELDS)))  # fmt: skip
 
 
 class Store(NamedTuple):
@@ -83,6 +94,7 @@ class Store(NamedTuple):
     fixed: npt.NDArray[np.uint8]  # [slot, width], the fixed part of the evidence
     ragged_lengths: npt.NDArray[np.uint32]  # bytes of the ragged part, which follows the id; empty if there is none
     noted: npt.NDArray[np.uint32]  # where the last probe noted this slot in its buffer; empty if there are no payloads
+    before: npt.NDArray[np.int64]  # [slot, 2], items and bytes of the stream before this slot; empty if no shard
     links: npt.NDArray[np.uint32]
     payloads: npt.NDArray[np.uint64]  # one for each link; empty if postings have none
     groups: npt.NDArray[np.uint32]  # the slot, modulo 2**32, of the first posting of each group
@@ -93,8 +105,9 @@ class Store(NamedTuple):
 class Limits(NamedTuple):
     """The bounds of a table.
 
-    ``window`` and ``lateness`` are microseconds. ``items`` and ``bytes`` bound the window. ``bucket_candidates`` and
-    ``probe_candidates`` bound the candidates of a bucket and of a probe. ``by_content``: copies are looked up by
+    ``window`` and ``lateness`` are microseconds. ``items`` and ``bytes`` bound the window, of the stream and not of a
+    shard. ``bucket_candidates`` and ``probe_candidates`` bound the candidates of a bucket and of a probe, ``copies``
+    the copies of a content that are read to find an eligible one. ``by_content``: copies are looked up by
     content. ``admit_ratio``: the bound on two payloads of a bucket (``admit``). ``ranking``: the buckets of an item
     with a copy are probed, too. ``counted``: the table has every key of an item, so a candidate must share as many keys
     as two payloads demand (``common_min``).
@@ -106,6 +119,7 @@ class Limits(NamedTuple):
     bytes: int
     bucket_candidates: int
     probe_candidates: int
+    copies: int
     by_content: bool
     admit_ratio: float
     ranking: bool = False
@@ -115,8 +129,10 @@ class Limits(NamedTuple):
 class Items(NamedTuple):
     """A batch as the table reads it. Keys of item i: ``keys[key_starts[i]:key_starts[i+1]]``, content and id first.
 
-    ``payloads`` has one number for each key, or is empty.
+    ``kinds`` are ``OWN``, ``FOREIGN`` or ``REMOVAL``. ``payloads`` has one number for each key, or is empty.
     """
+
+    kinds: npt.NDArray[np.uint8]
 
     keys: npt.NDArray[np.uint64]
     key_starts: npt.NDArray[np.int64]
@@ -316,7 +332,7 @@ def eligible_copy(store, limits, slot, items, item, base):
     place = slot_place(store, slot)
     content = store.contents[place]
     posting = first_posting(store, slot, base) + CONTENT
-    for _ in range(limits.bucket_candidates):
+    for _ in range(limits.copies):
         represents = store.contents[place] == content and not store.flags[place] & REMOVED
         if represents and in_window(store, limits, place, item) and not same_id(store, place, items, item.place):
             return slot

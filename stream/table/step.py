@@ -2,7 +2,7 @@
 
 The order inside ``run`` defines the stream's meaning, so ``run`` fits on one screen. For each item: check the room (if
 an array must grow, return before the item changes anything), advance time, look up the content, walk the buckets,
-append.
+append. A removal is a row between items, so what is before it and what is after it do not depend on batches.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from neardup.stream.table.chains import (
     BUDGET_REACHED,
     BYTE_END,
     BYTE_PAGE_BITS,
+    CANDIDATES,
     CANDIDATES_FULL,
     CONTENT,
     COPIES,
@@ -34,13 +35,18 @@ from neardup.stream.table.chains import (
     LATE,
     LINKS,
     LIVE_BYTES,
+    MARK,
     NO_TIME,
     NO_WINDOW,
     OLDEST,
+    OWN,
     POSTING_END,
+    REMOVAL,
     REMOVALS,
     REMOVED,
     SLOT_END,
+    STREAM_BYTES,
+    STREAM_ITEMS,
     STREAM_TIME,
     SUPERSEDED,
     TRUNCATED,
@@ -79,25 +85,31 @@ def run(store, limits, items, first, options, work):
     for i in range(first, len(items.times)):
         if found.length[0] >= options.candidates_max:
             return i, BUDGET_REACHED, NONE
-        keys = items.keys[items.key_starts[i] : items.key_starts[i + 1]]
+        keys, kind = items.keys[items.key_starts[i] : items.key_starts[i + 1]], items.kinds[i]
+        if kind == REMOVAL:
+            if not remove(store, items, i, base, journal):
+                return i, JOURNAL_FULL, NONE
+            continue
+        is_own = kind == OWN
         if i + AHEAD < len(items.times):
             warm(heads, items.keys[items.key_starts[i + AHEAD] : items.key_starts[i + AHEAD + 1]])
         if options.add:
-            segment = make_room(heads, keys, base, state[POSTING_END])
+            added = keys if is_own else keys[:KEYS]
+            segment = make_room(heads, added, base, state[POSTING_END])
             if segment != NONE:
                 return i, HEADS_FULL, segment
-            if journal.counts[HEADS] + len(keys) > len(journal.head_keys) or (
+            if journal.counts[HEADS] + len(added) > len(journal.head_keys) or (
                 journal.counts[FLAGS] == len(journal.flag_slots)
             ):
                 return i, JOURNAL_FULL, NONE
-        if options.probe:
+        if options.probe or not is_own:
             live_slots = state[SLOT_END] - state[OLDEST]
             most = min(len(keys) * min(limits.bucket_candidates, live_slots), live_slots, limits.probe_candidates) + 1
             if found.length[0] + most > len(found.slots):
                 return i, CANDIDATES_FULL, NONE
         time = items.times[i]
         if options.add:
-            pass_time(store, limits, time, bytes_of(items, i))
+            pass_time(store, limits, time, bytes_of(items, i), is_own)
         untimed = time == NO_TIME
         if untimed:
             time = state[STREAM_TIME]
@@ -106,24 +118,48 @@ def run(store, limits, items, first, options, work):
             scratch.heads[j], scratch.places[j] = locate(heads, keys[j], base, state[POSTING_END])
             scratch.targets[j] = scratch.heads[j] if scratch.heads[j] >= item.live else NONE
         top = find_content(store, limits, items, item, scratch.targets[CONTENT], base)
-        copy, cuts = NONE, state[CUTS]
-        if top != NONE and options.probe:
-            copy = eligible_copy(store, limits, top, items, item, base)
-        if copy != NONE:
-            note(found, i, copy, True)
-            state[COPIES] += 1
-        walked = options.probe and (copy == NONE or limits.ranking)
-        if walked:
-            probe(store, limits, items, item, top, options, work)
-        state[TRUNCATED] += state[CUTS] > cuts
-        if options.add:
+        walked, met = look_up(store, limits, items, item, top, is_own, options, work)
+        if options.add and is_own:
             state[VERSIONS] += has_version(store, items, item, scratch.targets[ID], base)
             if top != NONE and not walked:
                 unlink(store, limits, item, top, base, work)
-            append(store, items, item, base, work)
+            append(store, items, item, np.uint8(0), base, work)
             if top != NONE:
                 set_flag(store, top, SUPERSEDED, journal)
+        elif options.add and met and limits.by_content:
+            append(store, items, Incoming(i, KEYS, item.time, untimed, item.live), MARK, base, work)
+        if options.add:
+            state[STREAM_ITEMS] += 1
+            state[STREAM_BYTES] += bytes_of(items, i)
     return len(items.times), FINISHED, NONE
+
+
+@inlined
+def look_up(store, limits, items, item, top, is_own, options, work):
+    """Note the candidates of an item: its newest eligible copy, or else what its buckets hold.
+
+    A mark is no candidate. Returns whether the buckets were walked, and whether the item met its content or a live item
+    in a bucket. An item of another shard needs to know this without a probe, too.
+    """
+    state, found = store.state, work.found
+    met = top != NONE
+    if not options.probe and (is_own or met):
+        return False, met
+    begun, cuts, candidates = found.length[0], state[CUTS], state[CANDIDATES]
+    copy = NONE
+    if met:
+        copy = eligible_copy(store, limits, top, items, item, options.base)
+    if copy != NONE and not store.flags[slot_place(store, copy)] & MARK:
+        note(found, item.place, copy, True)
+        state[COPIES] += 1
+    walked = copy == NONE or limits.ranking
+    if walked:
+        met |= probe(store, limits, items, item, top, options, work)
+    if options.probe:
+        state[TRUNCATED] += is_own and state[CUTS] > cuts
+    else:
+        found.length[0], state[CUTS], state[CANDIDATES] = begun, cuts, candidates
+    return walked, met
 
 
 @inlined
@@ -144,13 +180,27 @@ def advance(store, limits, time):
 
 @inlined
 def drop_oldest(store):
-    """Drop the oldest live slot, with its bytes."""
+    """Drop the oldest live slot, with its bytes; returns whether it held an item."""
     state = store.state
     place = slot_place(store, state[OLDEST])
     state[LIVE_BYTES] -= np.int64(store.id_lengths[place])
     if len(store.ragged_lengths):
         state[LIVE_BYTES] -= np.int64(store.ragged_lengths[place])
     state[OLDEST] += 1
+    return not store.flags[place] & MARK
+
+
+@inlined
+def exceeds(store, limits, size):
+    """Return whether the window and one more item of ``size`` bytes exceed the limits of items or bytes.
+
+    For a shard, these are the items and the bytes of the stream since its oldest slot.
+    """
+    state = store.state
+    if len(store.before):
+        at = store.before[slot_place(store, state[OLDEST])]
+        return state[STREAM_ITEMS] - at[0] >= limits.items or state[STREAM_BYTES] - at[1] + size > limits.bytes
+    return state[SLOT_END] - state[OLDEST] >= limits.items or state[LIVE_BYTES] + size > limits.bytes
 
 
 @inlined
@@ -162,12 +212,11 @@ def expire(store, limits):
         while state[OLDEST] < state[SLOT_END]:
             if event_time(store, store.times[slot_place(store, state[OLDEST])]) >= horizon:
                 break
-            drop_oldest(store)
-            state[EXPIRED] += 1
+            state[EXPIRED] += drop_oldest(store)
 
 
 @inlined
-def pass_time(store, limits, time, size):
+def pass_time(store, limits, time, size, is_own):
     """Advance stream time by one item of ``size`` bytes; expire what has left the window, and make room within the
     limits of items and bytes.
 
@@ -175,7 +224,7 @@ def pass_time(store, limits, time, size):
     gaps, and evicts the same items.
     """
     state = store.state
-    state[ITEMS] += 1
+    state[ITEMS] += is_own
     if time != NO_TIME:
         if state[STREAM_TIME] == NO_TIME:
             state[FIRST_TIME] = time
@@ -183,13 +232,10 @@ def pass_time(store, limits, time, size):
         elif time > state[STREAM_TIME]:
             state[STREAM_TIME] = time
         elif limits.window != NO_WINDOW and time < state[STREAM_TIME] - limits.lateness:
-            state[LATE] += 1
+            state[LATE] += is_own
     expire(store, limits)
-    while state[OLDEST] < state[SLOT_END] and (
-        state[SLOT_END] - state[OLDEST] >= limits.items or state[LIVE_BYTES] + size > limits.bytes
-    ):
-        drop_oldest(store)
-        state[EVICTED] += 1
+    while state[OLDEST] < state[SLOT_END] and exceeds(store, limits, size):
+        state[EVICTED] += drop_oldest(store)
 
 
 @inlined
@@ -239,8 +285,8 @@ def unlink(store, limits, item, top, base, work):
 
 
 @inlined
-def append(store, items, item, base, work):
-    """Give an item the next slot, and make its postings the heads of their buckets."""
+def append(store, items, item, flags, base, work):
+    """Give an item, or a mark of it, the next slot, and make its postings the heads of their buckets."""
     state, journal, scratch = store.state, work.journal, work.scratch
     slot, start, first = state[SLOT_END], state[POSTING_END], items.key_starts[item.place]
     end = start + item.keys
@@ -248,10 +294,13 @@ def append(store, items, item, base, work):
     store.times[place] = item.time
     store.starts[place] = np.uint32(start & 0xFFFFFFFF)
     store.contents[place] = items.contents[item.place]
-    store.flags[place] = UNTIMED if item.untimed else np.uint8(0)
-    for j in range(items.fixed.shape[1]):
-        store.fixed[place, j] = items.fixed[item.place, j]
-    append_bytes(store, place, items, item.place)
+    store.flags[place] = flags | UNTIMED if item.untimed else flags
+    if len(store.before):
+        store.before[place, 0], store.before[place, 1] = state[STREAM_ITEMS], state[STREAM_BYTES]
+    if not flags & MARK:
+        for j in range(items.fixed.shape[1]):
+            store.fixed[place, j] = items.fixed[item.place, j]
+    append_bytes(store, place, items, item.place, flags)
     for j in range(item.keys):
         key, posting = items.keys[first + j], start + j
         before, to, target = scratch.heads[j], scratch.places[j], scratch.targets[j]
@@ -277,8 +326,8 @@ def append(store, items, item, base, work):
 
 
 @inlined
-def append_bytes(store, place, items, i):
-    """Store the bytes of an id within one page, and after it the ragged part of the evidence."""
+def append_bytes(store, place, items, i, flags):
+    """Store the bytes of an id within one page, and after it the ragged part of the evidence, which a mark lacks."""
     first, end = items.id_starts[i], items.id_starts[i + 1]
     at = store.state[BYTE_END]
     mask = (1 << BYTE_PAGE_BITS) - 1
@@ -294,6 +343,8 @@ def append_bytes(store, place, items, i):
     store.state[LIVE_BYTES] += end - first
     if len(store.ragged_lengths):
         first, end = items.ragged_starts[i], items.ragged_starts[i + 1]
+        if flags & MARK:
+            end = first
         store.ragged_lengths[place] = np.uint32(end - first)
         store.state[LIVE_BYTES] += end - first
         while first < end:
@@ -315,19 +366,22 @@ def set_flag(store, slot, flag, journal):
     store.flags[place] |= flag
 
 
-@raw_kernel
-def remove(store, items, key, base, journal):
-    """Flag every live version of the one id in ``items`` as removed; false if the journal fills up before the last."""
+@inlined
+def remove(store, items, i, base, journal):
+    """Flag every live version of the id of row ``i`` as removed; false if the journal fills up before the last.
+
+    Slots that are flagged then stay flagged; the journal holds them.
+    """
     live = first_posting(store, store.state[OLDEST], base)
-    posting, _ = locate(store.heads, key, base, store.state[POSTING_END])
+    posting, _ = locate(store.heads, items.keys[items.key_starts[i] + ID], base, store.state[POSTING_END])
     while posting != NONE and posting >= live:
         slot = slot_of(store, posting, base)
         place = slot_place(store, slot)
-        if same_id(store, place, items, 0) and not store.flags[place] & REMOVED:
+        if same_id(store, place, items, i) and not store.flags[place] & REMOVED:
             if journal.counts[FLAGS] == len(journal.flag_slots):
                 return False
+            store.state[REMOVALS] += not store.flags[place] & MARK
             set_flag(store, slot, REMOVED, journal)
-            store.state[REMOVALS] += 1
         posting = older(store, posting, live)
     return True
 

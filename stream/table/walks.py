@@ -49,11 +49,13 @@ from neardup.stream.table.heads import NONE
 
 @inlined
 def probe(store, limits, items, item, top, options, work):
-    """Probe every bucket of an item; leave in ``targets`` what the new posting will link to."""
+    """Probe every bucket of an item; leave in ``targets`` what the new posting will link to.
+
+    Returns whether it met an item that its payloads allow as a partner, eligible or not.
+    """
     if limits.counted:
-        walk_counted(store, limits, items, item, top, options, work)
-    else:
-        walk(store, limits, items, item, top, options, work)
+        return walk_counted(store, limits, items, item, top, options, work)
+    return walk(store, limits, items, item, top, options, work)
 
 
 @inlined
@@ -65,6 +67,7 @@ def walk(store, limits, items, item, top, options, work):
     state, base = store.state, options.base
     journal, found, scratch = work.journal, work.found, work.scratch
     begun = found.length[0]
+    met = False
     old = min(min(limits.bucket_candidates, limits.probe_candidates) // OLD_PART, OLDEST_MAX)
     further = FURTHER * min(limits.bucket_candidates, NO_LIMIT // FURTHER)
     for j in range(KEYS, item.keys):
@@ -102,35 +105,37 @@ def walk(store, limits, items, item, top, options, work):
                             passed += 1
                     else:
                         visited += 1
-                        consider(store, limits, items, item, j, posting, options, work)
+                        met |= consider(store, limits, items, item, j, posting, options, work)
             posting = following
         for n in range(max(passed - old, 0), passed):
             if found.length[0] - begun < limits.probe_candidates:
-                consider(store, limits, items, item, j, scratch.oldest[n % old], options, work)
+                met |= consider(store, limits, items, item, j, scratch.oldest[n % old], options, work)
         state[CUTS] += passed > old
     state[CANDIDATES] += found.length[0] - begun
     state[CUTS] += found.length[0] - begun == limits.probe_candidates
+    return met
 
 
 @inlined
 def consider(store, limits, items, item, j, posting, options, work):
     """Note the slot of a posting of bucket ``j`` as a candidate, unless the probe has met it or its payload rules it
-    out."""
+    out; returns false if the payload does."""
     slot = slot_of(store, posting, options.base)
     place = slot_place(store, slot)
     epoch = options.epoch + np.uint32(item.place)
     if store.seen[place] == epoch:
-        return
+        return True
     if len(items.payloads) and not admits(
         items.payloads[items.key_starts[item.place] + j],
         store.payloads[posting_place(store, posting)],
         limits.admit_ratio,
     ):
-        return
+        return False
     store.seen[place] = epoch
     candidate = eligible_copy(store, limits, slot, items, item, options.base)
     if candidate != NONE:
         note(work.found, item.place, candidate, False)
+    return True
 
 
 @raw_inner
@@ -177,8 +182,9 @@ def walk_counted(store, limits, items, item, top, options, work):
             if not hidden:  # a hidden posting here belongs to a content or an id whose key shares the chain
                 count_common(store, limits, items, item, j, posting, slot, place, epoch, found)
         count = left
-    keep_candidates(store, limits, items, item, base, found, begun)
+    met = keep_candidates(store, limits, items, item, base, found, begun)
     store.state[CANDIDATES] += found.length[0] - begun
+    return met
 
 
 @inlined
@@ -212,11 +218,14 @@ def count_common(store, limits, items, item, j, posting, slot, place, epoch, fou
 
 @inlined
 def keep_candidates(store, limits, items, item, base, found, begun):
-    """Keep of the noted slots from ``begun`` on those with enough common keys, or their eligible copies."""
-    noted = found.length[0]
+    """Keep of the noted slots from ``begun`` on those with enough common keys, or their eligible copies; returns
+    whether there are any with enough."""
+    noted, met = found.length[0], False
     found.length[0] = begun
     for at in range(begun, noted):
         if found.missing[at] <= 0:
+            met = True
             candidate = eligible_copy(store, limits, found.slots[at], items, item, base)
             if candidate != NONE:
                 note(found, item.place, candidate, False)
+    return met

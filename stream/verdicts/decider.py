@@ -20,9 +20,10 @@ from neardup.stream.batches import CONTENT_HALF, MICROSECONDS, Batch, id_columns
 from neardup.stream.config import Config
 from neardup.stream.documents import ID, Document, Verdict
 from neardup.stream.errors import ConfigError
-from neardup.stream.pipeline import Matcher, Signed, Slice, compares_directly, step
+from neardup.stream.pipeline import Matcher, Signed, Slice, compares_directly
 from neardup.stream.scheme_interface import Evidence
 from neardup.stream.table import NO_TIME, NO_WINDOW
+from neardup.stream.table.steps import step
 from neardup.stream.verdicts import saved
 from neardup.stream.verdicts.decisions import Arrivals, Compare, Decisions, Found, VerdictLimits, Verdicts
 from neardup.stream.verdicts.held import (

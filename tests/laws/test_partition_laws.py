@@ -1,17 +1,206 @@
-"""Laws of partitions, for every case: many tables find together what one finds, each pair once."""
+"""Laws of shards and of partitions, for every case: many of them find together what one table finds."""
 
 from __future__ import annotations
 
 import random
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
-from cases import Case, every_case
+from cases import Case, every_case, seeds_of
 
-from neardup.stream import Document, Signer
-from neardup.stream.batches import Batch, bucket_keys, select, table_items
-from neardup.stream.partitions import Partition, route
+from neardup.stream import Config, Document, Signer
+from neardup.stream.batches import CONTENT_HALF, Batch, bucket_keys, concatenate, removal_batch, select, table_items
+from neardup.stream.partitions import WHOLE_STREAM, Partition, Shard, route, shards_of
 from neardup.stream.pipeline import Matcher, match_step
 from neardup.stream.schemes import SCHEMES
+from neardup.stream.table.steps import step
+
+SHARDS = (2, 5, 8)
+
+
+class Stream(NamedTuple):
+    """Rows in order of arrival: documents and, where ``removals`` says so, removed ids."""
+
+    rows: Batch
+    removals: np.ndarray
+
+    def contents(self) -> list[int]:
+        """The contents of the documents, in order."""
+        return self.rows.contents[~self.removals, CONTENT_HALF].tolist()
+
+    def part(self, first: int, end: int) -> Stream:
+        return Stream(select(self.rows, np.arange(first, end)), self.removals[first:end])
+
+
+class Link(NamedTuple):
+    """A pair by the numbers of its documents in the stream, in order of arrival; whether the contents are equal."""
+
+    older: int
+    newer: int
+    is_copy: bool
+
+
+def stream_of(config: Config, documents: Sequence[Document], rng: random.Random, removed: float) -> Stream:
+    """Documents, and after some of them the removal of an id that was there."""
+    signed = Signer(config).sign(documents).batch
+    ids = signed.ids_at(np.arange(signed.size))
+    gone = [rng.choice(ids[: n + 1]).encode() if rng.random() < removed else None for n in range(signed.size)]
+    order, removals = [], []
+    names = [name for name in gone if name is not None]
+    for n, name in enumerate(gone):
+        order.append(n)
+        removals.append(False)
+        if name is not None:
+            order.append(signed.size + sum(removals))
+            removals.append(True)
+    rows = concatenate([signed, removal_batch(names, config.plan.width)])
+    return Stream(select(rows, np.array(order)), np.array(removals))
+
+
+def feed(matcher: Matcher, stream: Stream, before: int, *, probe: bool = True, begun: int = 0) -> list[Link]:
+    """Match the rows of a stream in slices of one step; ``before`` documents came before them, and ``begun`` before the
+    table began."""
+    numbers = before + np.cumsum(~stream.removals) - 1
+    found = []
+    with step(matcher.table):
+        for part in matcher.slices(stream.rows, probe=probe, candidates_max=50, removals=stream.removals):
+            newer = numbers[part.items].tolist()
+            older = (begun + matcher.table.arrivals(part.slots)).tolist()
+            equal = stream.rows.contents[part.items, CONTENT_HALF] == matcher.table.contents(part.slots)
+            found += map(Link, older, newer, equal.tolist())
+    return found
+
+
+def links_of(
+    config: Config, stream: Stream, shard: Shard, ends: Sequence[int], bytes_max: int = 1 << 30
+) -> tuple[list[Link], Matcher]:
+    """What one shard finds in a stream that comes in batches with these ends."""
+    matcher, found, before = Matcher(config, shard=shard), [], 0
+    matcher.table.limits = matcher.table.limits._replace(bytes=bytes_max)
+    for first, end in pairwise([0, *ends, len(stream.removals)]):
+        part = stream.part(first, end)
+        found += feed(matcher, part, before)
+        before += int(np.count_nonzero(~part.removals))
+    return found, matcher
+
+
+def ends_of(rng: random.Random, stream: Stream) -> list[int]:
+    return sorted(rng.choices(range(len(stream.removals) + 1), k=rng.choice([0, 3, 20])))
+
+
+def check_union(
+    config: Config, stream: Stream, shards: int, rng: random.Random, bytes_max: int = 1 << 30
+) -> list[Link]:
+    """Compare the shards with one table; return what the shards found together."""
+    one, table = links_of(config, stream, WHOLE_STREAM, [], bytes_max)
+    counts = Counter(table.table.counts())
+    assert not counts["cuts"]
+    union, total = [], Counter()
+    for number in range(shards):
+        found, matcher = links_of(config, stream, Shard(number, shards), ends_of(rng, stream), bytes_max)
+        union += found
+        total += Counter(matcher.table.counts())
+    assert max(Counter(union).values(), default=1) == 1, "a pair of documents is found twice"
+    by_content = SCHEMES[config.scheme].by_content
+    copies = {link.newer for link in one if link.is_copy} if by_content else set()
+    assert sorted(link for link in union if link.newer not in copies or link.is_copy) == sorted(one)
+    for name in ("items", "copies", "late"):
+        assert total[name] == counts[name], name
+    return union
+
+
+@every_case
+def test_shards_find_together_what_one_table_finds(case: Case) -> None:
+    """Copies, versions, removals, late, expired and future documents, limits of the window: for any number of shards
+    and any batches, the same links of copies, and the same pairs of each document without a copy."""
+    for seed in seeds_of(case):
+        rng = random.Random(seed)
+        documents = case.stream(rng, 300, copies=0.3, versions=0.15, jitter=12.0)
+        for n in rng.sample(range(len(documents)), 4):  # dated in the future, less and more than the window
+            documents[n] = documents[n]._replace(timestamp=documents[n].timestamp + rng.choice([15.0, 60.0]))
+        config = case.config(
+            threshold=min(0.6, case.config().threshold),
+            recall=0.8,
+            window_seconds=rng.choice([40.0, 150.0, None]),
+            lateness_seconds=rng.choice([4.0, 20.0]),
+            window_documents=rng.choice([90, 1_000]),
+        )
+        stream = stream_of(config, documents, rng, removed=0.1)
+        bytes_max = rng.choice([(len(stream.rows.ids) + len(stream.rows.ragged)) // 3, 1 << 30])
+        for shards in SHARDS:
+            assert len(check_union(config, stream, shards, rng, bytes_max)) > 20, (seed, shards)
+
+
+@every_case
+def test_copies_repeat_no_pair_of_contents_more_than_once(case: Case) -> None:
+    """With half of the documents copies, the shards find the same pairs of contents as one table. A pair of contents
+    may come a second time, with a copy, and no third time."""
+    for seed in seeds_of(case):
+        rng = random.Random(seed)
+        config = case.config()
+        stream = stream_of(config, case.stream(rng, 400, copies=0.5), rng, removed=0.0)
+        contents = stream.contents()
+
+        def pairs(links: list[Link], contents: list[int] = contents) -> Counter[frozenset[int]]:
+            return Counter(frozenset((contents[x.older], contents[x.newer])) for x in links if not x.is_copy)
+
+        one = pairs(links_of(config, stream, WHOLE_STREAM, [])[0])
+        for shards in SHARDS:
+            union = pairs(check_union(config, stream, shards, rng))
+            assert set(union) == set(one), (seed, shards)
+            assert max((union - one).values(), default=0) <= 1, (seed, shards)
+
+
+def slots_of(matcher: Matcher) -> list[int]:
+    """The numbers of the documents in the window of a shard, marks included."""
+    return matcher.table.arrivals(np.arange(matcher.table.oldest, matcher.table.slot_end)).tolist()
+
+
+@every_case
+def test_a_shard_that_begins_at_its_window_goes_on_like_one_that_never_stopped(case: Case) -> None:
+    """A shard reads the rows of its window again, without pairs. Then it finds the same links of copies, and the same
+    pairs of each document without a copy. A mark of a document that met only expired ones is gone."""
+    rng = random.Random(seeds_of(case)[0])
+    config = case.config(window_seconds=60.0, lateness_seconds=10.0)
+    documents = case.stream(rng, 400, copies=0.4, versions=0.1, jitter=8.0)
+    stream = stream_of(config, documents, rng, removed=0.05)
+    half, size = len(stream.removals) * 3 // 4, len(stream.removals)
+    contents, seen = stream.contents(), 0
+
+    def certain(links: list[Link]) -> list[Link]:
+        return [link for link in links if link.is_copy or contents[link.newer] not in contents[: link.newer]]
+
+    for shard in (Shard(0, 2), Shard(3, 5)):
+        whole = Matcher(config, shard=shard)
+        feed(whole, stream.part(0, half), 0)
+        before = int(np.count_nonzero(~stream.removals[:half]))
+        oldest = int(whole.table.arrivals(np.array([whole.table.oldest]))[0])
+        first = int(np.flatnonzero(~stream.removals)[oldest])
+        assert 0 < first < half
+        restored = Matcher(config, shard=shard)
+        restored.table.set_stream_time(int(stream.rows.times[:first][~stream.removals[:first]].max()))
+        assert feed(restored, stream.part(first, half), oldest, probe=False) == []
+        found = feed(whole, stream.part(half, size), before)
+        again = feed(restored, stream.part(half, size), before, begun=oldest)
+        assert certain(again) == certain(found)
+        seen += len(certain(found))
+        again_from_start = Matcher(config, shard=shard)
+        feed(again_from_start, stream, 0, probe=False)
+        assert slots_of(again_from_start) == slots_of(whole), "a replay leaves other marks"
+    assert seen > 5
+
+
+def test_few_documents_move_when_a_shard_is_added() -> None:
+    """A further shard takes its share from each other one, and no document moves between these."""
+    hashes = np.random.default_rng(1).integers(0, 1 << 64, 100_000, np.uint64, endpoint=False)
+    for shards in (1, 2, 7, 31):
+        before, after = shards_of(hashes, shards), shards_of(hashes, shards + 1)
+        assert set(after[before != after].tolist()) == {shards}
+        sizes = np.bincount(after, minlength=shards + 1)
+        assert abs(sizes - len(hashes) / (shards + 1)).max() < 5 * np.sqrt(len(hashes) / (shards + 1))
 
 
 def timed(case: Case, seed: int, size: int) -> list[Document]:

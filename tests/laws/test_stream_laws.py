@@ -10,7 +10,8 @@ from oracle import contents_of
 
 from neardup.stream import Config, Deduplicator, Document, Pair, Signer
 from neardup.stream.batches import Batch
-from neardup.stream.pipeline import Matcher, match_step, step
+from neardup.stream.pipeline import Matcher, match_step
+from neardup.stream.table.steps import step
 
 
 def splits(rng: random.Random, documents: list[Document]) -> list[list[Document]]:

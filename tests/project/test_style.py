@@ -43,7 +43,7 @@ LAYERS: list[set[str]] = [
     {"machine.compile"},
     {"machine.code"},
     {f"machine.{module}" for module in ("bits", "lanes", "memory", "sums", "tiles", "utf8", "words")},
-    {"machine", "table.pages", "table.admit", "table.counters"},
+    {"machine", "table.pages", "table.admit", "table.counters", "table.steps"},
     {"table.heads"},
     {"table.chains"},
     {"table.views"},

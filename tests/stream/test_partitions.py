@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from neardup.stream import Config, Document, Matcher, Signer
 from neardup.stream.batches import Batch, bucket_keys, select, table_items
-from neardup.stream.partitions import PARTITIONS_MAX, Partition, partitions_of, route
-from neardup.stream.pipeline import match_step
+from neardup.stream.partitions import PARTITIONS_MAX, Partition, partitions_of, route, shared_limits
+from neardup.stream.pipeline import match_step, table_limits
 from neardup.stream.scheme_interface import Keys
 from neardup.stream.schemes import SCHEMES
 
@@ -106,3 +106,16 @@ def test_a_pair_is_met_in_all_its_partitions_and_owned_by_the_first_of_them(seed
         common = np.flatnonzero(bands[a] == bands[b])
         first = 0 if (batch.contents[a] == batch.contents[b]).all() else common[0]
         assert number == partitions_of(bands[a, first : first + 1], partitions)[0]
+
+
+@pytest.mark.parametrize(
+    ("limit", "shards", "share"), [(256, 8, 55), (256, 1, 256), (256, 32, 20), (100, 100, 16), (10, 4, 10)]
+)
+def test_a_shard_keeps_a_share_of_a_limit_of_candidates(limit: int, shards: int, share: int) -> None:
+    """A share, four standard deviations more, at least 16; copies and the window are not shared."""
+    whole = table_limits(CONFIG, SCHEMES[CONFIG.scheme])._replace(bucket_candidates=limit, probe_candidates=limit)
+    limits = shared_limits(whole, shards)
+    assert (limits.bucket_candidates, limits.probe_candidates) == (share, share)
+    assert limits == whole._replace(bucket_candidates=share, probe_candidates=share)
+    exact = whole._replace(bucket_candidates=whole.items)
+    assert shared_limits(exact, shards).bucket_candidates == whole.items

@@ -13,7 +13,8 @@ from functools import partial
 
 from neardup.stream.batches import Batch
 from neardup.stream.json_lines import encode_matches, encode_nearest
-from neardup.stream.pipeline import Matcher, Signer, match_steps, step
+from neardup.stream.pipeline import Matcher, Signer, match_steps
+from neardup.stream.table.steps import step
 from neardup.workers.display.overview import Overview
 from neardup.workers.options.documents import ProbeOptions, RunOptions
 from neardup.workers.outputs.output import OutputFile, standard_output, write_pairs

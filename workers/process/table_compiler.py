@@ -21,10 +21,11 @@ import numpy as np
 
 from neardup.stream.batches import Batch, bucket_keys, table_items
 from neardup.stream.config import Config
-from neardup.stream.pipeline import Matcher, step, table_limits
+from neardup.stream.pipeline import Matcher, table_limits
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.table import NO_TIME, Items
 from neardup.stream.table.step import run as table_kernel
+from neardup.stream.table.steps import step
 from neardup.workers.process.compiling import Compiling
 from neardup.workers.process.kernel_cache import is_kept
 from neardup.workers.process.stop import leave
@@ -78,7 +79,8 @@ def compile_table() -> None:
                np.zeros(0, np.uint8), starts.copy())  # fmt: skip
     for column in columns:
         column.flags.writeable = False
-    items = Items(np.zeros(3, np.uint64), np.array([0, 3]), np.zeros(0, np.uint64), np.zeros(1, np.uint64), *columns)
+    kinds, contents, no_payloads = np.zeros(1, np.uint8), np.zeros(1, np.uint64), np.zeros(0, np.uint64)
+    items = Items(kinds, np.zeros(3, np.uint64), np.array([0, 3]), no_payloads, contents, *columns)
     with step(table):
         table.probe_add(items)
 

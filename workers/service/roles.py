@@ -22,7 +22,7 @@ from neardup.stream.json_lines import Fields
 from neardup.stream.partitions import Partition
 from neardup.stream.pipeline import Signer, table_limits
 from neardup.stream.schemes import SCHEMES
-from neardup.stream.table import NO_TIME
+from neardup.stream.table import NO_TIME, again
 from neardup.stream.verdicts.decisions import VerdictLimits
 from neardup.stream.verdicts.rule import DOCUMENT, REMOVAL
 from neardup.workers.process.exits import Exit, Failure
@@ -283,7 +283,7 @@ def _warm_tables(settings: StreamSettings) -> None:
     for publish in (False, True):
         table.apply(Record(0, 0, 0, None, message), publish=publish)
         table.undo()
-    table.matcher.table.bucket_lengths(1)
+    again.bucket_lengths(table.matcher.table, 1)
     warm_batches()
 
 

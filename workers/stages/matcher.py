@@ -36,6 +36,7 @@ from typing import NamedTuple
 from neardup.stream.config import Config
 from neardup.stream.partitions import Partition
 from neardup.stream.pipeline import SLICE_CANDIDATES
+from neardup.stream.table import again
 from neardup.workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX
 from neardup.workers.stages.link_messages import link_messages, unplaced
 from neardup.workers.stages.partition_table import Applied, PartitionTable, Window, decode_window, encode_window
@@ -359,7 +360,7 @@ class MatchWorker:
             table, label = held.matcher.table, str(partition)
             self.observer.set("table_documents", table.documents, label)
             self.observer.set("table_bytes", held.memory_bytes(), label)
-            self.observer.sample("bucket_length", table.bucket_lengths(_SAMPLED_DOCUMENTS))
+            self.observer.sample("bucket_length", again.bucket_lengths(table, _SAMPLED_DOCUMENTS))
             if held.stream_time is not None:
                 self.observer.set("event_time_lag_seconds", self.clock() - held.stream_time / _MICROSECONDS, label)
 

@@ -29,11 +29,12 @@ from neardup.stream.documents import Document, Explanation, Neighbour, Pair
 from neardup.stream.explanations.explain import explain
 from neardup.stream.explanations.passages import passages
 from neardup.stream.neighbours.nearest import ranked
-from neardup.stream.pipeline import Matcher, Signed, Signer, Slice, step
+from neardup.stream.pipeline import Matcher, Signed, Signer, Slice
 from neardup.stream.sources.ledger import SOURCES_MAX, Ledger
 from neardup.stream.sources.names import source_of
 from neardup.stream.sources.reports import Reports, refusals
 from neardup.stream.table import NO_TIME
+from neardup.stream.table.steps import step
 from neardup.stream.verdicts.decider import Decider
 from neardup.stream.verdicts.decisions import Arrivals
 from neardup.stream.verdicts.restoring import Decided as Restored

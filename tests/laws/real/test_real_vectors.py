@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from neardup.stream import Config, Deduplicator, Document
-from neardup.stream.pipeline import step
+from neardup.stream.table.steps import step
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 MNIST, NMSLIB = DATA / "vec_mnist10k", DATA / "vec_nmslib"

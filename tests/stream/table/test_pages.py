@@ -70,6 +70,7 @@ def numbered(first: int, keys: int) -> Items:
     mixed = (numbers[:, None] * np.uint64(keys) + np.arange(1, keys + 1, dtype=np.uint64)).ravel()
     mixed *= np.uint64(0x9E3779B97F4A7C15)
     return Items(
+        kinds=np.zeros(BATCH, np.uint8),
         keys=(mixed ^ mixed >> np.uint64(31)) * np.uint64(0xD6E8FEB86659FD93),
         key_starts=np.arange(BATCH + 1) * keys,
         contents=numbers,

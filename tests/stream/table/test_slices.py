@@ -8,7 +8,8 @@ import pytest
 
 from neardup.stream import Config, Document, Matcher, Signer
 from neardup.stream.partitions import Partition
-from neardup.stream.pipeline import match_step, match_steps, step
+from neardup.stream.pipeline import match_step, match_steps
+from neardup.stream.table.steps import step
 
 WORDS = [f"word{i:02}" for i in range(60)]
 CONFIG = Config(threshold=0.6)

@@ -38,6 +38,7 @@ def random_limits(rng: random.Random) -> Limits:
         bytes=rng.choice([1000, 5000, 300_000, NO_LIMIT, NO_LIMIT]),
         bucket_candidates=rng.choice([1, 2, 4, 8, NO_LIMIT]),
         probe_candidates=rng.choice([1, 3, 9, NO_LIMIT, NO_LIMIT]),
+        copies=rng.choice([1, 3, NO_LIMIT, NO_LIMIT]),
         by_content=rng.random() < 0.8,
         admit_ratio=rng.choice([0.0, 0.5]),
     )
@@ -56,7 +57,7 @@ def random_run(seed: int, steps: int, state: dict[int, int], one_key_space: bool
     rng = random.Random(seed)
     limits = random_limits(rng)
     if one_key_space:
-        limits = limits._replace(bucket_candidates=NO_LIMIT, probe_candidates=NO_LIMIT)
+        limits = limits._replace(bucket_candidates=NO_LIMIT, probe_candidates=NO_LIMIT, copies=NO_LIMIT)
     world = World(rng, one_key_space)
     hidden_may_remain = min(limits.bucket_candidates, limits.probe_candidates) != NO_LIMIT
     slot_end = state.get(SLOT_END, 0)

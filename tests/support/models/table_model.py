@@ -33,7 +33,7 @@ _first_posting, _slot_of = from_python(first_posting), from_python(slot_of)
 _slot_place, _locate = from_python(slot_place), from_python(locate)
 OPEN = Limits(
     window=int(NO_WINDOW), lateness=0, items=NO_LIMIT, bytes=NO_LIMIT, bucket_candidates=NO_LIMIT,
-    probe_candidates=NO_LIMIT, by_content=True, admit_ratio=0.0,
+    probe_candidates=NO_LIMIT, copies=NO_LIMIT, by_content=True, admit_ratio=0.0,
 )  # fmt: skip
 # Starts near which the 32-bit numbers of postings and slots wrap; postings start with a group of 32.
 WRAP = {POSTING_END: 2**32 - 992, SLOT_END: 2**32 - 300, OLDEST: 2**32 - 300, BYTE_END: 2**32 - 700}
@@ -83,6 +83,7 @@ def batch(items: list[Item], *, ragged: bool = False, payloads: bool = False) ->
     ids = [x.id.encode() for x in items]
     contents = np.array([x.content for x in items], np.uint64)
     return Items(
+        kinds=np.zeros(len(items), np.uint8),
         keys=np.array([key for x in items for key in x.keys], np.uint64),
         key_starts=np.cumsum([0, *(len(x.keys) for x in items)]).astype(np.int64),
         contents=contents,
@@ -215,7 +216,7 @@ class Model:
             older = [e for e in reversed(self.live) if e.slot <= entry.slot]
             copies = [e for e in older if e.item.content == entry.item.content]
         for n, copy in enumerate(copies):
-            if n == self.limits.bucket_candidates:
+            if n == self.limits.copies:
                 self.counts["cuts"] += 1
                 return None
             if not copy.removed and self._in_window(copy, time) and copy.item.id != x.id:
