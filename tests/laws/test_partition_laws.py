@@ -96,6 +96,7 @@ def check_union(
 ) -> list[Link]:
     """Compare the shards with one table; return what the shards found together."""
     one, table = links_of(config, stream, WHOLE_STREAM, [], bytes_max)
+    check_removals(stream, one)
     counts = Counter(table.table.counts())
     assert not counts["cuts"]
     union, total = [], Counter()
@@ -110,6 +111,16 @@ def check_union(
     for name in ("items", "copies", "late"):
         assert total[name] == counts[name], name
     return union
+
+
+def check_removals(stream: Stream, links: list[Link]) -> None:
+    """A document that was removed before another one arrived makes no pair with it."""
+    ids = stream.rows.ids_at(np.arange(len(stream.removals)))
+    rows = np.flatnonzero(~stream.removals).tolist()
+    removed = [(row, ids[row]) for row in np.flatnonzero(stream.removals).tolist()]
+    for link in links:
+        older, newer = rows[link.older], rows[link.newer]
+        assert not any(older < row < newer and id_ == ids[older] for row, id_ in removed), link
 
 
 @every_case

@@ -113,7 +113,9 @@ def replayed(events: Sequence[Event], partition: int, partitions: int, config: C
         for row in event.rows:
             content = sketches.number[row.content]
             _pass_time(out, row.time, window, lateness, config.window_documents)
-            for found in _met(out.live, row, content, window, partition, sketches):
+            horizon = (out.stream or 0) - window - lateness
+            standing = [entry for entry in out.live if entry.row.time >= horizon]
+            for found in _met(standing, row, content, window, partition, sketches):
                 out.said.append(_said(row, content, found, sketches))
             out.live.append(_Entry(row, content))
         for name in event.removed:
