@@ -53,9 +53,9 @@ SCENARIOS: dict[str, Scenario] = {
         crawl,
         whole_run,
         sources,
-        shards,
         search,
         passages,
+        shards,
     )
     for id_, run in module.SCENARIOS.items()
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""S20: a stream divided by document: bytes of a document over all shards, and its cost in each shard.
+"""S22: a stream divided by document: bytes of a document over all shards, and its cost in each shard.
 
 The same items go to one table and to every table of 8 and of 32 shards. They have the shape of 18 bands of 7 rows. Of
 ten, two are edited copies of an item at most 10,000 back (each key is kept with a probability of .5) and one is a copy;
@@ -20,8 +20,8 @@ from benchmarks.speed.table import empty_table, random_items
 from neardup.stream.partitions import shards_of
 from neardup.stream.table import FOREIGN, OWN, BandTable, Items
 
-SEED = 20
-ID = "S20-shards"
+SEED = 22
+ID = "S22-shards"
 _DOCUMENTS: dict[Size, int] = {"smoke": 6_000, "default": 1_000_000, "large": 5_000_000}
 SHARDS = (1, 8, 32)
 _BATCH, _BACK = 2_000, 10_000
