@@ -1,0 +1,78 @@
+"""A linker on a real broker that misses a part of its log, or its own offsets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from kafka import KafkaAdminClient
+from kafka_world import Place, World, stories
+
+from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN
+from neardup.workers.topics.verdicts import parse_run
+from neardup.workers.transport.protocol import FencedError, OffsetGoneError
+
+Worlds = Callable[..., World]
+DOCUMENTS = stories(90)
+
+
+def verdicts(world: World) -> Counter[str]:
+    """How many verdicts each document has."""
+    return Counter(line["id"] for r in world.records(world.topics.verdicts) for line in parse_run(r.value))
+
+
+def has(world: World, count: int) -> Callable[[], bool]:
+    return lambda: len(verdicts(world)) == count
+
+
+def turns_until_it_ends(linker: Place) -> None:
+    for _ in range(400):
+        try:
+            linker.worker.turn(0.05, 500)
+        except FencedError:  # the broker has not ended what the member before it left open
+            linker.kill()
+            linker.start()
+
+
+def test_a_linker_below_the_log_of_arrivals_stops_and_goes_on_with_allow_gap(worlds: Worlds) -> None:
+    """The sentence names the offsets; documents behind the gap get their verdicts, those in it none."""
+    world = worlds(verdicts=True)
+    for role in (SIGN, MATCH):
+        world.place(role)
+    linker = world.place(LINK)
+    world.load(DOCUMENTS[:30])
+    world.run(has(world, 30), "the first have a verdict")
+    linker.leave()
+    world.load(DOCUMENTS[30:60])
+    world.settle()
+    world.transport.trim(world.topics.arrivals, world.ends(world.topics.arrivals))
+    linker = world.place(LINK, "1")
+    with pytest.raises(OffsetGoneError, match=rf"of {world.topics.arrivals} are no longer in the log: .*--allow-gap"):
+        turns_until_it_ends(linker)
+    linker.leave()
+    world.place(LINK, "2", allow_gap=True)
+    world.load(DOCUMENTS[60:])
+    world.run(has(world, 60), "the last have a verdict")
+    assert verdicts(world) == Counter(document.id for document in DOCUMENTS[:30] + DOCUMENTS[60:])
+
+
+def test_a_linker_whose_group_was_deleted_decides_no_document_twice(worlds: Worlds) -> None:
+    """It starts with ``--from earliest`` behind its last verdicts, and the filter forwards each document once."""
+    world = worlds(verdicts=True)
+    for role in (SIGN, MATCH, FILTER):
+        world.place(role)
+    linker = world.place(LINK)
+    world.load(DOCUMENTS[:30])
+    world.run(has(world, 30), "the first have a verdict")
+    linker.leave()
+    with KafkaAdminClient(**world.kafka.options()) as admin:
+        admin.delete_groups([world.names.group(LINK)])
+    world.place(LINK, "1")
+    world.load(DOCUMENTS[30:60])
+    world.run(has(world, 60), "the others have a verdict")
+    world.settle()
+    assert set(verdicts(world).values()) == {1}
+    kept = Counter(record.key for record in world.records(world.topics.unique))
+    assert set(kept.values()) == {1}
+    assert [place.endings for place in world.places] == [[]] * 4
