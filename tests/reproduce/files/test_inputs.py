@@ -51,6 +51,30 @@ def test_a_text_whose_normalised_form_is_too_long_is_refused(program: Program) -
     assert b"text_too_long: 1" in done.stderr
 
 
+# Prints how many bytes the process grew for each character of a text that becomes 18 times as long.
+GROWTH = """
+import resource
+from neardup.stream import Document
+from neardup.stream.texts.normalize import NormalForm
+from neardup.stream.texts.reading import read_texts
+
+def read(count):
+    _, refused = read_texts([Document("one", chr(0xFDFA) * count)], NormalForm(), 1_000_000)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, refused
+
+(before, _), (after, refused) = read(1_000), read(1_000_000)
+print(refused[0], (after - before) / 1_000_000)
+"""
+
+
+def test_a_text_whose_normalised_form_is_too_long_takes_little_memory(program: Program) -> None:
+    """Each character took 245 bytes; its normalised form, 18 code points of 4 bytes, is what is left."""
+    done = program.code(GROWTH)
+    reason, grown = done.stdout.decode().split()
+    assert reason == "text_too_long", done.stderr.decode()
+    assert float(grown) < 110
+
+
 def test_line_feeds_are_counted_together(program: Program) -> None:
     """A hundred million line feeds in a small compressed file took minutes, because each was a line of its own."""
     done = program.code(LINE_FEEDS)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 
+import pyarrow
 from program import Program
 
 # Counts the bytes that readers search, copy or decompress. Patterns, buffers and decompressors of their modules are
-# replaced by ones that count.
+# replaced by ones that count. Where a library does the work, the calls of functions are counted.
 COUNTED = """
-import importlib, json, pkgutil, re, sys, zlib
+import importlib, json, pkgutil, re, sys, types, zlib, zstandard
 import neardup.workers.readers as rooms
 from neardup.stream.json_lines import Fields
 from neardup.workers.readers import compression
 from neardup.workers.readers.formats import FORMATS
 from neardup.workers.readers.markup import text_of_markup
+from neardup.workers.feeds.items import parse
+from neardup.workers.web import markup
 
 work = 0
 
@@ -66,20 +69,27 @@ class Zlib:
     error, MAX_WBITS = zlib.error, zlib.MAX_WBITS
     decompressobj = staticmethod(lambda bits: Member(zlib.decompressobj(bits)))
 
+class Zstandard:
+    def __getattr__(self, name):
+        return getattr(zstandard, name)
+    def ZstdDecompressor(self, *given, **options):
+        context = zstandard.ZstdDecompressor(*given, **options)
+        return types.SimpleNamespace(decompressobj=lambda *given: Member(context.decompressobj(*given)))
+
 def bytes_(*values):
     made = bytes(*values)
     count(len(made))
     return made
 
-compression.zlib = Zlib
+compression.zlib, compression.zstandard = Zlib, Zstandard()
 modules = [importlib.import_module(found.name) for found in pkgutil.walk_packages(rooms.__path__, rooms.__name__ + ".")]
 for module in modules:
     for name, value in list(vars(module).items()):
         if isinstance(value, re.Pattern):
             setattr(module, name, Pattern(value))
 for module in modules:
-    module.bytearray = Buffer
-    module.bytes = bytes_
+    if ".arrow" not in module.__name__:  # asks whether a value is bytes
+        module.bytearray, module.bytes = Buffer, bytes_
 
 def blocks(content):
     return [Block(content[at : at + 2048]) for at in range(0, len(content), 2048)]
@@ -96,8 +106,21 @@ def archive(content):
     for _ in compression.decompressed(iter(blocks(content)), tape):
         pass
 
+def calls(read):
+    def counting(content):
+        sys.setprofile(lambda frame, event, argument: count(1) if event in ("call", "c_call") else None)
+        try:
+            read(content)
+        finally:
+            sys.setprofile(None)
+    return counting
+
 READERS = {name: through(name) for name in ("lines", "array", "csv", "tsv", "mbox", "warc")}
 READERS |= {"mail": lambda content: FORMATS["mail"].document(content, "name"), "compressed": archive}
+READERS |= {name: calls(through(name)) for name in ("arrow", "parquet")}
+READERS["zstandard"] = archive
+READERS["feed"] = calls(lambda content: parse(content, "http://127.0.0.1/feed", "application/rss+xml"))
+READERS["page"] = calls(lambda content: markup._main_trafilatura()(content.decode()))
 READERS["markup"] = lambda content: text_of_markup(Text(content.decode()))
 
 def counted(read, content):
@@ -113,6 +136,7 @@ found = {}
 for name, (begin, pieces) in json.loads(sys.argv[1]).items():
     for piece in pieces:
         begin_, piece_ = begin.encode("latin-1"), piece.encode("latin-1")
+        counted(READERS[name], begin_ + piece_ * 99)  # what is loaded once does not count
         found[f"{name} {piece!r}"] = [
             counted(READERS[name], begin_ + piece_ * (size // len(piece_))) for size in (8_000, 32_000)
         ]
@@ -134,15 +158,36 @@ PIECES: dict[str, tuple[str, tuple[str, ...]]] = {
         ("\x1f\x8b\x08", "\x1f\x8b", "\x1f\x8b\x08" + 7 * "\0", 20 * "\0" + "\x1f\x8b\x08\x08",
          "\x1f\x8b\x08\0\0\0\0\0\0\x03\3\0" + 8 * "\0"),
     ),
+    "zstandard": (
+        "",
+        ("\x28\xb5\x2f\xfd", "\x28\xb5\x2f\xfd\x20\0\1\0\0", "\x28\xb5\x2f\xfd\x20\2\x11\0\0ab",
+         "\x50\x2a\x4d\x18\0\0\0\0", "\x50\x2a\x4d\x18\4\0\0\0abcd"),
+    ),
+    "parquet": ("PAR1", ("PAR1", "\0", "\x15\4\x15")),
+    "feed": (
+        "<rss version='2.0'><channel>",
+        ("<item><title>a</title></item>", "<item>", "<description>&lt;p&gt;", "<![CDATA[", "<!--", "&#99;", "</item>"),
+    ),
+    "page": (
+        "<html><body>", ("<p>some words of a page</p>", "<div>", "<!--", "<td>a", "&amp;", "</p>", "<a href='x'>y"),
+    ),
 }  # fmt: skip
+
+
+def arrow_pieces() -> tuple[str, tuple[str, ...]]:
+    """The head of a stream of Arrow, and a batch of it."""
+    batch = pyarrow.record_batch({"id": ["a"], "text": ["b"]})
+    head, sink = batch.schema.serialize().to_pybytes(), batch.serialize().to_pybytes()
+    return head.decode("latin-1"), (sink.decode("latin-1"),)
 
 
 def test_the_work_of_every_reader_grows_as_its_input_does(program: Program) -> None:
     """An archive of heads without an end, and one of beginnings of gzip, took time by the square of their size."""
-    done = program.code(COUNTED, json.dumps(PIECES))
+    readers = {**PIECES, "arrow": arrow_pieces()}
+    done = program.code(COUNTED, json.dumps(readers))
     assert not done.returncode, done.stderr.decode()
     found: dict[str, list[int]] = json.loads(done.stdout)
-    assert len(found) == sum(len(pieces) for _, pieces in PIECES.values())
+    assert len(found) == sum(len(pieces) for _, pieces in readers.values())
     assert max(map(max, found.values())) > 32_000
     # Four times the input is four times the work, and what does not depend on the input.
     assert [(name, *counts) for name, counts in found.items() if counts[1] > 5 * counts[0] + 32_000] == []
