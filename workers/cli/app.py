@@ -25,6 +25,7 @@ from neardup.workers.options.judging import (
     CalibrateOptions,
     EvaluateOptions,
     LearnOrderOptions,
+    ShowOptions,
     TuneOptions,
 )
 from neardup.workers.process.exits import Exit, Failure, exit_codes_help
@@ -153,6 +154,19 @@ def evaluate_command(options: EvaluateOptions, given: Given) -> None:
 
     judges_clusters = options.labels is not None or (options.clusters and options.truth is not None)
     (verdicts if judges_clusters else pairs).run(options, load(given, options.config))
+
+
+@app.command("show", cls=SettingsCommand, epilog=_EPILOG)
+@command_of(ShowOptions)
+def show_command(options: ShowOptions, given: Given) -> None:
+    """Show the texts of pairs side by side, with what both have in colour: by default 20 around the threshold.
+
+    Give the settings of the run. Pairs below the threshold are there if it wrote --candidates.
+    """
+    from neardup.workers.commands.show import run
+    from neardup.workers.settings.load import load
+
+    run(options, load(given, options.config))
 
 
 @app.command("audit", cls=SettingsCommand, epilog=_EPILOG)

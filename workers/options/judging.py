@@ -1,4 +1,4 @@
-"""The options of ``tune``, ``calibrate``, ``evaluate``, ``audit`` and ``learn-order``."""
+"""The options of ``tune``, ``calibrate``, ``evaluate``, ``show``, ``audit`` and ``learn-order``."""
 
 from __future__ import annotations
 
@@ -120,6 +120,24 @@ class EvaluateOptions(CommandOptions):
         str | None, typer.Option("--plot", metavar="FILE", help="draw the curves to a file that ends in .svg or .png")
     ] = None
     as_json: AsJson = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowOptions(CommandOptions):
+    """The arguments of ``show``: pairs, and the documents that they name."""
+
+    pairs: Annotated[
+        str,
+        typer.Argument(metavar="PAIRS", help="what run, probe or batch wrote", show_default=False),
+    ] = field(kw_only=False)
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="PATH...", help="the documents, as the command read them", show_default=False),
+    ] = field(kw_only=False)
+    number: Annotated[
+        int,
+        typer.Option("--number", "-n", metavar="N", min=1, max=10_000, help="show the N pairs nearest the threshold"),
+    ] = 20
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,79 @@
+"""``neardup show`` prints the texts of pairs side by side."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from neardup.workers.commands.show import Pair, nearest, run, side_by_side
+from neardup.workers.options.judging import ShowOptions
+from neardup.workers.process.exits import Failure
+from neardup.workers.settings.files import Settings
+
+TEXTS = {"a": "a red house by the sea", "b": "a blue house by the sea", "c": "a blue house by the lake"}
+
+
+def lines(path: Path, rows: list[dict[str, object]]) -> str:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def shown(tmp_path: Path, capsys: pytest.CaptureFixture[str], pairs: list[dict[str, object]], number: int = 20) -> str:
+    documents = lines(tmp_path / "documents.jsonl", [{"id": id_, "text": text} for id_, text in TEXTS.items()])
+    options = ShowOptions(lines(tmp_path / "pairs.jsonl", pairs), [documents], number=number)
+    run(options, Settings(threshold=0.7))
+    return capsys.readouterr().out
+
+
+def pair(older: str, newer: str, similarity: float) -> dict[str, object]:
+    return {"older": older, "newer": newer, "similarity": similarity, "buckets": 1}
+
+
+def test_both_texts_stand_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Under their ids, with the similarity; a pair without its texts and a line that is none are counted."""
+    out = shown(tmp_path, capsys, [pair("a", "b", 0.8123), pair("a", "gone", 0.9), {"older": 1}])
+    (line,) = [line for line in out.splitlines() if "sea" in line]
+    assert line.index(TEXTS["a"]) < line.index(TEXTS["b"])
+    for words in ("similarity 0.8123", "1 pairs of documents that no PATH holds", "1 lines of pairs without older"):
+        assert words in out
+
+
+def test_the_pairs_around_the_threshold_are_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On both sides of it, in order of similarity."""
+    pairs = [Pair("a", str(n), n / 10) for n in range(10)]
+    assert [one.similarity for one in nearest(iter(pairs), 0.52, 3)] == [0.4, 0.5, 0.6]
+    out = shown(tmp_path, capsys, [pair("a", "b", 0.99), pair("b", "c", 0.71)], number=1)
+    assert "0.7100" in out
+    assert "0.9900" not in out
+
+
+def test_what_both_have_has_another_colour_than_what_one_has() -> None:
+    """And a passage that is too long loses its middle on both sides."""
+    console = Console(width=200, force_terminal=True, color_system="standard", no_color=False)
+    with console.capture() as capture:
+        console.print(side_by_side(Pair("a", "b", 0.5), f"red {'x ' * 400}", f"blue {'x ' * 400}"))
+    out = capture.get()
+    assert "\x1b[1;31mred" in out
+    assert "\x1b[1;32mblue" in out
+    assert out.count("\x1b[36m") >= 2
+    assert out.count("[…]") == 2
+
+
+def test_what_is_no_pair_of_texts_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Pairs of vectors, and a file without a pair."""
+    with pytest.raises(Failure, match="holds no pair: give the output of neardup run"):
+        shown(tmp_path, capsys, [])
+    with pytest.raises(Failure, match="show compares texts, but documents of hyperplane bring none"):
+        run(ShowOptions("p", ["d"]), Settings(scheme="hyperplane", dimension=3))
+
+
+def test_signs_that_a_terminal_obeys_are_escaped() -> None:
+    """In ids and texts."""
+    console = Console(width=80)
+    with console.capture() as capture:
+        console.print(side_by_side(Pair("a\x1b[2J", "b", 0.5), "one \x1b[31m two", "one two"))
+    assert "\x1b[2J" not in capture.get()
+    assert "\x1b[31m two" not in capture.get()
