@@ -221,7 +221,8 @@ EXPLANATIONS: dict[str, str] = {
     "score": "their similarity is below the least score of a pair",
     "copy": "one of them has a copy in the window, which makes the pair in its place",
     "truncated": "the probe of the newer one reached a limit of candidates before it came to the older one",
-    "decided": "the probe of the newer one did not meet the older one; the decision compared the two directly",
+    "decided": "the decision compared the two directly; they met in no probe, or not within window_seconds",
+    "version": "the decision compared the newer one with another version of the older one",
 }
 
 

@@ -6,4 +6,6 @@ from import_path import folders
 
 sys.path.extend(folders("browser"))
 
-from chromium import chromium  # noqa: F401 - a fixture; found by the path above
+from axe import axe  # noqa: F401 - fixtures; found by the path above
+from chromium import chromium  # noqa: F401
+from open_page import page, serving  # noqa: F401

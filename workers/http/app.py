@@ -31,6 +31,7 @@ from starlette.routing import Route
 from neardup.stream.documents import Pair
 from neardup.stream.theory.tuning import probabilities
 from neardup.workers.http.answers.delivery import delivered
+from neardup.workers.http.answers.operation import operation
 from neardup.workers.http.bodies import Bodies, Decoding, Refused
 from neardup.workers.http.described import parameters as of
 from neardup.workers.http.described.parameters import choice, cursor, flag, microseconds, number, text
@@ -150,7 +151,8 @@ async def _http_error(request: Request, error: HTTPException) -> Response:
 
 
 def refused(service: Service, reason: str) -> Response:
-    """Return the problem of a refused document."""
+    """Count a refused document; return its problem."""
+    service.events.figures.refuse(reason)
     return problem(reason, field=field_of(reason, service.decoding.fields))
 
 
@@ -285,8 +287,9 @@ async def webhook(service: Service, request: Request) -> Response:
 async def figures(service: Service, request: Request) -> Response:
     """``GET /v1/figures``: what the service does now and did in the last hour, and the settings that matter for it."""
     counted = service.events.figures
-    values = {"present": counted.present(), "history": counted.history(), "settings": _shown_settings(service.settings)}
-    return json_response(values)
+    operated = await run_in_threadpool(operation, service.observer, counted.refused, service.reader.path)
+    values = {"present": counted.present(), "history": counted.history(), "operation": operated}
+    return json_response(values | {"settings": _shown_settings(service.settings)})
 
 
 def _shown_settings(settings: ServeSettings) -> dict[str, Any]:
@@ -299,7 +302,7 @@ def _shown_settings(settings: ServeSettings) -> dict[str, Any]:
 
     def chances(similarities: npt.NDArray[np.float64]) -> list[list[float]]:
         found = zip(similarities.tolist(), probabilities(tuning, similarities)[1].tolist(), strict=True)
-        return [[round(s, 4), round(min(p, 1.0), 4)] for s, p in found if p == p]  # no number where no law is known
+        return [[round(s, 4), min(p, 1.0)] for s, p in found if p == p]  # no number where no law is known
 
     return {name: getattr(settings, name) for name in names} | {
         "score_min": tuning.score_min,

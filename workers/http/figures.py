@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,7 +29,7 @@ LATEST = 12
 
 
 class Figures:
-    """Counts of the last hour.
+    """Counts of the last hour. ``refused`` counts the refused documents since the start, by reason.
 
     Args:
         window: returns the number of documents in the window.
@@ -48,6 +48,7 @@ class Figures:
         self._windows = np.full(STEPS, -1, np.int64)
         self._times = np.zeros((STEPS, len(_BOUNDS) + 1), np.int64)
         self._total = self._total_duplicates = 0
+        self.refused: Counter[str] = Counter()
         self._latest: deque[dict[str, Any]] = deque(maxlen=LATEST)
 
     def count(self, verdicts: Sequence[dict[str, Any]]) -> None:
@@ -66,6 +67,11 @@ class Figures:
         with self._lock:
             step = self._advanced() // STEP_SECONDS % STEPS
             self._times[step, np.searchsorted(_BOUNDS, seconds)] += 1
+
+    def refuse(self, reason: str) -> None:
+        """Count a refused document by its reason."""
+        with self._lock:
+            self.refused[reason] += 1
 
     def forget(self, id_: str) -> None:
         """Drop the latest duplicates that name a removed document."""

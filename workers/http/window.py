@@ -154,6 +154,7 @@ async def _answered(service: Service, group: list[Document | Reason], future: An
         answer = None if isinstance(one, Reason) or failed else next(left)
         reason = one if isinstance(one, Reason) else failed if answer is None else answer.refused
         if reason:
+            service.events.figures.refuse(reason)
             problems = problem_values(reason, field=field_of(reason, service.decoding.fields))
             named = {} if isinstance(one, Reason) else {"id": shown(one.id)}
             out.append(json_line({**named, "error": problems}))

@@ -190,18 +190,33 @@ class Keeper:
         """Explain why an id, or a document that is not added, is a pair with another id or not; with passages of their
         texts if texts are stored."""
         found = explain(self.matcher, self.signer, self._now(a) if isinstance(a, Document) else a, b)
-        stored = [self.log.latest(id_.encode("utf-8", "surrogatepass")) for id_ in found[:2]]
-        if found.reason in ("no_bucket", "truncated") and not isinstance(a, Document) and None not in stored:
-            older, newer = (one[0] for one in stored if one is not None)
-            if newer.original == older.place:
-                found = found._replace(reason="decided")
+        if not isinstance(a, Document) and found.reason not in ("pair", "copy"):
+            found = self._decision(found)
         own = {a.id: a.text} if isinstance(a, Document) else {}
+        stored = [self.log.latest(id_.encode("utf-8", "surrogatepass")) for id_ in found[:2]]
         texts = [
             text
             for id_, one in zip(found[:2], stored, strict=True)
             if (text := own.get(id_, None if one is None else one[1])) is not None
         ]
         return found._replace(passages=passages(texts[0], texts[1])) if len(texts) == 2 else found
+
+    def _decision(self, found: Explanation) -> Explanation:
+        """Return the explanation of two that are no pair: what the decision compared, if one is the original that the
+        verdict about the other names."""
+        for original, copy in (found[:2], found[1::-1]):
+            row = self.log.decided(copy.encode("utf-8", "surrogatepass"), original.encode("utf-8", "surrogatepass"))
+            if row is None:
+                continue
+            known = self.log.latest(original.encode("utf-8", "surrogatepass"))
+            compared = row.original if row.matched is None else row.matched
+            reason = "decided" if known is None or known[0].place == compared else "version"
+            values = found._asdict() | {"older": original, "newer": copy, "reason": reason, "about": None}
+            values |= {"similarity": row.similarity or 1.0}
+            if reason == "version" or found.reason == "unknown":  # the figures are of another version, or of none
+                values |= {"buckets": None, "candidate_probability": None, "pair_probability": None}
+            return Explanation(**values)
+        return found
 
     def take_repeating(self) -> list[dict[str, Any]]:
         """Return the hours in which sources have begun to repeat themselves since the last call."""

@@ -316,6 +316,16 @@ class Log:
         found = self._writer.execute(f"{query} ORDER BY place DESC LIMIT 1", (id_,)).fetchone()
         return (Row(*found[:-1]), found[-1]) if found else None
 
+    def decided(self, id_: bytes, original: bytes) -> Row | None:
+        """Return the latest row of an id if its verdict names an original."""
+        query = (
+            f"SELECT {', '.join(f'd.{field}' for field in Row._fields)} FROM documents d "
+            "LEFT JOIN documents o ON o.place = d.original LEFT JOIN stories s ON s.cluster = d.cluster "
+            "WHERE d.id = ? AND d.original NOTNULL AND coalesce(o.id, s.id) = ? ORDER BY d.place DESC LIMIT 1"
+        )
+        found = self._writer.execute(query, (id_, original)).fetchone()
+        return Row(*found) if found else None
+
     def contents(self, id_: bytes, first: int) -> list[bytes]:
         """Return the content hashes of the rows of an id from a place on."""
         query = "SELECT content FROM documents WHERE id = ? AND place >= ?"

@@ -33,11 +33,11 @@ class Reader:
     """Reads the log at ``path``. Any number of threads may share one."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
-        connection = sqlite3.connect(f"{self._path.resolve().as_uri()}?mode=ro", uri=True)
+        connection = sqlite3.connect(f"{self.path.resolve().as_uri()}?mode=ro", uri=True)
         connection.row_factory = sqlite3.Row
         try:
             connection.execute("BEGIN")  # all queries see one commit
@@ -82,14 +82,12 @@ class Reader:
             members = [version(found) for found in connection.execute(query, (number, after, limit + 1))]
             query = f"{_ANSWER} WHERE d.cluster = ? AND d.status = ? AND d.gone = 0 ORDER BY d.place DESC LIMIT ?"
             updates = connection.execute(query, (number, UPDATE, _UPDATES))
-            related = connection.execute("SELECT related FROM documents WHERE place = ?", (number,)).fetchone()
             return {
                 **_cluster(connection, row),
                 "strip": _strip(connection, row),
                 "members": members[:limit],
                 "next": members[limit - 1]["place"] if len(members) > limit else None,
                 "updates": list(map(version, updates)),
-                "related": related["related"] if related else None,
             }
 
     def after(self, place: int, limit: int) -> list[dict[str, Any]]:
@@ -203,7 +201,7 @@ def _cluster(connection: sqlite3.Connection, row: sqlite3.Row) -> dict[str, Any]
         FROM documents d WHERE cluster = ? AND status < 2 AND gone = 0 ORDER BY place LIMIT {_OTHERS + 1}
     """
     named = connection.execute(query, (row["cluster"],)).fetchall()
-    head = connection.execute("SELECT gone FROM documents WHERE place = ?", (row["cluster"],)).fetchone()
+    head = connection.execute("SELECT gone, related FROM documents WHERE place = ?", (row["cluster"],)).fetchone()
     return {
         "cluster": row["cluster"],
         "size": row["size"],
@@ -211,6 +209,7 @@ def _cluster(connection: sqlite3.Connection, row: sqlite3.Row) -> dict[str, Any]
         **{name: named[0][name] if named else None for name in ("preview", "source", "url", "title")},
         "others": [one["id"].decode() for one in named[1:]],
         "original_removed": bool(head and head["gone"]),
+        "related": head["related"] if head else None,
         "first_time": row["first_time"] / MICROSECONDS,
         "last_time": row["last_time"] / MICROSECONDS,
     }

@@ -72,8 +72,8 @@ RESPONSES: dict[str, Answered] = {
     "source": Answered(200, "The source with its hours.", JSON, link("Source")),
     "why": Answered(200, "The reason; also that an id is unknown.", JSON, link("Explanation")),
     "figures": Answered(
-        200, "present, history (steps of ten seconds, the oldest first) and settings.",
-        JSON, record(dict.fromkeys(("present", "history", "settings"), _OBJECT)),
+        200, "present, history (steps of ten seconds, the oldest first), operation (counts since the start, the disk) "
+        "and settings.", JSON, record(dict.fromkeys(("present", "history", "operation", "settings"), _OBJECT)),
     ),
     "feeds": Answered(
         200, "The feeds, the worst first, and how many have each state.",

@@ -212,7 +212,7 @@ SCHEMAS: dict[str, Schema] = {
     "Documents": record(
         {"documents": listed(link("Version")), "next": _or_null("string", "The cursor of the next page.")}
     ),
-    "Cluster": record(_CLUSTER, ("related", "members", "strip", "next", "updates")),
+    "Cluster": record(_CLUSTER, ("members", "strip", "next", "updates")),
     "Explanation": record(
         _EXPLANATION, ("about", "similarity", "buckets", "candidate_probability", "pair_probability", "passages")
     ),

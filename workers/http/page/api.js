@@ -57,7 +57,7 @@ export async function request(path, options = {}) {
     if (asked) await asked;
     const used = sessionStorage.getItem(KEY);
     const response = await fetch(path, { ...options, headers: headers(options.headers), cache: 'no-store' });
-    if (response.ok) return response;
+    if (response.ok || response.status === 304) return response;
     const values = await response.json().catch(() => ({ title: `the service answered ${response.status}`, status: response.status }));
     if (response.status !== 401) throw new Problem(values);
     if (used === sessionStorage.getItem(KEY)) await newToken(Boolean(used));
@@ -65,6 +65,12 @@ export async function request(path, options = {}) {
 }
 
 export const get = async (path, signal) => (await request(path, { signal })).json();
+
+/** The same for an answer that may be known: without values if it is still the one with this tag. */
+export async function getChanged(path, tag, signal) {
+  const response = await request(path, { signal, headers: tag ? { 'If-None-Match': tag } : {} });
+  return response.status === 304 ? { values: null, tag } : { values: await response.json(), tag: response.headers.get('ETag') };
+}
 
 export const post = async (path, body, signal) =>
   (await request(path, { method: 'POST', body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' }, signal })).json();

@@ -41,12 +41,25 @@ export const idNode = (id, extra = '') => el('bdi', { class: `id ${extra}`, titl
 
 /** The part of an id that a person recognises: the host of an address, else the id. */
 export function source(id) {
+  const url = linked(id);
+  return url ? new URL(url).hostname.replace(/^www\./, '') : shownId(id);
+}
+
+/** An address that a link may have: of http or https; null for any other text. */
+export function linked(text) {
   try {
-    const url = new URL(id);
-    return /^https?:$/.test(url.protocol) && url.hostname ? url.hostname.replace(/^www\./, '') : shownId(id);
+    const url = new URL(text);
+    return /^https?:$/.test(url.protocol) && url.hostname ? url.href : null;
   } catch {
-    return shownId(id);
+    return null;
   }
+}
+
+/** Give the person a file. */
+export function download(name, type, text) {
+  const url = URL.createObjectURL(new Blob([text], { type }));
+  Object.assign(document.createElement('a'), { href: url, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
 /** The first words of a text, cut behind a word; or what stands for them. */

@@ -3,16 +3,24 @@
 import { follow, get } from './api.js';
 import { ask } from './ask.js';
 import { count, percent, score } from './dom.js';
+import { feeds } from './feeds.js';
+import { judge } from './judge.js';
 import { marks } from './marks.js';
 import { now } from './now.js';
 import { pair } from './pair.js';
-import { stories, story } from './stories.js';
+import { oneSource, sources } from './sources.js';
+import { stories } from './stories.js';
+import { story } from './story.js';
 
 // The first part of the address behind # -> the view. A view gets the place to fill, the rest of the address, and a
 // signal that ends it; it may return a function that takes the figures of each moment.
 const VIEWS = {
-  now: ['Now', now], stories: ['Stories', stories], story: ['Story', story], pair: ['Pair', pair], ask: ['Ask', ask],
+  now: ['Now', now], stories: ['Stories', stories], story: ['Story', story], sources: ['Sources', sources],
+  source: ['Source', oneSource], feeds: ['Feeds', feeds], pair: ['Pair', pair], ask: ['Ask', ask],
+  judge: ['Judge', judge],
 };
+// A view of one thing is marked as the view of all.
+const OF = { story: 'stories', source: 'sources' };
 const STATES = { live: 'Live', lost: 'Connecting again', waiting: 'Connecting', asleep: 'Asleep' };
 
 const view = document.getElementById('view');
@@ -29,7 +37,7 @@ function open() {
   document.title = `${title} · neardup`;
   for (const link of document.querySelectorAll('nav a')) {
     const own = link.getAttribute('href').slice(2);
-    if (own === (VIEWS[name] ? name : 'now') || (own === 'stories' && name === 'story')) link.setAttribute('aria-current', 'page');
+    if (own === (OF[name] ?? (VIEWS[name] ? name : 'now'))) link.setAttribute('aria-current', 'page');
     else link.removeAttribute('aria-current');
   }
   view.replaceChildren();

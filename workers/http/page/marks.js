@@ -1,5 +1,7 @@
 // What a person says about pairs: kept in this browser, downloaded as a truth for `neardup evaluate --truth`.
 
+import { download } from './dom.js';
+
 const KEY = 'neardup-marks';
 const MARKS_MAX = 10_000;
 
@@ -42,9 +44,6 @@ export const marks = {
   }).join(''),
 
   download() {
-    const url = URL.createObjectURL(new Blob([this.lines()], { type: 'application/x-ndjson' }));
-    const link = Object.assign(document.createElement('a'), { href: url, download: 'marks.jsonl' });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(url), 1000);
+    download('marks.jsonl', 'application/x-ndjson', this.lines());
   },
 };

@@ -1,8 +1,8 @@
-// Now: what happens, in one sentence and five figures.
+// Now: what happens, in one sentence and four figures, and what an operator looks at.
 
 import { get } from './api.js';
 import { curve, smooth } from './curve.js';
-import { chance, clock, compact, count, el, failed, percent, rate, score, seconds, shownId, source, span, words } from './dom.js';
+import { chance, clock, compact, count, el, failed, moment, percent, rate, score, seconds, shownId, source, span, words } from './dom.js';
 import { pairAddress } from './pair.js';
 
 const HISTORY_MILLISECONDS = 5000;
@@ -11,14 +11,20 @@ const NUMBERS = ['', '', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight'
 const LIST_MILLISECONDS = 900;
 
 /** A figure with its name, its value, a line below, and the place of its picture. */
-function tile(name, wide = false) {
+function tile(name) {
   const value = el('span', { class: 'value' }, '–');
   const unit = el('span', { class: 'unit' });
   const below = el('p', { class: 'below' });
   const picture = el('div', { class: 'picture' });
   const axis = el('p', { class: 'axis' });
-  const node = el('section', { class: `tile ${wide ? 'wide' : ''}` }, el('h2', {}, name), el('p', { class: 'number' }, value, unit), below, picture, wide ? axis : null);
-  return { node, picture, axis, set: (text, suffix, line) => { value.textContent = text; unit.textContent = suffix; below.textContent = line; } };
+  const scale = el('p', { class: 'scale' });
+  const node = el('section', { class: 'tile' }, el('h2', {}, name), el('p', { class: 'number' }, value, unit), below, scale, picture, axis);
+  const drawn = (values, shape, shown) => {
+    const most = Math.max(shape.top ?? 0, ...values.filter((one) => one !== null));
+    scale.textContent = values.length && most > 0 ? `up to ${shown(most)}` : '';
+    picture.replaceChildren(curve(values, shape));
+  };
+  return { node, axis, drawn, set: (text, suffix, line) => { value.textContent = text; unit.textContent = suffix; below.textContent = line; } };
 }
 
 /** The sentence at the top. */
@@ -39,14 +45,16 @@ function headline(figures) {
 }
 
 export function now(view, { signal, ready }) {
-  const tiles = { speed: tile('Documents a second', true), copies: tile('Copies', true), time: tile('Time to answer'), window: tile('Window'), recall: tile('Recall') };
+  const tiles = { speed: tile('Documents a second'), copies: tile('Copies'), time: tile('Time to answer'), window: tile('Window') };
   const [first, second] = [el('span', { class: 'first' }), el('span', { class: 'second' })];
   const list = el('ol', { class: 'latest' });
   const empty = el('p', { class: 'quiet' }, 'No copy has been found yet.');
   const problem = el('div', {});
+  const strip = el('dl', { class: 'operation', 'aria-label': 'Since the start' });
   view.append(
     el('h1', { class: 'headline', 'aria-live': 'off' }, first, ' ', second), problem,
     el('div', { class: 'tiles' }, Object.values(tiles).map((one) => one.node)),
+    strip,
     el('section', { class: 'just' }, el('h2', {}, 'Just found'), empty, list),
   );
   let settings = null;
@@ -75,15 +83,11 @@ export function now(view, { signal, ready }) {
     const each = smooth(history.documents.map((n) => n / history.step_seconds).slice(0, -1), 3);
     const fraction = smooth(history.documents.map((n, i) => (n ? history.duplicates[i] / n : null)), 3);
     const hour = { points };
-    for (const one of [tiles.speed, tiles.copies]) one.axis.replaceChildren(el('span', {}, minutes === 60 ? 'an hour ago' : `${minutes} minutes ago`), el('span', {}, 'now'));
-    tiles.speed.picture.replaceChildren(curve(each, { ...hour, label: 'Documents a second in the last hour' }));
-    tiles.copies.picture.replaceChildren(curve(fraction, { ...hour, top: 0.5, label: 'Fraction of copies in the last hour' }));
-    tiles.time.picture.replaceChildren(curve(smooth(history.seconds_median, 3), { ...hour, label: 'Median time to answer in the last hour' }));
-    tiles.window.picture.replaceChildren(curve(history.window_documents, { ...hour, label: 'Documents in the window in the last hour' }));
-    tiles.recall.set(percent(settings.recall), '', `promised at similarity ${score(settings.threshold)}`);
-    if (settings.curve.length) {
-      tiles.recall.picture.replaceChildren(curve(settings.curve.map(([, p]) => p), { top: 1, label: 'How likely a pair of each similarity from 0 to 1 is found' }));
-    }
+    for (const one of Object.values(tiles)) one.axis.replaceChildren(el('span', {}, minutes === 60 ? 'an hour ago' : `${minutes} minutes ago`), el('span', {}, 'now'));
+    tiles.speed.drawn(each, { ...hour, label: 'Documents a second in the last hour' }, rate);
+    tiles.copies.drawn(fraction, { ...hour, top: 0.5, label: 'Fraction of copies in the last hour' }, percent);
+    tiles.time.drawn(smooth(history.seconds_median, 3), { ...hour, label: 'Median time to answer in the last hour' }, (one) => seconds(one).join(' '));
+    tiles.window.drawn(history.window_documents, { ...hour, label: 'Documents in the window in the last hour' }, compact);
   }
 
   async function load() {
@@ -93,6 +97,7 @@ export function now(view, { signal, ready }) {
       problem.replaceChildren();
       shown(last ?? figures.present);
       drawn(figures);
+      strip.replaceChildren(...operated(figures.operation));
       listed(figures.present.latest);
     } catch (error) {
       if (!signal.aborted) problem.replaceChildren(failed(error));
@@ -121,6 +126,22 @@ export function now(view, { signal, ready }) {
     listed(figures.latest);
   };
 }
+
+/** What was left out or refused since the start, the disk, and the last checkpoint. */
+function operated(values) {
+  const refused = Object.entries(values.refused).sort((a, b) => b[1] - a[1]);
+  const all = refused.reduce((sum, [, n]) => sum + n, 0);
+  const fact = (name, value, line = '') => el('div', {}, el('dt', {}, name), el('dd', {}, value, line ? el('small', {}, line) : null));
+  return [
+    fact('Late', count(values.late)), fact('Truncated', count(values.truncated)), fact('Evicted', count(values.evicted)),
+    fact('Refused', count(all), refused.slice(0, 3).map(([reason, n]) => `${reason} ${count(n)}`).join(', ')),
+    fact('4xx', count(values.client_errors)), fact('5xx', count(values.server_errors)),
+    fact('Disk', bytes(values.store_bytes), `${bytes(values.free_bytes)} free`),
+    fact('Last checkpoint', values.checkpoint_time === null ? '–' : moment(values.checkpoint_time)),
+  ];
+}
+
+const bytes = (n) => (n < 1e6 ? `${Math.round(n / 1e3)} kB` : n < 1e9 ? `${Math.round(n / 1e6)} MB` : `${(n / 1e9).toFixed(1)} GB`);
 
 const named = (id) => el('bdi', { title: shownId(id) }, source(id));
 

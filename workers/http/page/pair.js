@@ -52,18 +52,19 @@ async function published(a, b, signal) {
 
 /** The reason in a sentence, and the figures of the pair. */
 export function explained(why, settings) {
-  const is = ['pair', 'copy', 'decided'].includes(why.reason);
+  const is = ['pair', 'copy', 'decided', 'version'].includes(why.reason);
   const about = why.about ? [' ', idNode(why.about)] : [];
   const sentence = why.reason === 'pair' ? 'They are a pair.'
     : why.reason === 'copy' ? 'They are near. A copy of one of them makes the pair in its place:'
-    : why.reason === 'decided' ? 'They are near. A pair with another document led to the comparison.' : `They are no pair: ${why.sentence}.`;
+    : why.reason === 'decided' ? 'They are near: the decision compared the two directly.'
+    : why.reason === 'version' ? 'They are of one story: the decision compared another version of the first one.' : `They are no pair: ${why.sentence}.`;
   const parts = [el('p', { class: `verdict ${is ? 'is' : 'not'}` }, sentence, about)];
   if (why.similarity !== null && why.similarity !== undefined) {
     const fact = (name, value, line) => el('div', {}, el('dt', {}, name), el('dd', {}, value, line ? el('small', {}, line) : null));
     const known = why.pair_probability !== null && why.pair_probability !== undefined;
     parts.push(el('div', { class: 'facts' }, el('dl', {},
       fact('Similarity', score(why.similarity), `a pair from ${score(settings.score_min)}`),
-      fact('Common bands', count(why.buckets), settings.bands ? `of ${count(settings.bands)}` : ''),
+      typeof why.buckets === 'number' ? fact('Common bands', count(why.buckets), settings.bands ? `of ${count(settings.bands)}` : '') : null,
       known ? fact('Found', chance(why.pair_probability), 'of pairs this similar') : null),
     known && settings.curve.length ? el('figure', {}, found(settings.curve, { at: why.similarity, chance: why.pair_probability, threshold: settings.threshold, label: `Pairs of similarity ${score(why.similarity)} are found with ${chance(why.pair_probability)}` }),
       el('figcaption', {}, 'How likely a pair of each similarity is found')) : null));

@@ -1,121 +1,128 @@
-// Stories: the clusters as cards, and one cluster with its members, page by page.
+// Stories: the clusters as cards, found by words, source, time and size, page by page.
 
-import { get } from './api.js';
+import { getChanged } from './api.js';
 import { strip } from './curve.js';
-import { count, el, failed, idNode, moment, notice, score, source, span, words } from './dom.js';
-import { pairAddress } from './pair.js';
+import { count, el, failed, moment, notice, shownId, source, span, words } from './dom.js';
 
 const CARDS = 24;
-const MEMBERS = 50;
 const REFRESH_MILLISECONDS = 4000;
+const SORTS = { size: 'Largest', growth: 'Growing', recent: 'Latest', newest: 'Newest' };
+const TIMES = [['', 'Any time'], ['3600', 'The last hour'], ['86400', 'The last day'], ['604800', 'The last week']];
+const SIZES = [['', 'Any size'], ['5', '5 or more'], ['20', '20 or more'], ['100', '100 or more']];
+const HEADLINE_CHARACTERS = 80;
+
+const address = (values) => {
+  const kept = Object.entries(values).filter(([, value]) => value);
+  return `#/stories${kept.length ? `?${new URLSearchParams(kept)}` : ''}`;
+};
 
 export function stories(view, { query, signal, ready }) {
-  const sort = query.get('sort') === 'recent' ? 'recent' : 'size';
-  const cards = el('div', { class: 'cards' });
-  const choice = (name, text) => el('a', { href: `#/stories?sort=${name}`, 'aria-current': sort === name ? 'true' : null }, text);
+  const asked = Object.fromEntries(['q', 'source', 'time', 'size', 'sort', 'cursor'].map((name) => [name, query.get(name) ?? '']));
+  const sort = Object.hasOwn(SORTS, asked.sort) ? asked.sort : 'size';
+  const cards = el('div', { class: 'cards', 'aria-busy': 'true' }, notice('loading', 'Loading the stories'));
+  const turn = el('p', { class: 'turn' });
+  const choice = ([name, text]) => el('a', { href: address({ ...asked, sort: name, cursor: '' }), 'aria-current': sort === name ? 'true' : null }, text);
   view.append(
-    el('div', { class: 'head' }, el('h1', {}, 'Stories'), el('p', { class: 'choices', role: 'group', 'aria-label': 'Order' }, choice('size', 'Largest'), choice('recent', 'Newest'))),
-    cards,
+    el('div', { class: 'head' }, el('h1', {}, 'Stories'), el('p', { class: 'choices', role: 'group', 'aria-label': 'Order' }, Object.entries(SORTS).map(choice))),
+    search(asked), cards, turn,
   );
-  cards.append(notice('loading', 'Loading the stories'));
-  let before = '';
+  let tag = null;
 
   async function load() {
     try {
-      const { clusters } = await get(`/v1/clusters?sort=${sort}&limit=${CARDS}&strip=true`, signal);
-      const written = JSON.stringify(clusters);
-      if (written !== before && !cards.contains(document.activeElement)) {
-        before = written;
-        cards.replaceChildren(...(clusters.length ? clusters.map(card)
-          : [notice('empty', 'No stories yet', 'A story begins when a second document says nearly the same as an earlier one.')]));
+      const { values, tag: found } = await getChanged(`/v1/clusters?${parameters(asked, sort)}`, tag, signal);
+      if (values && !cards.contains(document.activeElement)) {
+        tag = found;
+        draw(values);
       }
     } catch (error) {
       if (!signal.aborted) cards.replaceChildren(failed(error));
-      before = '';
+      tag = null;
     }
+    cards.setAttribute('aria-busy', 'false');
     ready();
     if (!signal.aborted) setTimeout(load, REFRESH_MILLISECONDS);
+  }
+
+  function draw({ clusters, next }) {
+    const filtered = asked.q || asked.source || asked.time || asked.size;
+    cards.replaceChildren(...(clusters.length ? merged(clusters).map(card)
+      : filtered ? [notice('empty', 'No story is like that', 'Try fewer words, a longer time, or stories of any size.', el('a', { href: '#/stories' }, 'All stories'))]
+        : [notice('empty', 'No stories yet', 'A story begins when a second document says nearly the same as an earlier one.')]));
+    turn.replaceChildren(
+      asked.cursor ? el('a', { class: 'button', href: address({ ...asked, cursor: '' }) }, 'First page') : '',
+      next ? el('a', { class: 'button', href: address({ ...asked, cursor: next }) }, 'Next page') : '');
   }
   load();
 }
 
+function search(asked) {
+  const select = (name, values, label) => el('select', { name, 'aria-label': label },
+    values.map(([value, text]) => el('option', { value, selected: value === asked[name] }, text)));
+  const form = el('form', { class: 'search', role: 'search', onsubmit: (event) => {
+    event.preventDefault();
+    location.hash = address({ sort: asked.sort, ...Object.fromEntries(new FormData(form)) });
+  } },
+  el('input', { name: 'q', type: 'search', value: asked.q, dir: 'auto', maxlength: 200, placeholder: 'Words, an id or a source', 'aria-label': 'Words, an id or a source' }),
+  el('input', { name: 'source', value: asked.source, dir: 'auto', placeholder: 'Any source', 'aria-label': 'Source' }),
+  select('time', TIMES, 'Time'), select('size', SIZES, 'Size'), el('button', { type: 'submit', class: 'primary' }, 'Search'));
+  for (const field of form.querySelectorAll('select')) field.addEventListener('change', () => form.requestSubmit());
+  return form;
+}
+
+function parameters(asked, sort) {
+  const values = { sort, limit: CARDS, strip: true };
+  for (const name of ['q', 'source', 'cursor']) if (asked[name]) values[name] = asked[name];
+  if (asked.size) values.size_min = asked.size;
+  if (asked.time) values.since = Math.round(Date.now() / 1000 - Number(asked.time));
+  return new URLSearchParams(values);
+}
+
+const headline = (cluster) => words(cluster.title ?? cluster.preview, cluster.representative ?? 'The first document was removed');
+
+/** Stories of one headline are one card if they are related: the first one, and the others behind it. */
+function merged(clusters) {
+  const groups = [];
+  for (const cluster of clusters) {
+    const name = headline(cluster).slice(0, HEADLINE_CHARACTERS).toLowerCase();
+    const group = groups.find((one) => one.name === name
+      && (one.numbers.has(cluster.related) || one.related.has(cluster.related) || one.related.has(cluster.cluster)));
+    if (group) group.others.push(cluster);
+    const own = group ?? { name, first: cluster, others: [], related: new Set(), numbers: new Set() };
+    if (!group) groups.push(own);
+    own.numbers.add(cluster.cluster);
+    if (typeof cluster.related === 'number') own.related.add(cluster.related);
+  }
+  return groups;
+}
+
 // The times are those of the documents, or of their arrival where they have none.
-const duration = (cluster) => {
+export const duration = (cluster) => {
   const length = cluster.last_time - cluster.first_time;
   return length < 1 ? 'of one time' : `dated over ${span(length)}`;
 };
 
-function arrivals(cluster) {
+export function arrivals(cluster) {
   return el('div', { class: 'arrivals' },
     strip(cluster.strip, `${count(cluster.size)} documents ${duration(cluster)}`),
     el('p', { class: 'axis' }, el('time', {}, moment(cluster.first_time)), el('span', {}, duration(cluster)), el('time', {}, moment(cluster.last_time))));
 }
 
 /** The other sources of a story, each once. */
-function also(cluster) {
-  const own = source(cluster.representative ?? '');
+function also(cluster, own) {
   const names = [...new Set(cluster.others.map(source))].filter((name) => name !== own);
   const more = cluster.size - 1 - cluster.others.length;
   if (!names.length) return el('p', { class: 'also' }, `${count(cluster.size)} times from `, el('bdi', { class: 'chip' }, own));
-  return el('p', { class: 'also' }, 'Also from ', names.flatMap((name) => [el('bdi', { class: 'chip' }, name), ' ']),
+  return el('p', { class: 'also' }, 'Also in ', names.flatMap((name) => [el('bdi', { class: 'chip' }, name), ' ']),
     more > 0 ? el('span', { class: 'more' }, `and ${count(more)} more`) : null);
 }
 
-function card(cluster) {
-  const first = cluster.representative ?? '';
+function card({ first: cluster, others }) {
+  const own = cluster.source ? shownId(cluster.source) : source(cluster.representative ?? '');
   return el('article', { class: 'card' },
-    el('p', { class: 'size' }, el('strong', {}, count(cluster.size)), el('span', {}, 'documents'), el('bdi', { class: 'by' }, source(first))),
-    el('h2', { dir: 'auto' }, el('a', { href: `#/story/${cluster.cluster}` }, words(cluster.preview, first || 'The first document was removed'))),
-    also(cluster), arrivals(cluster));
-}
-
-/** The versions of the document that began the story, the newest first. */
-function updates(cluster) {
-  if (!cluster.updates.length) return null;
-  return el('section', { class: 'updates' }, el('h2', {}, 'Updates'),
-    el('ol', { class: 'members', reversed: true }, cluster.updates.map((update) => el('li', {},
-      el('time', {}, moment(update.date ?? update.time)), idNode(update.id),
-      el('span', { class: 'score', title: 'similarity to the version that was compared' }, score(update.similarity))))));
-}
-
-export function story(view, { rest, signal, ready }) {
-  const number = Number(rest[0]);
-  const pages = [-1]; // the place that each page begins behind
-  const place = el('div', { class: 'story' }, notice('loading', 'Loading the story'));
-  view.append(el('p', {}, el('a', { class: 'back', href: '#/stories' }, 'All stories')), place);
-
-  async function load(refocus = false) {
-    try {
-      const after = pages.at(-1);
-      const cluster = await get(`/v1/clusters/${number}?limit=${MEMBERS}${after < 0 ? '' : `&after=${after}`}`, signal);
-      place.replaceChildren(...told(cluster));
-      if (refocus) place.querySelector('h2[tabindex]').focus();
-    } catch (error) {
-      if (!signal.aborted) place.replaceChildren(failed(error, () => load()));
-    }
-    ready();
-  }
-
-  function told(cluster) {
-    const first = (pages.length - 1) * MEMBERS;
-    const original = cluster.representative;
-    const turn = (text, enabled, change) => el('button', { type: 'button', disabled: !enabled, onclick: () => { change(); load(true); } }, text);
-    return [
-      el('h1', { dir: 'auto', class: 'story-title' }, words(cluster.preview, original ?? 'The first document was removed')),
-      el('p', { class: 'quiet' }, `${count(cluster.size)} documents ${duration(cluster)}. `,
-        cluster.related === null || cluster.related === undefined ? null : el('a', { href: `#/story/${cluster.related}` }, 'A related story')),
-      arrivals(cluster),
-      updates(cluster),
-      el('h2', { tabindex: -1 }, `Documents ${count(first + 1)} to ${count(first + cluster.members.length)} of ${count(cluster.size)}`),
-      el('ol', { class: 'members', start: first + 1 }, cluster.members.map((member) => el('li', {},
-        el('time', {}, moment(member.date ?? member.time)), idNode(member.id),
-        member.id === original ? el('span', { class: 'tag', title: 'It arrived before the others; their dates may be earlier' }, 'arrived first')
-          : el('span', { class: 'score', title: member.similarity === null ? '' : `similarity ${score(member.similarity)}` }, member.similarity === null ? '' : score(member.similarity)),
-        member.id === original ? el('span') : el('a', { href: pairAddress(member.duplicate_of ?? original, member.id) }, 'Compare')))),
-      el('p', { class: 'turn' },
-        turn('Earlier', pages.length > 1, () => pages.pop()),
-        turn('Later', cluster.next !== null && cluster.next !== undefined, () => pages.push(cluster.next))),
-    ];
-  }
-  load();
+    el('p', { class: 'size' }, el('strong', {}, count(cluster.size)), el('span', {}, 'documents'), el('bdi', { class: 'by' }, own)),
+    el('h2', { dir: 'auto' }, el('a', { href: `#/story/${cluster.cluster}` }, headline(cluster))),
+    also(cluster, own),
+    others.length ? el('p', { class: 'also same' }, 'The same headline: ', others.flatMap((one) => [el('a', { href: `#/story/${one.cluster}` }, `${count(one.size)} documents`), ' '])) : null,
+    arrivals(cluster));
 }

@@ -160,6 +160,7 @@ async def _answered(sending: Sending, service: Service, lines: list[_Line], dead
             if reason is None:
                 out.append(json_line(answer_values(decided.answer)))
                 continue
+        service.events.figures.refuse(str(reason))
         problems = problem_values(str(reason), field=field_of(str(reason), service.decoding.fields))
         out.append(json_line({**({} if id_ is None else {"id": shown(id_)}), "error": problems}))
     return b"".join(out)

@@ -1,0 +1,157 @@
+"""The views of stories, sources and feeds; and every view with axe, on every width, in both directions of writing."""
+
+import itertools
+import json
+import time
+
+import pytest
+from axe import findings
+from news import documents
+
+NOW = time.time()
+BUSY = "document.querySelector('main').getAttribute('aria-busy') === 'false'"
+FEEDS = [
+    {"url": "https://harbour-post.example/feed.xml", "failures": 0, "succeeded": NOW - 50, "asked": NOW - 50,
+     "brought": NOW - 500, "status": 200, "gap_seconds": 900, "wait_seconds": 300},
+    {"url": "javascript:alert(1)//", "failures": 4, "asked": NOW - 10, "status": 500, "reason": "http_error"},
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def filled(page):
+    """The page with an hour of news that have sources, addresses and titles; a story in Arabic is among them."""
+    rows = [
+        {**one, "id": f"{one['id']}-v", "url": one["id"], "title": " ".join(one["text"].split()[:7]),
+         "timestamp": NOW - 3600 + 6 * n}
+        for n, one in enumerate(itertools.islice(documents(5), 500))
+    ]  # fmt: skip
+    answers = page.check_all(rows)
+    page.client.post("/v1/feeds", json={"feeds": FEEDS}).raise_for_status()
+    page.story = next(one["cluster"] for one in answers if one["status"] == "duplicate" and "coast-storm" in one["id"])
+    page.arabic = next(one["cluster"] for one in answers if one["status"] == "duplicate" and "مكتبة" in one["id"])
+    first, second = (one["id"] for one in page.client.get(f"/v1/clusters/{page.story}").json()["members"][:2])
+    page.views = (
+        "now", "stories", "stories?q=ferries&sort=growth", f"story/{page.story}", f"story/{page.arabic}", "sources",
+        "source/harbour-post.example", "feeds", "judge", f"pair?a={first}&b={second}", "ask",
+    )  # fmt: skip
+    return page
+
+
+def test_axe_finds_nothing_in_any_view(filled, axe):
+    """In both colours, and on the narrowest screen."""
+    found = {}
+    for look in ({}, {"dark": True}, {"width": 320, "height": 640}):
+        filled.browser.look(**look)
+        for view in filled.views:
+            filled.show(view, BUSY)
+            found[view, str(look)] = findings(filled.browser, axe)
+    filled.browser.look()
+    assert {name: rules for name, rules in found.items() if rules} == {}
+
+
+def test_every_view_fits_from_320_pixels_to_4k(filled):
+    """Nothing is wider than the window."""
+    for width, height in ((320, 640), (768, 1024), (3840, 2160)):
+        filled.browser.look(width=width, height=height)
+        for view in filled.views:
+            filled.show(view, BUSY)
+            assert filled.browser.wait("document.documentElement.scrollWidth <= innerWidth"), (view, width)
+    filled.browser.look()
+
+
+def test_stories_are_found_by_word_and_source_and_listed_page_by_page(filled):
+    """The address has the search, so it can be kept; the next page has other stories."""
+    cards = "[...document.querySelectorAll('.card h2')].map((one) => one.innerText)"
+    first = filled.show("stories", f"document.querySelector('.card') && {cards}")
+    filled.browser.evaluate("""(() => {
+        document.querySelector('.search [name=q]').value = 'sleeping cars';
+        document.querySelector('.search [name=source]').value = 'north-star.example';
+        document.querySelector('.search button').click();
+    })()""")
+    filled.browser.wait("location.hash.includes('q=sleeping+cars')")
+    [found] = filled.browser.wait(f"{BUSY} && document.querySelectorAll('.card').length === 1 && {cards}")
+    assert found.startswith("Night trains between Marlow")
+    assert found in first
+    assert "No story is like that" in filled.show(
+        "stories?q=zebra", "document.querySelector('.notice.empty')?.innerText"
+    )
+    every = filled.client.get("/v1/clusters", params={"limit": 1000}).json()["clusters"]
+    filled.show("stories?size=&sort=newest", "document.querySelector('.card')")
+    assert (len(every) > 24) == filled.browser.evaluate("Boolean(document.querySelector('.turn a'))")
+
+
+def test_a_story_names_its_sources_links_its_articles_and_is_a_file(filled):
+    """Links have an address of http or https and say nothing of this page; the files have every member."""
+    filled.show(f"story/{filled.story}", "document.querySelector('.members li')")
+    links = filled.browser.evaluate(
+        "[...document.querySelectorAll('.members a[target]')].map((link) => [link.protocol, link.rel])"
+    )
+    assert links
+    assert {tuple(link) for link in links} == {("https:", "noopener noreferrer nofollow")}
+    assert "harbour-post.example" in filled.browser.evaluate("document.querySelector('.members').innerText")
+    filled.browser.evaluate("""(() => {
+        window.made = [];
+        URL.createObjectURL = (blob) => { window.made.push(blob); return 'data:,'; };
+        HTMLAnchorElement.prototype.click = () => {};
+        for (const button of document.querySelectorAll('.exports button')) button.click();
+    })()""")
+    files = filled.browser.evaluate(
+        "new Promise((resolve) => { const look = () => window.made.length === 2 "
+        "? resolve(Promise.all(window.made.map((blob) => blob.text()))) : setTimeout(look, 20); look(); })"
+    )
+    story = json.loads(next(text for text in files if text.startswith("{")))
+    lines = next(text for text in files if not text.startswith("{")).splitlines()
+    size = filled.client.get(f"/v1/clusters/{filled.story}").json()["size"]
+    assert len(story["members"]) == len(lines) - 1 == size
+    filled.browser.open(f"{filled.url}/#/now")
+    filled.browser.evaluate("location.reload()")
+    filled.browser.wait("document.getElementById('live')?.dataset.state === 'live'")
+
+
+def test_sources_show_who_was_first_and_a_source_its_day(filled):
+    """Both orders, by arrival and by date; a source leads to its stories."""
+    text = filled.show("sources", "document.querySelector('tbody')?.innerText")
+    assert "harbour-post.example" in text
+    head = filled.browser.evaluate("document.querySelector('thead').innerText")
+    assert "First by arrival" in head
+    assert "First by date" in head
+    facts = filled.show("source/harbour-post.example", "document.querySelector('.account')?.innerText")
+    assert "Lag by arrival" in facts
+    assert filled.browser.evaluate("document.querySelector('main .quiet a').hash").endswith(
+        "source=harbour-post.example"
+    )
+
+
+def test_feeds_show_the_worst_first_and_link_no_script(filled):
+    """An address that is not of http or https is text."""
+    text = filled.show("feeds", "document.querySelector('tbody')?.innerText")
+    assert text.index("javascript:") < text.index("harbour-post")
+    assert filled.browser.evaluate("[...document.querySelectorAll('tbody a')].map((link) => link.protocol)") == [
+        "https:"
+    ]
+
+
+def test_now_shows_what_was_refused_and_a_scale_on_each_curve(filled):
+    """By reason, since the start; no figure that never changes has a curve."""
+    filled.client.post("/v1/check", json={"id": "empty", "text": " "})
+    strip = "document.querySelector('.operation')?.innerText"
+    shown = filled.show("now", f"/empty \\d/.test({strip}) && {strip}")
+    assert "Last checkpoint" in shown
+    scales = "[...document.querySelectorAll('.tile .scale')].map((one) => one.innerText)"
+    filled.browser.wait(f"{scales}.filter((one) => one.startsWith('up to ')).length >= 2")
+
+
+def test_a_person_who_judges_pairs_by_keys_gets_a_threshold(filled):
+    """With an interval, as a setting; marks of one kind give none."""
+    text, result = (f"document.querySelector('{one}')?.innerText" for one in (".judge .quiet", ".result"))
+    filled.show("judge", f"{text}?.startsWith('Pair 1 of ') && document.querySelector('.judge .marking')")
+    for n in range(12):
+        said = filled.browser.wait(f"{text}?.startsWith('Pair {n + 1} of ') && {text}")
+        key = "1" if float(said.split()[-1]) > 0.9 else "0"
+        filled.browser.press(key, ord(key))
+    told = filled.browser.wait(f"{result}?.includes('12 marked') && {result}")
+    kinds = "import('/page/judge.js').then(({ interval }) => interval(%s, () => 0.37))"
+    middle, low, high = filled.browser.evaluate(kinds % [[s / 100, int(s > 72)] for s in range(50, 100)])
+    assert middle == pytest.approx(0.725)
+    assert low <= high
+    assert ("threshold = " in told) or ("of both kinds" in told)

@@ -1,0 +1,121 @@
+// One story: its documents page by page, how it grew, its versions, and the whole of it as a file.
+
+import { get } from './api.js';
+import { curve } from './curve.js';
+import { count, download, el, failed, idNode, linked, moment, notice, score, shownId, source, words } from './dom.js';
+import { pairAddress } from './pair.js';
+import { arrivals, duration } from './stories.js';
+
+const MEMBERS = 50;
+const EXPORTED = 1000; // documents of a request
+const EXPORTED_MAX = 100_000;
+const COLUMNS = ['id', 'source', 'title', 'url', 'status', 'duplicate_of', 'similarity', 'time', 'date', 'place'];
+
+export function story(view, { rest, signal, ready }) {
+  const number = Number(rest[0]);
+  const pages = [-1]; // the place that each page begins behind
+  const place = el('div', { class: 'story' }, notice('loading', 'Loading the story'));
+  view.append(el('p', {}, el('a', { class: 'back', href: '#/stories' }, 'All stories')), place);
+
+  async function load(refocus = false) {
+    try {
+      const after = pages.at(-1);
+      const cluster = await get(`/v1/clusters/${number}?limit=${MEMBERS}${after < 0 ? '' : `&after=${after}`}`, signal);
+      place.replaceChildren(...told(cluster).filter(Boolean));
+      if (refocus) place.querySelector('h2[tabindex]').focus();
+    } catch (error) {
+      if (!signal.aborted) place.replaceChildren(failed(error, () => load()));
+    }
+    ready();
+  }
+
+  function told(cluster) {
+    const first = (pages.length - 1) * MEMBERS;
+    const original = cluster.representative;
+    const turn = (text, enabled, change) => el('button', { type: 'button', disabled: !enabled, onclick: () => { change(); load(true); } }, text);
+    return [
+      el('h1', { dir: 'auto', class: 'story-title' }, words(cluster.title ?? cluster.preview, original ?? 'The first document was removed')),
+      el('p', { class: 'quiet' }, `${count(cluster.size)} documents ${duration(cluster)}. `,
+        typeof cluster.related === 'number' ? el('a', { href: `#/story/${cluster.related}` }, 'A related story') : null),
+      arrivals(cluster), growth(cluster), exports(cluster),
+      updates(cluster),
+      el('h2', { tabindex: -1 }, `Documents ${count(first + 1)} to ${count(first + cluster.members.length)} of ${count(cluster.size)}`),
+      el('ol', { class: 'members', start: first + 1 }, cluster.members.map((member) => row(member, original))),
+      el('p', { class: 'turn' },
+        turn('Earlier', pages.length > 1, () => pages.pop()),
+        turn('Later', typeof cluster.next === 'number', () => pages.push(cluster.next))),
+    ];
+  }
+
+  function exports(cluster) {
+    const said = el('span', { role: 'status' });
+    const button = (kind, text) => el('button', { type: 'button', class: 'link', onclick: async () => {
+      said.textContent = 'Reading the documents';
+      try {
+        const members = await everyMember(cluster.cluster, signal);
+        said.textContent = members.length < cluster.size ? `The first ${count(members.length)} documents.` : '';
+        const name = `story-${cluster.cluster}.${kind}`;
+        if (kind === 'json') download(name, 'application/json', JSON.stringify({ ...cluster, members, next: undefined }, null, 1));
+        else download(name, 'text/csv', table(members));
+      } catch (error) {
+        if (!signal.aborted) said.textContent = error.title ?? 'The service does not answer.';
+      }
+    } }, text);
+    return el('p', { class: 'exports' }, button('json', 'Export as JSON'), button('csv', 'Export as CSV'),
+      el('a', { href: `#/story/${cluster.cluster}` }, 'Permanent address'), said);
+  }
+  load();
+}
+
+/** One document: both of its times, who tells it, and where. */
+function row(member, original) {
+  const link = linked(member.url) ?? linked(member.id);
+  const title = member.title ? el('span', { class: 'said', dir: 'auto' }, words(member.title, '')) : null;
+  const name = el('bdi', { class: 'source' }, member.source ? shownId(member.source) : source(member.id));
+  return el('li', {},
+    el('div', { class: 'times' }, el('time', {}, moment(member.date ?? member.time)),
+      member.date === null || member.date === undefined ? null : el('small', {}, `arrived ${moment(member.time)}`)),
+    el('div', { class: 'what' }, title, el('span', { class: 'line' }, name, ' ', link ? el('a', { href: link, target: '_blank', rel: 'noopener noreferrer nofollow' }, 'Open the article') : null), idNode(member.id)),
+    member.id === original ? el('span', { class: 'tag', title: 'It arrived before the others; their dates may be earlier' }, 'arrived first')
+      : el('span', { class: 'score', title: member.similarity === null ? '' : `similarity ${score(member.similarity)}` }, member.similarity === null ? '' : score(member.similarity)),
+    member.id === original ? el('span') : el('a', { href: pairAddress(member.duplicate_of ?? original, member.id) }, 'Compare'));
+}
+
+/** How many documents the story had at each moment. */
+function growth(cluster) {
+  if (cluster.last_time - cluster.first_time < 1) return null;
+  let sum = 0;
+  const sums = cluster.strip.map((n) => { sum += n; return sum; });
+  return el('figure', { class: 'growth' }, el('p', { class: 'scale' }, `${count(cluster.size)} documents`),
+    el('div', { class: 'picture' }, curve(sums, { label: `How the story grew to ${count(cluster.size)} documents` })),
+    el('figcaption', {}, 'How the story grew'));
+}
+
+/** The versions of the document that began the story, the newest first. */
+function updates(cluster) {
+  if (!cluster.updates?.length) return null;
+  return el('section', { class: 'updates' }, el('h2', {}, 'Updates'),
+    el('ol', { class: 'members', reversed: true }, cluster.updates.map((update) => el('li', {},
+      el('time', {}, moment(update.date ?? update.time)), idNode(update.id),
+      el('span', { class: 'score', title: 'similarity to the version that was compared' }, score(update.similarity))))));
+}
+
+async function everyMember(number, signal) {
+  const members = [];
+  for (let after = -1; after !== null && members.length < EXPORTED_MAX;) {
+    const page = await get(`/v1/clusters/${number}?limit=${EXPORTED}${after < 0 ? '' : `&after=${after}`}`, signal);
+    members.push(...page.members);
+    after = page.next ?? null;
+  }
+  return members;
+}
+
+/** Lines of CSV. A value that a spreadsheet would run as a formula begins with a quote. */
+function table(members) {
+  const cell = (value) => {
+    const text = String(value ?? '');
+    const safe = typeof value === 'string' && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+    return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  };
+  return [COLUMNS, ...members.map((member) => COLUMNS.map((name) => member[name]))].map((line) => `${line.map(cell).join(',')}\r\n`).join('');
+}
