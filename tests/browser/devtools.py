@@ -142,10 +142,11 @@ class Browser:
         self.call("Input.dispatchKeyEvent", type="keyUp", **values)
 
     def look(self, *, width: int = 1200, height: int = 900, dark: bool = False) -> None:
-        """Set the size of the window and the colours that the person prefers."""
+        """Set the size of the window and the colours that the person prefers, who wants no motion."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.call("Emulation.setEmulatedMedia", features=[scheme])
+        still = {"name": "prefers-reduced-motion", "value": "reduce"}
+        self.call("Emulation.setEmulatedMedia", features=[scheme, still])
 
     def picture(self, path: Path, *, whole: bool = False) -> None:
         """Write a picture (PNG) of the window, or of the whole page."""

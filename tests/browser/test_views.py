@@ -26,6 +26,8 @@ def filled(page):
         for n, one in enumerate(itertools.islice(documents(5), 500))
     ]  # fmt: skip
     answers = page.check_all(rows)
+    page.browser.open(f"{page.url}/#/now")
+    page.browser.wait("document.getElementById('live')?.dataset.state === 'live'")
     page.client.post("/v1/feeds", json={"feeds": FEEDS}).raise_for_status()
     page.story = next(one["cluster"] for one in answers if one["status"] == "duplicate" and "coast-storm" in one["id"])
     page.arabic = next(one["cluster"] for one in answers if one["status"] == "duplicate" and "مكتبة" in one["id"])
@@ -149,9 +151,16 @@ def test_a_person_who_judges_pairs_by_keys_gets_a_threshold(filled):
         said = filled.browser.wait(f"{text}?.startsWith('Pair {n + 1} of ') && {text}")
         key = "1" if float(said.split()[-1]) > 0.9 else "0"
         filled.browser.press(key, ord(key))
-    told = filled.browser.wait(f"{result}?.includes('12 marked') && {result}")
+    shown = filled.browser.wait(f"{result}?.includes('12 marked') && {result}")
     kinds = "import('/page/judge.js').then(({ interval }) => interval(%s, () => 0.37))"
     middle, low, high = filled.browser.evaluate(kinds % [[s / 100, int(s > 72)] for s in range(50, 100)])
     assert middle == pytest.approx(0.725)
     assert low <= high
-    assert ("threshold = " in told) or ("of both kinds" in told)
+    assert ("threshold = " in shown) or ("of both kinds" in shown)
+
+
+def test_no_view_has_an_error_or_breaks_the_policy(filled):
+    """No exception and no refusal of the content policy, after all of the above."""
+    assert filled.browser.events["Runtime.exceptionThrown"] == []
+    entries = [entry["entry"]["text"] for entry in filled.browser.events["Log.entryAdded"]]
+    assert [text for text in entries if "Content Security Policy" in text or "TrustedHTML" in text] == []

@@ -71,7 +71,7 @@ class Figures:
     def refuse(self, reason: str) -> None:
         """Count a refused document by its reason."""
         with self._lock:
-            self.refused[reason] += 1
+            self.refused[str(reason)] += 1
 
     def forget(self, id_: str) -> None:
         """Drop the latest duplicates that name a removed document."""

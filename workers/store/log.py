@@ -318,12 +318,10 @@ class Log:
 
     def decided(self, id_: bytes, original: bytes) -> Row | None:
         """Return the latest row of an id if its verdict names an original."""
-        query = (
-            f"SELECT {', '.join(f'd.{field}' for field in Row._fields)} FROM documents d "
-            "LEFT JOIN documents o ON o.place = d.original LEFT JOIN stories s ON s.cluster = d.cluster "
-            "WHERE d.id = ? AND d.original NOTNULL AND coalesce(o.id, s.id) = ? ORDER BY d.place DESC LIMIT 1"
-        )
-        found = self._writer.execute(query, (id_, original)).fetchone()
+        story = "SELECT id FROM stories s WHERE s.cluster = d.cluster"
+        name = f"(SELECT id FROM documents o WHERE o.place = d.original), ({story})"
+        query = f"SELECT {FIELDS} FROM documents d WHERE id = ? AND original NOTNULL AND coalesce({name}) = ?"
+        found = self._writer.execute(f"{query} ORDER BY place DESC LIMIT 1", (id_, original)).fetchone()
         return Row(*found) if found else None
 
     def contents(self, id_: bytes, first: int) -> list[bytes]:
