@@ -57,7 +57,7 @@ def test_the_page_of_a_view_shows_pairs_and_offers_nothing_that_needs_signatures
                 document.querySelector('form.ask button.primary').click();
             })()""")
             shown = browser.wait("document.querySelector('.answers .notice.empty')?.innerText")
-            assert "has no signatures" in shown
+            assert "has no window of its own" in shown
             assert browser.evaluate("document.querySelector('.answers button')") is None
         finally:
             browser.close()

@@ -215,10 +215,9 @@ async def why(writer: Writer, service: Service, request: Request) -> Response:
             return refused(service, decoded)
         a = decoded
     found = await asyncio.wrap_future(writer.call(lambda keeper: keeper.why(a, b)))
-    values = {
-        name: round(one, SIMILARITY_DIGITS) if isinstance(one, float) else one for name, one in found._asdict().items()
-    }
-    values |= {"sentence": EXPLANATIONS[found.reason]}
+    values = found._asdict() | {"sentence": EXPLANATIONS[found.reason]}
+    if found.similarity is not None:  # a rounded probability would be certain where it is not
+        values["similarity"] = round(found.similarity, SIMILARITY_DIGITS)
     return json_response(values | {"passages": [passage._asdict() for passage in found.passages]})
 
 
