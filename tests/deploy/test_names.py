@@ -192,3 +192,19 @@ def test_the_alert_on_memory_knows_the_limits_of_the_containers():
 def test_the_operations_page_has_every_alert():
     """The page describes meaning and remedy of every alert by its name, and no other alert."""
     assert set(re.findall(r"\bNeardup[A-Z]\w+", OPERATIONS.read_text())) == set(alerts())
+
+
+@pytest.mark.parametrize("name", alerts())
+def test_every_runbook_has_commands_that_exist(name):
+    """A section has commands that show the incident: their options exist, and their metrics are exported."""
+    section = re.search(rf"^### {name}\n((?:(?!##).*\n)+)", OPERATIONS.read_text(), re.M)[1]
+    commands = re.findall(r"^    (.+)$", section, re.M)
+    assert commands
+    for command in commands:
+        program, *words = command.partition(" | ")[0].split()
+        assert program in {"neardup", "curl", "df", "kafka-transactions.sh"}
+        assert program != "neardup" or parses(words)
+        for metric in re.findall(r"neardup_\w+", command):
+            assert any(known.startswith(metric) for known in exported())
+        ports = re.findall(r"http://(?:WORKER|SERVICE):(\d+)", command)
+        assert set(ports) <= {str(HEALTH_PORT), str(SERVE_PORT)}

@@ -56,10 +56,12 @@ def test_every_alert_is_shown_firing_and_keeping_quiet():
     assert {test["alertname"] for test in tests if not test["exp_alerts"]} == set(alerts())
 
 
-def test_every_alert_has_a_severity_and_two_sentences():
-    """Each alert has one of three severities, which route it."""
+def test_every_alert_has_a_severity_two_sentences_and_a_runbook():
+    """Each alert has one of three severities, which route it; the address is that of its section."""
     assert {alert["labels"]["severity"] for alert in alerts().values()} == {"critical", "warning", "info"}
-    assert all(set(alert["annotations"]) == {"summary", "description"} for alert in alerts().values())
+    for name, alert in alerts().items():
+        assert set(alert["annotations"]) == {"summary", "description", "runbook_url"}
+        assert alert["annotations"]["runbook_url"].endswith(f"/docs/OPERATIONS.md#{name.lower()}")
 
 
 def test_prometheus_accepts_every_expression_of_the_dashboard(prometheus, tmp_path):
