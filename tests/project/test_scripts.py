@@ -19,13 +19,14 @@ SCRIPTS = sorted(
     for path in (ROOT / folder).rglob("*.py")
     if re.search(r'^if __name__ == "__main__":', path.read_text(encoding="utf-8"), re.M)
 )
-# The lines of the Makefile that run Python of this project, by target.
-RECIPES = [
-    (target, line)
+# The lines of the Makefile that run a program of the environment -> a target that has it.
+RECIPES = {
+    line.strip().removeprefix("@").partition("  #")[0]: target
     for target, recipe in re.findall(r"^([a-z-]+):.*\n((?:\t.*\n)*)", (ROOT / "Makefile").read_text(), re.M)
     for line in recipe.splitlines()
-    if re.match(r"\t@?\$\(BIN\)/python (?!-m (?:pytest|pip)\b)", line)
-]
+    if "$(BIN)/" in line and "-m pip" not in line
+}
+VARIABLES = {"$(REF)": "HEAD", "$(DATA)": ".", "$(CHECKED)": "tests", "$(QUICK)": "not long", "$(DEMO_PATHS)": "docs"}
 # Runs the code of a script up to its main part: every import is made.
 IMPORTS = "import runpy, sys; sys.path.insert(0, sys.argv[1]); runpy.run_path(sys.argv[2], run_name='started')"
 
@@ -52,15 +53,29 @@ def test_a_script_starts(script: str) -> None:
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize(("target", "line"), RECIPES, ids=[f"{target}-{n}" for n, (target, _) in enumerate(RECIPES)])
-def test_a_target_of_the_makefile_starts(target: str, line: str) -> None:
-    """Its program exists, and knows every option that the recipe gives it."""
-    words = shlex.split(
-        line.strip().removeprefix("@").replace("$(BIN)/python", "").replace("$(REF)", "HEAD").replace("$(DATA)", ".")
-    )
-    done = started([*words, "--help"])
+@pytest.mark.parametrize("line", RECIPES)
+def test_a_target_of_the_makefile_starts(line: str) -> None:
+    """Its program exists and knows every option that the recipe gives it, and the tests that it names are there."""
+    target, filled = RECIPES[line], line
+    for name, value in VARIABLES.items():
+        filled = filled.replace(name, value)
+    words = shlex.split(filled)
+    while "=" in words[0]:
+        del words[0]
+    program = Path(sys.executable).parent / words[0].removeprefix("$(BIN)/")
+    help_of = "--help-all" if program.name == "neardup" else "--help"
+    done = subprocess.run([program, *words[1:], help_of], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, f"{target}: {done.stderr[-2000:]}"
     assert [word for word in words if word.startswith("--") and word not in done.stdout] == []
+    assert [word for word in words if word.startswith("tests/") and not (ROOT / word).exists()] == []
+
+
+@pytest.mark.processes
+def test_the_makefile_lists_each_of_its_targets() -> None:
+    """``make`` alone shows them."""
+    listed = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
+    phony = re.findall(r"^\.PHONY: (.*)$", (ROOT / "Makefile").read_text(), re.M)
+    assert set(re.findall(r"^  make ([a-z-]+)", listed, re.M)) == set(" ".join(phony).split())
 
 
 @pytest.mark.processes
