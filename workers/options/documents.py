@@ -123,6 +123,10 @@ class BatchOptions(SessionOptions):
     annotate: Annotated[
         bool, typer.Option("--annotate", help="write the dropped lines to --output too, and with each line its verdict")
     ] = False
+    allow_loss: Annotated[
+        bool,
+        typer.Option("--allow-loss", help="write --output also if nearly all documents of a source repeat the source"),
+    ] = False
 
     @property
     def decides(self) -> bool:

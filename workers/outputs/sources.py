@@ -40,7 +40,9 @@ class Sources:
         unknown = np.full(len(entries), NO_TIME)
         dates = unknown.copy()
         dates[accepted] = signed.batch.times
-        self.ledger.add(Reports(_sources(entries), verdicts.statuses, verdicts.clusters, verdicts.late, unknown, dates))
+        self.ledger.add(
+            Reports(sources_of(entries), verdicts.statuses, verdicts.clusters, verdicts.late, unknown, dates)
+        )
 
     def notes(self) -> list[str]:
         """Return a sentence for each hour in which a source repeated itself, unlike in the week before, and one for
@@ -83,7 +85,7 @@ class Sources:
         return text.getvalue().encode(errors="replace")
 
 
-def _sources(entries: Sequence[Entry]) -> list[str]:
+def sources_of(entries: Sequence[Entry]) -> list[str]:
     """Return the source of each entry, empty for none."""
     if isinstance(entries, TableRows):
         return [source_of(document) or "" for document in entries.with_sources()]

@@ -43,7 +43,7 @@ MEANINGS: dict[Exit, str] = {
     Exit.STUCK: "a step outlasted turn_seconds_max, or a partition did not advance, or begin, for stall_seconds_max",
     Exit.UNUSABLE: "there was input, but nothing of it could be used; the summary says why",
     Exit.REFUSED: "--strict: a document was refused, and the reading ended there; or documents left the window before "
-    "their time, so that later ones were not compared with them",
+    "their time, so that later ones were not compared with them; or batch would lose nearly all documents of a source",
     Exit.INTERRUPTED: "interrupted (Ctrl-C, SIGINT) after the summary",
     Exit.TERMINATED: "terminated (SIGTERM) after the summary",
 }

@@ -70,7 +70,8 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
     """Run to the end; returns the exit code. Raises ``Failure`` for input, output or storage that cannot be used."""
     counts, found = batch_join.Counts(0, 0, 0), None
     _check_verdicts(options)
-    with Session(settings, options) as session:
+    guards = options.output is not None and not options.allow_loss
+    with Session(settings, options, sources=guards) as session:
         output = standard_output()
         if options.top is not None:
             check_top(
@@ -82,7 +83,8 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
                 _folder(options) as folder,
                 Corpus(Path(folder), settings, options.memory_max, candidates=options.candidates) as corpus,
             ):
-                places, preference = verdicts.Places(), verdicts.Preference(options.prefer or verdicts.FIRST)
+                places = verdicts.Places(with_sources=guards)
+                preference = verdicts.Preference(options.prefer or verdicts.FIRST)
                 for chunk, signed in session.signed_chunks(options.paths, Signer(settings)):
                     check_rows(options.output, "--output", chunk.entries)
                     corpus.add(signed.batch)
@@ -299,6 +301,8 @@ def _check_verdicts(options: BatchOptions) -> None:
         raise Failure(Exit.USAGE, f"--{name} is decided by the pairs: leave out --top and --candidates")
     if options.output is not None:
         check_twice(options.output, options.paths)
+    elif options.allow_loss:
+        raise Failure(Exit.USAGE, "--allow-loss is about the lines of --output: add --output FILE")
     elif options.annotate:
         raise Failure(Exit.USAGE, "--annotate writes verdicts with the lines of --output: add --output FILE")
 
@@ -313,6 +317,8 @@ def decide(
         with OutputFile(options.verdicts, "the verdicts") as file:
             verdicts.write(file, f"the verdicts to {options.verdicts}", corpus.rows, places, decided)
     if options.output is not None:
+        if places.with_sources:
+            verdicts.check_loss(places, order, decided)
         statuses = np.full(len(places), REFUSED, np.uint8)
         statuses[at] = decided.statuses
         between = partial(verdicts.decided_between, corpus.rows, places, decided) if options.annotate else None

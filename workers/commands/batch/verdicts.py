@@ -25,6 +25,9 @@ import orjson
 from neardup.stream.batches import CONTENT_HALF, id_columns, id_hashes
 from neardup.stream.documents import Document
 from neardup.stream.pipeline import Signed
+from neardup.stream.sources.ledger import Ledger
+from neardup.stream.sources.reports import Reports
+from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.decider import Decided
 from neardup.stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits, Verdicts
 from neardup.stream.verdicts.rule import DOCUMENT, DUPLICATE, ORIGINAL, REFUSED, STATUSES, UNCHANGED, UPDATE
@@ -32,6 +35,7 @@ from neardup.workers.commands.batch.join import CONTENT_PAIRS, execute_with, ins
 from neardup.workers.commands.batch.rows import RowFiles, Rows
 from neardup.workers.outputs.clusters import LARGEST
 from neardup.workers.outputs.output import write_pairs
+from neardup.workers.outputs.sources import sources_of
 from neardup.workers.outputs.verdict_lines import Decision, verdict_line
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.readers.entries import Entry
@@ -43,6 +47,8 @@ FIRST, LONGEST = "first", "longest"
 _NEVER = 1 << 61
 # Rows decided or written at a time.
 _ROWS = 4096
+# Sources that a message names.
+_SHOWN = 10
 
 # The columns of ``Verdicts`` for a refused entry.
 _REFUSED_VERDICT = REFUSED, -1, -1, 0, -1, -1, -1, False, False
@@ -135,10 +141,13 @@ def _length(document: Document) -> float:
 
 
 class Places:
-    """The positions of all entries of the input, including refused ones; ``rows`` are the places of the documents."""
+    """The positions of all entries of the input, including refused ones; ``rows`` are the places of the documents,
+    ``named`` the sources of the documents if ``with_sources``, by their place in ``names``."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, with_sources: bool = False) -> None:
         self.rows = array("q")
+        self.with_sources, self.named = with_sources, array("i")
+        self.names: dict[str, int] = {}
         self._sources: list[str] = []
         self._source, self._line = array("i"), array("q")
         self._refused: dict[int, tuple[str, str | None]] = {}  # reason and id, by place
@@ -146,6 +155,9 @@ class Places:
     def add(self, chunk: Chunk, signed: Signed, preference: Preference) -> None:
         """Add the entries of a chunk."""
         entries, reasons = judged(chunk, signed)
+        if self.with_sources:
+            found_in = (name for n, name in enumerate(sources_of(entries)) if n not in reasons)
+            self.named.extend(self.names.setdefault(name, len(self.names)) for name in found_in)
         for n, entry in enumerate(entries):
             found = entry.found
             if n in reasons:
@@ -241,6 +253,28 @@ def write(file: IO[bytes], what: str, rows: RowFiles, places: Places, verdicts: 
         named = _decisions(rows, np.arange(begin, end), verdicts)
         last = min((n + 1) * _ROWS, len(places))
         write_pairs(file, b"".join(places.lines(n * _ROWS, last, named)), what)
+
+
+def check_loss(places: Places, order: Rows, verdicts: Verdicts) -> None:
+    """Raise ``Failure`` if nearly all documents of a source are duplicates of others of the same source.
+
+    A corpus at rest has no last hour, so all documents of a source count together.
+    """
+    names, named = list(places.names), np.frombuffer(places.named, np.int32) if places.named else np.empty(0, np.int32)
+    ledger, unknown = Ledger(max(len(names), 1)), np.full(_ROWS, NO_TIME)
+    for first in range(0, len(order), _ROWS):
+        at = order[first : first + _ROWS]
+        sources, times = [names[n] for n in named[at].tolist()], unknown[: len(at)]
+        ledger.add(Reports(sources, verdicts.statuses[at], verdicts.clusters[at], verdicts.late[at], times, times))
+    lost = [f"{one['source']!r} ({one['repeated']:,} of {one['documents']:,} documents)" for one in ledger.repeating()]
+    if lost:
+        raise Failure(
+            Exit.REFUSED,
+            f"--output is not written: nearly all documents of {', '.join(lost[:_SHOWN])}"
+            f"{' and others' if len(lost) > _SHOWN else ''} are duplicates of others of the same source, as block "
+            "pages, templates and what extractors leave are; look at them, leave the sources out of the input, or add "
+            "--allow-loss",
+        )
 
 
 def decided_between(rows: RowFiles, places: Places, verdicts: Verdicts, first: int, end: int) -> Decided:

@@ -143,3 +143,23 @@ def test_what_cannot_be_decided_ends_with_a_sentence(decided, tmp_path):
             run(BatchOptions(["in.jsonl"], quiet=True, **options), load({}, None))
     (tmp_path / "empty.jsonl").write_bytes(b"")
     assert decided("empty.jsonl") == []
+
+
+def test_an_output_that_loses_a_source_is_refused(tmp_path, monkeypatch, capsysbinary):
+    """199 of 200 documents repeat their source: its name is in the error, also with --prefer; --allow-loss writes."""
+    monkeypatch.chdir(tmp_path)
+    repeated = [doc(f"a{n}", source="A", length=n, timestamp=n * 86_400) for n in range(200)]
+    copies = [doc(f"b{n}", f"Other words. {TEXT[:40]}", source=f"b{n}") for n in range(300)]
+    (tmp_path / "in.jsonl").write_bytes(lines(*repeated, *copies))
+    for prefer in ("first", "length"):
+        options = BatchOptions(["in.jsonl"], quiet=True, prefer=prefer, output="kept", verdicts="verdicts")
+        with pytest.raises(Failure, match=r"nearly all documents of 'a' \(199 of 200 documents\) are") as failed:
+            run(options, load({}, None))
+        assert failed.value.code == Exit.REFUSED
+        assert not (tmp_path / "kept").exists()
+        assert len((tmp_path / "verdicts").read_bytes().splitlines()) == 500
+    options = BatchOptions(["in.jsonl"], quiet=True, output="kept", allow_loss=True)
+    assert run(options, load({}, None)) == Exit.SUCCESS
+    assert len((tmp_path / "kept").read_bytes().splitlines()) == 2
+    with pytest.raises(Failure, match="--allow-loss is about"):
+        run(BatchOptions(["in.jsonl"], quiet=True, allow_loss=True), load({}, None))
