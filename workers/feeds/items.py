@@ -6,7 +6,7 @@ its content the input, and the output is a line of JSON: a list of items, an obj
 page names, or a reason.
 
 An item has ``id`` (the guid, or else the link), ``time`` (published, or else updated, in ISO 8601), ``title``, ``url``,
-``text`` (content, or else summary, or else title) and ``part``, which of these the text is.
+``text`` (content, or else title and summary) and ``part``, which of these the text is.
 """
 
 from __future__ import annotations
@@ -94,15 +94,22 @@ def parse(content: bytes, url: str, content_type: str) -> list[Item] | Named | R
         return _json_items(content)
     import feedparser
 
-    header = {"content-type": content_type, "content-location": url}
+    # Without an address the parser leaves relative guids as they are: a redirect must not change the id of an item.
+    header = {"content-type": content_type}
     found = feedparser.parse(
         io.BytesIO(content), response_headers=header, sanitize_html=False, resolve_relative_uris=False
     )
     if found.get("version") or found.entries:
-        return [_item(entry) for entry in found.entries]
+        return [_item(entry, url) for entry in found.entries[: -1 if _ends_in_item(content) else None]]
     links = _Links()
     links.feed(content[:_HEAD_BYTES].decode("utf-8", "replace"))
     return Named(urljoin(url, links.found)) if links.found else Reason("feed_format")
+
+
+def _ends_in_item(content: bytes) -> bool:
+    """Whether a feed is cut within its last item, which has a part of its text then."""
+    lower = content.lower()
+    return any(lower.rfind(b"<" + name) > lower.rfind(b"</" + name) for name in (b"item", b"entry"))
 
 
 class _Links(HTMLParser):
@@ -141,8 +148,8 @@ def _date(value: Any) -> str | None:
         return None
 
 
-def _item(entry: Any) -> Item:
-    guid, link = _text(entry.get("id")), _text(entry.get("link"))
+def _item(entry: Any, url: str) -> Item:
+    guid, link = _text(entry.get("id")), _absolute(url, _text(entry.get("link")))
     title = text_of_markup(_text(entry.get("title")))
     content = next(filter(None, map(_plain, entry.get("content", ()))), "")
     summary = _plain(entry.get("summary_detail") or {"value": entry.get("summary")})
@@ -150,10 +157,22 @@ def _item(entry: Any) -> Item:
 
 
 def _with_text(id_: str | None, time: str | None, url: str | None, content: str, title: str, summary: str) -> Item:
-    """Return an item with the first text that it has."""
+    """Return an item with its content, or else with its title and its summary, as far as it has them."""
     if content:
         return Item(id_, time, title, url, content)
-    return Item(id_, time, title, url, summary, "summary") if summary else Item(id_, time, title, url, title, "title")
+    if not title or summary.startswith(title):
+        return Item(id_, time, title, url, summary, "summary")
+    if not summary or title.startswith(summary):
+        return Item(id_, time, title, url, title, "title")
+    return Item(id_, time, title, url, f"{title}\n{summary}", "title and summary")
+
+
+def _absolute(url: str, link: str) -> str:
+    """Return the address that a link of a feed leads to; empty for none."""
+    try:
+        return urljoin(url, link) if link else ""
+    except ValueError:
+        return link
 
 
 def _plain(content: Any) -> str:

@@ -24,7 +24,24 @@ def test_an_item_of_rss_has_id_time_title_address_and_text():
     """Markup becomes text; addresses become absolute."""
     inner = f"<guid isPermaLink='false'>tag:a,1</guid><link>/a</link><title>A &amp;amp; B</title>{DATE}"
     inner += "<description>&lt;p&gt;caf&amp;eacute; &lt;b&gt;open&lt;/b&gt;ed&lt;/p&gt;</description>"
-    assert item_of(inner) == Item("tag:a,1", TIME, "A & B", "http://feeds.example/a", "café opened", "summary")
+    both = "A & B\ncafé opened"
+    assert item_of(inner) == Item("tag:a,1", TIME, "A & B", "http://feeds.example/a", both, "title and summary")
+
+
+@pytest.mark.parametrize(
+    ("title", "summary", "text", "part"),
+    [
+        ("Rain", "Rain comes.", "Rain comes.", "summary"),
+        ("Rain", "It comes.", "Rain\nIt comes.", "title and summary"),
+        ("Rain comes", "Rain", "Rain comes", "title"),
+        ("Rain", "", "Rain", "title"),
+        ("", "It comes.", "It comes.", "summary"),
+    ],
+)
+def test_an_item_without_content_has_its_title_and_its_summary_as_text(title, summary, text, part):
+    """Neither twice; what is compared is said."""
+    found = item_of(f"<title>{title}</title><description>{summary}</description>")
+    assert (found.text, found.part) == (text, part)
 
 
 def test_an_entry_of_atom_is_read_alike():
@@ -154,6 +171,22 @@ def test_a_damaged_feed_is_read_as_far_as_it_can_be():
     content = b"<rss version='2.0'><channel>" + items
     found = items_of(content, URL, "text/xml; charset=utf-8", 60.0)
     assert [item.id for item in found] == ["a:1", "a:2"]
+
+
+def test_the_last_item_of_a_feed_that_is_cut_is_left_out():
+    """It has a part of its text, and would be another version when the feed is whole again."""
+    items = "".join(f"<item><guid>a:{n}</guid><description>words of {n}</description></item>" for n in range(3))
+    feed = RSS.format(items).encode()
+    assert [item.id for item in parse(feed[: feed.rindex(b"of 2")], URL, "")] == ["a:0", "a:1"]
+    assert [item.id for item in parse(feed[: feed.rindex(b"</channel")], URL, "")] == ["a:0", "a:1", "a:2"]
+    assert [item.id for item in parse(feed, URL, "")] == ["a:0", "a:1", "a:2"]
+
+
+def test_a_guid_that_is_no_address_stays_as_it_is():
+    """Also where the feed does not say that it is none: the address of an answer changes with each redirect."""
+    assert item_of("<guid>7</guid>")[:1] == ("7",)
+    assert item_of("<guid isPermaLink='false'>7</guid><link>/a</link>")[::3] == ("7", "http://feeds.example/a")
+    assert item_of("<guid>http://a.example/7</guid>")[::3] == ("http://a.example/7", "http://a.example/7")
 
 
 @pytest.mark.processes
