@@ -98,6 +98,16 @@ def test_verdicts_of_all_partitions_are_added_in_the_order_of_arrival(deployment
     assert [deployment.reader.document(id_)[0]["place"] for id_ in (b"a", b"b", b"c")] == [0, 1, 2]
 
 
+def test_a_cluster_has_the_arrival_number_of_its_original(deployment: Deployment) -> None:
+    """The topics name it by its place: the line of this original has both, so a reader finds one from the other."""
+    head = original(3, 1, "b", "1-3")
+    deployment.publish(0, original(0, 0, "a", "0-0"), duplicate(1, 2, "c", "b", "1-3"))
+    deployment.publish(1, head)
+    deployment.follow()
+    [cluster], _ = deployment.reader.clusters("size", 10, Filters(size_min=2))
+    assert (cluster["cluster"], head["cluster"], head["arrival"]) == (1, "1-3", 1)
+
+
 def test_an_unchanged_version_has_the_status_of_the_version_before(deployment: Deployment) -> None:
     """No answer is ``unchanged``."""
     deployment.publish(0, original(0, 0, "a", "0-0"), duplicate(1, 1, "b", "a", "0-0"))
