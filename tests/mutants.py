@@ -230,8 +230,8 @@ MUTANTS = (
     ),
     Mutant(
         "futures are not checked after the flush", "broker", PRODUCER,
-        "            if failed:\n",
-        "            if False:\n",
+        "        if failed:\n",
+        "        if False:\n",
         (GUARDS,),
     ),
     Mutant(
