@@ -176,7 +176,7 @@ def audit_command(options: AuditOptions, given: Given) -> None:
 
     Give the settings of the run. Shares have intervals of 95 percent; the ten worst misses come with a reason each.
     """
-    from neardup.workers.commands.audit.command import run
+    from neardup.workers.commands.audit import run
     from neardup.workers.settings.load import load
 
     run(options, load(given, options.config))

@@ -15,6 +15,7 @@ from neardup.stream.batches import Batch
 from neardup.stream.json_lines import encode_matches, encode_nearest
 from neardup.stream.pipeline import Matcher, Signer, match_steps
 from neardup.stream.table.steps import step
+from neardup.workers.audit.measuring import add_truth, check_truth
 from neardup.workers.display.overview import Overview
 from neardup.workers.options.documents import ProbeOptions, RunOptions
 from neardup.workers.outputs.output import OutputFile, standard_output, write_pairs
@@ -46,6 +47,10 @@ def run(options: RunOptions, settings: Settings, index: Sequence[str] | None = N
     ``index``: paths of documents that are added first; the documents of ``options.paths`` are then not added.
     """
     settings = with_file_window(settings)
+    if options.truth:
+        others = {"--follow": options.follow, "--top": options.top is not None, "--candidates": options.candidates}
+        others["--window-from"] = options.window_from is not None
+        check_truth(options, settings, options.output, "--output", others=others)
     with (
         Session(settings, options, before=index or (), follow=options.follow, prints=options.output is None) as session,
         ExitStack() as stack,
@@ -91,6 +96,8 @@ def run(options: RunOptions, settings: Settings, index: Sequence[str] | None = N
         session.notes.append("\n".join(overview.lines()))
     if options.output is not None:
         session.notes.append(f"the pairs stand in {options.output}")
+    if options.truth:
+        add_truth(session, settings, pairs=options.output)
     return session.end(matcher.table.counts())
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from neardup.workers.options.shared import Candidates, Follow, KeepFile, Salvage, SessionOptions, Top, WindowFile
+from neardup.workers.options.shared import Candidates, Follow, KeepFile, Salvage, SessionOptions, Top, Truth, WindowFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +28,7 @@ class RunOptions(SessionOptions):
         bool,
         typer.Option("--overview", help="end with the documents of the most pairs and a histogram of similarities"),
     ] = False
+    truth: Truth = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +80,7 @@ class DedupOptions(SessionOptions):
             "--sources", metavar="FILE", help="write what each source published, as JSON Lines, or as a table (.csv)"
         ),
     ] = None
+    truth: Truth = False
     follow: Follow = False
     window_from: WindowFile = None
     salvage: Salvage = False
@@ -127,6 +129,7 @@ class BatchOptions(SessionOptions):
         bool,
         typer.Option("--allow-loss", help="write --output also if nearly all documents of a source repeat the source"),
     ] = False
+    truth: Truth = False
 
     @property
     def decides(self) -> bool:

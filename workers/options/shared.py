@@ -58,6 +58,10 @@ Top = Annotated[
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="no reports, no progress bar, no summary")]
+Truth = Annotated[
+    bool,
+    typer.Option("--truth", help="measure at the end what was missed, as audit does; needs the FILE of its result"),
+]
 RejectsFile = Annotated[
     str | None,
     typer.Option("--rejects", metavar="FILE", help="write every refused line whole to a file, refused files by name"),

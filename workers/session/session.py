@@ -120,6 +120,7 @@ class Session:
         self._ahead: Ahead | None = None
         self._bands = np.zeros(settings.tuning.bands + 1, np.int64)  # documents by number of bands with a key
         self.notes: list[str] = []  # sentences for the end of the summary
+        self.measured: dict[str, Any] = {}  # what the summary has besides counts
         on_screen = prints and sys.stdout is not None and sys.stdout.isatty()
         bar = sys.stderr.isatty() and not options.quiet and not on_screen
         total = total_bytes(paths, hidden=settings.hidden) if bar and not follow else None
@@ -285,6 +286,7 @@ class Session:
             self.reader.bytes_read, self.reader.blank_lines, counts, ended.name.lower(), self.compiling.seconds,
             found,
         )  # fmt: skip
+        summary |= self.measured
         if self.reader.ids_changed is not None:
             summary["ids_changed"] = self.reader.ids_changed
         self.report.print_summary(summary)

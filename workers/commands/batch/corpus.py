@@ -34,6 +34,7 @@ from neardup.stream.schemes import SCHEMES
 from neardup.stream.table import COUNTERS, NO_TIME, NO_WINDOW
 from neardup.stream.verdicts.decisions import VerdictLimits, Verdicts
 from neardup.stream.verdicts.rule import REFUSED
+from neardup.workers.audit.measuring import add_truth, check_truth
 from neardup.workers.commands.batch.rows import RowFiles, Rows
 from neardup.workers.options.documents import BatchOptions
 from neardup.workers.outputs import window_file
@@ -70,6 +71,8 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
     """Run to the end; returns the exit code. Raises ``Failure`` for input, output or storage that cannot be used."""
     counts, found = batch_join.Counts(0, 0, 0), None
     _check_verdicts(options)
+    if options.truth:
+        check_truth(options, settings, options.verdicts, "--verdicts", others={})
     guards = options.output is not None and not options.allow_loss
     with Session(settings, options, sources=guards) as session:
         output = standard_output()
@@ -101,6 +104,8 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
                         found = decide(corpus, places, preference, options, session)
         except duckdb.Error as error:
             raise _failure(error, options) from None
+    if options.truth:
+        add_truth(session, settings, verdicts=options.verdicts)
     if found is None:
         return session.end(dict.fromkeys(COUNTERS, 0) | counts._asdict())
     return session.end(dict.fromkeys(COUNTERS, 0) | counts._asdict(), {"pairs": session.report.pairs, **found})

@@ -23,6 +23,7 @@ from neardup.stream.pipeline import Matcher, Signed, Signer
 from neardup.stream.verdicts.decider import Decided, Decider
 from neardup.stream.verdicts.representatives import FIRST, ranks_of
 from neardup.stream.verdicts.rule import DUPLICATE, KEPT, ORIGINAL, REFUSED, STATUSES, UNCHANGED, UPDATE
+from neardup.workers.audit.measuring import add_truth, check_truth
 from neardup.workers.commands.dedup.archive import Archive
 from neardup.workers.options.documents import DedupOptions
 from neardup.workers.outputs.clusters import Clusters
@@ -51,6 +52,9 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
     """Run to the end; returns the exit code. Raises ``Failure`` for a path or an output that cannot be used."""
     _check_outputs(options)
     settings = with_file_window(settings)
+    if options.truth:
+        others = {"--follow": options.follow, "--window-from": options.window_from is not None}
+        check_truth(options, settings, options.verdicts, "--verdicts", others=others)
     archive = None if options.warc_out is None else Archive(options.warc_out, drops=options.warc_drop)
     spill_record = None if archive is None else archive.add_part
     with (
@@ -94,6 +98,8 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
         named = [f"{cluster['size']:>8,}  {cluster['id']}" for cluster in found["largest_clusters"]]
         session.notes.append("\n".join(["largest clusters:", *named]))
     session.notes.extend(outputs.notes())
+    if options.truth:
+        add_truth(session, settings, verdicts=options.verdicts)
     return session.end(matcher.table.counts(), found)
 
 

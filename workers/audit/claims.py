@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from neardup.stream.verdicts.rule import DUPLICATE, KEPT, STATUSES, UNCHANGED, UPDATE
-from neardup.workers.commands.audit.sample import Drawn
+from neardup.workers.audit.sample import Drawn
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.readers.objects import json_objects
 from neardup.workers.readers.paths import display

@@ -15,8 +15,8 @@ from neardup.stream.schemes.prefix import PrefixPlan
 from neardup.stream.texts.reading import read_texts
 from neardup.stream.tokens import verify
 from neardup.stream.tokens.bags import sorted_sets
-from neardup.workers.commands.audit.claims import DROPPED, KEPT_STATUSES, UPDATED, Pairs, Verdicts
-from neardup.workers.commands.audit.sample import Drawn, Longs, Read, Window
+from neardup.workers.audit.claims import DROPPED, KEPT_STATUSES, UPDATED, Pairs, Verdicts
+from neardup.workers.audit.sample import Drawn, Longs, Read, Window
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.settings.files import Settings
 

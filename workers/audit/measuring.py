@@ -1,4 +1,4 @@
-"""``neardup audit``: what a run missed, measured on a sample of contents with all their neighbours.
+"""What a run missed, measured on a sample of contents with all their neighbours.
 
 The documents are read twice. The first reading draws the sample; the second one compares every document with the
 sample, exactly, by the reading, the measure and the window of the settings. Then what the run wrote is compared with
@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from rich.table import Table
-from rich.text import Text
 
 from neardup.stream.config import Config
 from neardup.stream.deduplicator import Deduplicator
@@ -23,10 +21,9 @@ from neardup.stream.estimates.intervals import clopper_pearson, effective_units
 from neardup.stream.evaluation.judging import Proportion, proportion
 from neardup.stream.pipeline import Signer
 from neardup.stream.theory.tuning import probabilities
-from neardup.workers.commands.audit.claims import Pairs, Verdicts
-from neardup.workers.commands.audit.neighbours import Neighbours, plan_of
-from neardup.workers.commands.audit.sample import Clock, Drawn, Read, Sample
-from neardup.workers.display.printing import print_found
+from neardup.workers.audit.claims import Pairs, Verdicts
+from neardup.workers.audit.neighbours import Neighbours, plan_of
+from neardup.workers.audit.sample import Clock, Drawn, Read, Sample
 from neardup.workers.options.judging import AuditOptions
 from neardup.workers.options.shared import SessionOptions
 from neardup.workers.process.exits import Exit, Failure
@@ -34,8 +31,8 @@ from neardup.workers.readers.blocks import STDIN
 from neardup.workers.session.session import Session
 from neardup.workers.settings.files import Settings, with_file_window
 
-# The misses that are shown, those of the most similar neighbours, and characters of their texts.
-_MISSES, _CHARACTERS = 10, 240
+# The misses that are shown, those of the most similar neighbours.
+_MISSES = 10
 # Fewer effective units give no interval.
 _UNITS_MIN = 100
 _UNKNOWN = Proportion(math.nan, math.nan, math.nan)
@@ -67,21 +64,19 @@ class Audit(NamedTuple):
     left_out: dict[str, int]
 
 
-def run(options: AuditOptions, settings: Settings) -> None:
-    """Audit and print. Raises ``Failure`` for files that cannot be used."""
-    found = audit(options, settings)
-    kind = "pairs" if options.pairs is not None else "verdicts"
-    print_found(_summary(found, kind, settings), _tables(found, kind, settings), as_json=options.as_json)
+def check(paths: Sequence[str], settings: Settings) -> None:
+    """Raise ``Failure`` for documents that cannot be audited."""
+    if STDIN in paths:
+        raise Failure(Exit.USAGE, "an audit reads the documents twice, and standard input only once: name files")
+    plan_of(settings)
 
 
 def audit(options: AuditOptions, settings: Settings) -> Audit:
     """Compare what a run wrote with the neighbours of a sample. Raises ``Failure`` for files that cannot be used."""
     if (options.pairs is None) == (options.verdicts is None):
         raise Failure(Exit.USAGE, "audit looks at one output: give --pairs of run, or --verdicts of dedup")
-    if STDIN in options.paths:
-        raise Failure(Exit.USAGE, "audit reads the documents twice, and standard input only once: name files")
+    check(options.paths, settings)
     settings = with_file_window(settings)
-    plan_of(settings)
     sample, left_out = Sample(options.sample, options.draw), Counter[str]()
     for read in _readings(options.paths, settings):
         sample.add(read)
@@ -107,6 +102,36 @@ def audit(options: AuditOptions, settings: Settings) -> Audit:
         clopper_pearson(int((dropped & neighbours.confirmed).sum()), int(dropped.sum())), int(dropped.sum()),
         _misses(drawn, neighbours, settings), dict(left_out),
     )  # fmt: skip
+
+
+def check_truth(
+    options: SessionOptions, settings: Settings, output: str | None, option: str, *, others: Mapping[str, bool]
+) -> None:
+    """Raise ``Failure`` if a run cannot be audited at its end.
+
+    Args:
+        options: those of the run.
+        settings: those of the run.
+        output: the file of pairs or verdicts.
+        option: the option that names it.
+        others: options that exclude an audit, and whether they are given.
+    """
+    if output is None:
+        raise Failure(Exit.USAGE, f"--truth compares what is written with the documents: give {option} FILE")
+    for name, is_given in others.items():
+        if is_given:
+            raise Failure(Exit.USAGE, f"--truth and {name} are both given: leave one of them out")
+    check(options.paths, settings)
+
+
+def add_truth(session: Session, settings: Settings, *, pairs: str | None = None, verdicts: str | None = None) -> None:
+    """Audit what a run wrote, and put the figures into its summary; nothing if a signal ended the run."""
+    if session.stop.signal:
+        return
+    found = audit(AuditOptions(list(session.options.paths), pairs=pairs, verdicts=verdicts), settings)
+    kind = "pairs" if pairs is not None else "verdicts"
+    session.measured["audit"] = summary_of(found, kind, settings)
+    session.notes.append(line_of(found, kind))
 
 
 def _readings(paths: Sequence[str], settings: Settings) -> Iterator[Read]:
@@ -141,7 +166,7 @@ def sentence_of(miss: Miss) -> str:
     return EXPLANATIONS[miss.reason] + chance
 
 
-def _summary(found: Audit, kind: str, settings: Settings) -> dict[str, Any]:
+def summary_of(found: Audit, kind: str, settings: Settings) -> dict[str, Any]:
     """Return plain values; an unknown value is null."""
     values: dict[str, Any] = {
         "contents": found.contents, "sampled": found.sampled, "threshold": settings.threshold,
@@ -162,28 +187,14 @@ def _summary(found: Audit, kind: str, settings: Settings) -> dict[str, Any]:
     return {**values, "left_out": found.left_out}
 
 
-def _tables(found: Audit, kind: str, settings: Settings) -> list[Table]:
-    figures = Table(title=f"{found.sampled:,} of {found.contents:,} contents, threshold {settings.threshold:g}")
-    for heading in ("", "share", "from", "to", "of"):
-        figures.add_column(heading, justify="left" if heading in ("", "of") else "right")
-
-    def add(name: str, value: Proportion, units: str) -> None:
-        figures.add_row(name, *("-" if math.isnan(x) else f"{x:.4f}" for x in value), units)
-
-    if kind == "pairs":
-        add("documents with a pair", found.recall, f"{found.units:,} with an earlier neighbour")
-        add("pairs found", found.pairs, f"{found.effective_units:,.0f} effective units")
-    else:
-        add("documents dropped", found.recall, f"{found.units:,} with an earlier kept neighbour")
-        add("near their original", found.precision, f"{found.dropped:,} duplicates")
-    return [figures, *(_table_of(miss) for miss in found.misses)]
-
-
-def _table_of(miss: Miss) -> Table:
-    table = Table(title=f"missed at {miss.similarity:.4f}", show_header=False)
-    table.add_column()
-    table.add_column()
-    for id_, text, *_ in (miss.older, miss.newer):
-        table.add_row(Text(id_), Text(text if len(text) <= _CHARACTERS else text[: _CHARACTERS - 3] + "..."))
-    table.add_row("why", sentence_of(miss))
-    return table
+def line_of(found: Audit, kind: str) -> str:
+    """Return the figures of documents as a sentence, for the end of a summary."""
+    value, low, high = found.recall
+    what = "have a pair" if kind == "pairs" else "are dropped"
+    whose = "an earlier neighbour" if kind == "pairs" else "an earlier kept neighbour"
+    if not found.units:
+        return f"audit: none of {found.sampled:,} contents has {whose}"
+    return (
+        f"audit of {found.sampled:,} of {found.contents:,} contents: of {found.units:,} with {whose}, {value:.4f} "
+        f"{what} ({low:.4f} to {high:.4f})"
+    )

@@ -11,7 +11,11 @@ from typing import Any
 
 import pytest
 
-from neardup.workers.commands.audit.command import audit
+from neardup.workers.audit.measuring import audit
+from neardup.workers.commands.batch.corpus import run as batch
+from neardup.workers.commands.dedup.command import run as dedup
+from neardup.workers.commands.run import run
+from neardup.workers.options.documents import BatchOptions, DedupOptions, RunOptions
 from neardup.workers.options.judging import AuditOptions
 from neardup.workers.process.exits import Failure
 from neardup.workers.settings.files import Settings
@@ -171,3 +175,40 @@ def test_what_cannot_be_audited_is_refused_in_a_sentence(
             AuditOptions([path], pairs="x"),
             Settings(scheme="p_stable", measure="euclidean", dimension=2, threshold=0.5, distance_scale=1.0),
         )
+
+
+def test_a_run_measures_itself_at_its_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A sentence under the summary, and the figures that ``audit`` gives, in the summary as JSON."""
+    _, path = stream(2, tmp_path)
+    settings, summary = settings_of(windowed=False), tmp_path / "summary.json"
+    pairs, verdicts = str(tmp_path / "pairs.jsonl"), str(tmp_path / "verdicts.jsonl")
+    given: dict[str, Any] = {"truth": True, "summary_json": str(summary)}
+    figures = []
+    run(RunOptions([path], output=pairs, **given), settings)
+    figures.append(json.loads(summary.read_text())["audit"]["documents"]["recall"]["value"])
+    dedup(DedupOptions([path], output=str(tmp_path / "kept.jsonl"), verdicts=verdicts, **given), settings)
+    figures.append(json.loads(summary.read_text())["audit"]["verdicts"]["recall"]["value"])
+    batch(BatchOptions([path], verdicts=str(tmp_path / "batch.jsonl"), **given), settings)
+    assert json.loads(summary.read_text())["audit"]["verdicts"]["units"] > 0
+    assert figures == [
+        audit(AuditOptions([path], pairs=pairs), settings).recall.value,
+        audit(AuditOptions([path], verdicts=verdicts), settings).recall.value,
+    ]
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("audit of")]
+    assert len(said) == 3
+    assert "with an earlier neighbour" in said[0]
+    assert all("with an earlier kept neighbour" in line for line in said[1:])
+
+
+def test_a_run_that_cannot_be_audited_says_so_before_it_begins(tmp_path: Path) -> None:
+    """Without a file, in a stream without an end, and of standard input; no output is touched."""
+    _, path = stream(2, tmp_path)
+    output = tmp_path / "pairs.jsonl"
+    for options, sentence in (
+        (RunOptions([path], truth=True), "give --output FILE"),
+        (RunOptions([path], truth=True, output=str(output), candidates=True), "--candidates are both given"),
+        (RunOptions(["-"], truth=True, output=str(output)), "twice"),
+    ):
+        with pytest.raises(Failure, match=sentence):
+            run(options, settings_of(windowed=False))
+    assert not output.exists()

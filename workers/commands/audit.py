@@ -1,0 +1,51 @@
+"""``neardup audit``: the figures of an audit as tables or JSON."""
+
+from __future__ import annotations
+
+import math
+
+from rich.table import Table
+from rich.text import Text
+
+from neardup.stream.evaluation.judging import Proportion
+from neardup.workers.audit.measuring import Audit, Miss, audit, sentence_of, summary_of
+from neardup.workers.display.printing import print_found
+from neardup.workers.options.judging import AuditOptions
+from neardup.workers.settings.files import Settings
+
+# Characters of a text that are shown.
+_CHARACTERS = 240
+
+
+def run(options: AuditOptions, settings: Settings) -> None:
+    """Audit and print. Raises ``Failure`` for files that cannot be used."""
+    found = audit(options, settings)
+    kind = "pairs" if options.pairs is not None else "verdicts"
+    print_found(summary_of(found, kind, settings), _tables(found, kind, settings), as_json=options.as_json)
+
+
+def _tables(found: Audit, kind: str, settings: Settings) -> list[Table]:
+    figures = Table(title=f"{found.sampled:,} of {found.contents:,} contents, threshold {settings.threshold:g}")
+    for heading in ("", "share", "from", "to", "of"):
+        figures.add_column(heading, justify="left" if heading in ("", "of") else "right")
+
+    def add(name: str, value: Proportion, units: str) -> None:
+        figures.add_row(name, *("-" if math.isnan(x) else f"{x:.4f}" for x in value), units)
+
+    if kind == "pairs":
+        add("documents with a pair", found.recall, f"{found.units:,} with an earlier neighbour")
+        add("pairs found", found.pairs, f"{found.effective_units:,.0f} effective units")
+    else:
+        add("documents dropped", found.recall, f"{found.units:,} with an earlier kept neighbour")
+        add("near their original", found.precision, f"{found.dropped:,} duplicates")
+    return [figures, *(_table_of(miss) for miss in found.misses)]
+
+
+def _table_of(miss: Miss) -> Table:
+    table = Table(title=f"missed at {miss.similarity:.4f}", show_header=False)
+    table.add_column()
+    table.add_column()
+    for id_, text, *_ in (miss.older, miss.newer):
+        table.add_row(Text(id_), Text(text if len(text) <= _CHARACTERS else text[: _CHARACTERS - 3] + "..."))
+    table.add_row("why", sentence_of(miss))
+    return table
