@@ -92,7 +92,8 @@ class Log:
 def outcome(applied: Applied) -> tuple[object, ...]:
     """Everything that a message leads to, in a comparable form."""
     m = applied.matches
-    columns = [m.older, m.newer, *(column.tolist() for column in m[2:])]
+    numbers = m.older_times, m.newer_times, m.similarity, m.buckets
+    columns = [m.older, m.newer, *(column.tolist() for column in numbers)]
     return (*columns, applied.removed, applied.documents)
 
 
