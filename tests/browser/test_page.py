@@ -103,9 +103,12 @@ def test_a_story_shows_the_updates_of_its_first_document(page):
     assert [answer["status"] for answer in answers] == ["original", "duplicate", "update"]
     shown = page.show(f"story/{answers[0]['cluster']}", "document.querySelector('.updates')?.innerText")
     words = shown.split()
-    assert (words[0].lower(), words[-2]) == ("updates", "library")
-    assert float(words[-1]) == round(answers[2]["similarity"], 4)
+    assert (words[0].lower(), words[-3]) == ("updates", "library")
+    assert float(words[-2]) == round(answers[2]["similarity"], 4)
     assert page.browser.evaluate("document.querySelectorAll('.story > .members > li').length") == 2
+    page.browser.evaluate("document.querySelector('.updates button').click()")
+    assert page.browser.wait("document.querySelector('.changes ins')?.innerText") == "Tuesday"
+    assert page.browser.evaluate("document.querySelector('.changes del').innerText") == "Monday"
 
 
 def test_the_order_of_arrival_is_no_order_of_dates(page):

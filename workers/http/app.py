@@ -29,6 +29,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from neardup.stream.documents import Pair
+from neardup.stream.explanations.passages import passages
 from neardup.stream.theory.tuning import probabilities
 from neardup.workers.http.answers.delivery import delivered
 from neardup.workers.http.answers.operation import operation
@@ -284,6 +285,19 @@ async def webhook(service: Service, request: Request) -> Response:
     return json_response({"waiting": waiting, "oldest": oldest, "dead": dead, "letters": letters})
 
 
+async def differences(service: Service, request: Request) -> Response:
+    """``GET /v1/differences``: in what two versions differ."""
+    places = [number(request, parameter) for parameter in (of.OLDER, of.NEWER)]
+    if min(places) < 0:
+        raise Refused("parameter", "older" if places[0] < 0 else "newer", "name the places of two versions")
+    texts = await run_in_threadpool(service.reader.version_texts, places)
+    if texts is None:
+        raise Refused("unknown_place")
+    older, newer = texts
+    shared = () if older is None or newer is None else await run_in_threadpool(passages, older, newer)
+    return json_response({"passages": [passage._asdict() for passage in shared]})
+
+
 async def figures(service: Service, request: Request) -> Response:
     """``GET /v1/figures``: what the service does now and did in the last hour, and the settings that matter for it."""
     counted = service.events.figures
@@ -362,6 +376,7 @@ _READS: Handlers = {
     ("GET", "/v1/feeds"): feeds,
     ("GET", "/v1/stories.atom"): stories_feed,
     ("GET", "/v1/webhook"): webhook,
+    ("GET", "/v1/differences"): differences,
     ("GET", "/v1/figures"): figures,
     ("GET", "/v1/events"): verdict_events,
     ("GET", "/healthz"): healthy,

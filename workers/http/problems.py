@@ -37,6 +37,7 @@ SERVICE_REASONS: dict[str, tuple[int, str, str]] = {
     ),
     "not_found": (404, "there is nothing under this path", "see /openapi.json; a slash in an id is %2F"),
     "unknown_id": (404, "no version of the id is in the window", "it was never added, or has left the window"),
+    "unknown_place": (404, "no version has this place", "it was removed, or has left the window"),
     "unknown_cluster": (404, "no such cluster is in the window", "list those that are with GET /v1/clusters"),
     "unknown_source": (404, "no document named this source", "list those with the most documents: GET /v1/sources"),
     "method": (405, "the path has no such method", "see the header Allow"),

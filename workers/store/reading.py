@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -128,6 +128,17 @@ class Reader:
         """Return dead events behind a number, in order."""
         with self._connected() as connection:
             return outbox.dead(connection, after, limit)
+
+    def version_texts(self, places: Sequence[int]) -> list[str | None] | None:
+        """Return the texts of the versions at places, ``None`` for one that is not stored; or ``None`` if a place has
+        no version. The text of a content of a story is there after its row has left."""
+        content = "FROM contents WHERE place = ?1"
+        query = f"SELECT coalesce((SELECT text FROM texts WHERE place = ?1), (SELECT text {content}))"
+        known = f"SELECT 1 FROM documents WHERE place = ?1 AND gone = 0 UNION ALL SELECT 1 {content}"
+        with self._connected() as connection:
+            if not all(connection.execute(known, (place,)).fetchone() for place in places):
+                return None
+            return [connection.execute(query, (place,)).fetchone()[0] for place in places]
 
     def previews(self, places: list[int]) -> dict[int, str]:
         """Return the first words of the documents at places, as far as their texts are stored."""

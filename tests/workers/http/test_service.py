@@ -114,6 +114,18 @@ def test_documents_clusters_and_reasons_can_be_read(world):
     assert world.ask("GET", "/v1/why", params={"a": "b", "b": "never"}).json()["reason"] == "unknown"
 
 
+def test_two_versions_are_compared_by_their_places(world):
+    """Also versions of one id; a place without a version is unknown, and so is that of a removed one."""
+    places = [world.check(id_, text)["place"] for id_, text in (("a", TEXT), ("b", TEXT), ("a", NEAR))]
+    asked = {"older": places[0], "newer": places[2]}
+    passages = world.ask("GET", "/v1/differences", params=asked).json()["passages"]
+    assert [one["text"] for one in passages if one["kind"] != "both"] == ["Sunday", "Monday"]
+    assert world.ask("GET", "/v1/differences", params=asked | {"newer": 99}).json()["reason"] == "unknown_place"
+    assert world.ask("GET", "/v1/differences", params={"older": 0}).json()["field"] == "newer"
+    world.ask("DELETE", "/v1/documents/a").raise_for_status()
+    assert world.ask("GET", "/v1/differences", params=asked).status_code == 404
+
+
 def test_a_deleted_document_is_gone_from_the_answers_and_from_the_files(world, tmp_path):
     """No file of the state contains its id or its text; its duplicates stay, without its name."""
     world.check("secret-id", TEXT + " secret-text")

@@ -156,6 +156,10 @@ AFTER_LETTER = _number("after", "number of the last dead event of the page befor
 LETTERS = _number("limit", "dead events at most", 1, 1000, 100)
 A = Parameter("a", "an id", _TEXT, required=True)
 B = Parameter("b", "another id", _TEXT, required=True)
+OLDER, NEWER = (
+    Parameter(name, f"the place of the {name} version", _number(name, "", 0, 10**11 - 1, None).schema, required=True)
+    for name in ("older", "newer")
+)
 PATH_ID = Parameter("id", "the id, with a slash as %2F", _TEXT, "path", True)
 PATH_SOURCE = Parameter("name", "the source: a name or a host, with a slash as %2F", _TEXT, "path", True)
 PATH_CLUSTER = Parameter("cluster", "the number of the cluster", {"type": "integer", "minimum": 0}, "path", True)

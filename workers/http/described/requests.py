@@ -71,6 +71,10 @@ RESPONSES: dict[str, Answered] = {
     ),
     "source": Answered(200, "The source with its hours.", JSON, link("Source")),
     "why": Answered(200, "The reason; also that an id is unknown.", JSON, link("Explanation")),
+    "differences": Answered(
+        200, "What the two texts share, and what one alone has; empty if one of them is not stored.",
+        JSON, record({"passages": listed(link("Passage"))}),
+    ),
     "figures": Answered(
         200, "present, history (steps of ten seconds, the oldest first), operation (counts since the start, the disk) "
         "and settings.", JSON, record(dict.fromkeys(("present", "history", "operation", "settings"), _OBJECT)),
@@ -170,6 +174,10 @@ REQUESTS: dict[tuple[str, str], Asked] = {
     ("post", "/v1/why"): Asked(
         "why_document", "Why a document that is not added and an id are a pair, or why not",
         ("why", *_BODY, "value", "busy", "needs_window", *_ANY), (of.B,), JSON,
+    ),
+    ("get", "/v1/differences"): Asked(
+        "differences", "In what two versions differ, named by their places",
+        ("differences", "unknown", "value", "busy", *_ANY), (of.OLDER, of.NEWER),
     ),
     ("get", "/v1/figures"): Asked(
         "figures", "What the service does now and did in the last hour, and the settings behind it",

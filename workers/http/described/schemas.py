@@ -156,7 +156,7 @@ _EXPLANATION: dict[str, Schema] = {
     "buckets": _or_null("integer"),
     "candidate_probability": _or_null("number"),
     "pair_probability": _or_null("number"),
-    "passages": listed(_PASSAGE),
+    "passages": listed(link("Passage")),
 }
 _ANSWER: dict[str, Schema] = {
     "id": _text(),
@@ -233,6 +233,7 @@ SCHEMAS: dict[str, Schema] = {
         },
         ("feeds", "unlisted"),
     ),
+    "Passage": _PASSAGE,
     "Problem": record(_PROBLEM, ("field",)),
     "Undecided": record(
         {

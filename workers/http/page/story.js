@@ -3,7 +3,7 @@
 import { get } from './api.js';
 import { curve } from './curve.js';
 import { count, download, el, failed, idNode, linked, moment, notice, score, shownId, source, words } from './dom.js';
-import { pairAddress } from './pair.js';
+import { differences, pairAddress } from './pair.js';
 import { arrivals, duration } from './stories.js';
 
 const MEMBERS = 50;
@@ -38,7 +38,7 @@ export function story(view, { rest, signal, ready }) {
       el('p', { class: 'quiet' }, `${count(cluster.size)} documents ${duration(cluster)}. `,
         typeof cluster.related === 'number' ? el('a', { href: `#/story/${cluster.related}` }, 'A related story') : null),
       arrivals(cluster), growth(cluster), exports(cluster),
-      updates(cluster),
+      updates(cluster, signal),
       el('h2', { tabindex: -1 }, `Documents ${count(first + 1)} to ${count(first + cluster.members.length)} of ${count(cluster.size)}`),
       el('ol', { class: 'members', start: first + 1 }, cluster.members.map((member) => row(member, original))),
       el('p', { class: 'turn' },
@@ -91,13 +91,37 @@ function growth(cluster) {
     el('figcaption', {}, 'How the story grew'));
 }
 
-/** The versions of the document that began the story, the newest first. */
-function updates(cluster) {
+/** The versions of the document that began the story, the newest first; each shows in what it differs from the compared one. */
+function updates(cluster, signal) {
   if (!cluster.updates?.length) return null;
   return el('section', { class: 'updates' }, el('h2', {}, 'Updates'),
-    el('ol', { class: 'members', reversed: true }, cluster.updates.map((update) => el('li', {},
-      el('time', {}, moment(update.date ?? update.time)), idNode(update.id),
-      el('span', { class: 'score', title: 'similarity to the version that was compared' }, score(update.similarity))))));
+    el('ol', { class: 'members', reversed: true }, cluster.updates.map((update) => version(update, signal))));
+}
+
+function version(update, signal) {
+  const open = el('button', { type: 'button', class: 'link', 'aria-expanded': 'false', onclick: toggle }, 'Changes');
+  const item = el('li', {}, el('time', {}, moment(update.date ?? update.time)), idNode(update.id),
+    el('span', { class: 'score', title: 'similarity to the version that was compared' }, score(update.similarity)),
+    typeof update.matched === 'number' ? open : null);
+  let shown = null;
+  async function toggle() {
+    if (shown) {
+      shown.remove();
+      shown = null;
+    } else {
+      shown = el('div', { class: 'changes' }, notice('loading', 'Comparing'));
+      item.append(shown);
+      const place = shown;
+      try {
+        const { passages } = await get(`/v1/differences?older=${update.matched}&newer=${update.place}`, signal);
+        place.replaceChildren(differences({ older: 'before', newer: 'after', passages }, true, { before: 'The compared version', after: 'This version' }));
+      } catch (error) {
+        if (!signal.aborted) place.replaceChildren(failed(error));
+      }
+    }
+    open.setAttribute('aria-expanded', String(Boolean(shown)));
+  }
+  return item;
 }
 
 async function everyMember(number, signal) {
