@@ -9,6 +9,11 @@ from axe import findings
 from news import documents
 
 NOW = time.time()
+LONG = [
+    "The museum of clocks opens again on Friday after a year of repairs, with a tower clock that has one hand alone.",
+    "A ferry with forty cars left the harbour at dawn, because the tide was higher than in any year before this one.",
+    "Two choirs of the valley sing on the old bridge tonight, and the council has closed the road for all who listen.",
+]  # fmt: skip
 BUSY = "document.querySelector('main').getAttribute('aria-busy') === 'false'"
 FEEDS = [
     {"url": "https://harbour-post.example/feed.xml", "failures": 0, "succeeded": NOW - 50, "asked": NOW - 50,
@@ -80,6 +85,19 @@ def test_stories_are_found_by_word_and_source_and_listed_page_by_page(filled):
     every = filled.client.get("/v1/clusters", params={"limit": 1000}).json()["clusters"]
     filled.show("stories?size=&sort=newest", "document.querySelector('.card')")
     assert (len(every) > 24) == filled.browser.evaluate("Boolean(document.querySelector('.turn a'))")
+
+
+def test_related_stories_of_one_headline_are_one_card(page):
+    """A new version far from its story begins another one; a story of the same headline that is not related stays."""
+    named = {"title": "One headline", "source": "headlines"}
+    ids = ("c1", "c2", "c1", "c3", "c4", "c5")
+    rows = [{"id": id_, "text": LONG[n // 2], **named} for n, id_ in enumerate(ids)]
+    answers = [page.client.post("/v1/check", json=one).json() for one in rows]
+    assert answers[2]["related"] == answers[0]["cluster"]
+    page.browser.open(f"{page.url}/#/now")
+    cards = "[...document.querySelectorAll('.card')].map((card) => card.querySelectorAll('.same a').length)"
+    found = page.show("stories?source=headlines", f"document.querySelectorAll('.card').length && {cards}")
+    assert sorted(found) == [0, 1]
 
 
 def test_a_story_names_its_sources_links_its_articles_and_is_a_file(filled):
