@@ -161,6 +161,73 @@ def test_copies_in_a_feed_reader_are_marked_as_read(serving: Serving, reader: Th
     assert [entry["status"] for entry in entries.values()] == ["read", "unread", "read", "unread", "read"]
 
 
+@pytest.fixture
+def google_reader() -> Iterator[ThreadingHTTPServer]:
+    """The part of the interface of Google Reader that the example uses, as FreshRSS serves it: two articles a page."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            url = urlsplit(self.path)
+            query = {name: values[0] for name, values in parse_qs(url.query).items()}
+            if url.path == f"{base}/reader/api/0/token":
+                self.answer(b"writing\n")
+            elif url.path == f"{base}/reader/api/0/stream/contents/reading-list" and query["r"] == "o":
+                behind = int(query.get("c", 0))
+                left = [one for n, one in articles.items() if n > behind and query["xt"] not in one["categories"]]
+                more = {"continuation": left[1]["id"]} if len(left) > 2 else {}
+                self.answer(json.dumps({"items": left[:2], **more}).encode())
+            else:
+                self.answer(None)
+
+        def do_POST(self) -> None:
+            values = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            if self.path == f"{base}/accounts/ClientLogin":
+                is_known = (values["Email"], values["Passwd"]) == (["ann"], ["its own"])
+                self.answer(b"SID=x\nAuth=ann/key=\n" if is_known else None, is_open=True)
+                return
+            for id_ in values["i"] if values["T"] == ["writing"] else ():
+                articles[int(id_)]["categories"].append(values["a"][0])
+            self.answer(b"OK")
+
+        def answer(self, body: bytes | None, is_open: bool = False) -> None:
+            """Answer, to a request that is signed in; without a body, that there is nothing."""
+            is_known = is_open or self.headers["Authorization"] == "GoogleLogin auth=ann/key="
+            self.send_response((404 if body is None else 200) if is_known else 401)
+            self.send_header("Content-Length", str(len(body or b"")))
+            self.end_headers()
+            self.wfile.write(body or b"")
+
+        def log_message(self, *arguments: object) -> None:
+            """Write no log."""
+
+    base = "/api/greader.php"
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    articles: dict[int, dict[str, Any]] = {}
+    server.articles = articles  # type: ignore[attr-defined]
+    Thread(target=server.serve_forever).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.processes
+def test_copies_in_freshrss_are_marked_as_read(serving: Serving, google_reader: ThreadingHTTPServer) -> None:
+    """Over several pages; the first article of a story and others stay unread, also when the example runs again."""
+    articles: dict[int, dict[str, Any]] = google_reader.articles  # type: ignore[attr-defined]
+    for id_, text in enumerate((HARBOUR, LIBRARY, HARBOUR.replace("Monday", "Sunday"), CHOIR, LIBRARY), 1):
+        articles[id_] = {
+            "id": str(id_), "canonical": [{"href": f"https://paper{id_}.example/a"}], "title": "News", "categories": [],
+            "summary": {"content": f"<p>{escape(text)}</p>"}, "published": 1_709_537_400 + id_,
+        }  # fmt: skip
+    address, known = f"http://127.0.0.1:{google_reader.server_port}", {"FRESHRSS_USER": "ann"}
+    for _ in range(2):
+        environment = {**known, "FRESHRSS_PASSWORD": "its own", "NEARDUP_SERVICE": serving.url}
+        said = run("freshrss.py", address, **environment).stdout.splitlines()
+        read = [bool(article["categories"]) for article in articles.values()]
+        assert read == [False, False, True, False, True]
+    assert said == []  # what is read is asked for no more
+
+
 @pytest.mark.processes
 def test_the_crawl_keeps_each_text_once(serving: Serving, site: Site) -> None:
     """A near-copy and a copy are dropped, with the page that each resembles; a second crawl keeps the same pages."""

@@ -97,17 +97,16 @@ class Delivery:
         self._thread.join()
 
     def _run(self) -> None:
-        try:
-            while not self._stopping.is_set():
-                self._changed.clear()
+        while not self._stopping.is_set():
+            self._changed.clear()
+            try:
                 wait = self.turn()
-                (self._stopping if self._is_paused else self._changed).wait(wait)
-        except Broken:
-            return  # the process ends; the next one goes on
-        except Exception as error:
-            logging.getLogger(__name__).critical(
-                "the web hook ends, events wait until the service starts again: %s", error, exc_info=error
-            )
+            except Broken:
+                return  # the process ends; the next one goes on
+            except Exception as error:
+                logging.getLogger(__name__).error("the web hook tries again, events wait: %s", error, exc_info=error)
+                wait = _UNSETTLED_SECONDS
+            (self._stopping if self._is_paused else self._changed).wait(wait)
 
     def turn(self) -> float:
         """Send what is due, and store what came of it. Returns the seconds until the next look."""

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import sqlite3
+import threading
 
 import pytest
 from hook_world import SECRET, Receiver, failing, verify_arrived
@@ -246,3 +247,22 @@ def test_a_hook_needs_a_secret(tmp_path):
     for wrong in ({"webhook": "ftp://a/"}, {"webhook_events": "new,"}, {"webhook_events": "old"}):
         with pytest.raises(ConfigError):
             ServeSettings(**wrong)
+
+
+def test_an_error_of_the_store_does_not_end_the_sending(world):
+    """It is tried again: an event would wait until the service starts again otherwise."""
+    world.check("a", TEXT)
+    sent, arrived = [], threading.Event()
+    sending = delivery(world, lambda id_, *_: (sent.append(id_), arrived.set())[0])
+    failures, due_events = [sqlite3.OperationalError("locked")], sending._reader.due_events
+
+    def failing_once(*arguments):
+        if failures:
+            raise failures.pop()
+        return due_events(*arguments)
+
+    sending._reader.due_events = failing_once
+    sending.start()
+    assert arrived.wait(60)
+    sending.stop()
+    assert len(sent) == 1
