@@ -24,6 +24,8 @@ from neardup.stream.pair_rule import Matches
 
 # Digits of a similarity in the output: the standard error of an estimate is .01 at best (4,096 rows at .5).
 SIMILARITY_DIGITS = 4
+# The part of a text from which it is a part of the other one.
+_HALF = 0.5
 # Characters of an address and of a title; more are cut off.
 URL_CHARACTERS_MAX, TITLE_CHARACTERS_MAX = 2_000, 500
 # The parser gives up below this depth; the number is its own.
@@ -207,6 +209,8 @@ def shared_values(matches: Matches) -> Iterator[dict[str, Any]]:
     """Yield what each pair shares, as a part of its JSON; empty if it is not known.
 
     ``older_fraction`` and ``newer_fraction`` have 4 digits. Begin and end of a passage are normalised code points.
+    ``relation`` says what the newer text is: ``part_of`` the older one if half of it stands there, else one that
+    ``contains`` it if half of the older one stands in the newer, else one that ``shares`` something.
     """
     if matches.shared is None:
         yield from ({} for _ in matches.older)
@@ -215,7 +219,8 @@ def shared_values(matches: Matches) -> Iterator[dict[str, Any]]:
     rounded, places = np.round(fractions, SIMILARITY_DIGITS).tolist(), spans.tolist()
     for (older, newer), first, end in zip(rounded, starts[:-1].tolist(), starts[1:].tolist(), strict=True):
         passages = [{"older": span[:2], "newer": span[2:]} for span in places[first:end]]
-        yield {"older_fraction": older, "newer_fraction": newer, "passages": passages}
+        relation = "part_of" if newer >= _HALF else "contains" if older >= _HALF else "shares"
+        yield {"relation": relation, "older_fraction": older, "newer_fraction": newer, "passages": passages}
 
 
 def encode_nearest(ids: Sequence[str], neighbours: Sequence[Sequence[Neighbour]]) -> bytes:

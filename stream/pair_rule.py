@@ -138,6 +138,14 @@ def shared_of(
     return joined_shared([found, whole]).select(rows)
 
 
+def deciding(scheme: AnyScheme, similarity: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Return which pairs of these similarities can make a duplicate, ``bool[m]``.
+
+    Where a scheme finds what texts share, only copies do: the rest of a dropped document would be lost.
+    """
+    return np.ones(len(similarity), np.bool_) if scheme.shared is None else similarity == 1.0
+
+
 def orient(arrived: Matches, *, ties_by_id: bool = False) -> Matches:
     """Order the two documents of each pair by event time.
 

@@ -20,8 +20,10 @@ from neardup.stream.batches import CONTENT_HALF, MICROSECONDS, Batch, id_columns
 from neardup.stream.config import Config
 from neardup.stream.documents import ID, Document, Verdict
 from neardup.stream.errors import ConfigError
+from neardup.stream.pair_rule import deciding
 from neardup.stream.pipeline import Matcher, Signed, Slice, compares_directly
 from neardup.stream.scheme_interface import Evidence
+from neardup.stream.schemes import SCHEMES
 from neardup.stream.table import NO_TIME, NO_WINDOW
 from neardup.stream.table.steps import step
 from neardup.stream.verdicts import saved
@@ -261,8 +263,9 @@ class Decider:
         for part in self._matcher.slices(batch):
             end = count if part.end == batch.size else int(rows[part.end])
             arrivals = Arrivals._make(column[first:end] for column in columns)
-            similarities = part.matches.similarity.astype(np.float32)
-            found = Found(rows[part.items] - first, part.slots - offset, similarities)
+            decides = deciding(SCHEMES[self._matcher.config.scheme], part.matches.similarity)
+            similarities = part.matches.similarity[decides].astype(np.float32)
+            found = Found(rows[part.items[decides]] - first, part.slots[decides] - offset, similarities)
             yield self.decisions.decide(arrivals, found, self._compare(batch, rows, first, offset))
             if seen is not None:
                 seen(part)

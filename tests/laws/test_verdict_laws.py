@@ -49,6 +49,8 @@ def modelled(case: Case, documents: Sequence[Document], pairs: Sequence[Pair], r
     place = {document.id: n for n, document in enumerate(documents)}
     found: dict[int, list[tuple[int, float]]] = {}
     for pair in pairs:
+        if SCHEMES[config.scheme].shared is not None and pair.similarity < 1:
+            continue  # what shares a passage is no duplicate
         earlier, later = sorted((place[pair.older], place[pair.newer]))
         found.setdefault(later, []).append((earlier, float(np.float32(pair.similarity))))
     signer = Deduplicator(config).signer

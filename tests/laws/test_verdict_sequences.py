@@ -12,7 +12,7 @@ import random
 from typing import NamedTuple
 
 import pytest
-from cases import CASES, Case, parameters
+from cases import CASES, Case, every_case
 
 from neardup.stream import Deduplicator, Document, Verdict
 from neardup.stream.pipeline import compares_directly
@@ -159,7 +159,7 @@ IDENTICAL = {
 
 
 @pytest.mark.parametrize("sequence", SEQUENCES)
-@pytest.mark.parametrize("case", parameters(CASES.values()))
+@every_case
 def test_the_sequence_is_decided_as_it_must_be(case: Case, sequence: str) -> None:
     """Each arrival is a separate call."""
     arrivals, expected = SEQUENCES[sequence]

@@ -36,9 +36,10 @@ import orjson
 from neardup.stream.bands_message import WireError, decode
 from neardup.stream.batches import CONTENT_HALF, Batch, concatenate, select
 from neardup.stream.config import Config
-from neardup.stream.pair_rule import NO_MATCHES, Matches
+from neardup.stream.pair_rule import NO_MATCHES, Matches, deciding
 from neardup.stream.partitions import Partition
 from neardup.stream.pipeline import SLICE_CANDIDATES, Matcher, Slice
+from neardup.stream.schemes import SCHEMES
 from neardup.stream.table import COUNTERS, NO_TIME
 from neardup.workers.stages.slot_places import SlotPlaces
 from neardup.workers.stages.starts import decoded_metadata
@@ -209,9 +210,11 @@ class PartitionTable:
                 table.pass_time(self._place.time)
             for id_ in removed if is_last else ():
                 self.matcher.remove(id_)
+            decides = deciding(SCHEMES[self.matcher.config.scheme], part.matches.similarity)
+            items, slots = part.items[decides], part.slots[decides]
             links = Links(
-                places[part.items], self._places.of(part.slots), batch.contents[part.items, CONTENT_HALF],
-                table.contents(part.slots), similarity_steps(part.matches.similarity),
+                places[items], self._places.of(slots), batch.contents[items, CONTENT_HALF],
+                table.contents(slots), similarity_steps(part.matches.similarity[decides]),
             )  # fmt: skip
             progress = np.concatenate([NO_PROGRESS, *(one.progress for one in ended)])
             gone = removed if is_last else []

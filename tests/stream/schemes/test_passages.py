@@ -122,3 +122,20 @@ def test_a_text_may_be_found_in_parts_of_a_stream() -> None:
     dedup.process([Document("long", prose(rng, "az", 2000) + body)])
     (pair,) = dedup.process([Document("short", body)])
     assert pair.similarity == pytest.approx(0.97, abs=0.04)
+
+
+def test_what_shares_a_passage_is_related_and_no_duplicate() -> None:
+    """The relation is that of the newer text; a verdict drops copies alone."""
+    rng = random.Random(7)
+    body, others = prose(rng, "az", 1500), [prose(rng, "az", 1000) for _ in range(4)]
+    texts = {"wire": body, "page": f"{others[0]} {body} {others[1]}", "stub": body[:700], "copy": body,
+             "mixed": f"{body[:700]} {others[2]} {others[3]}"}  # fmt: skip
+    documents = [Document(id_, text) for id_, text in texts.items()]
+    matcher = Matcher(Config(scheme="passages", threshold=0.2))
+    lines = encode_matches(match_step(matcher, Signer(matcher.config).sign(documents).batch)).splitlines()
+    found = {(line["older"], line["newer"]): line["relation"] for line in map(orjson.loads, lines)}
+    assert found["wire", "page"] == "contains"
+    assert found["page", "stub"] == found["wire", "copy"] == "part_of"
+    assert found["page", "mixed"] == "shares"
+    statuses = {verdict.id: verdict.status for verdict in Deduplicator(matcher.config).decide(documents)}
+    assert statuses == dict.fromkeys(texts, "original") | {"copy": "duplicate"}

@@ -28,7 +28,7 @@ from neardup.stream.documents import Neighbour
 from neardup.stream.errors import install_command
 from neardup.stream.json_lines import encode_matches, encode_nearest
 from neardup.stream.neighbours.nearest import chance_found
-from neardup.stream.pair_rule import Matches, judge, orient, scored, shared_of
+from neardup.stream.pair_rule import Matches, deciding, judge, orient, scored, shared_of
 from neardup.stream.pipeline import Signer, compares_directly, table_limits
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.table import COUNTERS, NO_TIME, NO_WINDOW
@@ -169,7 +169,8 @@ class Corpus:
     def add_links(self, newer: Rows, older: Rows, similarity: npt.NDArray[np.float64]) -> None:
         """Collect pairs of rows for ``decide``, after ``link``."""
         if self._links is not None:
-            self._links.add(newer, older, similarity)
+            decides = deciding(self._scheme, similarity)
+            self._links.add(newer[decides], older[decides], similarity[decides])
 
     def decide(self, order: Rows, places: Rows) -> Verdicts:
         """Return the verdicts of all rows, decided in this order. Call it after ``link`` and the last of
