@@ -114,7 +114,7 @@ function also(cluster, own) {
   const more = cluster.size - 1 - cluster.others.length;
   if (!names.length) return el('p', { class: 'also' }, `${count(cluster.size)} times from `, el('bdi', { class: 'chip' }, own));
   return el('p', { class: 'also' }, 'Also in ', names.flatMap((name) => [el('bdi', { class: 'chip' }, name), ' ']),
-    more > 0 ? el('span', { class: 'more' }, `and ${count(more)} more`) : null);
+    more > 0 ? el('span', { class: 'more' }, `and ${count(more)} more ${more === 1 ? 'document' : 'documents'}`) : null);
 }
 
 function card({ first: cluster, others }) {
