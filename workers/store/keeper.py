@@ -249,11 +249,12 @@ class Keeper:
         return document if self._clock is None else document._replace(timestamp=None)
 
     def _arrived(self, signed: Signed) -> Signed:
-        """Return documents with the time of now. It never falls, also if the clock is set back or this is another
-        process."""
+        """Return documents with the time of now. It never falls, also if the clock is set back or in a new process."""
         if self._clock is None:
             return signed
-        return signed._replace(batch=signed.batch._replace(times=np.full(signed.batch.size, self._present())))
+        times = np.full(signed.batch.size, self._present())
+        times.flags.writeable = False  # as all columns of a batch: another mix would compile the kernels again
+        return signed._replace(batch=signed.batch._replace(times=times))
 
     def _present(self) -> int:
         """The time of arrival in microseconds, ``NO_TIME`` without a clock."""

@@ -61,6 +61,14 @@ with suppress(OSError), keeper._step():
     keeper.matcher.match(keeper.signer.sign(many[:2]).batch)
     raise OSError
 log.close()
+log = Log(Path(sys.argv[1]) / "arrival", fingerprints, settings.durability)
+keeper = Keeper(settings, log, clock=lambda: 2000.0)
+keeper.check(many)
+keeper.probe(many[:3], 3)
+keeper.near("250")
+keeper.why(many[0], "299")
+keeper.remove("290")
+log.close()
 print(json.dumps([before > 0, loaded[before:]]))
 """
 SIGNER = """
@@ -99,7 +107,8 @@ def loaded_later(code: str, *arguments: str) -> str:
     ids=["sketch", "exact", "records", "vectors"],
 )
 def test_a_service_loads_no_kernel_after_its_start(tmp_path: Path, settings: str) -> None:
-    """Whatever its documents contain, no request waits for the compiler."""
+    """Whatever its documents contain, and whether their times are their own or those of their arrival, no request waits
+    for the compiler."""
     assert loaded_later(SERVICE, str(tmp_path / "state"), settings) == "[true, []]\n"
 
 
