@@ -15,13 +15,16 @@ CHECKED = $(if $(ROOM),$(shell find tests -type d -name '$(ROOM)'),tests)
 QUICK = not processes and not broker and not browser and not long
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-large api check test processors reproduce bench results bench-kafka kafka torture clean
+.PHONY: help demo demo-page demo-large api check test processors reproduce bench results bench-kafka kafka torture clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(STAMP)  ## near-duplicates in one morning of news, on one screen
 	@$(BIN)/python docs/examples/demo.py
+
+demo-page: $(STAMP)  ## the page of the service while two hours of news come in two minutes, until Ctrl-C
+	@$(BIN)/python tests/browser/demo_page.py --seconds 120
 
 demo-large: $(STAMP)  ## find the near-duplicates among the Python files of this machine
 	@$(BIN)/neardup run --window-documents 200000 --walk-reports-max 0 --overview --output demo-pairs.jsonl $(DEMO_PATHS)

@@ -1,8 +1,16 @@
-"""Invented news for the page: stories that several papers print with small changes, in two directions of writing."""
+"""News for the page: stories that several papers print with small changes, without end; and one morning of them."""
 
 from __future__ import annotations
 
+import json
 import random
+import re
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+WIRE = Path(__file__).parents[2] / "docs" / "examples" / "wire.jsonl"
+PAST_SECONDS = 7200.0
 
 STORIES = {
     "coast-storm": "Ferries along the northern coast will stay in port until Sunday. The weather service expects "
@@ -70,3 +78,33 @@ def documents(seed: int, copies: float = 0.35):
 def _report(rng: random.Random) -> str:
     who, what, whom = (rng.choice(words) for words in (SUBJECTS, VERBS, OBJECTS))
     return f"The {who} of district {rng.randrange(9999)} {what} {whom}"
+
+
+def morning(seed: int = 1) -> Iterator[dict]:
+    """Yield the news of ``make demo``, whose copies have edits. Of every five texts another source has one word for
+    word, and of every three stories with a number the first text of one is corrected under its id: the number grows."""
+    rng = random.Random(seed)
+    rows = [json.loads(line) for line in WIRE.read_text(encoding="utf-8").splitlines()]
+    sources = sorted({row["source"] for row in rows})
+    begun, numbered = set(), 0
+    for n, row in enumerate(rows, 1):
+        story = row["id"].partition("/")[2]
+        one = {"id": f"https://{row['source']}.example/{story}", "text": row["text"]}
+        yield one
+        if n % 5 == 0:
+            yield {**one, "id": f"https://{rng.choice(sources)}.example/{story}-{n}"}
+        corrected = re.sub(r"\d+", lambda found: str(int(found[0]) + 1), row["text"], count=1)
+        if story not in begun and corrected != row["text"]:
+            numbered += 1
+            if numbered % 3 == 1:
+                yield {**one, "text": corrected}
+        begun.add(story)
+
+
+def with_story(documents: Iterable[dict], step_seconds: float) -> Iterator[dict]:
+    """The documents with an address, a title and a date of the last two hours, a step between two, the present at the
+    end."""
+    for n, one in enumerate(documents):
+        date = time.time() - max(0.0, PAST_SECONDS - step_seconds * n)
+        title = " ".join(one["text"].split()[:9])[:80]
+        yield {**one, "url": one["id"], "title": title, "timestamp": date}

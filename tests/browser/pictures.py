@@ -10,7 +10,6 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -22,23 +21,16 @@ sys.path.extend(folders("support", "browser"))
 import httpx
 from chromium import find_chromium
 from devtools import Browser
-from news import documents
+from news import documents, with_story
 from service_process import Serving
 
-LOAD_SECONDS, STEP_SECONDS, PAST_SECONDS = 120.0, 0.25, 7200.0
+LOAD_SECONDS, STEP_SECONDS = 120.0, 0.25
 READY = "document.querySelector('main').getAttribute('aria-busy') === 'false'"
-
-
-def with_story(documents: Iterator[dict]) -> Iterator[dict]:
-    """The documents with an address, a title and a date of the last two hours, the present at the end."""
-    for n, one in enumerate(documents):
-        date = time.time() - max(0.0, PAST_SECONDS - 3 * n)
-        yield {**one, "url": one["id"], "title": " ".join(one["text"].split()[:9]), "timestamp": date}
 
 
 def load(client: httpx.Client) -> None:
     """Send news, and the health of two feeds."""
-    news, began = with_story(documents(5)), time.monotonic()
+    news, began = with_story(documents(5), 3.0), time.monotonic()
     while time.monotonic() < began + LOAD_SECONDS:
         for one in itertools.islice(news, 8):
             client.post("/v1/check", json=one).raise_for_status()

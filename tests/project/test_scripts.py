@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,6 +71,27 @@ def test_a_target_of_the_makefile_starts(line: str) -> None:
     assert done.returncode == 0, f"{target}: {done.stderr[-2000:]}"
     assert [word for word in words if word.startswith("--") and word not in done.stdout] == []
     assert [word for word in words if word.startswith("tests/") and not (ROOT / word).exists()] == []
+
+
+@pytest.mark.processes
+def test_the_page_of_the_demonstration_ends_with_it() -> None:
+    """Its address answers while it runs, with stories of several sources and with corrections; not after Ctrl-C."""
+    command = [sys.executable, "tests/browser/demo_page.py", "--seconds", "0"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            said = list(itertools.takewhile(lambda line: not line.startswith("All"), process.stdout))
+            [url] = re.findall(r"http://\S+/", "".join(said))
+            stories = httpx.get(f"{url}v1/clusters", timeout=60).json()["clusters"]
+            corrected = httpx.get(f"{url}v1/documents?status=update", timeout=60).json()["documents"]
+            assert len({one["source"] for one in stories}) > 1
+            assert max(story["size"] for story in stories) > 2
+            assert corrected != []
+        finally:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 0
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(url, timeout=60)
 
 
 @pytest.mark.processes
