@@ -13,9 +13,11 @@ MAIL = HEAD + b"<p>The harbour%s is open again."
 
 LINE_FEEDS = """
 from neardup.stream.json_lines import Fields
+from neardup.workers.readers import lines as reader
 from neardup.workers.readers.formats import FORMATS
 content = b"{}\\n" + b"\\n" * 600_000 + b"\\r\\n" * 400_000 + b"{}\\n"
-lines = list(FORMATS["lines"].read([content], Fields(), 1 << 20))
+singly = getattr(reader, "flattened", iter)  # 0.1.0 has no runs of lines
+lines = list(singly(FORMATS["lines"].read([content], Fields(), 1 << 20)))
 print(len(lines), lines[-1].number, b"".join(line.raw + line.end for line in lines) == content)
 """
 

@@ -18,7 +18,8 @@ from neardup.stream.schemes import SCHEMES
 
 WORDS = [f"word{n}" for n in range(200)]
 STORY = " ".join(WORDS[:60])
-RANKED = {name: case for name, case in CASES.items() if case.config().scheme not in ("records", "grid")}
+UNRANKED = ("records", "grid", "passages")
+RANKED = {name: case for name, case in CASES.items() if case.config().scheme not in UNRANKED}
 
 
 def changed(words: int) -> str:

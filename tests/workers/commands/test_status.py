@@ -15,7 +15,10 @@ from neardup.workers.process.exits import Exit
 from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.transport.memory.transport import MemoryTransport
 
-NOW_MS = int(time.time() * 1000)
+
+def minutes_ago(minutes: int) -> int:
+    """A time in milliseconds, from now and not from the import of this module."""
+    return int(time.time() * 1000) - 60_000 * minutes
 
 
 def worked(**changes) -> Bench:
@@ -59,10 +62,11 @@ def test_a_deployment_that_works_has_no_problem(capsys) -> None:
 def test_the_oldest_unread_record_holds_everything_back(capsys) -> None:
     """The watermark is its time, in whichever topic it waits."""
     bench = worked()
-    add(bench, NOW_MS - 60_000)
+    time_ms = minutes_ago(1)
+    add(bench, time_ms)
     code, found = shown(bench, capsys)
     assert (code, found["held_back_by"]) == (Exit.SUCCESS, "sign")
-    assert found["watermark"] == (NOW_MS - 60_000) / 1000
+    assert found["watermark"] == time_ms / 1000
     sign, _ = found["roles"]
     assert (sign["lag_records"], [one["records"] for one in sign["partitions"]]) == (4, [2, 2])
     assert 60 <= sign["lag_seconds"] < 120
@@ -125,7 +129,7 @@ INCIDENTS: dict[str, Incident] = {
         Exit.STUCK, "no matcher is a member of neardup-match-{g}, and", "start one with neardup match",
     ),
     "signers are behind": (
-        lambda bench: add(bench, NOW_MS - 3_600_000),
+        lambda bench: add(bench, minutes_ago(60)),
         Exit.STUCK, "signers are behind: partition 0 of documents has 2 unread records, the oldest from 20",
         "start more signers: 1 share 2 partitions",
     ),
