@@ -11,34 +11,38 @@ from typing import Any
 import pytest
 from kafka import TopicPartition
 from kafka import errors as client_errors
-from kafka.future import Future
+from kafka.producer.future import FutureProduceResult
 from kafka_steps import MakeHarness, poll_records, publish, visible
 
+from neardup.workers.transport.kafka.client_internals import batches
 from neardup.workers.transport.protocol import AbortedError, FencedError
 
 pytestmark = pytest.mark.usefixtures("quiet_client")
 
 
-def lose_one_in_silence(producer: Any) -> None:
-    """Send the next record without an acknowledgement; the client's own flush and commit do not notice."""
-    accumulator = producer._client._accumulator
-    append = accumulator.append
+def lose_one_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send the next batch without an acknowledgement; the client's own flush and commit do not notice."""
+    hand_over = batches.hand_over
 
-    def append_without_answer(*given: Any) -> tuple[Any, ...]:
-        accumulator.append = append
-        _, *more = append(*given)
-        return Future().failure(client_errors.KafkaTimeoutError("injected: not acknowledged")), *more
+    def without_answer(client: Any, place: TopicPartition, records: batches.Records) -> batches.Sent:
+        monkeypatch.setattr(batches, "hand_over", hand_over)
+        hand_over(client, place, records)
+        unanswered = FutureProduceResult(place)
+        unanswered.success((-1, None, lambda at: client_errors.KafkaTimeoutError("injected: not acknowledged")))
+        return batches.Sent(unanswered, records.number)
 
-    accumulator.append = append_without_answer
+    monkeypatch.setattr(batches, "hand_over", without_answer)
 
 
-def test_a_record_without_acknowledgement_fails_the_flush(harnesses: MakeHarness) -> None:
+def test_a_record_without_acknowledgement_fails_the_flush(
+    harnesses: MakeHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Rule 1: the client's flush and commit succeed, but the transport checks each future and stops the step."""
     harness = harnesses()
     transport, topic = harness.transport(), harness.make_topic(1)
     producer = transport.producer(harness.name("writer"))
     producer.begin()
-    lose_one_in_silence(producer)
+    lose_one_in_silence(monkeypatch)
     producer.send(topic, 0, b"lost")
     producer.send(topic, 0, b"there")
     for call in (producer.flush, producer.commit):
@@ -49,13 +53,15 @@ def test_a_record_without_acknowledgement_fails_the_flush(harnesses: MakeHarness
     harness.wait_until(lambda: visible(transport, topic) == [b"end"], "nothing of the step is visible")
 
 
-def test_a_producer_that_failed_goes_on_with_another_client(harnesses: MakeHarness) -> None:
+def test_a_producer_that_failed_goes_on_with_another_client(
+    harnesses: MakeHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The failed client may count records differently from the broker, so the next transaction gets a new client."""
     harness = harnesses()
     transport, topic = harness.transport(), harness.make_topic(1)
     producer: Any = transport.producer(harness.name("writer"))
     producer.begin()
-    lose_one_in_silence(producer)
+    lose_one_in_silence(monkeypatch)
     producer.send(topic, 0, b"lost")
     with pytest.raises(AbortedError):
         producer.flush()
