@@ -71,18 +71,24 @@ class Program(NamedTuple):
     def start(self, *arguments: object) -> subprocess.Popen[str]:
         """Start the command ``neardup``, and read what it reports from ``stderr``. The caller ends it."""
         command = [str(self.python), "-P", "-m", "neardup", *map(str, arguments)]
-        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=_kept())
+        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=kept_environment())
 
     def _started(
         self, arguments: list[str], input: bytes, cwd: Path | None, timeout: float, env: dict[str, str]
     ) -> subprocess.CompletedProcess[bytes]:
         command = [str(self.python), "-P", *arguments]
         return subprocess.run(
-            command, input=input, cwd=cwd, env={**_kept(), **env}, capture_output=True, check=False, timeout=timeout
+            command,
+            input=input,
+            cwd=cwd,
+            env={**kept_environment(), **env},
+            capture_output=True,
+            check=False,
+            timeout=timeout,
         )
 
 
-def _kept() -> dict[str, str]:
+def kept_environment() -> dict[str, str]:
     """The environment without settings: the program refuses a variable that it does not know."""
     return {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
 

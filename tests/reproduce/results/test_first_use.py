@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-from program import Program
+from program import Program, kept_environment
 
 
 class Site(BaseHTTPRequestHandler):
@@ -173,7 +173,7 @@ def test_the_bar_shows_in_a_terminal_if_the_output_is_a_file(program: Program, t
     for output in (["-o", "out.jsonl"], []):
         keyboard, screen = os.openpty()
         words = [program.python, "-P", "-m", "neardup", command, "in.jsonl", *output]
-        terminal = {**os.environ, "TERM": "xterm"}
+        terminal = {**kept_environment(), "TERM": "xterm"}
         with subprocess.Popen(words, cwd=tmp_path, stdout=screen, stderr=screen, env=terminal) as run:
             os.close(screen)
             shown.append(b"\x1b[?25l" in b"".join(iter(partial(read, keyboard), b"")))
