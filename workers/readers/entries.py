@@ -105,6 +105,20 @@ class Rows(Sequence[Entry]):
     def id(self, place: int) -> str:
         """Return the id of an entry that is a document."""
 
+    @abstractmethod
+    def entry(self, place: int) -> Entry:
+        """Return the entry of a place, from 0."""
+
+    @overload
+    def __getitem__(self, i: int) -> Entry: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[Entry]: ...
+    def __getitem__(self, i: int | slice) -> Entry | list[Entry]:
+        """One entry, or a list of some."""
+        if isinstance(i, slice):
+            return [self[j] for j in range(len(self))[i]]
+        return self.entry(range(len(self))[i])
+
 
 class LineRows(Rows):
     """Consecutive lines of JSON; each is a document.
@@ -132,16 +146,10 @@ class LineRows(Rows):
     def __len__(self) -> int:
         return len(self.raws)
 
-    @overload
-    def __getitem__(self, i: int) -> Entry: ...
-    @overload
-    def __getitem__(self, i: slice) -> list[Entry]: ...
-    def __getitem__(self, i: int | slice) -> Entry | list[Entry]:
-        """One entry, or a list of some."""
-        if isinstance(i, slice):
-            return [self[j] for j in range(len(self))[i]]
-        number = self.first + range(len(self))[i]
-        return Entry(self.source, number, self.raws[i], self._decode(self.raws[i], number))
+    def entry(self, place: int) -> Entry:
+        """Return the entry of a line."""
+        number = self.first + place
+        return Entry(self.source, number, self.raws[place], self._decode(self.raws[place], number))
 
     def refused(self, documents: Mapping[int, str]) -> dict[int, str]:
         """Return the reasons, as ``decode_document`` gives them."""
@@ -172,15 +180,8 @@ class TableRows(Rows):
     def __len__(self) -> int:
         return len(self.rows)
 
-    @overload
-    def __getitem__(self, i: int) -> Entry: ...
-    @overload
-    def __getitem__(self, i: slice) -> list[Entry]: ...
-    def __getitem__(self, i: int | slice) -> Entry | list[Entry]:
-        """One entry, or a list of some."""
-        if isinstance(i, slice):
-            return [self[j] for j in range(len(self))[i]]
-        place = range(len(self))[i]
+    def entry(self, place: int) -> Entry:
+        """Return the entry of a row."""
         (line,) = json_rows(self.batch.slice(place, 1), self._fields)
         return self._entry(place, line)
 
