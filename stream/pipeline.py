@@ -31,6 +31,7 @@ from neardup.stream.batches import (
 from neardup.stream.config import Config
 from neardup.stream.documents import Column, Document, DocumentColumns, Refusal, check_type
 from neardup.stream.errors import ConfigError
+from neardup.stream.estimates.limits import NO_LOSSES, Losses, losses_of
 from neardup.stream.pair_rule import NO_MATCHES, Matches, joined, judge, orient, scored, shared_of
 from neardup.stream.partitions import WHOLE, WHOLE_STREAM, Partition, Shard, partitions_of, shared_limits
 from neardup.stream.scheme_interface import (
@@ -181,13 +182,14 @@ class Slice(NamedTuple):
     """Consecutive items of a batch that were matched.
 
     ``matches`` are their m pairs, ``items`` and ``slots`` (``int32[m]``, ``int64[m]``) the two documents of each in
-    order of arrival: the place in the batch, and the number in the table. ``end`` is the place of the item after them,
-    ``candidates`` how many candidates they have.
+    order of arrival: the place in the batch, and the number in the table. ``losses`` is what limits cost. ``end`` is
+    the place of the item after them, ``candidates`` how many candidates they have.
     """
 
     matches: Matches
     items: npt.NDArray[np.int32]
     slots: npt.NDArray[np.int64]
+    losses: Losses
     end: int
     candidates: int
 
@@ -260,10 +262,10 @@ class Matcher:
 
     def _judged(
         self, batch: Batch, keys: Keys, found: Candidates
-    ) -> tuple[Matches, npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-        """The candidates that are pairs and that the partition owns, with their places and slots."""
+    ) -> tuple[Matches, npt.NDArray[np.int32], npt.NDArray[np.int64], Losses]:
+        """The candidates that are pairs and that the partition owns, with their places and slots; what limits cost."""
         if not len(found.items):
-            return NO_MATCHES, found.items, found.slots
+            return NO_MATCHES, found.items, found.slots, NO_LOSSES
         common = self.common(batch, found.items, found.slots)
         judged = judge(
             common, found.identical, self.score_min, self.config.buckets_shared_min,
@@ -273,6 +275,9 @@ class Matcher:
         if self.partition.of > 1:
             owners = partitions_of(keys.values[keys.starts[found.items] + judged.first_key], self.partition.of)
             emitted = emitted & (owners == self.partition.number)
+        is_near = emitted & (judged.similarity >= self.config.tuning.score_min)
+        losses = losses_of(found.items, found.slots, found.uncompared, is_near)
+        self.table.count_pairs(int(np.count_nonzero(is_near & ~found.identical)), losses.missed)
         rows = np.flatnonzero(emitted)
         items, slots, shared, plan = found.items[rows], found.slots[rows], None, self.config.plan
         if self._scheme.shared is not None:
@@ -282,7 +287,7 @@ class Matcher:
             self.table.ids(slots), batch.ids_at(items), self.table.times(slots), batch.times[items],
             judged.similarity[rows], judged.keys[rows], shared,
         )  # fmt: skip
-        return orient(arrived, ties_by_id=self._ties_by_id), items, slots
+        return orient(arrived, ties_by_id=self._ties_by_id), items, slots, losses
 
     def common(self, batch: Batch, items: npt.NDArray[Any], slots: npt.NDArray[np.int64]) -> Common:
         """Return what items of a batch have in common with documents of the table, compared in parts because evidence

@@ -21,6 +21,7 @@ from benchmarks.report import Result, Size, Target
 from benchmarks.speed.floods import one_word_apart
 from benchmarks.texts import draw_words
 from neardup.stream import Config, Deduplicator, Document
+from neardup.stream.estimates.limits import recall_by_limits
 
 SEED = 10
 ID = "S12-truncation"
@@ -35,15 +36,19 @@ _WORDS = 300
 # real sets.
 _CLUSTERS_LOST_MAX, _VERDICTS_CHANGED_MAX, _PAIRS_LOST_MAX = 0.001, 0.001, 0.001
 
+# The generated stream where one cluster has most of the pairs, and how wrong the recall that is counted may be there.
+_ONE_CLUSTER, _ERROR_MOST = "most pairs in one", Target("at most", 0.03)
+
 
 class Clusters(NamedTuple):
-    """The results of a stream: its pairs, the cluster of each document, the number of truncated probes, and the ids
-    that the verdicts keep."""
+    """The results of a stream: its pairs, the cluster of each document, the number of truncated probes, the ids that
+    the verdicts keep, and the recall that the counts of limits say."""
 
     pairs: frozenset[tuple[str, str]]
     cluster: dict[str, str]
     truncated: int
     kept: frozenset[str]
+    recall_by_limits: float
 
 
 def drifting(count: int, seed: int) -> list[Document]:
@@ -98,7 +103,9 @@ def clusters(documents: Sequence[Document], config: Config) -> Clusters:
     cluster = components((document.id for document in documents), pairs)
     verdicts = Deduplicator(config).decide(documents)
     kept = frozenset(verdict.id for verdict in verdicts if verdict.status == "original")
-    return Clusters(pairs, cluster, dedup.counts()["truncated"], kept)
+    counts = dedup.counts()
+    recall = recall_by_limits(counts["near_pairs"], counts["missed_pairs"]).value
+    return Clusters(pairs, cluster, counts["truncated"], kept, recall)
 
 
 def components(ids: Iterable[str], pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -154,8 +161,12 @@ def compare(name: str, documents: Sequence[Document], settings: dict[str, object
             "documents truncated": found.truncated, "documents": len(documents), "largest cluster": largest,
             "verdicts changed": len(found.kept ^ whole.kept) / len(documents),
             "kept": len(found.kept), "kept without a limit": len(whole.kept),
+            "recall by limits": found.recall_by_limits,
         }  # fmt: skip
         target = Target("at most", _CLUSTERS_LOST_MAX) if label == "defaults" else None
+        if name.startswith(_ONE_CLUSTER):
+            error = abs(found.recall_by_limits - len(found.pairs) / len(whole.pairs))
+            yield Result(ID, f"{name}: error of recall by limits, {label}", error, "", _ERROR_MOST, {})
         lost = 1 - b_cubed_recall(found.cluster, whole.cluster)
         yield Result(ID, f"{name}: clusters lost, {label}", lost, "", target, details)
         if label == "defaults":

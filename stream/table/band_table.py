@@ -55,6 +55,7 @@ from neardup.stream.table.chains import (
     Options,
     Store,
     Work,
+    count_pairs,
     new_buffer,
     new_journal,
     new_scratch,
@@ -73,11 +74,13 @@ _ID_BYTES_MAX = (1 << 16) - 1
 
 class Candidates(NamedTuple):
     """The m candidates of a batch: place in the batch (``int32[m]``), slot (``int64[m]``), same content (``bool[m]``);
-    and ``end``, the place of the first item that was not read."""
+    ``uncompared`` (``int32[m]``), with the first candidate of an item, how many documents a limit left out, else 0; and
+    ``end``, the place of the first item that was not read."""
 
     items: npt.NDArray[np.int32]
     slots: npt.NDArray[np.int64]
     identical: npt.NDArray[np.bool_]
+    uncompared: npt.NDArray[np.int32]
     end: int
 
 
@@ -89,13 +92,9 @@ class BandTable:
     """
 
     def __init__(self, width: int, limits: Limits, *, is_shard: bool = False) -> None:
-        assert limits.window >= 0, limits
-        assert limits.lateness >= 0, limits
-        assert limits.items >= 1, limits
-        assert limits.bytes >= 1, limits
-        assert limits.bucket_candidates >= 1, limits
-        assert limits.probe_candidates >= 1, limits
-        assert limits.copies >= 1, limits
+        assert min(limits.window, limits.lateness) >= 0, limits
+        assert min(limits.items, limits.bytes) >= 1, limits
+        assert min(limits.bucket_candidates, limits.probe_candidates, limits.copies) >= 1, limits
         self.limits = limits
         self._is_shard = is_shard
         bits = SLOT_PAGE_BITS, POSTING_PAGE_BITS, BYTE_PAGE_BITS
@@ -211,8 +210,7 @@ class BandTable:
                 assert why in (FINISHED, BUDGET_REACHED), why
                 break
         done.append(self._drain(first, 0))
-        item_places, slots, identical, _ = zip(*done, strict=True)
-        return Candidates(np.concatenate(item_places), np.concatenate(slots), np.concatenate(identical), first)
+        return Candidates._make([*map(np.concatenate, list(zip(*done, strict=True))[:-1]), first])
 
     def remove(self, items: Items) -> int:
         """Remove every live version of the ids in ``items`` (their keys: content, id); returns how many."""
@@ -234,10 +232,6 @@ class BandTable:
     def fixed(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
         """The fixed part of the evidence of slots of the window, ``uint8[m, width]``."""
         return self._store.fixed[self._places(slots)]
-
-    def contents(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-        """The second halves of the content hashes of kept slots, ``uint64[m]``."""
-        return self._store.contents[self._places(slots)]
 
     def ragged_lengths(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Bytes of the ragged part of the evidence of slots of the window, ``int64[m]``."""
@@ -295,6 +289,10 @@ class BandTable:
     def counts(self) -> dict[str, int]:
         """The counters since the table was made, by name: items, candidates, copies, late, expired, ..."""
         return {name: int(self._store.state[STATE_FIELDS.index(name)]) for name in COUNTERS}
+
+    def count_pairs(self, pairs: int, missed: npt.NDArray[np.float64]) -> None:
+        """Count pairs of different contents, and those that limits are expected to have cost, probe by probe."""
+        count_pairs(self._store.state, pairs, missed)
 
     @property
     def posting_end(self) -> int:
@@ -367,8 +365,10 @@ class BandTable:
 
     def _drain(self, end: int, longest: int) -> Candidates:
         count = int(self._found.length[0])
-        items, slots, identical, *_ = self._found
-        found = Candidates(items[:count].copy(), slots[:count].copy(), identical[:count].copy(), end)
+        items, slots, identical, left, _ = self._found
+        found = Candidates(
+            items[:count].copy(), slots[:count].copy(), identical[:count].copy(), left[:count].copy(), end
+        )
         self._found.length[0] = 0
         most = min(longest * self.limits.bucket_candidates, self.documents) + 1
         if most > len(self._found.slots):

@@ -53,6 +53,10 @@ _LOW32 = np.uint64(0xFFFFFFFF)
 # If a bucket or a probe reaches its limit, one candidate in ``OLD_PART`` is among the oldest, at most ``OLDEST_MAX`` of
 # a bucket. To find them, a probe reads ``FURTHER`` times as many further postings as a bucket has candidates at most.
 OLD_PART, OLDEST_MAX, FURTHER = 4, 64, 64
+# A truncated probe counts so many documents that it did not compare at most, and reads so many postings for that.
+UNCOMPARED_MAX, UNCOMPARED_READ = 1_024, 8_192
+# The expected pairs that a truncated probe misses are counted in such parts of a pair.
+PAIR_PARTS = 1 << 20
 
 # The three lists of the journal.
 HEADS, LINKS, FLAGS = 0, 1, 2
@@ -70,10 +74,12 @@ STATE_FIELDS = (
     "first_time",  # the first event time seen; all items before it count with this time
     "stream_items",  # the items of all shards so far
     "stream_bytes",  # their ids and ragged evidence
+    "missed_part",  # what the missed pairs are above a whole number, in parts of ``PAIR_PARTS``
     *COUNTERS,
 )
 (OLDEST, SLOT_END, POSTING_END, BYTE_END, LIVE_BYTES, STREAM_TIME, FIRST_TIME, STREAM_ITEMS, STREAM_BYTES,
- ITEMS, CANDIDATES, COPIES, LATE, EXPIRED, EVICTED, TRUNCATED, CUTS, REMOVALS, VERSIONS) = (
+ MISSED_PART, ITEMS, CANDIDATES, COPIES, LATE, EXPIRED, EVICTED, TRUNCATED, CUTS, UNCOMPARED, NEAR_PAIRS,
+ MISSED_PAIRS, REMOVALS, VERSIONS) = (
     range(len(STATE_FIELDS)))  # fmt: skip
 
 
@@ -159,13 +165,14 @@ class Journal(NamedTuple):
 
 
 class CandidateBuffer(NamedTuple):
-    """The candidates of a run: the item (place in the batch), the slot, whether the contents are equal, and how many
-    common keys are still missing."""
+    """The candidates of a run: the item (place in the batch), the slot, whether the contents are equal, and what is
+    ``left``: in a walk that counts, the common keys that are still missing; after a walk within limits, at the first
+    candidate of the item, the documents that were not compared."""
 
     items: npt.NDArray[np.int32]
     slots: npt.NDArray[np.int64]
     identical: npt.NDArray[np.bool_]
-    missing: npt.NDArray[np.int32]
+    left: npt.NDArray[np.int32]
     length: npt.NDArray[np.int64]
 
 
@@ -237,6 +244,14 @@ def new_buffer(size: int) -> CandidateBuffer:
 def new_scratch(keys: int) -> Scratch:
     """Room for an item with ``keys`` keys."""
     return Scratch(*(np.empty(keys, np.int64) for _ in Scratch._fields))._replace(oldest=np.empty(OLDEST_MAX, np.int64))
+
+
+def count_pairs(state: npt.NDArray[np.int64], pairs: int, missed: npt.NDArray[np.float64]) -> None:
+    """Count found pairs, and missed ones in parts: sums of whole numbers do not depend on batches."""
+    state[NEAR_PAIRS] += pairs
+    parts = int(np.rint(missed * PAIR_PARTS).sum())
+    whole, state[MISSED_PART] = divmod(int(state[MISSED_PART]) + parts, PAIR_PARTS)
+    state[MISSED_PAIRS] += whole
 
 
 @inlined
@@ -367,4 +382,5 @@ def note(found, i, slot, identical):
     found.items[n] = np.int32(i)
     found.slots[n] = slot
     found.identical[n] = identical
+    found.left[n] = 0
     found.length[0] = n + 1

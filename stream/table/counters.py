@@ -41,6 +41,18 @@ COUNTERS: dict[str, Counter] = {
         "Times that a bucket reached bucket_candidates_max or a probe reached probe_candidates_max.",
         "limits of candidates reached",
     ),
+    "uncompared": Counter(
+        "documents",
+        "Documents in the buckets of truncated probes that were not compared, up to 1,024 for each probe.",
+        "documents not compared",
+    ),
+    "near_pairs": Counter("pairs", "Pairs of different contents that probes have found."),
+    "missed_pairs": Counter(
+        "pairs",
+        "Pairs that limits are expected to have cost: the documents not compared times the fraction of pairs among "
+        "those compared.",
+        "pairs missed at limits, expected",
+    ),
     "removed": Counter("documents", ""),
     "versions": Counter("documents", "", "new versions of ids in the window"),
 }

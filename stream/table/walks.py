@@ -34,6 +34,9 @@ from neardup.stream.table.chains import (
     OLD_PART,
     OLDEST_MAX,
     SUPERSEDED,
+    UNCOMPARED,
+    UNCOMPARED_MAX,
+    UNCOMPARED_READ,
     eligible_copy,
     first_posting,
     in_window,
@@ -55,7 +58,11 @@ def probe(store, limits, items, item, top, options, work):
     """
     if limits.counted:
         return walk_counted(store, limits, items, item, top, options, work)
-    return walk(store, limits, items, item, top, options, work)
+    cuts, begun = store.state[CUTS], work.found.length[0]
+    met = walk(store, limits, items, item, top, options, work)
+    if options.probe and store.state[CUTS] > cuts:
+        count_uncompared(store, limits, items, item, top, options, work, begun)
+    return met
 
 
 @inlined
@@ -125,17 +132,48 @@ def consider(store, limits, items, item, j, posting, options, work):
     epoch = options.epoch + np.uint32(item.place)
     if store.seen[place] == epoch:
         return True
-    if len(items.payloads) and not admits(
-        items.payloads[items.key_starts[item.place] + j],
-        store.payloads[posting_place(store, posting)],
-        limits.admit_ratio,
-    ):
+    if not is_admitted(store, limits, items, item, j, posting):
         return False
     store.seen[place] = epoch
     candidate = eligible_copy(store, limits, slot, items, item, options.base)
     if candidate != NONE:
         note(work.found, item.place, candidate, False)
     return True
+
+
+@raw_inner
+def count_uncompared(store, limits, items, item, top, options, work, begun):
+    """Count the documents in the buckets of an item that its walk within limits has left out, as it would have noted
+    them; write the number to its first candidate, at ``begun``. The walk leaves the newest posting of each bucket in
+    ``targets``.
+    """
+    epoch, cuts = options.epoch + np.uint32(item.place), store.state[CUTS]
+    count, unread = 0, UNCOMPARED_READ
+    for j in range(KEYS, item.keys):
+        posting = work.scratch.targets[j]
+        while posting != NONE and count < UNCOMPARED_MAX and unread > 0:
+            unread -= 1
+            slot = slot_of(store, posting, options.base)
+            place = slot_place(store, slot)
+            is_new = store.seen[place] != epoch and not store.flags[place] & SUPERSEDED and slot != top
+            if is_new and is_admitted(store, limits, items, item, j, posting):
+                store.seen[place] = epoch
+                count += eligible_copy(store, limits, slot, items, item, options.base) != NONE
+            posting = older(store, posting, item.live)
+    store.state[CUTS] = cuts
+    store.state[UNCOMPARED] += count
+    if work.found.length[0] > begun:
+        work.found.left[begun] = count
+
+
+@inlined
+def is_admitted(store, limits, items, item, j, posting):
+    """Whether the payload of a posting of bucket ``j`` allows a pair with the item."""
+    return not len(items.payloads) or admits(
+        items.payloads[items.key_starts[item.place] + j],
+        store.payloads[posting_place(store, posting)],
+        limits.admit_ratio,
+    )
 
 
 @raw_inner
@@ -204,7 +242,7 @@ def count_common(store, limits, items, item, j, posting, slot, place, epoch, fou
     number of the current probe, so it is never cleared.
     """
     if store.seen[place] == epoch:
-        found.missing[store.noted[place]] -= np.int32(1)
+        found.left[store.noted[place]] -= np.int32(1)
         return
     own = items.payloads[items.key_starts[item.place] + j]
     other = store.payloads[posting_place(store, posting)]
@@ -212,8 +250,8 @@ def count_common(store, limits, items, item, j, posting, slot, place, epoch, fou
         store.seen[place] = epoch
         at = found.length[0]
         store.noted[place] = np.uint32(at)
-        found.missing[at] = np.int32(common_min(own, other, limits.admit_ratio) - 1)
         note(found, item.place, slot, False)
+        found.left[at] = np.int32(common_min(own, other, limits.admit_ratio) - 1)
 
 
 @inlined
@@ -223,7 +261,7 @@ def keep_candidates(store, limits, items, item, base, found, begun):
     noted, met = found.length[0], False
     found.length[0] = begun
     for at in range(begun, noted):
-        if found.missing[at] <= 0:
+        if found.left[at] <= 0:
             met = True
             candidate = eligible_copy(store, limits, found.slots[at], items, item, base)
             if candidate != NONE:

@@ -16,6 +16,7 @@ from neardup.stream.batches import CONTENT_HALF, Batch, bucket_keys, concatenate
 from neardup.stream.partitions import WHOLE_STREAM, Partition, Shard, route, shards_of
 from neardup.stream.pipeline import Matcher, match_step
 from neardup.stream.schemes import SCHEMES
+from neardup.stream.table import again
 from neardup.stream.table.steps import step
 
 SHARDS = (2, 5, 8)
@@ -69,7 +70,7 @@ def feed(matcher: Matcher, stream: Stream, before: int, *, probe: bool = True, b
         for part in matcher.slices(stream.rows, probe=probe, candidates_max=50, removals=stream.removals):
             newer = numbers[part.items].tolist()
             older = (begun + matcher.table.arrivals(part.slots)).tolist()
-            equal = stream.rows.contents[part.items, CONTENT_HALF] == matcher.table.contents(part.slots)
+            equal = stream.rows.contents[part.items, CONTENT_HALF] == again.contents(matcher.table, part.slots)
             found += map(Link, older, newer, equal.tolist())
     return found
 

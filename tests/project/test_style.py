@@ -67,7 +67,7 @@ LAYERS: list[set[str]] = [
     {"tokens.elements", "tokens.bags", "tokens.verify"},
     {"tokens.token_order"},
     {"records.nicknames", "evaluation.calibration", "evaluation.judging"},
-    {"evaluation.clusters", "estimates.intervals", "estimates.sample_index"},
+    {"evaluation.clusters", "estimates.intervals", "estimates.limits", "estimates.sample_index"},
     {"vectors.draws", "vectors.packed_bits", "vectors.projections", "vectors.vector_input"},
     {"texts.url_tokens", "texts.plain_words"},
     {"texts.shingles"},

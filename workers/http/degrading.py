@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 
-from neardup.workers.telemetry.metrics import Metrics
+from neardup.workers.telemetry.metrics import OF_SERVICE, Metrics
 
 _SECONDS = 300.0
 # What is counted -> what a line says; the first value is the number since the line before.
@@ -37,11 +37,12 @@ class Degrading:
 
     def table(self, counts: Mapping[str, int]) -> None:
         """Take the counters of the table, as they are after a step."""
-        for name in _SENTENCES.keys() & counts.keys():
+        for name in counts.keys() & OF_SERVICE:
             grown = counts[name] - self._before.get(name, 0) - self._observer.value(name)
             if grown > 0:
                 self._observer.count(name, grown)
-                self._say(name, grown)
+                if name in _SENTENCES:
+                    self._say(name, grown)
 
     def refused(self, status: int, client: str) -> None:
         """Count a request that was refused before it reached the application."""

@@ -11,6 +11,7 @@ sign_threads`` chunks are in progress.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ import numpy as np
 from neardup.stream.batches import Batch
 from neardup.stream.documents import Document
 from neardup.stream.errors import Reason
+from neardup.stream.estimates.limits import recall_by_limits
 from neardup.stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.table.band_table import BandTable
@@ -289,6 +291,8 @@ class Session:
         summary |= self.measured
         if self.reader.ids_changed is not None:
             summary["ids_changed"] = self.reader.ids_changed
+        estimate = recall_by_limits(counts["near_pairs"], counts["missed_pairs"]).value
+        summary["recall_by_limits"] = None if math.isnan(estimate) else round(estimate, 4)
         self.report.print_summary(summary)
         self._warn_of_small_documents()
         self._note_like_json(self.reader.like_json)
@@ -303,8 +307,8 @@ class Session:
                 named += f" or probe_candidates_max ({probe:,})"
             what = f"{truncated:,} documents" if truncated else f"a bucket, {counts['cuts']:,} times,"
             self.report.say(
-                f"warning: pairs may be missing: {what} had more candidates than {named} allows; a higher limit finds "
-                "more and takes longer"
+                f"warning: pairs may be missing: {what} had more candidates than {named} allows; "
+                f"{_expected(counts)}a higher limit finds more and takes longer"
             )
         if counts["evicted"]:
             self._warn_of_evictions(counts["evicted"])
@@ -334,6 +338,13 @@ class Session:
             f"the input, and no later document was compared with them. Raise what is too small of "
             f"{' and '.join(named)}; --strict fails in this case"
         )
+
+
+def _expected(counts: Mapping[str, int]) -> str:
+    """Return what limits are expected to have cost, as the middle of a sentence."""
+    missed = counts["missed_pairs"]
+    found = recall_by_limits(counts["near_pairs"], missed).value
+    return f"{missed:,} pairs are expected to be missing, so {found:.1%} are found; " if missed else ""
 
 
 def chunked(parts: Iterable[Entry | Rows | None]) -> Iterator[Chunk | None]:

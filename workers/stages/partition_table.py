@@ -36,11 +36,12 @@ import orjson
 from neardup.stream.bands_message import WireError, decode
 from neardup.stream.batches import CONTENT_HALF, Batch, concatenate, select
 from neardup.stream.config import Config
+from neardup.stream.estimates.limits import NO_LOSSES
 from neardup.stream.pair_rule import NO_MATCHES, Matches, deciding
 from neardup.stream.partitions import Partition
 from neardup.stream.pipeline import SLICE_CANDIDATES, Matcher, Slice
 from neardup.stream.schemes import SCHEMES
-from neardup.stream.table import COUNTERS, NO_TIME
+from neardup.stream.table import COUNTERS, NO_TIME, again
 from neardup.workers.stages.slot_places import SlotPlaces
 from neardup.workers.stages.starts import decoded_metadata
 from neardup.workers.stages.transaction import record_bytes
@@ -199,7 +200,7 @@ class PartitionTable:
             self._open, self._added, self._place_before = True, 0, self._place
         slot = table.slot_end
         self._places.put(slot, places)
-        empty = [Slice(NO_MATCHES, np.empty(0, np.int32), np.empty(0, np.int64), 0, 0)]
+        empty = [Slice(NO_MATCHES, np.empty(0, np.int32), np.empty(0, np.int64), NO_LOSSES, 0, 0)]
         slices = self.matcher.slices(batch, probe=publish, candidates_max=candidates_max) if batch.size else empty
         for part in slices:
             is_last = part.end == batch.size
@@ -214,7 +215,7 @@ class PartitionTable:
             items, slots = part.items[decides], part.slots[decides]
             links = Links(
                 places[items], self._places.of(slots), batch.contents[items, CONTENT_HALF],
-                table.contents(slots), similarity_steps(part.matches.similarity[decides]),
+                again.contents(table, slots), similarity_steps(part.matches.similarity[decides]),
             )  # fmt: skip
             progress = np.concatenate([NO_PROGRESS, *(one.progress for one in ended)])
             gone = removed if is_last else []

@@ -48,8 +48,8 @@ _ANSWER_BOUNDS = (0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5
 # Documents of a step of the service: 64 at most.
 _STEP_BOUNDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 ANSWERS = ("original", "update", "duplicate", "repeated", "refused")
-# Counters of the table: what they count costs pairs.
-DEGRADING = ("late", "truncated", "evicted")
+# Counters of the table that the service has, too: what costs pairs, how many, and what is found.
+OF_SERVICE = ("late", "truncated", "evicted", "uncompared", "near_pairs", "missed_pairs")
 HTTP_STATUSES = (200, 202, 400, 401, 404, 405, 408, 413, 415, 421, 422, 429, 501, 503, 507)
 
 
@@ -112,7 +112,7 @@ _ROWS = (
     Row("unaligned", "counter", "records", _ONE,
         "Records signed after align_wait_seconds_max ahead of a partition that is behind: pairs may be missed."),
     # Counts of the tables, and reached limits.
-    *(Row(name, "counter", row.unit, (MATCH, SERVE) if name in DEGRADING else _OTHER, row.meaning)
+    *(Row(name, "counter", row.unit, (MATCH, SERVE) if name in OF_SERVICE else _OTHER, row.meaning)
       for name, row in COUNTERS.items() if row.meaning),
     # The tables.
     Row("table_documents", "gauge", "documents", _OTHER, "Documents in the window of a partition.", _PARTITION),

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from python_calls import from_python
 
-from neardup.stream.table import NO_LIMIT, NO_TIME, NO_WINDOW, BandTable, Candidates, Items, Limits
+from neardup.stream.table import COUNTERS, NO_LIMIT, NO_TIME, NO_WINDOW, BandTable, Candidates, Items, Limits
 from neardup.stream.table.chains import (
     BYTE_END,
     OLDEST,
@@ -112,7 +112,7 @@ def in_slices(table: BandTable, items: Items, candidates_max: int, probe: bool, 
         counts = np.bincount(part.items) if len(part.items) else np.zeros(1, int)
         assert len(part.items) - counts[-1] < candidates_max, "the slice goes on after its last item was reached"
         assert part.end == len(items.times) or len(part.items) >= candidates_max, "the slice ends too early"
-    return Candidates(*(np.concatenate(column) for column in zip(*(part[:3] for part in found), strict=True)), first)
+    return Candidates(*(np.concatenate(column) for column in zip(*(part[:4] for part in found), strict=True)), first)
 
 
 def add(table: BandTable, *items: Item, probe: bool = True) -> list[tuple[int, int, bool]]:
@@ -145,12 +145,7 @@ class Model:
     live: list[Entry] = field(default_factory=list)
     stream: int | None = None
     first: int | None = None
-    counts: dict[str, int] = field(
-        default_factory=lambda: dict.fromkeys(
-            ["items", "candidates", "copies", "late", "expired", "evicted", "cuts", "truncated", "removed", "versions"],
-            0,
-        )
-    )
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTERS, 0))
 
     def copy(self) -> Model:
         return replace(self, live=[replace(entry) for entry in self.live], counts=dict(self.counts))
@@ -227,7 +222,7 @@ class Model:
         found: list[tuple[int, bool]] = []
         seen: set[int] = set()
         limits = self.limits
-        old = min(limits.bucket_candidates // 4, limits.probe_candidates // 4, 64)
+        old, cuts = min(limits.bucket_candidates // 4, limits.probe_candidates // 4, 64), self.counts["cuts"]
         for key in x.keys[2:]:
             bucket = [e for e in reversed(self.live) if key in e.item.keys]
             standing = [e for e in bucket if not e.superseded and e is not top]
@@ -248,7 +243,17 @@ class Model:
                 if len(found) < limits.probe_candidates:
                     self._consider(x, time, key, entry, found, seen)
         self.counts["cuts"] += len(found) == self.limits.probe_candidates
+        if self.counts["cuts"] > cuts:
+            self._count_uncompared(x, time, top, seen)
         return found
+
+    def _count_uncompared(self, x: Item, time: int | None, top: Entry | None, seen: set[int]) -> None:
+        cuts = self.counts["cuts"]
+        for entry in self.live:
+            is_standing = entry.slot not in seen and not entry.superseded and entry is not top
+            if is_standing and any(key in entry.item.keys and self._admits(x, entry.item, key) for key in x.keys[2:]):
+                self.counts["uncompared"] += self._eligible_copy(entry, x, time) is not None
+        self.counts["cuts"] = cuts
 
     def _consider(
         self, x: Item, time: int | None, key: int, entry: Entry, found: list[tuple[int, bool]], seen: set[int]
