@@ -16,6 +16,7 @@ from neardup.workers.cli.options import ConnectionCommand, Given, TopicsCommand,
 from neardup.workers.options.running import (
     DeadOptions,
     LoadOptions,
+    RightsOptions,
     StatusOptions,
     TailOptions,
     UpOptions,
@@ -42,6 +43,7 @@ def register(app: typer.Typer, epilog: str) -> None:
     app.command("tail", cls=ConnectionCommand, epilog=epilog)(tail_command)
     topics.command("create", cls=TopicsCommand, epilog=epilog)(create_command)
     topics.command("describe", cls=TopicsCommand, epilog=epilog)(describe_command)
+    topics.command("rights", cls=TopicsCommand, epilog=epilog)(rights_command)
     app.add_typer(topics, name="topics")
     dead = typer.Typer(
         help="List, show and send again the documents that signers refused (topic documents.dead).",
@@ -213,6 +215,14 @@ def describe_command(options: CommandOptions, given: Given) -> None:
 
     with broker_failures():
         describe(_settings(given, options.config, None))
+
+
+@command_of(RightsOptions)
+def rights_command(options: RightsOptions, given: Given) -> None:
+    """Print the least rights of a role or command as commands of Kafka's own tool (ACLs); asks no broker."""
+    from neardup.workers.commands.topics import rights
+
+    rights(options, _settings(given, options.config, None, window=False))
 
 
 def _with_start(given: Given, start: str | None) -> Given:

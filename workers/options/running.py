@@ -113,6 +113,25 @@ class UpOptions(CommandOptions):
 
 
 @dataclass(frozen=True)
+class RightsOptions(CommandOptions):
+    """The arguments of ``topics rights``."""
+
+    user: Annotated[
+        str,
+        typer.Argument(
+            metavar="ROLE",
+            help="who is to have the rights: a role (sign, match, link, filter) or a command (create, status, load, "
+            "tail, dead, serve)",
+            show_default=False,
+        ),
+    ]
+    principal: Annotated[
+        str | None,
+        typer.Option("--principal", metavar="NAME", help="its name for the broker (default: User:neardup-ROLE)"),
+    ] = None
+
+
+@dataclass(frozen=True)
 class LoadOptions(CommandOptions):
     """The arguments of ``load``."""
 

@@ -67,8 +67,10 @@ def options_of(*names):
     ("names", "models"),
     [
         *((((name,), (ConnectionOptions, StreamOptions))) for name in WORKERS),
-        (("topics", "create"), (ConnectionOptions, StreamOptions, TopicOptions)),
-        (("topics", "describe"), (ConnectionOptions, StreamOptions, TopicOptions)),
+        *(
+            (("topics", name), (ConnectionOptions, StreamOptions, TopicOptions))
+            for name in ("create", "describe", "rights")
+        ),
         (("load",), (ConnectionOptions,)),
         (("tail",), (ConnectionOptions,)),
     ],

@@ -159,6 +159,12 @@ def is_producer_fenced(error: BaseException | None) -> bool:
     return any(isinstance(one, _PRODUCER_FENCED) or any(name in str(one) for name in names) for one in _chain(error))
 
 
+def is_forbidden(error: BaseException) -> bool:
+    """Whether the broker knows this user and does not allow what it asked for; the client may keep only the text."""
+    names = [kind.__name__ for kind in client_errors.AuthorizationError.__subclasses__()]
+    return any(name in repr(one) for one in _chain(error) for name in names)
+
+
 def is_passing(error: BaseException) -> bool:
     """Whether a retry may succeed: the broker is away, busy or moving, or its response is missing."""
     # A response named a leader that is not among the known brokers: it died, or has just returned.
@@ -175,6 +181,11 @@ def as_transport_error(what: str, error: BaseException) -> TransportError:
         return TransportError(
             f"{what}: the broker refuses the login ({error}); see sasl_mechanism, sasl_username, and where "
             "the password comes from"
+        )
+    if is_forbidden(error):
+        return TransportError(
+            f"{what}: the broker does not allow it ({error}); give this user the rights that neardup topics rights "
+            "prints for its role"
         )
     if is_passing(error):
         return UnreachableError(f"{what}: no answer in time ({error}); see whether the broker is up and try again")

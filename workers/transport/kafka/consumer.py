@@ -91,7 +91,7 @@ class KafkaGroupConsumer:
         self._client_id = f"neardup-{instance or 'member'}"
         self._offsets_client: KafkaConsumer = None
         self._final_error: TransportError | None = None
-        self._notes = Notes()
+        self._notes = Notes(group)
         self._owned: set[int] = set()
         self._placed: set[int] = set()
         self._silent_since: float | None = None

@@ -35,9 +35,9 @@ class Notes:
     thread writes ``has_records``: whether it holds records that a join would invalidate.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, group: str) -> None:
         self.client: KafkaConsumer = None
-        self.membership = Membership("", NO_GENERATION, "", None)
+        self.membership = Membership(group, NO_GENERATION, "", None)
         self.changes: list[Change] = []
         self.has_records = False
 

@@ -46,6 +46,7 @@ from neardup.workers.transport.kafka.client_settings import (
     KafkaSettings,
     as_transport_error,
     is_fenced,
+    is_forbidden,
     is_producer_fenced,
     milliseconds,
 )
@@ -75,9 +76,6 @@ _ANSWERS = client_errors.BrokerResponseError
 _REMEDIES: dict[type[Exception], str] = {
     client_errors.MessageSizeTooLargeError: "raise max.message.bytes of the topic",
     client_errors.RecordListTooLargeError: "raise segment.bytes of the topic",
-    client_errors.TopicAuthorizationFailedError: "allow this user to write to the topic (ACL Write)",
-    client_errors.TransactionalIdAuthorizationFailedError: "allow this user to use the transactional id (ACL Write)",
-    client_errors.GroupAuthorizationFailedError: "allow this user to read in the group (ACL Read)",
 }
 # The broker refuses 4,097 characters, and then the whole transaction.
 METADATA_CHARACTERS_MAX = 4000
@@ -211,7 +209,7 @@ class KafkaTransactionalProducer:
             result = transactions.begin_offsets(self._client, found, membership.handle)
             transactions.wait(self._client, result, self._settings.commit_timeout_seconds)
         except client_errors.KafkaError as error:
-            raise self._fail(f"send_offsets of {membership.group!r}", error) from error
+            raise self._fail(f"send_offsets of {membership.group!r} on {topic!r}", error) from error
 
     def commit(self) -> None:
         """Make the transaction visible if all its records arrived; otherwise raise the first failure again.
@@ -331,16 +329,23 @@ class KafkaTransactionalProducer:
         transactions.stop_sending(self._client)
 
     def _fail(self, call: str, error: Exception) -> TransportError:
-        """Record a failure: afterwards only ``abort`` and ``close`` work, and only ``close`` if fenced."""
+        """Record a failure: afterwards only ``abort`` and ``close`` work, and only ``close`` if fenced.
+
+        A missing right is final: a repetition would change nothing, and would hide what is missing.
+        """
         self._stale = True
         if self._is_fenced(error):
             self._state = "lost"
             self._abandon()
         else:
             self._state = "failed"
+        what = f"{call}, producer {self._id!r}"
         kind: type[TransportError] = FencedError if self._state == "lost" or is_fenced(error) else AbortedError
-        remedy = next((f"; {text}" for cause, text in _REMEDIES.items() if isinstance(error, cause)), "")
-        self._failure = kind(f"{call}, producer {self._id!r}: {error}{remedy}; nothing of the step was committed")
+        if kind is AbortedError and is_forbidden(error):
+            self._failure = as_transport_error(what, error)
+        else:
+            remedy = next((f"; {text}" for cause, text in _REMEDIES.items() if isinstance(error, cause)), "")
+            self._failure = kind(f"{what}: {error}{remedy}; nothing of the step was committed")
         self.last_error = str(self._failure)
         return self._failure
 
