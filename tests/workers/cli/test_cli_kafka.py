@@ -36,6 +36,7 @@ from neardup.workers.transport.memory.transport import MemoryTransport
 GROUP = get_command(app)
 NUMBERS = itertools.count()
 WORKERS = ("sign", "match", "link", "filter", "up")
+TOPICS = (ConnectionOptions, StreamOptions, TopicOptions)
 # Runs the program with half a second for the first connection.
 IMPATIENT = """
 import functools
@@ -67,10 +68,7 @@ def options_of(*names):
     ("names", "models"),
     [
         *((((name,), (ConnectionOptions, StreamOptions))) for name in WORKERS),
-        *(
-            (("topics", name), (ConnectionOptions, StreamOptions, TopicOptions))
-            for name in ("create", "describe", "rights")
-        ),
+        *((("topics", name), TOPICS) for name in ("create", "describe", "rights")),
         (("load",), (ConnectionOptions,)),
         (("tail",), (ConnectionOptions,)),
     ],
