@@ -329,7 +329,7 @@ def match_step(matcher: Matcher, batch: Batch, *, add: bool = True) -> Matches:
         return matcher.match(batch)
 
 
-def match_steps(matcher: Matcher, batch: Batch, *, add: bool = True) -> Iterator[Matches]:
+def match_steps(matcher: Matcher, batch: Batch, *, add: bool = True) -> Iterator[Slice]:
     """One batch in slices, each a step of its own: the caller can write the pairs of a slice before the next one is
     matched, so its memory does not grow with the pairs of a batch. An exception undoes the slice that raised it alone.
     """
@@ -341,7 +341,7 @@ def match_steps(matcher: Matcher, batch: Batch, *, add: bool = True) -> Iterator
         else:
             part = next(slices)
         end = part.end
-        yield part.matches
+        yield part
 
 
 def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:

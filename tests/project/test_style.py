@@ -68,6 +68,7 @@ LAYERS: list[set[str]] = [
     {"tokens.token_order"},
     {"records.nicknames", "evaluation.calibration", "evaluation.judging"},
     {"evaluation.clusters", "estimates.intervals", "estimates.limits", "estimates.sample_index"},
+    {"estimates.loss_accounts"},
     {"vectors.draws", "vectors.packed_bits", "vectors.projections", "vectors.vector_input"},
     {"texts.url_tokens", "texts.plain_words"},
     {"texts.shingles"},

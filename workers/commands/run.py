@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from functools import partial
 
 from neardup.stream.batches import Batch
+from neardup.stream.estimates.loss_accounts import LossAccounts
 from neardup.stream.json_lines import encode_matches, encode_nearest
 from neardup.stream.pipeline import Matcher, Signer, match_steps
 from neardup.stream.table.steps import step
@@ -23,6 +24,7 @@ from neardup.workers.process.exits import Exit
 from neardup.workers.process.interpreter import share_interpreter
 from neardup.workers.process.table_compiler import TableCompiler, compile_pairs
 from neardup.workers.session.checks import check_follow, check_top
+from neardup.workers.session.losses import count_losses
 from neardup.workers.session.session import Session
 from neardup.workers.session.token_order import with_order
 from neardup.workers.settings.files import Settings, with_file_window
@@ -84,7 +86,7 @@ def run(options: RunOptions, settings: Settings, index: Sequence[str] | None = N
         asking = Signer(settings, queries=True) if index is not None else signer
         for signed in session.signed(options.paths, asking, follow=options.follow):
             compiler.wait(partial(compile_pairs, settings, signed.batch))
-            for pairs, lines in _answers(matcher, signed.batch, options, overview, add=index is None):
+            for pairs, lines in _answers(matcher, signed.batch, options, overview, session.losses, add=index is None):
                 session.report.pairs += pairs
                 write_pairs(output, lines)
             session.bound_window(matcher.table)
@@ -102,17 +104,18 @@ def run(options: RunOptions, settings: Settings, index: Sequence[str] | None = N
 
 
 def _answers(
-    matcher: Matcher, batch: Batch, options: RunOptions, overview: Overview, *, add: bool
+    matcher: Matcher, batch: Batch, options: RunOptions, overview: Overview, losses: LossAccounts, *, add: bool
 ) -> Iterator[tuple[int, bytes]]:
     """Yield the answers to a batch, slice by slice: the number of pairs or neighbours, and their lines."""
     if options.top is not None:
         from neardup.stream.neighbours.nearest import ranked
 
-        for part in ranked(matcher, batch, options.top, add=add):
-            yield sum(map(len, part.neighbours)), encode_nearest(part.ids, part.neighbours)
+        for one in ranked(matcher, batch, options.top, add=add):
+            yield sum(map(len, one.neighbours)), encode_nearest(one.ids, one.neighbours)
         return
-    for matches in match_steps(matcher, batch, add=add):
-        if matches.older:
+    for part in match_steps(matcher, batch, add=add):
+        count_losses(losses, matcher, batch, part)
+        if (matches := part.matches).older:
             if options.overview:
                 overview.add(matches)
             yield len(matches.older), encode_matches(matches)

@@ -11,7 +11,6 @@ sign_threads`` chunks are in progress.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ import numpy as np
 from neardup.stream.batches import Batch
 from neardup.stream.documents import Document
 from neardup.stream.errors import Reason
-from neardup.stream.estimates.limits import recall_by_limits
+from neardup.stream.estimates.loss_accounts import LossAccounts
 from neardup.stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.table.band_table import BandTable
@@ -41,6 +40,7 @@ from neardup.workers.readers.entries import LEFT_OUT, PASSED, Entry, Rows, Table
 from neardup.workers.readers.lines import Line
 from neardup.workers.readers.paths import check_paths, total_bytes
 from neardup.workers.readers.reader import Reader
+from neardup.workers.session.losses import sentences, summary_of
 from neardup.workers.session.report import Rejects, Report, sentence_of
 from neardup.workers.settings.files import WINDOW_MOST, Settings, fields_of
 
@@ -122,6 +122,7 @@ class Session:
         self._ahead: Ahead | None = None
         self._bands = np.zeros(settings.tuning.bands + 1, np.int64)  # documents by number of bands with a key
         self.notes: list[str] = []  # sentences for the end of the summary
+        self.losses = LossAccounts()  # what limits cost
         self.measured: dict[str, Any] = {}  # what the summary has besides counts
         on_screen = prints and sys.stdout is not None and sys.stdout.isatty()
         bar = sys.stderr.isatty() and not options.quiet and not on_screen
@@ -291,8 +292,7 @@ class Session:
         summary |= self.measured
         if self.reader.ids_changed is not None:
             summary["ids_changed"] = self.reader.ids_changed
-        estimate = recall_by_limits(counts["near_pairs"], counts["missed_pairs"]).value
-        summary["recall_by_limits"] = None if math.isnan(estimate) else round(estimate, 4)
+        summary |= summary_of(counts, self.losses)
         self.report.print_summary(summary)
         self._warn_of_small_documents()
         self._note_like_json(self.reader.like_json)
@@ -300,16 +300,12 @@ class Session:
             self.report.say(f"note: {replaced:,} characters of pages could not be read in their charset and are U+FFFD")
         for note in self.notes:
             self.report.say(note)
-        if counts["truncated"] or counts["cuts"]:
-            truncated, probe = counts["truncated"], self.settings.probe_limit
-            named = f"bucket_candidates_max ({self.settings.bucket_candidates_max:,})"
-            if truncated and probe is not None:
-                named += f" or probe_candidates_max ({probe:,})"
-            what = f"{truncated:,} documents" if truncated else f"a bucket, {counts['cuts']:,} times,"
-            self.report.say(
-                f"warning: pairs may be missing: {what} had more candidates than {named} allows; "
-                f"{_expected(counts)}a higher limit finds more and takes longer"
-            )
+        probe = self.settings.probe_limit
+        named = f"bucket_candidates_max ({self.settings.bucket_candidates_max:,})"
+        if counts["truncated"] and probe is not None:
+            named += f" or probe_candidates_max ({probe:,})"
+        for sentence in sentences(counts, named, self.losses):
+            self.report.say(sentence)
         if counts["evicted"]:
             self._warn_of_evictions(counts["evicted"])
         write_summary(self.options.summary_json, summary)
@@ -338,13 +334,6 @@ class Session:
             f"the input, and no later document was compared with them. Raise what is too small of "
             f"{' and '.join(named)}; --strict fails in this case"
         )
-
-
-def _expected(counts: Mapping[str, int]) -> str:
-    """Return what limits are expected to have cost, as the middle of a sentence."""
-    missed = counts["missed_pairs"]
-    found = recall_by_limits(counts["near_pairs"], missed).value
-    return f"{missed:,} pairs are expected to be missing, so {found:.1%} are found; " if missed else ""
 
 
 def chunked(parts: Iterable[Entry | Rows | None]) -> Iterator[Chunk | None]:

@@ -71,7 +71,7 @@ def test_steps_of_slices_keep_what_was_given_out() -> None:
     """After an exception between two slices the table holds the items of the slices before it."""
     batch = Signer(CONFIG).sign(near_copies(100)).batch
     matcher = Matcher(CONFIG)
-    found = next(match_steps(matcher, batch)).pairs()
+    found = next(match_steps(matcher, batch)).matches.pairs()
     assert matcher.table.documents > 0
     assert match_step(Matcher(CONFIG), batch).pairs()[: len(found)] == found
 
@@ -80,4 +80,4 @@ def test_an_empty_batch_is_one_slice() -> None:
     """The slice has no pairs."""
     matcher = Matcher(CONFIG)
     batch = Signer(CONFIG).sign([]).batch
-    assert [matches.pairs() for matches in match_steps(matcher, batch)] == [[]]
+    assert [part.matches.pairs() for part in match_steps(matcher, batch)] == [[]]

@@ -331,6 +331,25 @@ def test_the_summary_warns_once_of_truncated_probes_and_counts_new_versions(near
     assert b"warning" not in neardup("run", stdin=stdin).stderr
 
 
+def test_the_summary_says_where_limits_cost_pairs(neardup, tmp_path):
+    """By hour, by source (the host of the ids), and by cluster; ``dedup`` takes the sources of the documents."""
+    docs = [{"id": f"https://a.example/{i}", "text": f"{TEXT} story {i}", "source": "The Wire"} for i in range(12)]
+    stdin = lines(*(one | {"timestamp": 3600.0 * (n // 6)} for n, one in enumerate(docs)))
+    limits = "--bucket-candidates-max", "2", "--summary-json", "summary.json", "-q"
+    sources = {}
+    for command, *more in (("run",), ("dedup", "--sources", "sources.jsonl")):
+        assert neardup(command, *limits, *more, stdin=stdin).returncode == Exit.SUCCESS
+        summary = json.loads((tmp_path / "summary.json").read_bytes())
+        limited = summary["limits"]
+        total = sum(one["missed_pairs"] for one in limited["hours"])
+        assert abs(total - summary["missed_pairs"]) < 1
+        assert 0 < summary["recall_by_limits"] < 0.6
+        assert [one["hour"] for one in limited["hours"]] == [0, 3600]
+        assert {one["id"] for one in limited["largest"]} <= {one["id"] for one in docs}
+        sources[command] = [one["source"] for one in limited["sources"]]
+    assert sources == {"run": ["a.example"], "dedup": ["the wire"]}
+
+
 def test_a_run_warns_where_documents_are_too_small_for_their_scheme(neardup):
     """The warning gives the recall for their sizes; the default scheme needs no warning."""
     stdin = lines(*(doc(f"{i}", f"{TEXT} story {i}") for i in range(12)))

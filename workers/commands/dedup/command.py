@@ -11,11 +11,12 @@ import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from typing import IO, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from neardup.stream.documents import Document
 from neardup.stream.errors import Reason
@@ -28,7 +29,7 @@ from neardup.workers.commands.dedup.archive import Archive
 from neardup.workers.options.documents import DedupOptions
 from neardup.workers.outputs.clusters import Clusters
 from neardup.workers.outputs.output import Lines, OutputFile, standard_output, write_pairs
-from neardup.workers.outputs.sources import Sources
+from neardup.workers.outputs.sources import Sources, sources_of
 from neardup.workers.outputs.table_file import VERDICT_COLUMNS, TableFile, is_table, verdict_columns
 from neardup.workers.outputs.verdict_lines import VERDICT_KEY, annotated, verdict_lines
 from neardup.workers.outputs.window_file import fill, keep
@@ -39,6 +40,7 @@ from neardup.workers.readers.blocks import STDIN
 from neardup.workers.readers.entries import PASSED, Entry, LineRows, Rows, TableRows
 from neardup.workers.readers.paths import display
 from neardup.workers.session.checks import check_follow
+from neardup.workers.session.losses import count_losses
 from neardup.workers.session.session import Chunk, Session, judged
 from neardup.workers.settings import option_name
 from neardup.workers.settings.files import Settings, with_file_window
@@ -80,7 +82,7 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
             fill(matcher, options.window_from, decider, salvage=options.salvage)
         for chunk, signed in session.signed_chunks(options.paths, signer, follow=options.follow):
             compiler.wait(partial(compile_pairs, settings, signed.batch), partial(compile_verdicts, settings))
-            outputs.add(chunk, signed, decider)
+            outputs.add(chunk, signed, decider, partial(count_losses, session.losses, matcher, signed.batch))
             session.bound_window(matcher.table)
             session.report.pairs = outputs.statuses[DUPLICATE] + outputs.statuses[UNCHANGED]
         outputs.clusters.close()
@@ -139,12 +141,14 @@ class _Outputs:
             self._sources = stack.enter_context(Sources(options.sources, settings.sources_max))
         self.statuses: Counter[int] = Counter()
 
-    def add(self, chunk: Chunk, signed: Signed, decider: Decider) -> None:
-        """Decide a chunk and write its lines, verdicts and clusters."""
+    def add(self, chunk: Chunk, signed: Signed, decider: Decider, lose: Callable[..., None]) -> None:
+        """Decide a chunk and write its lines, verdicts and clusters; ``lose`` gets each slice, and where sources are
+        known the function that names the source of a document."""
         entries, reasons = judged(chunk, signed)
         accepted = np.ones(len(entries), np.bool_)
         accepted[list(reasons)] = False
-        decided = decider.decide_columns(accepted, signed)
+        source = None if self._sources is None else _source_of(entries, accepted)
+        decided = decider.decide_columns(accepted, signed, lambda part: lose(part, source))
         statuses = decided.verdicts.statuses
         for status, count in enumerate(np.bincount(statuses, minlength=len(STATUSES)).tolist()):
             self.statuses[status] += count
@@ -244,6 +248,13 @@ def _archive(archive: Archive, entry: Entry, verdict: bytes | None) -> None:
             Exit.USAGE,
             f"--warc-out writes records, and {entry.source} is no WARC archive: name archives only, or use --output",
         )
+
+
+def _source_of(entries: Sequence[Entry], accepted: npt.NDArray[np.bool_]) -> Callable[[int], str]:
+    """Return the function that names the source of a document by its place among those that are ``accepted``."""
+    rows = np.flatnonzero(accepted)
+    sources = cache(lambda: sources_of(entries))  # most chunks need none
+    return lambda item: sources()[rows[item]]
 
 
 def _ids(entries: Sequence[Entry]) -> Callable[[int], str]:
