@@ -16,6 +16,7 @@ from neardup.workers.cli.options import ConnectionCommand, Given, TopicsCommand,
 from neardup.workers.options.running import (
     DeadOptions,
     LoadOptions,
+    PlanOptions,
     RightsOptions,
     StatusOptions,
     TailOptions,
@@ -43,6 +44,7 @@ def register(app: typer.Typer, epilog: str) -> None:
     app.command("tail", cls=ConnectionCommand, epilog=epilog)(tail_command)
     topics.command("create", cls=TopicsCommand, epilog=epilog)(create_command)
     topics.command("describe", cls=TopicsCommand, epilog=epilog)(describe_command)
+    topics.command("plan", cls=TopicsCommand, epilog=epilog)(plan_command)
     topics.command("rights", cls=TopicsCommand, epilog=epilog)(rights_command)
     app.add_typer(topics, name="topics")
     dead = typer.Typer(
@@ -202,7 +204,7 @@ def _with_letters(use: Callable[..., Any], options: DeadOptions, given: Given) -
 @command_of(CommandOptions)
 def create_command(options: CommandOptions, given: Given) -> None:
     """Make the topics that are missing; refuses settings that could lose live state."""
-    from neardup.workers.commands.topics import create
+    from neardup.workers.commands.topics.making import create
 
     with broker_failures():
         create(_settings(given, options.config, None))
@@ -211,16 +213,29 @@ def create_command(options: CommandOptions, given: Given) -> None:
 @command_of(CommandOptions)
 def describe_command(options: CommandOptions, given: Given) -> None:
     """Show fingerprints, generation, partitions and settings of the topics, and whether they are safe."""
-    from neardup.workers.commands.topics import describe
+    from neardup.workers.commands.topics.making import describe
 
     with broker_failures():
         describe(_settings(given, options.config, None))
 
 
+@command_of(PlanOptions)
+def plan_command(options: PlanOptions, given: Given) -> None:
+    """Say what a change of settings means: in place, a replay or a new generation, its cost, and the commands.
+
+    It asks the broker how long the topics are, and changes nothing.
+    """
+    from neardup.workers.commands.topics.plan import plan
+    from neardup.workers.settings.load import changed
+
+    with broker_failures():
+        plan(_settings(given, options.config, None), _settings(changed(given, options.changes), options.config, None))
+
+
 @command_of(RightsOptions)
 def rights_command(options: RightsOptions, given: Given) -> None:
     """Print the least rights of a role or command as commands of Kafka's own tool (ACLs); asks no broker."""
-    from neardup.workers.commands.topics import rights
+    from neardup.workers.commands.topics.rights import rights
 
     rights(options, _settings(given, options.config, None, window=False))
 

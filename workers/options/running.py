@@ -131,6 +131,16 @@ class RightsOptions(CommandOptions):
     ] = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions(CommandOptions):
+    """The arguments of ``topics plan``."""
+
+    changes: Annotated[
+        list[str],
+        typer.Option("--set", metavar="NAME=VALUE", help="a setting as it is to be, as threshold=0.7; repeat it"),
+    ]
+
+
 @dataclass(frozen=True)
 class LoadOptions(CommandOptions):
     """The arguments of ``load``."""

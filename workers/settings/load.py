@@ -12,7 +12,7 @@ from __future__ import annotations
 import difflib
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
 
@@ -74,16 +74,31 @@ def load_stream(given: dict[str, object], file: str | None = None, *, window: bo
     return settings
 
 
+def changed(given: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:
+    """Return settings of the command line with changes, each as ``NAME=VALUE``.
+
+    Raises ``ConfigError`` for a change of another form and for an unknown name.
+    """
+    wrong = next((change for change in changes if "=" not in change), None)
+    if wrong is not None:
+        raise ConfigError(f"--set {wrong} is no change: write NAME=VALUE, for instance --set threshold=0.7")
+    texts = {name.strip(): value.strip() for name, _, value in (change.partition("=") for change in changes)}
+    known = _of_all_commands()
+    _refuse_unknown(texts, "--set", known)
+    return {**given, **_parsed(texts, known)}
+
+
 def _from_environment(fields: Mapping[str, FieldInfo]) -> dict[str, Any]:
-    """Return the variables of settings, by field; lists have commas between values."""
+    """Return the variables of settings, by field."""
     variables = {name.upper(): value for name, value in os.environ.items() if value}
-    found: dict[str, Any] = {}
-    for name, field in fields.items():
-        value = variables.get(ENVIRONMENT_PREFIX + name.upper())
-        if value is not None:
-            is_list = get_origin(field.annotation) is tuple
-            found[name] = [part.strip() for part in value.split(",")] if is_list else value
-    return found
+    names = [name for name in fields if ENVIRONMENT_PREFIX + name.upper() in variables]
+    return _parsed({name: variables[ENVIRONMENT_PREFIX + name.upper()] for name in names}, fields)
+
+
+def _parsed(texts: Mapping[str, str], fields: Mapping[str, FieldInfo]) -> dict[str, Any]:
+    """Return texts as values; lists have commas between values."""
+    lists = {name for name in texts if get_origin(fields[name].annotation) is tuple}
+    return {name: [part.strip() for part in text.split(",")] if name in lists else text for name, text in texts.items()}
 
 
 def _of_all_commands() -> dict[str, FieldInfo]:

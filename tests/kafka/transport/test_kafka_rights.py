@@ -27,11 +27,12 @@ from kafka.admin import (
 from kafka_harness import WAIT_SECONDS_MAX
 from kafka_world import World, reached, stories
 
-from neardup.workers.commands import topics
 from neardup.workers.commands.dead import chosen, replay
 from neardup.workers.commands.load import load_paths
 from neardup.workers.commands.status import status
 from neardup.workers.commands.tail import tail
+from neardup.workers.commands.topics.making import create
+from neardup.workers.commands.topics.rights import USERS, Right, rights_of
 from neardup.workers.http.view.server import started_view
 from neardup.workers.options.running import DeadOptions, LoadOptions, StatusOptions, TailOptions
 from neardup.workers.service import roles
@@ -39,7 +40,6 @@ from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.settings.serve import ViewSettings
 from neardup.workers.store.view import View
 from neardup.workers.topics.names import ROLES, names_of
-from neardup.workers.topics.rights import USERS, Right, rights_of
 from neardup.workers.transport.kafka.connect import connect
 from neardup.workers.transport.kafka.transport import KafkaTransport
 from neardup.workers.transport.protocol import TransportError
@@ -137,7 +137,7 @@ def work(world: World, role: str) -> None:
 
 
 def create_topics(settings: StreamSettings, folder: Path) -> None:
-    topics.create(settings)
+    create(settings)
 
 
 def show_status(settings: StreamSettings, folder: Path) -> None:

@@ -152,6 +152,8 @@ _LIMITS = """
 from types import SimpleNamespace
 from shell_harness import settings_of
 from neardup.workers.commands import topics
+if hasattr(topics, "__path__"):
+    from neardup.workers.commands.topics import making as topics
 from neardup.workers.topics.rules import topic_plans
 from neardup.workers.transport.kafka.transport import TopicDescription
 settings = settings_of(verdicts=True)

@@ -19,7 +19,7 @@ from typer.main import get_command
 from neardup.stream.errors import ConfigError
 from neardup.workers.cli.app import app
 from neardup.workers.commands.tail import follow
-from neardup.workers.commands.topics import describe
+from neardup.workers.commands.topics.making import describe
 from neardup.workers.options.shared import SessionOptions
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.process.stop import Stop
@@ -68,7 +68,7 @@ def options_of(*names):
     ("names", "models"),
     [
         *((((name,), (ConnectionOptions, StreamOptions))) for name in WORKERS),
-        *((("topics", name), TOPICS) for name in ("create", "describe", "rights")),
+        *((("topics", name), TOPICS) for name in ("create", "describe", "plan", "rights")),
         (("load",), (ConnectionOptions,)),
         (("tail",), (ConnectionOptions,)),
     ],
@@ -241,7 +241,7 @@ def test_settings_that_may_not_be_seen_are_not_called_safe(monkeypatch, capsys):
             return TopicDescription(name, 2, 1, {})
 
     transport = SimpleNamespace(admin=Admin(), close=lambda: None)
-    monkeypatch.setattr("neardup.workers.commands.topics.connect", lambda settings: transport)
+    monkeypatch.setattr("neardup.workers.commands.topics.making.connect", lambda settings: transport)
     describe(settings_of(bands_partitions=2))
     rows = [line for line in capsys.readouterr().out.splitlines() if "retention.ms" in line]
     assert rows

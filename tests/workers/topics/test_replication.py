@@ -9,7 +9,7 @@ import pytest
 from shell_harness import Bench, settings_of
 
 from neardup.stream.errors import ConfigError
-from neardup.workers.commands.topics import create
+from neardup.workers.commands.topics.making import create
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.service.roles import _warn_once
 from neardup.workers.topics.replication import IN_SYNC_KEY, in_sync_wanted, judge_replication, replicas_wanted
@@ -109,7 +109,7 @@ def made_on(nodes: int, monkeypatch: pytest.MonkeyPatch, **changes: object) -> d
     """The request of ``topics create`` to a cluster."""
     admin = Admin(nodes)
     transport = SimpleNamespace(admin=admin, close=lambda: None)
-    monkeypatch.setattr("neardup.workers.commands.topics.connect", lambda settings: transport)
+    monkeypatch.setattr("neardup.workers.commands.topics.making.connect", lambda settings: transport)
     create(settings_of(**changes))
     return admin.specs
 

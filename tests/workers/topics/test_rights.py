@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from neardup.workers.commands.topics import rights
+from neardup.workers.commands.topics.rights import rights
 from neardup.workers.options.running import RightsOptions
 from neardup.workers.process.exits import Failure
 from neardup.workers.settings.kafka import StreamSettings

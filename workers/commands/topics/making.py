@@ -1,19 +1,15 @@
-"""``neardup topics``: makes the topics of a deployment, describes and checks them, prints the rights of its users."""
+"""``neardup topics create`` and ``describe``: make the topics of a deployment; show them and whether they are safe."""
 
 from __future__ import annotations
-
-import sys
 
 from rich.console import Console
 from rich.table import Table
 
 from neardup.stream.errors import ConfigError
-from neardup.workers.options.running import RightsOptions
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.topics.names import ROLES, names_of
 from neardup.workers.topics.replication import IN_SYNC_KEY, in_sync_wanted, judge_replication, replicas_wanted
-from neardup.workers.topics.rights import USERS, commands, rights_of
 from neardup.workers.topics.rules import (
     PARTITIONS,
     UNSEEN,
@@ -84,15 +80,6 @@ def describe(settings: StreamSettings) -> None:
             table.add_row(row.key, row.value, f"UNSAFE: {row.problem}" if row.problem else judgement)
         console.print(table)
     _fail_if_unsafe(findings)
-
-
-def rights(options: RightsOptions, settings: StreamSettings) -> None:
-    """Print a command of Kafka's own tool for each right of a role or command; raises ``Failure`` for another word."""
-    if options.user not in USERS:
-        raise Failure(Exit.USAGE, f"{options.user!r} has no rights of its own: name one of {', '.join(USERS)}")
-    principal = options.principal or f"User:neardup-{options.user}"
-    for line in commands(rights_of(settings, options.user), principal, settings.bootstrap_servers):
-        sys.stdout.write(f"{line}\n")
 
 
 def _kept(plan: TopicPlan, findings: list[Finding]) -> str:

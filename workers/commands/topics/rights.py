@@ -1,4 +1,4 @@
-"""The least rights (ACLs) of every user of a deployment, as rows of a table; ``neardup topics rights`` prints them.
+"""``neardup topics rights``: the least rights (ACLs) of every user of a deployment, from one table.
 
 A worker has a group and a transactional id, a command reads or writes topics. ``Read`` and ``Write`` include
 ``Describe``. The rights name one generation: another one has other topics and groups.
@@ -7,9 +7,12 @@ A worker has a group and a transactional id, a command reads or writes topics. `
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from neardup.workers.options.running import RightsOptions
+from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.topics.names import FILTER, LINK, MATCH, ROLES, SIGN, Names, names_of
 from neardup.workers.topics.rules import topic_plans
@@ -62,6 +65,15 @@ _WITH_TRANSACTIONS = ("load", "dead", "serve")
 USERS = (*_TOPICS, *_ALL_TOPICS)
 
 
+def rights(options: RightsOptions, settings: StreamSettings) -> None:
+    """Print a command of Kafka's own tool for each right of a role or command; raises ``Failure`` for another word."""
+    if options.user not in USERS:
+        raise Failure(Exit.USAGE, f"{options.user!r} has no rights of its own: name one of {', '.join(USERS)}")
+    principal = options.principal or f"User:neardup-{options.user}"
+    for line in _commands(rights_of(settings, options.user), principal, settings.bootstrap_servers):
+        sys.stdout.write(f"{line}\n")
+
+
 def rights_of(settings: StreamSettings, user: str) -> list[Right]:
     """Return the rights that a role or a command (one of ``USERS``) needs, and no other."""
     names, plans = names_of(settings), {plan.name for plan in topic_plans(settings)}
@@ -69,7 +81,7 @@ def rights_of(settings: StreamSettings, user: str) -> list[Right]:
     return [*topics, *_of_groups(names, user, settings)]
 
 
-def commands(rights: list[Right], principal: str, bootstrap_servers: str) -> Iterator[str]:
+def _commands(rights: list[Right], principal: str, bootstrap_servers: str) -> Iterator[str]:
     """Yield a command of Kafka's own tool for each right."""
     for right in rights:
         words = ["kafka-acls.sh", "--bootstrap-server", bootstrap_servers, "--add", "--allow-principal", principal]
