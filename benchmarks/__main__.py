@@ -26,7 +26,19 @@ from benchmarks.pages import crawl, crawl_pages, extraction
 from benchmarks.recall import entities, exact, passages, sets, truncation, verdicts
 from benchmarks.recall.schemes import RECALL
 from benchmarks.report import SIZES, Result, Size, print_table
-from benchmarks.speed import arrow, command, floods, floor, linker, search, shards, sources, table, vectors, whole_run
+from benchmarks.service import answers, search
+from benchmarks.speed import (
+    arrow,
+    command,
+    floods,
+    floor,
+    linker,
+    shards,
+    sources,
+    table,
+    vectors,
+    whole_run,
+)
 
 Scenario = Callable[[Size], Iterable[Result]]
 
@@ -54,6 +66,7 @@ SCENARIOS: dict[str, Scenario] = {
         whole_run,
         sources,
         search,
+        answers,
         passages,
         shards,
     )
@@ -64,7 +77,7 @@ SEEDS = {
     "command": command.SEED, "entities": entities.SEED, "exact": exact.SEED, "vectors": vectors.SEED,
     "scripts": scripts.SEED, "truncation": truncation.SEED, "linker": linker.SEED, "crawl": crawl_pages.SEED,
     "arrow": arrow.SEED, "whole_run": whole_run.SEED, "sources": sources.SEED, "search": search.SEED,
-    "passages": passages.SEED, "shards": shards.SEED,
+    "passages": passages.SEED, "shards": shards.SEED, "answers": answers.SEED,
 }  # fmt: skip
 
 

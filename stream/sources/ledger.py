@@ -84,6 +84,8 @@ class Ledger:
 
     def add(self, reports: Reports) -> None:
         """Count verdicts, in order of arrival."""
+        if not reports.sources:
+            return
         hours = hours_of(reports)
         self._count(reports, hours)
         begins = (reports.statuses == ORIGINAL) & ~reports.late

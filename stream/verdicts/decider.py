@@ -297,7 +297,7 @@ class Decider:
 
     def _ids(self, numbers: npt.NDArray[np.int64]) -> list[str]:
         assert self._first_slot is not None, "nothing was decided"
-        return self._matcher.table.ids(numbers + self._first_slot)
+        return self._matcher.table.ids(numbers + self._first_slot) if len(numbers) else []
 
     def _original_ids(self, verdicts: Verdicts) -> list[str]:
         """The ids of the originals of the verdicts that name one, in order."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable
+from functools import lru_cache
 from ipaddress import ip_address
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -42,7 +43,7 @@ class Access:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or refuse it."""
         if scope["type"] == "http" and scope["path"] not in self._open:
-            headers = dict(scope["headers"])
+            headers: dict[bytes, bytes] = dict(scope["headers"])
             if self._token is not None:
                 if not _is_page(scope["path"]) and not _holds(headers.get(b"authorization", b""), self._token):
                     return await self._refuse("no_token", "Authorization", scope, receive, send)
@@ -66,6 +67,7 @@ def _holds(header: bytes, token: bytes) -> bool:
     return scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), token)
 
 
+@lru_cache(maxsize=64)  # clients send few, again and again
 def _is_address(host: bytes) -> bool:
     name = host.decode("latin-1").strip().lower()
     if name.startswith("["):

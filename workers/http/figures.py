@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,7 +24,7 @@ _SECONDS = STEP_SECONDS * STEPS
 # The present rate is a mean over this time; fraction and times of answers need more documents to be stable.
 _RATE_SECONDS, _RECENT_SECONDS = 5, 60
 # Bounds of the bins: from 0.1 milliseconds to 100 seconds.
-_BOUNDS = 1e-4 * 1.12 ** np.arange(123)
+_BOUNDS: list[float] = (1e-4 * 1.12 ** np.arange(123)).tolist()
 # The latest duplicates that the present figures name.
 LATEST = 12
 
@@ -66,7 +67,7 @@ class Figures:
         """Count the time of an answer."""
         with self._lock:
             step = self._advanced() // STEP_SECONDS % STEPS
-            self._times[step, np.searchsorted(_BOUNDS, seconds)] += 1
+            self._times[step, bisect_left(_BOUNDS, seconds)] += 1
 
     def refuse(self, reason: str) -> None:
         """Count a refused document by its reason."""

@@ -40,7 +40,7 @@ from neardup.workers.settings.serve import ServeSettings, is_loopback
 from neardup.workers.store.blocked import read_block_list
 from neardup.workers.store.extra.outbox import Outbox
 from neardup.workers.store.keeper import Answer, Keeper
-from neardup.workers.store.log import Log
+from neardup.workers.store.log import DURABILITIES, Log
 from neardup.workers.store.reading import Reader
 from neardup.workers.store.salvage import salvage as salvage_log
 from neardup.workers.telemetry.metrics import SERVE, Metrics
@@ -146,7 +146,7 @@ def started(
     delivery: Delivery | None = None
     writer = Writer(
         keeper, settings.queue_documents_max, on_broken, on_step,
-        lambda: observer.count("service_full"),
+        lambda: observer.count("service_full"), here=not DURABILITIES[settings.durability][1],
     )  # fmt: skip
     if hook is not None:
         delivery = Delivery(reader, writer.call, hook.send, bounds_of(settings), observer, now)

@@ -54,7 +54,7 @@ def window_requests(writer: Writer) -> Handlers:
 
 async def near(writer: Writer, id_: str) -> Sequence[Pair] | None:
     """Return the pairs of an id, with earlier and later documents; ``None`` for an unknown id."""
-    found: Sequence[Pair] | None = await asyncio.wrap_future(writer.call(lambda keeper: keeper.near(id_)))
+    found: Sequence[Pair] | None = await writer.call(lambda keeper: keeper.near(id_))
     return found
 
 
@@ -72,9 +72,9 @@ async def check(writer: Writer, service: Service, request: Request) -> Response:
         except ConfigError:
             raise Refused("cannot_rank", "nearest") from None
     if add:
-        [answer] = await asyncio.wrap_future(writer.check([decoded]))
+        [answer] = await writer.check([decoded])
     else:
-        [answer] = await asyncio.wrap_future(writer.call(lambda keeper: keeper.probe([decoded], nearest)))
+        [answer] = await writer.call(lambda keeper: keeper.probe([decoded], nearest))
     if answer.refused:
         return refused(service, answer.refused)
     seconds = time.perf_counter() - started
@@ -130,7 +130,7 @@ async def _submitted(writer: Writer, documents: list[Document]) -> Any:
     """Return the future of a group, or the reason of its refusal."""
     while True:
         try:
-            return asyncio.wrap_future(writer.check(documents, batch=True))
+            return writer.check(documents, batch=True)
         except Busy:
             await asyncio.sleep(_BUSY_SECONDS)
         except Broken:
@@ -181,7 +181,7 @@ async def remove(writer: Writer, service: Service, request: Request) -> Response
         service.events.forget(id_)
         return count
 
-    count = await asyncio.wrap_future(writer.call(removed))
+    count = await writer.call(removed)
     if count is None:
         raise Refused("block_list_unwritable", "block")
     if not count and not block:
@@ -197,7 +197,7 @@ async def report_feeds(writer: Writer, service: Service, request: Request) -> Re
         with transaction(keeper.log):
             feeds.store(keeper.log.writer, reported.conditions, reported.unlisted, service.now())
 
-    await asyncio.wrap_future(writer.call(stored, batch=True))
+    await writer.call(stored, batch=True)
     return json_response({"feeds": len(reported.conditions)})
 
 
@@ -214,7 +214,7 @@ async def why(writer: Writer, service: Service, request: Request) -> Response:
         if isinstance(decoded, Reason):
             return refused(service, decoded)
         a = decoded
-    found = await asyncio.wrap_future(writer.call(lambda keeper: keeper.why(a, b)))
+    found = await writer.call(lambda keeper: keeper.why(a, b))
     values = found._asdict() | {"sentence": EXPLANATIONS[found.reason]}
     if found.similarity is not None:  # a rounded probability would be certain where it is not
         values["similarity"] = round(found.similarity, SIMILARITY_DIGITS)

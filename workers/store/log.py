@@ -37,7 +37,7 @@ from neardup.workers.store.checkpoints import Checkpoints
 from neardup.workers.store.extra import statements, words
 from neardup.workers.store.rows import FIELDS, Row, checksum, erased_name, is_sound
 
-DURABILITIES = {"full": "FULL", "normal": "NORMAL"}
+DURABILITIES = {"full": ("FULL", True), "normal": ("NORMAL", False)}  # word of SQLite; whether COMMIT waits
 # Rows of the old end that one step looks at: more than a step adds.
 _EXPIRE_ROWS_MAX = 4096
 # No place is greater.
@@ -118,7 +118,7 @@ class Log:
         try:
             self._writer.execute("PRAGMA journal_mode = WAL")
             self._writer.execute("PRAGMA wal_autocheckpoint = 0")  # see ``checkpoints``
-            self._writer.execute(f"PRAGMA synchronous = {DURABILITIES[durability]}")
+            self._writer.execute(f"PRAGMA synchronous = {DURABILITIES[durability][0]}")
             self._writer.execute("PRAGMA secure_delete = ON")  # erased data is overwritten
             self._writer.create_function("checksum", len(Row._fields), checksum, deterministic=True)
             self._prepare(fingerprints)

@@ -10,6 +10,7 @@ Histograms accept whole arrays, so the cost of a metric does not grow with the d
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -212,18 +213,23 @@ class _Histogram:
     """Counts between bounds (the last is infinity), and the sum."""
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
-        self.bounds = np.array(bounds)
+        self.bounds: list[float] = np.array(bounds).tolist()
         self.counts = np.zeros(len(bounds) + 1, np.int64)
         self.sum = 0.0
 
     def add(self, values: Values) -> None:
+        if len(values) == 1:  # as for most answers
+            [value] = values
+            self.counts[bisect_left(self.bounds, value)] += 1
+            self.sum += float(value)
+            return
         array = np.asarray(values, np.float64)
         places = np.searchsorted(self.bounds, array)
         self.counts += np.bincount(places, minlength=len(self.counts))
         self.sum += float(array.sum())
 
     def buckets(self) -> list[tuple[str, float]]:
-        names = [*(str(bound) for bound in self.bounds.tolist()), "+Inf"]
+        names = [*map(str, self.bounds), "+Inf"]
         return list(zip(names, np.cumsum(self.counts).astype(float).tolist(), strict=True))
 
 

@@ -79,14 +79,15 @@ def is_removed(number):
 def kill_at_random(folder, documents, kills, seed=1, clients=4):
     """Check documents over several connections while the test kills the service; return the answers by number.
 
-    The window has room for more documents after each kill. Raises ``AssertionError`` if an answered document is
-    missing, has another verdict or story, or was removed and is there.
+    The window has room for more documents after each kill, and the durability is another one. Raises
+    ``AssertionError`` if an answered document is missing, has another verdict or story, or was removed and is there.
     """
     rng = random.Random(seed)
     answered, waiting = {}, list(range(documents))[::-1]
     lock = threading.Lock()
     for round_ in range(kills + 1):
-        serving = Serving(folder, "--window-documents", str(60 + 5 * round_), "--history-seconds", "30d")
+        room, durability = str(60 + 5 * round_), ("normal", "full")[round_ % 2]
+        serving = Serving(folder, "--window-documents", room, "--history-seconds", "30d", "--durability", durability)
         verify(serving.url, {name: answered[name] for name in rng.sample(sorted(answered), min(len(answered), 40))})
         ended = threading.Event()
 

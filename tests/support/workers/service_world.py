@@ -22,7 +22,7 @@ from neardup.workers.settings.serve import ServeSettings
 from neardup.workers.store.blocked import read_block_list
 from neardup.workers.store.extra.outbox import Outbox
 from neardup.workers.store.keeper import Keeper
-from neardup.workers.store.log import Log
+from neardup.workers.store.log import DURABILITIES, Log
 from neardup.workers.store.reading import Reader
 from neardup.workers.telemetry.metrics import SERVE, Metrics
 
@@ -63,6 +63,7 @@ class World:
         self.writer = Writer(
             self.keeper, self.settings.queue_documents_max, lambda: self.broken.append(1),
             publisher(self.observer, self.events, self.keeper.take_repeating), lambda: count("service_full"),
+            here=not DURABILITIES[self.settings.durability][1],
         )  # fmt: skip
         self.decoding = decoding(self.settings, lambda: NOW)
         service = Service(

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import sqlite3
 import threading
 
 import pytest
@@ -203,3 +204,96 @@ def test_durability_decides_when_sqlite_waits_for_the_disk(durability, synchrono
     assert log._writer.execute("PRAGMA synchronous").fetchone()[0] == synchronous
     assert log._writer.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
     log.close()
+
+
+@pytest.fixture
+def quick(tmp_path, monkeypatch):
+    """A service whose event loop may run steps, and the names of the threads that ran them. Every step is short and
+    recent, however busy the machine is."""
+    for bound in ("_RECENT_SECONDS", "_SHORT_SECONDS"):
+        monkeypatch.setattr(f"neardup.workers.http.writer.{bound}", 3600.0)
+    with world_in(tmp_path / "state", durability="normal") as world:
+        threads, check = [], world.keeper.check
+
+        def seen(documents):
+            threads.append((threading.current_thread().name, len(documents)))
+            return check(documents)
+
+        world.keeper.check = seen
+        yield world, threads
+
+
+def checks(texts):
+    return [("POST", "/v1/check", {"json": {"id": f"d{n}", "text": text}}) for n, text in enumerate(texts)]
+
+
+def test_the_event_loop_decides_small_documents_behind_a_short_step(quick):
+    """The first step belongs to the thread; then requests that are read together are one step of the loop, with the
+    answers that the thread gives."""
+    world, threads = quick
+    texts = [f"{TEXT if n % 3 else NEAR} {n // 2}" for n in range(40)]
+    world.check("first", "A text of its own, which no other document repeats.")
+    answers = [response.json() for response in world.ask_all(checks(texts))]
+    assert threads[0] == ("writer", 1)
+    assert {name for name, _ in threads[1:]} == {"MainThread"}
+    assert sum(count for _, count in threads) == 41
+    assert len(threads) < 41
+    order = [answer["id"] for answer in sorted(answers, key=lambda answer: answer["place"])]
+    with world_in(world.keeper.log.path.parent.parent / "thread") as other:
+        other.check("first", "A text of its own, which no other document repeats.")
+        again = [other.check(id_, texts[int(id_[1:])]) for id_ in order]
+    assert sorted(again, key=lambda answer: answer["id"]) == sorted(answers, key=lambda answer: answer["id"])
+
+
+def test_the_thread_decides_what_may_take_long(quick, monkeypatch):
+    """A large document, any document after a pause or a long step, and other work than a check."""
+    world, threads = quick
+    world.check("first", TEXT)
+    world.check("large", "word " * 10_000)
+    world.check("small", NEAR)
+    assert [name for name, _ in threads] == ["writer", "writer", "MainThread"]
+    on = world.writer.call(lambda keeper: threading.current_thread().name).result()
+    assert on == "writer"
+    for bound, value in (("_RECENT_SECONDS", -1.0), ("_SHORT_SECONDS", -1.0)):
+        with monkeypatch.context() as context:
+            context.setattr(f"neardup.workers.http.writer.{bound}", value)
+            world.check(f"before {bound}", f"{TEXT} {bound}")
+        threads.clear()
+        world.check(f"after {bound}", f"{NEAR} {bound}")
+        assert [name for name, _ in threads] == ["writer"]
+
+
+def test_an_unknown_outcome_on_the_event_loop_ends_the_writer(quick, monkeypatch):
+    """The request and all later ones get 503, and the thread ends."""
+    world, threads = quick
+
+    def fail():
+        raise sqlite3.OperationalError("disk I/O error")
+
+    world.check("a", TEXT)
+    monkeypatch.setattr(world.keeper.log, "commit", fail)
+    for id_ in "bc":
+        assert world.ask("POST", "/v1/check", json={"id": id_, "text": NEAR}).status_code == 503
+    world.writer.stop()
+    assert (world.broken, [name for name, _ in threads]) == ([1], ["writer", "MainThread"])
+    assert not world.writer.alive
+
+
+def test_work_of_other_threads_waits_for_a_step_of_the_event_loop(quick):
+    """It runs when the step has ended, on the writer's thread."""
+    world, threads = quick
+    world.check("first", TEXT)
+    check, submitted = world.keeper.check, []
+
+    def meanwhile(documents):
+        submit = threading.Thread(
+            target=lambda: submitted.append(world.writer.call(lambda keeper: keeper.matcher.table.documents))
+        )
+        submit.start()
+        submit.join()
+        return check(documents)
+
+    world.keeper.check = meanwhile
+    world.check("second", NEAR)
+    assert submitted[0].result() == 2
+    assert [name for name, _ in threads] == ["writer", "MainThread"]
