@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import NoneType
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.documents import ID, TEXT, TIMESTAMP, Column, Document, DocumentColumns
+from neardup.stream.collections.ids import (
+    full_id,
+    full_id_column,
+    has_separator,
+    salts,
+    separated_keys,
+)
+from neardup.stream.config import Config
+from neardup.stream.documents import COLLECTION, ID, TIMESTAMP, Column, Document, DocumentColumns
 from neardup.stream.errors import ConfigError
 from neardup.stream.kernels.hashing import hash_strings
 from neardup.stream.machine.compile import kernel
 from neardup.stream.partitions import WHOLE, Partition, Shard, partition_of, shards_of
-from neardup.stream.scheme_interface import AnyScheme, Evidence, Keys, Plan, fixed_evidence, select_ragged
+from neardup.stream.scheme_interface import Evidence, Keys, fixed_evidence, select_ragged
+from neardup.stream.schemes import SCHEMES
 from neardup.stream.table import FOREIGN, NO_TIME, OWN, REMOVAL, Items
 
 MICROSECONDS = 1_000_000
@@ -33,7 +42,8 @@ class Batch(NamedTuple):
 
     ``ids`` are the UTF-8 bytes of all ids, id i at ``id_starts[i]:id_starts[i + 1]`` (``uint8``, ``int64[n + 1]``);
     ``times`` are event times in microseconds, ``NO_TIME`` for none (``int64[n]``); ``contents`` are 128-bit hashes
-    (``uint64[n, 2]``); ``fixed``, ``ragged`` and ``ragged_starts`` are the ``Evidence``. Made by ``make_batch``.
+    (``uint64[n, 2]``); ``fixed``, ``ragged`` and ``ragged_starts`` are the ``Evidence``. Made by ``make_batch``. With
+    collections, the ids are full ids (``neardup.stream.collections.ids``).
     """
 
     ids: npt.NDArray[np.uint8]
@@ -130,37 +140,6 @@ def empty_batch(width: int) -> Batch:
     )  # fmt: skip
 
 
-def wrong_values(documents: Sequence[Document], kind: str) -> dict[int, str]:
-    """Return the documents whose values have a wrong type: place -> reason (a key of ``REASONS``).
-
-    ``kind`` is the value that is compared (a key of ``neardup.stream.json_lines.KINDS``). The readers of tokens and
-    vectors check those. Never raises.
-    """
-    known = set(map(type, map(ID, documents))) <= {str}
-    known = known and set(map(type, map(TIMESTAMP, documents))) <= {NoneType, float, int}
-    if kind == "text":
-        known = known and set(map(type, map(TEXT, documents))) <= {str}
-    if known and kind != "record":
-        return {}
-    reasons = ((place, _wrong_value(document, kind)) for place, document in enumerate(documents))
-    return {place: reason for place, reason in reasons if reason is not None}
-
-
-def _wrong_value(document: Document, kind: str) -> str | None:
-    if not isinstance(document.id, str):
-        return "id_type"
-    time = document.timestamp
-    if isinstance(time, bool) or not isinstance(time, float | int | np.floating | np.integer | None):
-        return "timestamp_type"
-    if kind == "text" and not isinstance(document.text, str):
-        return "text_type" if document.text is not None else "no_text"
-    if kind == "record" and document.fields is not None:
-        fields = document.fields
-        if not isinstance(fields, Mapping) or not all(isinstance(value, str) for value in fields.values()):
-            return "fields_type"
-    return None
-
-
 def rows_of(documents: Sequence[Document], places: Sequence[int]) -> Sequence[Document]:
     """Return some documents, in the given order; columns stay columns."""
     if not isinstance(documents, DocumentColumns):
@@ -171,19 +150,25 @@ def rows_of(documents: Sequence[Document], places: Sequence[int]) -> Sequence[Do
 def select_columns(documents: DocumentColumns, rows: npt.NDArray[np.int64]) -> DocumentColumns:
     """Return some documents of columns, in the given order."""
     ids, texts = (Column(*select_ragged(*column, rows)) for column in (documents.ids, documents.texts))
-    return DocumentColumns(ids, documents.times[rows], texts)
+    collections = documents.collections and Column(*select_ragged(*documents.collections, rows))
+    return DocumentColumns(ids, documents.times[rows], texts, collections)
 
 
-def sound_columns(ids: Column, times: npt.NDArray[np.float64], texts: Column) -> DocumentColumns:
+def sound_columns(
+    ids: Column, times: npt.NDArray[np.float64], texts: Column, collections: Column | None
+) -> DocumentColumns:
     """Return the columns of a caller as documents, or refuse them by ``ConfigError``: kernels check no bounds."""
     columns = _sound("ids", ids), _sound("texts", texts)
+    named = None if collections is None else _sound("collections", collections)
     seconds = np.asarray(times)
     if seconds.ndim != 1 or seconds.dtype.kind not in "fiu":
         raise ConfigError(f"times are {_shape(seconds)}: give seconds since the epoch as float64[n]")
     sizes = len(columns[0].starts) - 1, len(seconds), len(columns[1].starts) - 1
     if len(set(sizes)) > 1:
         raise ConfigError(f"columns of {sizes} ids, times and texts: give as many of each")
-    return DocumentColumns(columns[0], seconds.astype(np.float64, copy=False), columns[1])
+    if named is not None and len(named.starts) - 1 != len(seconds):
+        raise ConfigError(f"a column of {len(named.starts) - 1} collections of {len(seconds)} documents: give one each")
+    return DocumentColumns(columns[0], seconds.astype(np.float64, copy=False), columns[1], named)
 
 
 def _sound(name: str, column: Column) -> Column:
@@ -211,11 +196,12 @@ def _shape(values: npt.NDArray[Any]) -> str:
     return f"{values.dtype}{list(values.shape)}"
 
 
-def id_column(documents: Sequence[Document]) -> tuple[Column, dict[int, str]]:
-    """Return the ids in UTF-8, and the reasons why some have no such form: place -> reason."""
+def id_column(documents: Sequence[Document], *, separate: bool) -> tuple[Column, dict[int, str]]:
+    """Return the ids in UTF-8, and the reasons why some have no such form: place -> reason. If collections are
+    ``separate``, these are full ids."""
     if isinstance(documents, DocumentColumns):
-        return _checked(documents.ids)
-    names = list(map(ID, documents))
+        return _separated(documents) if separate else _checked(documents.ids)
+    names = list(map(full_id, map(ID, documents), map(COLLECTION, documents)) if separate else map(ID, documents))
     joined = "".join(names)
     if joined.isascii():
         return Column(np.frombuffer(joined.encode(), np.uint8), starts_of(names)), {}
@@ -223,10 +209,19 @@ def id_column(documents: Sequence[Document]) -> tuple[Column, dict[int, str]]:
         return Column(*id_columns([name.encode() for name in names])), {}
     except UnicodeEncodeError:
         ids = [name.encode(errors="ignore") for name in names]
-        surrogates = [i for i, document in enumerate(documents) if ids[i].decode() != document.id]
+        surrogates = [i for i, name in enumerate(names) if ids[i].decode() != name]
         for i in surrogates:
             ids[i] = b""
         return Column(*id_columns(ids)), dict.fromkeys(surrogates, "id_surrogate")
+
+
+def _separated(documents: DocumentColumns) -> tuple[Column, dict[int, str]]:
+    """Return the full ids of columns; not UTF-8 is reported of the id, as it is more likely."""
+    refused: dict[int, str] = {}
+    if documents.collections is not None:
+        refused = dict.fromkeys(has_separator(documents.collections).tolist(), "collection")
+    full, unusable = _checked(full_id_column(documents.ids, documents.collections))
+    return full, unusable | refused
 
 
 def _checked(ids: Column) -> tuple[Column, dict[int, str]]:
@@ -306,20 +301,24 @@ def _time_of(seconds: float | None) -> int | None:
     return round(seconds * MICROSECONDS) if abs(seconds) < _SECONDS_MAX else None
 
 
-def row_keys(batch: Batch, kinds: npt.NDArray[np.uint8], scheme: AnyScheme, plan: Plan) -> Keys:
+def row_keys(batch: Batch, kinds: npt.NDArray[np.uint8], config: Config) -> Keys:
     """Return the bucket keys of rows; a removal has none."""
     documents = kinds != REMOVAL
     if documents.all():
-        return bucket_keys(batch, scheme, plan)
-    keys = bucket_keys(select(batch, np.flatnonzero(documents)), scheme, plan)
+        return bucket_keys(batch, config)
+    keys = bucket_keys(select(batch, np.flatnonzero(documents)), config)
     counts = np.zeros(batch.size, np.int64)
     counts[documents] = np.diff(keys.starts)
     return keys._replace(starts=np.concatenate([[0], np.cumsum(counts)]))
 
 
-def bucket_keys(batch: Batch, scheme: AnyScheme, plan: Plan) -> Keys:
-    """Return the bucket keys of a batch. An item without keys has its content as its only key, so it has an owner."""
-    keys = scheme.keys(batch.evidence, plan)
+def bucket_keys(batch: Batch, config: Config) -> Keys:
+    """Return the bucket keys of a batch. An item without keys has its content as its only key, so it has an owner.
+
+    If documents have collections, equal keys are of one collection."""
+    keys = SCHEMES[config.scheme].keys(batch.evidence, config.plan)
+    if config.separate:
+        keys = keys._replace(values=separated_keys(keys.values, keys.starts, salts(batch.ids, batch.id_starts)))
     bare = np.flatnonzero(np.diff(keys.starts) == 0)
     if not len(bare):
         return keys

@@ -136,6 +136,11 @@ class Config(Parameters):
         return self.recall if self.false_weight is None else self.tuning.recall
 
     @property
+    def separate(self) -> bool:
+        """Whether documents have collections (``neardup.stream.collections.ids``)."""
+        return self.collection_field is not None
+
+    @property
     def probe_limit(self) -> int | None:
         """Candidates after which a probe stops: ``probe_candidates_max``, or what the scheme names; None: all."""
         return self.probe_candidates_max or SCHEMES[self.scheme].probe_candidates_max
@@ -143,7 +148,8 @@ class Config(Parameters):
     @functools.cached_property
     def signing_fingerprint(self) -> str:
         """32 hexadecimal digits, equal for configurations whose keys and evidence are equal for every document."""
-        return _digest([SIGNING_VERSION, self.scheme, *SCHEMES[self.scheme].signing(self.plan)])
+        separate = ["collections"] * self.separate
+        return _digest([SIGNING_VERSION, self.scheme, *SCHEMES[self.scheme].signing(self.plan), *separate])
 
     @property
     def signing_settings(self) -> dict[str, Any]:
@@ -195,8 +201,8 @@ class Config(Parameters):
 
 # The settings that a scheme may use or not; the others bound the table, or are met by a scheme that misses nothing.
 _OF_SCHEMES = Parameters.model_fields.keys() - {
-    "bucket_candidates_max", "evidence_bytes_max", "id_bytes_max", "lateness_seconds", "probe_candidates_max", "recall",
-    "story_seconds_max", "window_documents", "window_seconds",
+    "bucket_candidates_max", "collection_field", "evidence_bytes_max", "id_bytes_max", "lateness_seconds",
+    "probe_candidates_max", "recall", "story_seconds_max", "window_documents", "window_seconds",
 }  # fmt: skip
 
 

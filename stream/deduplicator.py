@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sized
-from itertools import pairwise
+from functools import partial
 from threading import Lock
 from types import NoneType
 from typing import Any, TypeVar
@@ -20,22 +20,19 @@ from neardup.stream.arrow.tables import (
     signer_of_rows,
     verdict_part,
 )
-from neardup.stream.bands_message import BandMessage, decode_window, encode_window, reader_of
-from neardup.stream.batches import id_columns, make_batch
+from neardup.stream.bands_message import encode_window, reader_of
+from neardup.stream.collections.ids import full_id
 from neardup.stream.config import Config
 from neardup.stream.documents import Document, Explanation, Neighbour, Pair, Refusal, Verdict, check_type
+from neardup.stream.errors import ConfigError
 from neardup.stream.explanations.explain import explain
 from neardup.stream.json_lines import Fields
 from neardup.stream.neighbours.nearest import check_ranks, ranked
 from neardup.stream.pair_rule import Matches
 from neardup.stream.pipeline import Matcher, Signed, Signer, chunks, match_step
-from neardup.stream.scheme_interface import Evidence
-from neardup.stream.table import NO_TIME, window
-from neardup.stream.table.steps import step
 from neardup.stream.verdicts.decider import Decider
+from neardup.stream.windows.messages import fill, window_of
 
-# Documents in a message of a window.
-_MESSAGE_ROWS = 512
 # A part of the input, an answer, the answers of a call.
 _P = TypeVar("_P", bound=Sized)
 _T = TypeVar("_T")
@@ -108,19 +105,21 @@ class Deduplicator:
             table, id_field, text_field, timestamp_field, timestamp_unit: as for ``decide_table``.
 
         Returns:
-            A ``pyarrow.Table`` of the pairs: ``older``, ``newer``, ``similarity``, ``buckets``, as in a ``Pair``.
+            A ``pyarrow.Table`` of the pairs: ``older``, ``newer``, ``similarity``, ``buckets`` as in a ``Pair``, and
+            ``collection``, if there are collections.
 
         Raises:
             ConfigError: a column is missing or of a wrong type; the scheme compares no texts; pyarrow is not installed.
             Exception: whatever the stream raises; its attribute ``pairs`` has the table of the pairs before.
         """
-        fields = Fields(id_field, text_field, timestamp_field, timestamp_unit=timestamp_unit)
+        fields = self._fields(id_field, text_field, timestamp_field, timestamp_unit)
         documents = Documents(table, fields, self._row_numbers)
 
         def answer(rows: Rows, signed: Signed) -> list[Matches]:
             return [match_step(self.matcher, signed.batch)]
 
-        return self._answers(documents, signer_of_rows(self.signer), answer, "pairs", pair_table)
+        table_of = partial(pair_table, separate=self.config.separate)
+        return self._answers(documents, signer_of_rows(self.signer), answer, "pairs", table_of)
 
     def probe(self, documents: Iterable[Document]) -> list[Pair]:
         """The pairs that ``process`` would report for each document alone; adds nothing, changes nothing."""
@@ -223,7 +222,7 @@ class Deduplicator:
         >>> [(row["id"], row["status"], row["duplicate_of"]) for row in verdicts.to_pylist()]
         [(1, 'original', None), (2, 'duplicate', '1')]
         """
-        fields = Fields(id_field, text_field, timestamp_field, timestamp_unit=timestamp_unit)
+        fields = self._fields(id_field, text_field, timestamp_field, timestamp_unit)
         documents = Documents(table, fields, self._row_numbers)
 
         def answer(rows: Rows, signed: Signed) -> list[list[object]]:
@@ -233,21 +232,23 @@ class Deduplicator:
 
         return self._answers(documents, signer_of_rows(self.signer), answer, "verdicts", documents.verdicts)
 
-    def remove(self, id_: str) -> int:
-        """Remove every version of an id: it is never reported again. Returns how many versions there were."""
+    def remove(self, id_: str, collection: str | None = None) -> int:
+        """Remove every version of an id of a collection: it is never reported again. Returns how many versions there
+        were."""
         # An id with a lone surrogate was never added, so its bytes are those of no id.
         check_type(id_, str, "an id is a string: call remove for each id")
-        id_bytes = id_.encode("utf-8", "surrogatepass")
+        id_bytes = self._name(id_, collection).encode("utf-8", "surrogatepass")
         with self._lock:
             return self._decider.remove(id_bytes)
 
-    def explain(self, a: str | Document, b: str | Document) -> Explanation:
+    def explain(self, a: str | Document, b: str | Document, collection: str | None = None) -> Explanation:
         """Why two documents are a pair, or why not; changes nothing.
 
         Args:
             a: an id, which stands for its latest version in the window; or a document, which is looked at as if it
                 came now.
             b: another one, in any order.
+            collection: of the ids.
 
         Returns:
             The reason, similarity, common buckets, and how likely a pair of that similarity is found. With two
@@ -261,7 +262,7 @@ class Deduplicator:
         ('pair', 'no_bucket', 'unknown')
         """
         with self._lock:
-            return explain(self.matcher, self.signer, a, b)
+            return explain(self.matcher, self.signer, a, b, collection)
 
     def counts(self) -> dict[str, int]:
         """What has happened so far, by the names of ``neardup.stream.table.COUNTERS``, and ``refused``."""
@@ -296,6 +297,18 @@ class Deduplicator:
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a Deduplicator cannot be pickled or copied: neardup.save_window writes its window to a file")
+
+    def _name(self, id_: str, collection: str | None) -> str:
+        """The id as the table has it."""
+        if self.config.separate:
+            return full_id(id_, collection)
+        if collection is not None:
+            raise ConfigError(f"collection={collection!r} is given, but collection_field is not set: set it")
+        return id_
+
+    def _fields(self, id_: str, text: str, timestamp: str, unit: str) -> Fields:
+        """The names of the columns of a table."""
+        return Fields(id_, text, timestamp, timestamp_unit=unit, collection=self.config.collection_field)
 
     def _matched(self, *, add: bool) -> Callable[[list[Document], Signed], list[Pair]]:
         return lambda _, signed: match_step(self.matcher, signed.batch, add=add).pairs()
@@ -335,66 +348,3 @@ class Deduplicator:
         finally:
             self.refusals = refusals
         return joined(answers)
-
-
-def window_of(matcher: Matcher) -> tuple[int, Iterator[BandMessage]]:
-    """The window of a matcher: the stream time just before its first document, and its documents in order of arrival.
-
-    A table that is filled with them (``fill``) finds what this one finds. Removed documents are among them, for they
-    count in the limits; each id is removed again after the last of its removed versions.
-    """
-    table = matcher.table
-    slots, contents, counted, removed = window.window_of(table)
-    times, ids = table.times(slots), table.ids(slots)
-    untimed = np.flatnonzero(times == NO_TIME)
-    # Documents without a time have that of the stream when they came, so the time before the first must lead to it.
-    first = int(untimed[0]) if len(untimed) else len(slots)
-    known = int(counted[first]) if len(untimed) else table.stream_time
-    passed = int(times[:first].max(initial=NO_TIME))
-    removals = {ids[row]: row for row in np.flatnonzero(removed).tolist()}
-    ends = sorted({*range(_MESSAGE_ROWS, len(slots), _MESSAGE_ROWS), len(slots), *(r + 1 for r in removals.values())})
-
-    def messages() -> Iterator[BandMessage]:
-        for begin, end in pairwise([0, *ends]):
-            rows = slots[begin:end]
-            evidence = Evidence(table.fixed(rows), *table.ragged(rows))
-            columns = id_columns([id_.encode() for id_ in ids[begin:end]])
-            batch = make_batch(*columns, times[begin:end], contents[begin:end], evidence)
-            gone = begin < end and removals.get(ids[end - 1]) == end - 1
-            yield BandMessage(batch, [ids[end - 1].encode()] if gone else [])
-
-    return known if known > passed else int(NO_TIME), messages()
-
-
-def fill(
-    matcher: Matcher,
-    read: Callable[[int], bytes],
-    decider: Decider | None = None,
-    *,
-    decide: bool = False,
-    salvage: bool = False,
-) -> None:
-    """Add the documents of a window to an empty matcher, without looking for pairs among them.
-
-    ``read`` returns the next bytes of what ``encode_window`` wrote. A decider continues from the decisions of the
-    window; with ``decide``, it decides the documents of a window that has none. With ``salvage``, damaged parts of the
-    window are left out. Raises ``WireError``.
-    """
-    decisions: list[bytes] = []
-    for part in decode_window(read, matcher.config, salvage=salvage):
-        if isinstance(part, int):
-            if part != NO_TIME:
-                matcher.table.set_stream_time(part)
-        elif isinstance(part, bytes):
-            decisions.append(part)
-        elif decide and decider is not None and not decisions:
-            decider.decide_columns(np.ones(part.batch.size, np.bool_), Signed(part.batch, [], 0, 0))
-            for id_ in part.removed:
-                decider.remove(id_)
-        else:
-            with step(matcher.table):
-                matcher.match(part.batch, probe=False)
-                for id_ in part.removed:
-                    matcher.remove(id_)
-    if decisions and decider is not None:
-        decider.resume(decisions)

@@ -33,6 +33,7 @@ class Document(NamedTuple):
         source: who tells it, a name or a host; without one it is the host of ``url``, or of an id that is a URL.
         url: where it can be read.
         title: its headline.
+        collection: documents of different collections never meet; ``Config.collection_field`` must be set.
 
     A value that cannot be used raises nothing: ``Signer.sign`` refuses the document with a key of ``REASONS``.
 
@@ -51,10 +52,11 @@ class Document(NamedTuple):
     source: str | None = None
     url: str | None = None
     title: str | None = None
+    collection: str | None = None
 
 
 # The values of many documents: ``map`` with these takes a third of the time of a comprehension.
-ID, TEXT, TIMESTAMP = attrgetter("id"), attrgetter("text"), attrgetter("timestamp")
+ID, TEXT, TIMESTAMP, COLLECTION = map(attrgetter, ("id", "text", "timestamp", "collection"))
 
 
 def check_type(value: object, kind: type | tuple[type, ...], rule: str) -> None:
@@ -85,10 +87,13 @@ class DocumentColumns(Sequence[Document]):
         ids: the ids.
         times: event times in seconds since the epoch, ``float64[n]``; not a number where a document has none.
         texts: the texts.
+        collections: their collections, empty where a document names none; ``None`` if none does.
     """
 
-    def __init__(self, ids: Column, times: npt.NDArray[np.float64], texts: Column) -> None:
-        self.ids, self.times, self.texts = ids, times, texts
+    def __init__(
+        self, ids: Column, times: npt.NDArray[np.float64], texts: Column, collections: Column | None = None
+    ) -> None:
+        self.ids, self.times, self.texts, self.collections = ids, times, texts, collections
 
     def __len__(self) -> int:
         return len(self.times)
@@ -104,7 +109,8 @@ class DocumentColumns(Sequence[Document]):
         place = range(len(self))[i]
         time = float(self.times[place])
         id_, text = (column.at(place).decode(errors="replace") for column in (self.ids, self.texts))
-        return Document(id_, text, None if math.isnan(time) else time)
+        collection = None if self.collections is None else self.collections.at(place).decode(errors="replace") or None
+        return Document(id_, text, None if math.isnan(time) else time, collection=collection)
 
 
 class Pair(NamedTuple):
@@ -115,6 +121,9 @@ class Pair(NamedTuple):
         similarity: in [0, 1]: an estimate or the true value, as the scheme says. 1 for identical content.
         buckets: number of common bucket keys (bands, for most schemes), at least 1.
 
+    Attributes:
+        collection: of both documents, no part of the tuple; ``None`` without one.
+
     Example:
         >>> Pair("a", "b", similarity=0.93, buckets=11).newer
         'b'
@@ -124,6 +133,37 @@ class Pair(NamedTuple):
     newer: str
     similarity: float
     buckets: int
+
+    @property
+    def collection(self) -> str | None:
+        """The collection of both documents."""
+        return None
+
+
+class CollectionPair(Pair):
+    """A pair of a collection. It unpacks like any other pair, and equals pairs of its collection alone."""
+
+    def __new__(
+        cls, older: str, newer: str, similarity: float, buckets: int, collection: str | None = None
+    ) -> "CollectionPair":
+        """Make a pair of these."""
+        pair = super().__new__(cls, older, newer, similarity, buckets)
+        pair.__dict__["collection_"] = collection
+        return pair
+
+    @property
+    def collection(self) -> str | None:
+        """The collection of both documents."""
+        found: str | None = self.__dict__["collection_"]
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Pair) and self.collection == other.collection and tuple(self) == tuple(other)
+
+    __hash__ = Pair.__hash__
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()[:-1]}, collection={self.collection!r})"
 
 
 class Neighbour(NamedTuple):
@@ -160,6 +200,7 @@ class Verdict(NamedTuple):
         previous: the place of the latest version of the same id in the window.
         matched: the place of the kept version that its content was compared with, or is equal to.
         late: whether it came after its window: it was compared, and has no further effect.
+        collection: of the document, and of the original.
     """
 
     id: str
@@ -171,6 +212,7 @@ class Verdict(NamedTuple):
     previous: int | None = None
     matched: int | None = None
     late: bool = False
+    collection: str | None = None
 
 
 class Passage(NamedTuple):
@@ -214,6 +256,7 @@ EXPLANATIONS: dict[str, str] = {
     "removed": "the id was removed",
     "refused": "the document cannot be used",
     "same_id": "versions of one id are no pair",
+    "collection": "they are in different collections",
     "window": "their times differ by more than window_seconds",
     "no_bucket": "they share no bucket",
     "few_buckets": "they share fewer buckets than buckets_shared_min",
@@ -262,7 +305,7 @@ REASONS: dict[str, str] = {
     "surrogate": "the text holds a lone surrogate, which no Unicode encoding can carry",
     "text_not_utf8": "the text is not UTF-8",
     "text_too_long": "the text, or its normalised form, is longer than text_characters_max",
-    "id_too_long": "the id is longer than id_bytes_max in UTF-8",
+    "id_too_long": "the id, with its collection, is longer than id_bytes_max in UTF-8",
     "id_surrogate": "the id holds a lone surrogate, which no Unicode encoding can carry",
     "timestamp_range": "the timestamp is not a finite number of seconds within 146,000 years of the epoch",
     "not_utf8": "the line is not UTF-8",
@@ -303,4 +346,6 @@ REASONS: dict[str, str] = {
     "evidence_too_large": "the evidence of the document does not fit a message",
     "file_too_large": "the file is larger than line_bytes_max",
     "blocked": "the id or the content stands in the block list",
+    "collection": "the collection is neither a string without the character U+001F nor a whole number of 64 bits",
+    "collection_off": "the document names a collection, but collection_field is not set",
 }

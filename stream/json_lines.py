@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from neardup.stream.collections.ids import SEPARATOR
 from neardup.stream.documents import Document, Neighbour
 from neardup.stream.errors import Reason
 from neardup.stream.pair_rule import Matches
@@ -67,7 +68,7 @@ _DEPTH_BLOCK = 1 << 20
 class Fields(NamedTuple):
     """The names that the parts of a document have in the input; what it must bring in addition to its id (``KINDS``);
     the unit of its timestamps (``UNITS``); the name of the number by which clusters rank it, if there is one; the name
-    of its source, if source, URL and title are read."""
+    of its source, if source, URL and title are read; the name of its collection, if there are collections."""
 
     id: str = "id"
     text: str = "text"
@@ -78,6 +79,7 @@ class Fields(NamedTuple):
     timestamp_unit: str = "s"
     rank: str | None = None
     source: str | None = None
+    collection: str | None = None
 
 
 def decode_document(
@@ -124,7 +126,19 @@ def decode_document(
         return found
     if fields.rank is not None:
         found = found._replace(rank=_number(value.get(fields.rank)))
-    return found if fields.source is None else _with_source(found, value, fields.source)
+    if fields.source is not None:
+        found = _with_source(found, value, fields.source)
+    return found if fields.collection is None else _with_collection(found, value.get(fields.collection))
+
+
+def _with_collection(document: Document, collection: Any) -> Document | Reason:
+    """Return a document with its collection: a string without the character that ends it, or a whole number."""
+    if collection is None or collection == "":
+        return document
+    name = str(collection) if type(collection) is int else collection
+    if type(name) is not str or SEPARATOR in name:
+        return Reason("collection")
+    return Document(*document[:-1], name)
 
 
 def _with_source(document: Document, value: dict[str, Any], field: str) -> Document:
@@ -172,8 +186,9 @@ def _vector(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | 
 
 
 def _record(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | Reason:
-    """Every string of the object by its name, and every number as it is written, but for id and timestamp."""
-    known = {fields.id, fields.timestamp}
+    """Every string of the object by its name, and every number as it is written, but for id, timestamp and
+    collection."""
+    known = {fields.id, fields.timestamp, fields.collection}
     named = {name: x for name, x in value.items() if name not in known and type(x) in (str, int, float)}
     named = {name: x if type(x) is str else repr(x) for name, x in named.items()}
     return Document(id_, timestamp=timestamp, fields=named)
@@ -190,7 +205,7 @@ KINDS: dict[str, Callable[[dict[str, Any], Fields, str, float | None], Document 
 
 def encode_matches(matches: Matches) -> bytes:
     """Pairs as lines of compact JSON, one each: older, newer, similarity (rounded to 4 digits), buckets; and, if they
-    are known, the fraction of each text that they share, and the passages (``shared_values``).
+    are known, the fraction of each text that they share, the passages and the collection (``shared_values``).
 
     They are safe to show, see ``escape_unprintable``.
     """
@@ -205,13 +220,23 @@ def encode_matches(matches: Matches) -> bytes:
     return escape_unprintable(b"".join([_encode_pair(*row) for row in rows]))
 
 
+def named_collection(collection: str | None) -> dict[str, str]:
+    """Return a collection as a part of JSON; nothing for the empty one."""
+    return {"collection": collection} if collection else {}
+
+
 def shared_values(matches: Matches) -> Iterator[dict[str, Any]]:
-    """Yield what each pair shares, as a part of its JSON; empty if it is not known.
+    """Yield what each pair shares, as a part of its JSON: passages and the collection; empty if it is not known.
 
     ``older_fraction`` and ``newer_fraction`` have 4 digits. Begin and end of a passage are normalised code points.
     ``relation`` says what the newer text is: ``part_of`` the older one if half of it stands there, else one that
     ``contains`` it if half of the older one stands in the newer, else one that ``shares`` something.
     """
+    if matches.collections is not None:
+        apart = matches._replace(collections=None)
+        for more, collection in zip(shared_values(apart), matches.collections, strict=True):
+            yield more | named_collection(collection)
+        return
     if matches.shared is None:
         yield from ({} for _ in matches.older)
         return
@@ -223,16 +248,19 @@ def shared_values(matches: Matches) -> Iterator[dict[str, Any]]:
         yield {"relation": relation, "older_fraction": older, "newer_fraction": newer, "passages": passages}
 
 
-def encode_nearest(ids: Sequence[str], neighbours: Sequence[Sequence[Neighbour]]) -> bytes:
-    """Documents with their neighbours as lines of compact JSON, one each: id, nearest (id, similarity, probability).
+def encode_nearest(
+    ids: Sequence[str], neighbours: Sequence[Sequence[Neighbour]], collections: Sequence[str | None] | None = None
+) -> bytes:
+    """Documents with their neighbours as lines of compact JSON, one each: id, nearest (id, similarity, probability),
+    and the collection, if it has one.
 
     Numbers are rounded to 4 digits. The lines are safe to show, see ``escape_unprintable``.
 
     >>> encode_nearest(["a"], [[Neighbour("b", 0.93, 0.99912)]])
     b'{"id":"a","nearest":[{"id":"b","similarity":0.93,"probability":0.9991}]}\\n'
     """
-    rows = zip(ids, neighbours, strict=True)
-    return escape_unprintable(b"".join([_encode_nearest(id_, nearest) for id_, nearest in rows]))
+    rows = zip(ids, neighbours, collections or [None] * len(ids), strict=True)
+    return escape_unprintable(b"".join([_encode_nearest(*row) for row in rows]))
 
 
 def escape_unprintable(json_lines: bytes) -> bytes:
@@ -253,7 +281,7 @@ def _encode_pair(older: str, newer: str, similarity: float, buckets: int, shared
     return orjson.dumps(pair, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def _encode_nearest(id_: str, neighbours: Sequence[Neighbour]) -> bytes:
+def _encode_nearest(id_: str, neighbours: Sequence[Neighbour], collection: str | None) -> bytes:
     nearest = [
         {
             "id": one.id,
@@ -262,7 +290,8 @@ def _encode_nearest(id_: str, neighbours: Sequence[Neighbour]) -> bytes:
         }
         for one in neighbours
     ]
-    return orjson.dumps({"id": id_, "nearest": nearest}, option=orjson.OPT_APPEND_NEWLINE)
+    line = {"id": id_, "nearest": nearest, **named_collection(collection)}
+    return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _second_look(line: bytes) -> Any:

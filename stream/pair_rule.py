@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.documents import Pair
+from neardup.stream.collections.ids import bare_ids, collections_of
+from neardup.stream.documents import CollectionPair, Pair
 from neardup.stream.scheme_interface import AnyScheme, Common, Evidence, Plan, Shared, joined_shared
 from neardup.stream.table import NO_TIME
 
@@ -36,8 +37,8 @@ class Judged(NamedTuple):
 
 class Matches(NamedTuple):
     """m pairs as columns: ids, event times in microseconds (``NO_TIME`` where a document has no time), similarity in
-    [0, 1], number of common keys; and where they share something, of the older and of the newer text, if the scheme
-    knows."""
+    [0, 1], number of common keys; where they share something, of the older and of the newer text, if the scheme knows;
+    and their collections, if there are any."""
 
     older: list[str]
     newer: list[str]
@@ -46,10 +47,20 @@ class Matches(NamedTuple):
     similarity: npt.NDArray[np.float64]
     buckets: npt.NDArray[np.int32]
     shared: Shared | None = None
+    collections: list[str | None] | None = None
 
     def pairs(self) -> list[Pair]:
         """Return the columns as pairs."""
-        return list(map(Pair, self.older, self.newer, self.similarity.tolist(), self.buckets.tolist()))
+        columns = self.older, self.newer, self.similarity.tolist(), self.buckets.tolist()
+        if self.collections is None:
+            return list(map(Pair, *columns))
+        return list(map(CollectionPair, *columns, self.collections))
+
+    def within_collections(self) -> Matches:
+        """Return the same with ids and collections apart, where the ids are full ids (``collection_ids``)."""
+        return self._replace(
+            older=bare_ids(self.older), newer=bare_ids(self.newer), collections=collections_of(self.newer)
+        )
 
 
 _NO_TIMES = np.empty(0, np.int64)
@@ -60,12 +71,12 @@ def joined(parts: Sequence[Matches]) -> Matches:
     """Return the pairs of several ``Matches`` one after the other."""
     if len(parts) == 1:
         return parts[0]
-    older, newer, older_times, newer_times, similarity, buckets, shared = zip(*parts, strict=True)
-    known = [part for part in shared if part is not None]
+    older, newer, older_times, newer_times, similarity, buckets, shared, collections = zip(*parts, strict=True)
+    known, named = ([part for part in column if part is not None] for column in (shared, collections))
     return Matches(
         [id_ for part in older for id_ in part], [id_ for part in newer for id_ in part],
         np.concatenate(older_times), np.concatenate(newer_times), np.concatenate(similarity), np.concatenate(buckets),
-        joined_shared(known) if known else None,
+        joined_shared(known) if known else None, [name for part in named for name in part] if named else None,
     )  # fmt: skip
 
 
@@ -153,7 +164,7 @@ def orient(arrived: Matches, *, ties_by_id: bool = False) -> Matches:
         arrived: pairs in order of arrival: ``newer`` arrived after ``older``.
         ties_by_id: order documents with equal times, and pairs with a document without a time, by id; else by arrival.
     """
-    older, newer, older_times, newer_times, similarity, buckets, shared = arrived
+    older, newer, older_times, newer_times, _, _, shared, _ = arrived
     timed = (newer_times != NO_TIME) & (older_times != NO_TIME)
     swap = timed & (newer_times < older_times)
     if ties_by_id:
@@ -165,4 +176,5 @@ def orient(arrived: Matches, *, ties_by_id: bool = False) -> Matches:
     for i in np.flatnonzero(swap).tolist():
         older[i], newer[i] = newer[i], older[i]
     times = np.where(swap, newer_times, older_times), np.where(swap, older_times, newer_times)
-    return Matches(older, newer, *times, similarity, buckets, shared and shared.swapped(swap))
+    swapped = Matches(older, newer, *times, arrived.similarity, arrived.buckets, shared and shared.swapped(swap))
+    return swapped._replace(collections=arrived.collections)

@@ -234,4 +234,10 @@ class Parameters(BaseModel):
         default=None, gt=0, le=1e30, description="greatest length of a vector, of measure dot"
     )
     text_characters_max: int = Field(default=5_000_000, ge=1, le=2**28, description="characters of a text at most")
-    id_bytes_max: int = Field(default=1024, ge=1, le=65535, description="bytes of an id in UTF-8 at most")
+    id_bytes_max: int = Field(
+        default=1024, ge=1, le=65535, description="bytes of an id in UTF-8 at most, with its collection"
+    )
+    collection_field: str | None = Field(
+        default=None,
+        description="name of the collection in JSON Lines and tables; documents of different ones never meet",
+    )

@@ -26,8 +26,9 @@ from neardup.stream.batches import (
     sound_columns,
     table_items,
     times_of,
-    wrong_values,
 )
+from neardup.stream.collections.ids import salts, same_collection, separated_contents
+from neardup.stream.collections.values import wrong_values
 from neardup.stream.config import Config
 from neardup.stream.documents import Column, Document, DocumentColumns, Refusal, check_type
 from neardup.stream.errors import ConfigError
@@ -100,7 +101,7 @@ class Signer:
         query = self._scheme.query
         if self._queries and query is not None:
             documents = [query(document, self.config.plan) for document in documents]
-        wrong = wrong_values(documents, self.config.plan.kind)
+        wrong = wrong_values(documents, self.config.plan.kind, separate=self.config.separate)
         if not wrong:
             return self._sign(documents)
         good = [place for place in range(len(documents)) if place not in wrong]
@@ -109,7 +110,9 @@ class Signer:
         refusals += [Refusal(place, str(documents[place].id), reason) for place, reason in wrong.items()]
         return signed._replace(refusals=sorted(refusals))
 
-    def sign_columns(self, ids: Column, times: npt.NDArray[np.float64], texts: Column) -> Signed:
+    def sign_columns(
+        self, ids: Column, times: npt.NDArray[np.float64], texts: Column, collections: Column | None = None
+    ) -> Signed:
         """Sign n documents that are columns, without a Python object for each.
 
         ``neardup.stream.arrow.columns.column_of`` makes a column of an array of Arrow.
@@ -118,6 +121,7 @@ class Signer:
             ids: the ids, in UTF-8. Starts may have 32 bits.
             times: event times in seconds since the epoch, ``float64[n]``; not a number where there is none.
             texts: the texts, in UTF-8.
+            collections: the collections, in UTF-8, empty for none; ``Config.collection_field`` must be set.
 
         Returns:
             What ``sign`` returns for the same documents. Texts and ids that are not UTF-8 are refused
@@ -132,7 +136,9 @@ class Signer:
             >>> Signer(Config()).sign_columns(column, np.full(2, np.nan), column).batch.size
             2
         """
-        return self._sign_columns(sound_columns(ids, times, texts))
+        if collections is not None and not self.config.separate:
+            raise ConfigError("documents have collections, but collection_field is not set: set it")
+        return self._sign_columns(sound_columns(ids, times, texts, collections))
 
     def _sign_columns(self, documents: DocumentColumns) -> Signed:
         """The same for columns that are known to be sound."""
@@ -155,13 +161,10 @@ class Signer:
         if refused:
             places = [i for i in places if i not in refused]
             ids, times = Column(*select_ragged(*ids, np.array(places, np.int64))), times[places]
-        batch = make_batch(
-            ids=ids.data,
-            id_starts=ids.starts,
-            times=times,
-            contents=signing.contents,
-            evidence=signing.evidence,
-        )
+        contents = signing.contents
+        if self.config.separate:
+            contents = separated_contents(contents, salts(*ids))
+        batch = make_batch(ids.data, ids.starts, times, contents, signing.evidence)
         too_large = sizes_of(batch) > self._item_bytes_max
         if too_large.any():
             refused |= {places[i]: "evidence_too_large" for i in np.flatnonzero(too_large).tolist()}
@@ -171,7 +174,7 @@ class Signer:
 
     def _admit(self, documents: Sequence[Document]) -> tuple[Column, npt.NDArray[np.int64], dict[int, str]]:
         """The ids of documents as a column and their times; the reasons of unusable ones, by place."""
-        ids, unusable = id_column(documents)
+        ids, unusable = id_column(documents, separate=self.config.separate)
         times, keepable = times_of(documents)
         refused = unusable | dict.fromkeys(np.flatnonzero(~keepable).tolist(), "timestamp_range")
         too_long = np.flatnonzero(np.diff(ids.starts) > self.config.id_bytes_max)
@@ -251,7 +254,7 @@ class Matcher:
         kinds = kinds_of(batch, self.shard, self._scheme.by_content)
         if removals is not None:
             kinds[removals] = REMOVAL
-        keys = row_keys(batch, kinds, self._scheme, self.config.plan)
+        keys = row_keys(batch, kinds, self.config)
         items, end = table_items(batch, keys, self.partition, kinds), 0
         while True:
             found = self.table.probe_add(items, probe=probe, add=add, first=end, candidates_max=candidates_max)
@@ -279,6 +282,8 @@ class Matcher:
         losses = losses_of(found.items, found.slots, found.uncompared, is_near)
         self.table.count_pairs(int(np.count_nonzero(is_near & ~found.identical)), losses.missed)
         rows = np.flatnonzero(emitted)
+        if self.config.separate:  # two keys of different collections share a chain with probability 2^-41
+            rows = rows[same_collection(batch.ids_at(found.items[rows]), self.table.ids(found.slots[rows]))]
         items, slots, shared, plan = found.items[rows], found.slots[rows], None, self.config.plan
         if self._scheme.shared is not None:
             sides = self.evidence(slots), batch.evidence.select(items)
@@ -287,6 +292,8 @@ class Matcher:
             self.table.ids(slots), batch.ids_at(items), self.table.times(slots), batch.times[items],
             judged.similarity[rows], judged.keys[rows], shared,
         )  # fmt: skip
+        if self.config.separate:
+            arrived = arrived.within_collections()
         return orient(arrived, ties_by_id=self._ties_by_id), items, slots, losses
 
     def common(self, batch: Batch, items: npt.NDArray[Any], slots: npt.NDArray[np.int64]) -> Common:
@@ -316,7 +323,8 @@ class Matcher:
         return scored(common, self.score_min, exact_score=self.config.tuning.exact_score)
 
     def remove(self, id_: bytes) -> int:
-        """Remove every version of an id (its UTF-8 bytes); returns how many there were."""
+        """Remove every version of an id (its UTF-8 bytes; a full id, if there are collections); returns how many there
+        were."""
         batch = removal_batch([id_], self.config.plan.width)
         return self.table.remove(table_items(batch, regular_keys(np.empty((1, 0), np.uint64))))
 

@@ -107,6 +107,13 @@ def fault_of(schema: Any, fields: Fields, *, ids_needed: bool = True) -> Fault |
             return Fault("no_column", f"the table has {count} {name!r} ({has}): name the column that holds it")
         if places and not accepts(_plain(schema.types[places[0]])):
             return Fault(reason, f"column {name!r} is {schema.types[places[0]]}, but must hold {what}: convert it")
+    named = [] if fields.collection is None else schema.get_all_field_indices(fields.collection)
+    if len(named) > 1 or (named and not _is_id(_plain(schema.types[named[0]]))):
+        return Fault(
+            "collection",
+            f"the table has {len(named)} columns {fields.collection!r}, of which the first is "
+            f"{schema.types[named[0]]}: give one of strings or integers",
+        )
     times = schema.get_all_field_indices(fields.timestamp)
     if len(times) > 1:
         return Fault(
@@ -137,14 +144,17 @@ def read_rows(batch: Any, fields: Fields, first: int = 0, fill_ids: FillIds | No
         given = ids if given is None else given
     id_column, no_id = _strings(_digits(ids))
     texts, no_text = _strings(_array(batch, fields.text))
+    named = None if fields.collection is None else _array(batch, fields.collection)
+    collections = None if named is None else _strings(_filled(named))[0]
     times, time_reasons = _times(_array(batch, fields.timestamp), size, fields.timestamp_unit)
     reasons = time_reasons | dict.fromkeys(no_text, "no_text") | dict.fromkeys(no_id, "no_id")
     refused = np.array(sorted(reasons), np.int64)
     for begin, end in _chunks(texts.starts):
         cut = slice(begin, end + 1)
         documents = DocumentColumns(
-            Column(id_column.data, id_column.starts[cut]), times[begin:end], Column(texts.data, texts.starts[cut])
-        )
+            Column(id_column.data, id_column.starts[cut]), times[begin:end], Column(texts.data, texts.starts[cut]),
+            collections and Column(collections.data, collections.starts[cut]),
+        )  # fmt: skip
         places, refusals = np.arange(end - begin), []
         here = refused[(refused >= begin) & (refused < end)] - begin
         if len(here):
@@ -233,6 +243,13 @@ def _digits(array: Any) -> Any:
     import pyarrow as pa
 
     return array.cast(pa.large_string()) if pa.types.is_integer(array.type) else array
+
+
+def _filled(array: Any) -> Any:
+    """Return strings or integers as bytes, empty where there is none."""
+    import pyarrow as pa
+
+    return _digits(array).cast(pa.large_binary()).fill_null(b"")
 
 
 def _strings(array: Any) -> tuple[Column, list[int]]:

@@ -148,12 +148,15 @@ def verdict_part(rows: Rows, refusals: Sequence[Refusal], decided: Decided) -> l
     ]
 
 
-def pair_table(parts: Sequence[Matches]) -> ArrowTable:
-    """Return pairs as a table: older, newer, similarity, buckets."""
+def pair_table(parts: Sequence[Matches], *, separate: bool) -> ArrowTable:
+    """Return pairs as a table: older, newer, similarity, buckets; and the collection, if there are any."""
     pa = load_pyarrow()
     kinds = {"older": pa.string(), "newer": pa.string(), "similarity": pa.float64(), "buckets": pa.int32()}
-    schema = pa.schema(kinds.items())
     columns = [[part.older, part.newer, part.similarity, part.buckets] for part in parts]
+    if separate:
+        kinds["collection"] = pa.string()
+        columns = [[*column, part.collections or []] for column, part in zip(columns, parts, strict=True)]
+    schema = pa.schema(kinds.items())
     table: ArrowTable = pa.Table.from_batches(
         [pa.record_batch(list(map(pa.array, part, schema.types)), schema) for part in columns], schema
     )

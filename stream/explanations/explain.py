@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.batches import CONTENT_HALF, Batch, bucket_keys, id_columns, make_batch, table_items
+from neardup.stream.collections.ids import bare_ids, full_id
 from neardup.stream.documents import Document, Explanation, check_type
 from neardup.stream.explanations.passages import passages
 from neardup.stream.pair_rule import Judged, judge
@@ -31,17 +32,20 @@ class _Side(NamedTuple):
     """
 
     id: str
+    collection: str | None
     batch: Batch | None = None
     slot: int = -1
     time: int = int(NO_TIME)
     reason: str | None = None
 
 
-def explain(matcher: Matcher, signer: Signer, a: str | Document, b: str | Document) -> Explanation:
+def explain(
+    matcher: Matcher, signer: Signer, a: str | Document, b: str | Document, collection: str | None = None
+) -> Explanation:
     """Return why two documents are a pair, or why not; see ``Deduplicator.explain``. The table stays as it is."""
     for one in (a, b):
         check_type(one, (str, Document), "explain takes two ids or documents")
-    sides = [_given(matcher, signer, x) if isinstance(x, Document) else _stored(matcher, x) for x in (a, b)]
+    sides = [_given(matcher, signer, x) if isinstance(x, Document) else _stored(matcher, x, collection) for x in (a, b)]
     # A document that is not stored counts as the newer one.
     if sides[1].slot >= 0 and (sides[0].slot < 0 or sides[1].slot < sides[0].slot):
         sides.reverse()
@@ -67,32 +71,34 @@ def _given(matcher: Matcher, signer: Signer, document: Document) -> _Side:
     """A document that is not stored, as if it arrived now."""
     signed = signer.sign([document])
     if signed.refusals:
-        return _Side(str(document.id), reason="refused")
+        return _Side(str(document.id), document.collection, reason="refused")
     time = int(signed.batch.times[0])
-    return _Side(document.id, signed.batch, time=matcher.table.stream_time if time == NO_TIME else time)
+    time = matcher.table.stream_time if time == NO_TIME else time
+    return _Side(document.id, document.collection or None, signed.batch, time=time)
 
 
-def _stored(matcher: Matcher, id_: str) -> _Side:
+def _stored(matcher: Matcher, id_: str, collection: str | None) -> _Side:
     """The latest version of an id in the window."""
-    table = matcher.table
-    columns = id_columns([id_.encode("utf-8", "surrogatepass")])
+    table, side = matcher.table, _Side(id_, collection)
+    name = full_id(id_, collection) if matcher.config.separate else id_
+    columns = id_columns([name.encode("utf-8", "surrogatepass")])
     nothing = fixed_evidence(np.zeros((1, matcher.config.plan.width), np.uint8))
     named = make_batch(*columns, np.array([NO_TIME]), np.zeros((1, 2), np.uint64), nothing)
     slot = again.newest_version(table, table_items(named, regular_keys(np.empty((1, 0), np.uint64))))
     if slot < 0:
-        return _Side(id_, reason="unknown")
+        return side._replace(reason="unknown")
     if again.removed(table, slot):
-        return _Side(id_, reason="removed")
+        return side._replace(reason="removed")
     slots = np.array([slot])
     contents = np.zeros((1, 2), np.uint64)
     contents[0, CONTENT_HALF] = again.contents(table, slots)[0]
     evidence = Evidence(table.fixed(slots), *table.ragged(slots))
     time = int(again.counted_times(table, slots)[0])
-    return _Side(id_, make_batch(*columns, np.array([time]), contents, evidence), slot, time)
+    return side._replace(batch=make_batch(*columns, np.array([time]), contents, evidence), slot=slot, time=time)
 
 
 def _items(matcher: Matcher, batch: Batch) -> Items:
-    return table_items(batch, bucket_keys(batch, SCHEMES[matcher.config.scheme], matcher.config.plan))
+    return table_items(batch, bucket_keys(batch, matcher.config))
 
 
 def _judged(matcher: Matcher, older: Batch, newer: Batch) -> Judged:
@@ -108,6 +114,8 @@ def _judged(matcher: Matcher, older: Batch, newer: Batch) -> Judged:
 def _reason(matcher: Matcher, older: _Side, newer: _Side, judged: Judged) -> tuple[str, str | None]:
     """Return the first step that fails, and the id of the document that causes it, if one does."""
     config = matcher.config
+    if older.collection != newer.collection:
+        return "collection", None
     if older.id == newer.id:
         return "same_id", None
     if older.time != NO_TIME and not _in_window(matcher, np.array([older.time]), newer)[0]:
@@ -140,11 +148,17 @@ def _met(matcher: Matcher, older: _Side, newer: _Side) -> tuple[str, str | None]
             end = newer.slot if newer.slot >= 0 else table.slot_end
             copy = _first_met(matcher, again.later_copies(table, older.slot, end), newer)
         if copy >= 0 and copy != older.slot:
-            return "copy", table.ids(np.array([copy]))[0]
+            return "copy", _id(matcher, copy)
         if own == older.slot or is_replaced:
             return "pair", None
     found = table.probe_add(items, add=False).slots if newer.slot < 0 else again.found_again(table, items, newer.slot)
     return ("pair" if older.slot in found else "truncated"), None
+
+
+def _id(matcher: Matcher, slot: int) -> str:
+    """Return the id of a document of the table, without its collection."""
+    ids = matcher.table.ids(np.array([slot]))
+    return bare_ids(ids)[0] if matcher.config.separate else ids[0]
 
 
 def _first_met(matcher: Matcher, slots: npt.NDArray[np.int64], newer: _Side) -> int:
@@ -152,7 +166,7 @@ def _first_met(matcher: Matcher, slots: npt.NDArray[np.int64], newer: _Side) -> 
     table = matcher.table
     slots = slots[_in_window(matcher, again.counted_times(table, slots), newer)]
     for slot in slots.tolist():
-        if not again.removed(table, slot) and table.ids(np.array([slot]))[0] != newer.id:
+        if not again.removed(table, slot) and _id(matcher, slot) != newer.id:
             return int(slot)
     return -1
 

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.batches import Batch, bucket_keys, table_items
+from neardup.stream.collections.ids import bare_ids, collections_of, same_collection
 from neardup.stream.config import Config
 from neardup.stream.documents import Neighbour, check_type
 from neardup.stream.errors import ConfigError
@@ -35,11 +36,13 @@ from neardup.stream.theory.tuning import probabilities
 
 
 class Ranked(NamedTuple):
-    """Consecutive items of a batch with their neighbours, and how many candidates were scored for them."""
+    """Consecutive items of a batch with their neighbours, how many candidates were scored for them, and their
+    collections, if there are any."""
 
     ids: list[str]
     neighbours: list[list[Neighbour]]
     candidates: int
+    collections: list[str | None] | None = None
 
 
 def check_ranks(config: Config, k: int) -> None:
@@ -81,16 +84,18 @@ def ranked(matcher: Matcher, batch: Batch, k: int, *, add: bool = False) -> Iter
     With ``add`` a slice is a step of its own; an exception undoes the slice that raised it alone.
     """
     config, table = matcher.config, matcher.table
-    scheme = SCHEMES[config.scheme]
     limits = table.limits._replace(probe_candidates=config.probe_candidates_max or NO_LIMIT, ranking=True)
-    items, end = table_items(batch, bucket_keys(batch, scheme, config.plan)), 0
+    items, end = table_items(batch, bucket_keys(batch, config)), 0
     while end < batch.size:
         first = end
         with step(table) if add else nullcontext():
             met = table.probe_add(items, add=add, first=first, candidates_max=SLICE_CANDIDATES, limits=limits)
             end = met.end
             neighbours = _neighbours(matcher, batch, met, k, first)
-        yield Ranked(batch.ids_at(np.arange(first, end)), neighbours, len(met.items))
+        ids, collections = batch.ids_at(np.arange(first, end)), None
+        if config.separate:
+            ids, collections = bare_ids(ids), collections_of(ids)
+        yield Ranked(ids, neighbours, len(met.items), collections)
 
 
 def _neighbours(matcher: Matcher, batch: Batch, met: Candidates, k: int, first: int) -> list[list[Neighbour]]:
@@ -104,9 +109,12 @@ def _neighbours(matcher: Matcher, batch: Batch, met: Candidates, k: int, first: 
         exact_score=config.tuning.exact_score,
     )  # fmt: skip
     rows = np.flatnonzero(judged.is_pair)
+    if config.separate:
+        rows = rows[same_collection(batch.ids_at(met.items[rows]), matcher.table.ids(met.slots[rows]))]
     rows = rows[best(met.items[rows], judged.similarity[rows], met.slots[rows], k)]
     similarity = judged.similarity[rows]
     found = np.where(met.identical[rows], 1.0, chance_found(config, similarity))
-    named = list(map(Neighbour, matcher.table.ids(met.slots[rows]), similarity.tolist(), found.tolist()))
+    ids = matcher.table.ids(met.slots[rows])
+    named = list(map(Neighbour, bare_ids(ids) if config.separate else ids, similarity.tolist(), found.tolist()))
     starts = np.searchsorted(met.items[rows], np.arange(first, met.end + 1)).tolist()
     return [named[a:b] for a, b in pairwise(starts)]

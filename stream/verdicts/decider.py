@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.batches import CONTENT_HALF, MICROSECONDS, Batch, id_columns, id_hashes
+from neardup.stream.collections.ids import bare_ids
 from neardup.stream.config import Config
-from neardup.stream.documents import ID, Document, Verdict
+from neardup.stream.documents import COLLECTION, ID, Document, Verdict
 from neardup.stream.errors import ConfigError
 from neardup.stream.pair_rule import deciding
 from neardup.stream.pipeline import Matcher, Signed, Slice, compares_directly
@@ -49,7 +50,8 @@ class Decided(NamedTuple):
     """The verdicts about n arrivals.
 
     ``first_place`` is the place of the first arrival, ``first_row`` the row number of the first document among them;
-    ``ids`` are those of the originals, of the arrivals where ``verdicts.originals`` is not ``NONE``, in order.
+    ``ids`` are those of the originals, of the arrivals where ``verdicts.originals`` is not ``NONE``, in order, without
+    collections.
     """
 
     verdicts: Verdicts
@@ -147,11 +149,13 @@ class Decider:
             parts = list(self._decide(accepted, signed, offset, seen))
             verdicts = parts[0] if len(parts) == 1 else Verdicts(*map(np.concatenate, zip(*parts, strict=True)))
             ids = self._original_ids(verdicts)
+            if self._matcher.config.separate:
+                ids = bare_ids(ids)
             self._places += len(accepted)
         return Decided(verdicts, first_place, decisions.end - signed.batch.size, ids)
 
     def remove(self, id_: bytes) -> int:
-        """Remove all versions of an id (UTF-8); returns how many there were."""
+        """Remove all versions of an id (UTF-8; a full id, if there are collections); returns how many there were."""
         hashes = id_hashes(*id_columns([id_]))
         none, no_time = np.zeros(1, np.uint64), np.array([NO_TIME])
         arrivals = Arrivals(no_time, np.array([REMOVAL], np.uint8), hashes, no_time, none, np.zeros(1, np.int64))
@@ -338,6 +342,7 @@ def _verdicts(documents: Sequence[Document], verdicts: Verdicts, ids: list[str])
             )
         ),
         late.tolist(),
+        map(COLLECTION, documents),
     )
     return map(_new_verdict, zip(*columns, strict=True))
 

@@ -33,7 +33,7 @@ from neardup.stream.schemes import SCHEMES
 for case in CASES.values():
     config = case.config()
     batch = Signer(config).sign(case.stream(random.Random(1), 50)).batch
-    keys = bucket_keys(batch, SCHEMES[config.scheme], config.plan)
+    keys = bucket_keys(batch, config)
     columns = batch.contents, *batch.evidence, *keys
     digest = hashlib.blake2b(b"".join(np.ascontiguousarray(c).tobytes() for c in columns), digest_size=8)
     print(case.name, config.signing_fingerprint, config.matching_fingerprint, digest.hexdigest())
@@ -169,7 +169,7 @@ def test_an_item_without_a_key_has_its_content_for_one(case: Case) -> None:
     """So every item has a place in some partition."""
     config = case.config()
     batch = Signer(config).sign(streams(case, 10)).batch
-    keys = bucket_keys(batch, SCHEMES[config.scheme], config.plan)
+    keys = bucket_keys(batch, config)
     own = sets_of_keys(SCHEMES[config.scheme].keys(batch.evidence, config.plan))
     for i, held in enumerate(sets_of_keys(keys)):
         assert held == (own[i] or [int(batch.contents[i, 0])])

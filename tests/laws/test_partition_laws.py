@@ -224,7 +224,7 @@ def timed(case: Case, seed: int, size: int) -> list[Document]:
 def pairs_of(case: Case, batch: Batch, partitions: int, sizes: list[int]) -> list[tuple[str, str, float, int]]:
     """Return the pairs that all partitions publish together for a batch in pieces."""
     config = case.config()
-    keys = bucket_keys(batch, SCHEMES[config.scheme], config.plan)
+    keys = bucket_keys(batch, config)
     out = []
     for number, rows in enumerate(route(keys, partitions)):
         matcher = Matcher(config, Partition(number, partitions))
@@ -249,6 +249,6 @@ def test_one_partition_is_the_whole(case: Case) -> None:
     """The embedded mode keeps every key."""
     config = case.config()
     batch = Signer(config).sign(timed(case, 4, 20)).batch
-    keys = bucket_keys(batch, SCHEMES[config.scheme], config.plan)
+    keys = bucket_keys(batch, config)
     items = table_items(batch, keys)
     assert len(items.keys) == len(keys.values) + 2 * batch.size

@@ -17,7 +17,6 @@ from neardup.stream.bands_message import NO_PLACE, BandMessage, WireError, decod
 from neardup.stream.batches import Batch, bucket_keys, id_columns, make_batch, select
 from neardup.stream.partitions import route
 from neardup.stream.scheme_interface import Evidence
-from neardup.stream.schemes import SCHEMES
 
 FINGERPRINT, OTHER = "0123456789abcdef" * 2, "f" * 32
 
@@ -160,7 +159,7 @@ def test_a_document_costs_at_most_1400_bytes_over_8_partitions() -> None:
         for i in range(500)
     ]
     batch = Signer(config).sign(documents).batch
-    keys = bucket_keys(batch, SCHEMES[config.scheme], config.plan)
+    keys = bucket_keys(batch, config)
     parts = [select(batch, rows) for rows in route(keys, 8)]
     size = sum(len(encode(BandMessage(part, []), config.signing_fingerprint)) for part in parts)
     assert size / len(documents) <= 1400

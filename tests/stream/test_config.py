@@ -79,6 +79,7 @@ WRONG: dict[str, list[Any]] = {
     "identical_positions": [0, 1025],
     "text_characters_max": [0, 2**28 + 1],
     "id_bytes_max": [0, 65536],
+    "collection_field": [0],
 }
 # A shingle of the documents below.
 AGAIN = SCHEMES["prefix"].features([Document("", "again")], Config(scheme="prefix").plan).features.values
@@ -144,6 +145,7 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "passage_characters": (41, {"signing"}),
     "text_characters_max": (1000, {"signing"}),  # which texts are signed at all
     "id_bytes_max": (9, set()),
+    "collection_field": ("collection", {"signing"}),
 }
 # Fields whose other value refuses what is signed here.
 REFUSING = ("text_characters_max", "dimension", "rating_max", "tokens_max")

@@ -36,7 +36,7 @@ def texts(rng: random.Random, n: int) -> list[str]:
 def signed(seed: int, n: int = 300) -> tuple[Batch, Keys]:
     documents = [Document(f"d{i}", text, float(i)) for i, text in enumerate(texts(random.Random(seed), n))]
     batch = Signer(CONFIG).sign(documents).batch
-    return batch, bucket_keys(batch, SCHEMES[CONFIG.scheme], CONFIG.plan)
+    return batch, bucket_keys(batch, CONFIG)
 
 
 @given(st.lists(st.integers(0, 2**64 - 1)), st.integers(1, PARTITIONS_MAX))

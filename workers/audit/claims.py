@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
+from neardup.stream.collections.ids import full_id
 from neardup.stream.verdicts.rule import DUPLICATE, KEPT, STATUSES, UNCHANGED, UPDATE
 from neardup.workers.audit.sample import Drawn
 from neardup.workers.process.exits import Exit, Failure
@@ -23,9 +24,10 @@ class Pairs:
         path: what ``run`` wrote.
         sample: the sample.
         left_out: counts lines that are no pairs.
+        separate: whether ids are those of a collection; then they are full ids (``neardup.stream.collections.ids``).
     """
 
-    def __init__(self, path: str, sample: Sequence[Drawn], left_out: Counter[str]) -> None:
+    def __init__(self, path: str, sample: Sequence[Drawn], left_out: Counter[str], *, separate: bool) -> None:
         by_id: defaultdict[str, list[int]] = defaultdict(list)
         for n, drawn in enumerate(sample):
             for id_ in drawn.ids:
@@ -36,6 +38,8 @@ class Pairs:
             if not isinstance(older, str) or not isinstance(newer, str):
                 left_out["lines of pairs without older and newer"] += 1
                 continue
+            if separate:
+                older, newer = (full_id(one, line.get("collection")) for one in (older, newer))
             for one, other in ((older, newer), (newer, older)):
                 self._named[other].update(by_id.get(one, ()))
 
@@ -51,9 +55,10 @@ class Verdicts:
         path: what ``dedup`` wrote.
         sample: the sample; ``originals`` are the ids that its documents were dropped for.
         left_out: counts lines that are no verdicts.
+        separate: as for pairs.
     """
 
-    def __init__(self, path: str, sample: Sequence[Drawn], left_out: Counter[str]) -> None:
+    def __init__(self, path: str, sample: Sequence[Drawn], left_out: Counter[str], *, separate: bool) -> None:
         self._path = path
         self._verdicts: defaultdict[str, list[tuple[str, str | None]]] = defaultdict(list)
         self._read: Counter[str] = Counter()
@@ -63,8 +68,11 @@ class Verdicts:
                 left_out["lines of verdicts without id and status"] += 1
             elif status in KEPT_STATUSES or status in DROPPED:
                 named = original if isinstance(original, str) and status == STATUSES[DUPLICATE] else None
+                if separate:
+                    name = line.get("collection")
+                    id_, named = full_id(id_, name), None if named is None else full_id(named, name)
                 self._verdicts[id_].append((status, named))
-        verdicts = (verdict for drawn in sample for verdict in self._verdicts.get(drawn.document.id, ()))
+        verdicts = (verdict for drawn in sample for verdict in self._verdicts.get(drawn.ids[0], ()))
         self.originals = frozenset(original for _, original in verdicts if original is not None)
 
     def next(self, id_: str) -> tuple[str, str | None]:

@@ -81,8 +81,9 @@ def audit(options: AuditOptions, settings: Settings) -> Audit:
     for read in _readings(options.paths, settings):
         sample.add(read)
     contents, drawn = sample.contents(), sample.in_order()
-    pairs = None if options.pairs is None else Pairs(options.pairs, drawn, left_out)
-    verdicts = None if options.verdicts is None else Verdicts(options.verdicts, drawn, left_out)
+    apart = settings.separate
+    pairs = None if options.pairs is None else Pairs(options.pairs, drawn, left_out, separate=apart)
+    verdicts = None if options.verdicts is None else Verdicts(options.verdicts, drawn, left_out, separate=apart)
     neighbours = Neighbours(drawn, settings, pairs, verdicts)
     for read in _readings(options.paths, settings):
         neighbours.add(read)

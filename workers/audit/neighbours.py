@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from neardup.stream.collections.ids import collections_of
 from neardup.stream.documents import Document
 from neardup.stream.estimates.sample_index import SampleIndex
 from neardup.stream.schemes import sets
@@ -77,6 +78,12 @@ class Neighbours:
         self._places, self._times, self._streams = (
             np.array([getattr(drawn, name) for drawn in sample], np.int64) for name in ("place", "time", "stream")
         )
+        self._collections: dict[str | None, int] | None = {} if settings.separate else None
+        if self._collections is not None:
+            names = collections_of(drawn.ids[0] for drawn in sample)
+            self._collection = np.array(
+                [self._collections.setdefault(name, len(self._collections)) for name in names], np.int64
+            )
         self._contents = np.array([drawn.content for drawn in sample], np.uint64)
         self._by_place = {drawn.place: n for n, drawn in enumerate(sample)}
         self._before: dict[int, tuple[int, int]] = {}  # content: place and time of its newest document
@@ -101,6 +108,9 @@ class Neighbours:
         sizes = np.diff(starts)[hits.documents], self._index.sizes[hits.sampled]
         similarity = verify.SET_MEASURES[self._plan.measure].of_counts(hits.common, *sizes)
         reach = similarity >= self._threshold
+        if self._collections is not None:
+            own = np.array([self._collections.get(name, -1) for name in collections_of(read.ids)], np.int64)
+            reach &= own[hits.documents] == self._collection[hits.sampled]
         sampled, similarity = hits.sampled[reach], similarity[reach]
         bounds = np.searchsorted(hits.documents[reach], np.arange(len(read.ids) + 1)).tolist()
         in_time = self._window.promises(read.times, read.streams)

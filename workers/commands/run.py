@@ -111,7 +111,7 @@ def _answers(
         from neardup.stream.neighbours.nearest import ranked
 
         for one in ranked(matcher, batch, options.top, add=add):
-            yield sum(map(len, one.neighbours)), encode_nearest(one.ids, one.neighbours)
+            yield sum(map(len, one.neighbours)), encode_nearest(one.ids, one.neighbours, one.collections)
         return
     for part in match_steps(matcher, batch, add=add):
         count_losses(losses, matcher, batch, part)

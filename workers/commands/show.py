@@ -42,6 +42,7 @@ class Pair(NamedTuple):
     older: str
     newer: str
     similarity: float
+    collection: str | None = None
 
 
 def run(options: ShowOptions, settings: Settings) -> None:
@@ -52,11 +53,12 @@ def run(options: ShowOptions, settings: Settings) -> None:
     chosen = nearest(_pairs(options.pairs, left_out), settings.threshold, options.number)
     if not chosen:
         raise Failure(Exit.INPUT, f"{options.pairs} holds no pair: give the output of neardup run")
-    texts = _texts(settings, options.paths, {id_ for pair in chosen for id_ in pair[:2]})
+    texts = _texts(settings, options.paths, {(pair.collection, id_) for pair in chosen for id_ in pair[:2]})
     console = Console(highlight=False, width=None if sys.stdout.isatty() else _COLUMNS)
     for pair in chosen:
-        if pair.older in texts and pair.newer in texts:
-            console.print(side_by_side(pair, texts[pair.older], texts[pair.newer]))
+        older, newer = (texts.get((pair.collection, id_)) for id_ in pair[:2])
+        if older is not None and newer is not None:
+            console.print(side_by_side(pair, older, newer))
         else:
             left_out["pairs of documents that no PATH holds"] += 1
     for reason, count in left_out.items():
@@ -65,8 +67,8 @@ def run(options: ShowOptions, settings: Settings) -> None:
 
 def nearest(pairs: Iterator[Pair], threshold: float, number: int) -> list[Pair]:
     """Return the pairs whose similarity is nearest to the threshold, in order of similarity."""
-    ordered = sorted(pairs, key=lambda pair: (abs(pair.similarity - threshold), pair))
-    return sorted(ordered[:number], key=lambda pair: (pair.similarity, pair))
+    ordered = sorted(pairs, key=lambda pair: (abs(pair.similarity - threshold), pair[:3]))
+    return sorted(ordered[:number], key=lambda pair: (pair.similarity, pair[:3]))
 
 
 def side_by_side(pair: Pair, older: str, newer: str) -> Table:
@@ -96,18 +98,20 @@ def _shortened(text: str) -> str:
 
 def _pairs(path: str, left_out: Counter[str]) -> Iterator[Pair]:
     for line in json_objects(path, left_out):
-        older, newer, similarity = (line.get(name) for name in Pair._fields)
+        older, newer, similarity, collection = (line.get(name) for name in Pair._fields)
         if isinstance(older, str) and isinstance(newer, str) and isinstance(similarity, int | float):
-            yield Pair(older, newer, float(similarity))
+            yield Pair(older, newer, float(similarity), collection)
         else:
             left_out["lines of pairs without older, newer and similarity"] += 1
 
 
-def _texts(settings: Settings, paths: list[str], ids: set[str]) -> dict[str, str]:
-    """Return the texts of some ids; of several versions the last one."""
-    found: dict[str, str] = {}
+def _texts(settings: Settings, paths: list[str], ids: set[tuple[str | None, str]]) -> dict[tuple[str | None, str], str]:
+    """Return the texts of some ids, with their collections; of several versions the last one."""
+    found: dict[tuple[str | None, str], str] = {}
     with Session(settings, SessionOptions(paths, quiet=True)) as session:
         for entry in session.entries(paths):
-            if entry is not None and isinstance(entry.found, Document) and entry.found.id in ids:
-                found[entry.found.id] = entry.found.text
+            if entry is not None and isinstance(entry.found, Document):
+                named = entry.found.collection, entry.found.id
+                if named in ids:
+                    found[named] = entry.found.text
     return found

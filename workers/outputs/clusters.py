@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.json_lines import SIMILARITY_DIGITS
+from neardup.stream.json_lines import SIMILARITY_DIGITS, named_collection
 from neardup.stream.verdicts.decider import Decided
 from neardup.stream.verdicts.decisions import Decisions
 from neardup.stream.verdicts.representatives import NO_RANK, Member, join
@@ -37,6 +37,7 @@ class _Cluster:
     similarity_min: float = 1.0
     members: list[tuple[int, str, float]] = field(default_factory=list)
     best: tuple[Member, ...] = ()  # without ranks, the original is the representative
+    collection: str | None = None
 
     def line(self) -> bytes:
         """The cluster as a line of JSON."""
@@ -52,6 +53,7 @@ class _Cluster:
             "similarity_min": round(self.similarity_min, SIMILARITY_DIGITS),
             "representative": {"place": shown.place, "id": shown.id},
             "members": members,
+            **named_collection(self.collection),
         }
         return encoded(value) + b"\n"
 
@@ -88,13 +90,14 @@ class Clusters:
         self._write = write
         self._open: dict[int, _Cluster] = {}
         self._ranks = _Ranks()
-        self._largest: list[tuple[int, int, str]] = []  # a heap of sizes, places negated, ids
+        self._largest: list[tuple[int, int, str, dict[str, str]]] = []  # a heap of sizes, places negated, ids
 
     def add(
         self,
         decided: Decided,
         accepted: npt.NDArray[np.bool_],
         ids: Callable[[int], str],
+        collections: Callable[[int], str | None],
         ranks: npt.NDArray[np.float64] | None = None,
     ) -> None:
         """Count verdicts.
@@ -103,6 +106,7 @@ class Clusters:
             decided: the verdicts of n arrivals.
             accepted: ``bool[n]``, of each arrival whether it is a document or refused.
             ids: returns the id of an arrival by its index.
+            collections: returns the collection of an arrival.
             ranks: of the accepted documents, ``float64[m]``; ``None`` if originals are the representatives.
         """
         verdicts = decided.verdicts
@@ -119,7 +123,7 @@ class Clusters:
             if status == DUPLICATE:
                 if cluster is None:
                     name = names[n]
-                    cluster = self._open[place] = _Cluster(place, name)
+                    cluster = self._open[place] = _Cluster(place, name, collection=collections(n))
                     if ranks is not None:
                         cluster.best = (Member(place, name, self._ranks.at(original)),)
                 cluster.size += 1
@@ -137,7 +141,8 @@ class Clusters:
             places = [place for place in np.sort(decisions.changes.ended).tolist() if place in self._open]
         done = [self._open.pop(place) for place in places]
         for cluster in done:
-            heapq.heappush(self._largest, (cluster.size, -cluster.place, cluster.id))
+            named = named_collection(cluster.collection)
+            heapq.heappush(self._largest, (cluster.size, -cluster.place, cluster.id, named))
             if len(self._largest) > LARGEST:
                 heapq.heappop(self._largest)
         if self._write is not None and done:
@@ -146,5 +151,6 @@ class Clusters:
     def largest(self) -> list[dict[str, object]]:
         """Return the largest written clusters, by size, then by place."""
         return [
-            {"id": id_, "size": size, "cluster": -place} for size, place, id_ in sorted(self._largest, reverse=True)
+            {"id": id_, "size": size, "cluster": -place, **named}
+            for size, place, id_, named in sorted(self._largest, key=lambda one: one[:2], reverse=True)
         ]

@@ -31,9 +31,12 @@ class Decision(NamedTuple):
     matched: int | None = None
     late: bool | None = None
     reason: str | None = None
+    collection: str | None = None
 
     @classmethod
-    def of(cls, row: Sequence[Any], ids: Iterator[str], reason: str | None = None) -> Decision:
+    def of(
+        cls, row: Sequence[Any], ids: Iterator[str], reason: str | None = None, collection: str | None = None
+    ) -> Decision:
         """Return the verdict in a row of ``Verdicts``; ``ids`` yields the id of the next original."""
         status, cluster, original, similarity, related, previous, matched, _, late = row
         return cls(
@@ -46,6 +49,7 @@ class Decision(NamedTuple):
             matched if matched >= 0 else None,
             late or None,
             reason,
+            collection or None,
         )
 
 
@@ -63,12 +67,13 @@ def verdict_lines(entries: Sequence[Entry], reasons: dict[int, str], decided: De
         if entry.source != path:
             path, path_json = entry.source, encoded(entry.source)
         is_plain = status == ORIGINAL and related < 0 and previous < 0 and entry.line and not late
+        is_plain = is_plain and document is not None and not document.collection
         if is_plain and document is not None and document.id.isascii() and document.id.isprintable():
             # Most lines: a third of the time that the general way takes.
             values = place, path_json, entry.line, orjson.dumps(document.id), cluster
             yield b'{"place":%d,"path":%b,"line":%d,"id":%b,"status":"original","cluster":%d}' % values
             continue
-        decision = Decision.of(row, ids, reasons.get(n))
+        decision = Decision.of(row, ids, reasons.get(n), None if document is None else document.collection)
         yield verdict_line(place, entry.source, entry.line, None if document is None else document.id, decision)
 
 

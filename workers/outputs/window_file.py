@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from neardup.stream import deduplicator
 from neardup.stream.bands_message import BandMessage, WireError, encode_window
 from neardup.stream.config import Config
 from neardup.stream.pipeline import Matcher
 from neardup.stream.verdicts.decider import Decider
+from neardup.stream.windows import messages as window_messages
 from neardup.workers.outputs.output import OutputFile
 from neardup.workers.process.exits import Exit, Failure, input_failure
 
@@ -32,7 +32,7 @@ def write(
 
 def keep(path: str, matcher: Matcher, decider: Decider | None = None) -> None:
     """Write the window of a matcher with its decisions. Raises ``Failure``."""
-    time, messages = deduplicator.window_of(matcher)
+    time, messages = window_messages.window_of(matcher)
     decisions = () if decider is None else decider.save()
     write(path, messages, time, matcher.config, decisions)
 
@@ -46,7 +46,7 @@ def fill(matcher: Matcher, path: str, decider: Decider | None = None, *, salvage
     """
     try:
         with Path(path).open("rb") as file:
-            deduplicator.fill(matcher, file.read, decider, decide=decider is not None, salvage=salvage)
+            window_messages.fill(matcher, file.read, decider, decide=decider is not None, salvage=salvage)
     except OSError as error:
         raise input_failure(f"the window in {path}", error) from None
     except WireError as error:

@@ -89,7 +89,7 @@ def compile_pairs(config: Config, batch: Batch) -> None:
     """Call the kernels that prepare a batch for the table and that compare its candidates."""
     if batch.size:
         scheme, plan = SCHEMES[config.scheme], config.plan
-        table_items(batch, bucket_keys(batch, scheme, plan))
+        table_items(batch, bucket_keys(batch, config))
         one = batch.evidence.select(np.zeros(1, np.int64))
         scheme.common(one, one, plan)
 

@@ -65,7 +65,7 @@ def warm(config: Config) -> None:
     dedup.remove("0")
     signed = Signer(config).sign(documents)
     first = select(signed.batch, np.arange(1))
-    items = table_items(first, bucket_keys(first, scheme, config.plan))
+    items = table_items(first, bucket_keys(first, config))
     again.found_again(dedup.matcher.table, items, 0)
     again.copies(dedup.matcher.table, items, 0)
     decider = Decider(Matcher(config))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from neardup.stream.batches import Batch
+from neardup.stream.collections.ids import bare_ids
 from neardup.stream.estimates.limits import recall_by_limits
 from neardup.stream.estimates.loss_accounts import LossAccounts
 from neardup.stream.pipeline import Matcher, Slice
@@ -20,9 +21,11 @@ def count_losses(
     """Count the losses of a slice; ``source_of`` names the source of an item, by default the host of its id."""
     losses = part.losses
     if len(losses.items):
-        ids = matcher.table.ids(losses.oldest)
+        ids, named = matcher.table.ids(losses.oldest), batch.ids_at(losses.items)
+        if matcher.config.separate:
+            ids, named = bare_ids(ids), bare_ids(named)
         if source_of is None:
-            sources = [host_of(id_) or "" for id_ in batch.ids_at(losses.items)]
+            sources = [host_of(id_) or "" for id_ in named]
         else:
             sources = list(map(source_of, losses.items.tolist()))
         accounts.add(losses, batch.times[losses.items], ids, sources)

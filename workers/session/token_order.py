@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.batches import wrong_values
+from neardup.stream.collections.values import wrong_values
 from neardup.stream.documents import Document
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.tokens.bags import sorted_sets
@@ -50,7 +50,7 @@ def with_order(
         enough = len(documents) >= _AHEAD_DOCUMENTS_MAX or characters >= _AHEAD_CHARACTERS_MAX
         if enough or (chunk is None and documents):
             break
-    wrong = wrong_values(documents, settings.plan.kind)
+    wrong = wrong_values(documents, settings.plan.kind, separate=settings.separate)
     good = [one for place, one in enumerate(documents) if place not in wrong]
     sets = sorted_sets(*SCHEMES["prefix"].features(good, settings.plan).features)[0]
     tokens = frequent([sets], _AHEAD_TOKENS)

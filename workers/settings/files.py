@@ -209,4 +209,5 @@ def fields_of(settings: Settings, *, sources: bool = False) -> Fields:
         settings.vector_field,
     )
     rank = None if settings.representative in (FIRST, LONGEST) else settings.representative
-    return Fields(*names, settings.plan.kind, settings.timestamp_unit, rank, settings.source_field if sources else None)
+    source = settings.source_field if sources else None
+    return Fields(*names, settings.plan.kind, settings.timestamp_unit, rank, source, settings.collection_field)

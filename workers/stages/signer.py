@@ -22,7 +22,6 @@ from neardup.stream.errors import Reason
 from neardup.stream.json_lines import Fields, decode_document
 from neardup.stream.partitions import route
 from neardup.stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
-from neardup.stream.schemes import SCHEMES
 from neardup.stream.verdicts.representatives import FIRST, ranks_of
 from neardup.workers.readers.json.columns import decode_columns
 from neardup.workers.settings.kafka import STEP_BYTES_MAX
@@ -339,7 +338,7 @@ def _contents(
     """Yield the messages of a segment for each partition: none without an item or a removal, several if too long."""
     batch = concatenate([batch for batch, _ in signed]) if signed else empty_batch(plan.config.plan.width)
     place = np.concatenate([places for _, places in signed]) if signed else np.empty(0, np.int64)
-    keys = bucket_keys(batch, SCHEMES[plan.config.scheme], plan.config.plan)
+    keys = bucket_keys(batch, plan.config)
     gone = _split_removed(removed)
     for rows in route(keys, plan.partitions):
         made = [BandMessage(select(batch, part), [], place[part]) for part in _split(batch, rows)]

@@ -39,7 +39,7 @@ def test_the_nearest_are_the_best_of_all_that_share_a_bucket(case: Case) -> None
     kept = [one for place, one in enumerate(documents) if place not in refused]
     found = dedup.nearest([one._replace(id="") for one in kept], 3)
     batch = Signer(config).sign(kept).batch
-    keys = bucket_keys(batch, scheme, plan)
+    keys = bucket_keys(batch, config)
     sets = [set(keys.values[a:b].tolist()) for a, b in pairwise(keys.starts)]
     contents = [tuple(row) for row in batch.contents.tolist()]
     least = config.threshold if scheme.exact else 0.0

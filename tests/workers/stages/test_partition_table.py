@@ -21,7 +21,6 @@ from neardup.stream import Config, ConfigError, Document, Signer
 from neardup.stream.bands_message import BandMessage, WireError, encode
 from neardup.stream.batches import Batch, bucket_keys, select
 from neardup.stream.partitions import Partition, route
-from neardup.stream.schemes import SCHEMES
 from neardup.workers.stages.partition_table import Applied, PartitionTable, Window, decode_window, encode_window
 from neardup.workers.transport.protocol import Record
 
@@ -76,7 +75,7 @@ class Log:
             for _ in range(documents)
         ]
         batch = Signer(self.config).sign(made).batch
-        keys = bucket_keys(batch, SCHEMES[self.config.scheme], self.config.plan)
+        keys = bucket_keys(batch, self.config)
         return select(batch, route(keys, self.partition.of)[self.partition.number])
 
     def record(self, message: BandMessage) -> Record:

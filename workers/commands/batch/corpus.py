@@ -27,7 +27,7 @@ from neardup.stream.batches import Batch, bucket_keys
 from neardup.stream.documents import Neighbour
 from neardup.stream.errors import install_command
 from neardup.stream.json_lines import encode_matches, encode_nearest
-from neardup.stream.neighbours.nearest import chance_found
+from neardup.stream.neighbours.nearest import Ranked, chance_found
 from neardup.stream.pair_rule import Matches, deciding, judge, orient, scored, shared_of
 from neardup.stream.pipeline import Signer, compares_directly, table_limits
 from neardup.stream.schemes import SCHEMES
@@ -123,7 +123,7 @@ class Corpus:
         self._score_min = 0.0 if candidates else settings.tuning.score_min
         self._scheme = SCHEMES[settings.scheme]
         self._limits = table_limits(settings, self._scheme)
-        self.rows = RowFiles(folder, settings.plan.width)
+        self.rows = RowFiles(folder, settings.plan.width, separate=settings.separate)
         self._database = batch_join.open_database(folder, memory_max, settings.sign_threads)
         self._first_time = self._stream_time = int(NO_TIME)
         self._links: verdicts.Links | None = None
@@ -149,13 +149,13 @@ class Corpus:
 
     def find(self) -> batch_join.Counts:
         """Find the candidates."""
-        scheme, limits, database = self._scheme, self._limits, self._database
+        limits, database = self._limits, self._database
         self.arrive()
         payloads = False
         for first in range(0, self.rows.count, _ROWS):
             contents = batch_join.contents_between(database, first, first + _ROWS)
             for rows in self._parts(contents, contents):
-                keys = bucket_keys(self.rows.batch(rows), scheme, self.settings.plan)
+                keys = bucket_keys(self.rows.batch(rows), self.settings)
                 owners = np.repeat(rows, np.diff(keys.starts))
                 batch_join.add_keys(database, owners, keys.values, keys.payloads)
                 payloads |= len(keys.payloads) > 0
@@ -187,7 +187,7 @@ class Corpus:
             for part in self._parts(at, found.newer, found.older):
                 yield self._judge(found.newer[part], found.older[part], found.identical[part])
 
-    def nearest(self, k: int) -> Iterator[tuple[list[str], list[list[Neighbour]]]]:
+    def nearest(self, k: int) -> Iterator[Ranked]:
         """Yield every document in order of arrival, some thousands at a time, with the ``k`` most similar other
         documents."""
         settings, rows = self.settings, self.rows
@@ -210,7 +210,8 @@ class Corpus:
             chances = chance_found(settings, best.similarity).tolist()
             named = list(map(Neighbour, rows.ids(best.others), best.similarity.tolist(), chances))
             starts = np.searchsorted(best.rows, np.arange(best.first, best.end + 1)).tolist()
-            yield rows.ids(np.arange(best.first, best.end)), [named[a:b] for a, b in pairwise(starts)]
+            at = np.arange(best.first, best.end)
+            yield Ranked(rows.ids(at), [named[a:b] for a, b in pairwise(starts)], len(named), rows.collections(at))
 
     def keep(self, path: str) -> None:
         """Write the documents that a table with these settings would hold now. Call it after ``find``."""
@@ -251,6 +252,7 @@ class Corpus:
             rows.ids(older), rows.ids(newer), rows.times(older), rows.times(newer),
             judged.similarity[pairs], judged.keys[pairs],
             shared_of(self._scheme, rows.evidence(older), rows.evidence(newer), identical[pairs], settings.plan),
+            rows.collections(newer),
         )  # fmt: skip
         return orient(arrived)
 
@@ -283,8 +285,8 @@ def _answers(corpus: Corpus, top: int | None) -> Iterator[tuple[int, bytes]]:
         for matches in corpus.matches():
             yield len(matches.older), encode_matches(matches)
     else:
-        for ids, neighbours in corpus.nearest(top):
-            yield sum(map(len, neighbours)), encode_nearest(ids, neighbours)
+        for part in corpus.nearest(top):
+            yield part.candidates, encode_nearest(part.ids, part.neighbours, part.collections)
 
 
 def _write(answers: Iterator[tuple[int, bytes]], output: IO[bytes], session: Session) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.batches import Batch, make_batch
+from neardup.stream.collections.ids import bare_ids, collections_of
 from neardup.stream.scheme_interface import Evidence
 
 # Column -> its dtype; columns whose names end in "ends" hold the ends of the bytes of rows.
@@ -25,11 +26,11 @@ Rows = npt.NDArray[np.int64]
 
 
 class RowFiles:
-    """The columns of n documents; ``append`` until ``seal``, then read. ``width`` is the width of the fixed
-    evidence."""
+    """The columns of n documents; ``append`` until ``seal``, then read. ``width`` is the width of the fixed evidence;
+    ``separate``: the ids of batches are full ids (``neardup.stream.collections.ids``)."""
 
-    def __init__(self, folder: Path, width: int) -> None:
-        self._folder, self._width = folder, width
+    def __init__(self, folder: Path, width: int, *, separate: bool) -> None:
+        self._folder, self._width, self._separate = folder, width, separate
         self._files: dict[str, IO[bytes]] = {name: (folder / name).open("wb") for name in _COLUMNS}  # closed by seal
         self._columns: dict[str, npt.NDArray[Any]] = {}
         self._ends = {"ids": 0, "ragged": 0}
@@ -74,14 +75,19 @@ class RowFiles:
         return np.asarray(self._columns["contents"].reshape(self.count, 2)[rows])
 
     def id_bytes(self, rows: Rows) -> list[bytes]:
-        """The ids of rows in UTF-8."""
+        """The ids of rows in UTF-8, full ids if there are collections."""
         data, starts = self._ragged("ids", "id_ends", rows)
         text = data.tobytes()
         return [text[a:b] for a, b in pairwise(starts.tolist())]
 
     def ids(self, rows: Rows) -> list[str]:
-        """The ids of rows."""
-        return [id_.decode() for id_ in self.id_bytes(rows)]
+        """The ids of rows, without their collections."""
+        ids = [id_.decode() for id_ in self.id_bytes(rows)]
+        return bare_ids(ids) if self._separate else ids
+
+    def collections(self, rows: Rows) -> list[str | None] | None:
+        """The collections of rows, if there are any."""
+        return collections_of(id_.decode() for id_ in self.id_bytes(rows)) if self._separate else None
 
     def evidence(self, rows: Rows) -> Evidence:
         """The evidence of rows, in their order."""

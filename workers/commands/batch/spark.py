@@ -24,6 +24,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 
 from neardup.stream.batches import Batch
+from neardup.stream.collections.ids import split_id
 from neardup.stream.errors import Reason, install_command
 from neardup.stream.json_lines import encode_matches
 from neardup.stream.pair_rule import Matches, orient
@@ -122,7 +123,7 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
                     corpus.link()
                 place_of = np.frombuffer(places.rows, np.int64) if places.rows else np.empty(0, np.int64)
                 for part in _parts(spark.table("pairs"), "newer", given.entries, ("older", False)):
-                    matches = _matches(part)
+                    matches = _matches(part, settings)
                     if options.decides:
                         newer, older = (
                             np.searchsorted(place_of, part.column(name).to_numpy()) for name in ("newer", "older")
@@ -273,13 +274,15 @@ def _take(
             places.add_document(name, line)
             preference.add(value)
         else:
-            places.add_refused(name, line, reason, None if id_ is None else id_.decode())
+            collection, named = (None, None) if id_ is None else split_id(id_.decode())
+            places.add_refused(name, line, reason, named, collection)
             session.refuse_entry(Entry(name, line, raw, Reason(reason)), reason)
 
 
-def _matches(part: pa.Table) -> Matches:
+def _matches(part: pa.Table, settings: Settings) -> Matches:
     """Return pairs in the form of ``Matcher``."""
     older, newer = ([id_.decode() for id_ in part.column(name).to_pylist()] for name in ("older_id", "newer_id"))
     older_times, newer_times = (part.column(name).to_numpy() for name in ("older_time", "newer_time"))
     similarity, buckets = (part.column(name).to_numpy() for name in ("similarity", "buckets"))
-    return orient(Matches(older, newer, older_times, newer_times, similarity, buckets.astype(np.int32)))
+    arrived = Matches(older, newer, older_times, newer_times, similarity, buckets.astype(np.int32))
+    return orient(arrived.within_collections() if settings.separate else arrived)

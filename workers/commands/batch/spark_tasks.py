@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from neardup.stream.arrow.columns import column_of
 from neardup.stream.batches import Batch, bucket_keys, make_batch
+from neardup.stream.collections.ids import full_id, full_id_column
 from neardup.stream.config import Config
 from neardup.stream.documents import Document, DocumentColumns
 from neardup.stream.errors import Reason
@@ -89,10 +90,9 @@ def sign_lines(task: SignTask, batches: Batches) -> Batches:
 
 def bucket_rows(config: Config, batches: Batches) -> Batches:
     """Return the bucket keys of contents."""
-    scheme = SCHEMES[config.scheme]
     for rows in batches:
         batch = batch_of(rows)
-        keys = bucket_keys(batch, scheme, config.plan)
+        keys = bucket_keys(batch, config)
         contents = np.repeat(rows.column("n").to_numpy(), np.diff(keys.starts))
         payloads = keys.payloads if len(keys.payloads) else np.zeros(len(keys.values), np.uint64)
         yield _made(KEYS, [keys.values.view(np.int64), contents, payloads.view(np.int64)])
@@ -143,16 +143,22 @@ def _signed(
     if isinstance(found, DocumentColumns):
         at: Sequence[int] = range(count)
         signed = signer.sign(found)
-        ids: list[bytes | None] = [found.ids.at(i) for i in at]
+        full = full_id_column(found.ids, found.collections)
+        ids: list[bytes | None] = [full.at(i) for i in at]
         reasons: dict[int, str] = {}
     else:
         at = [i for i, one in enumerate(found) if isinstance(one, Document)]
         signed = signer.sign([one for one in found if isinstance(one, Document)])
-        ids = [one.id.encode(errors="replace") if isinstance(one, Document) else None for one in found]
+        ids = [
+            full_id(one.id, one.collection).encode(errors="replace") if isinstance(one, Document) else None
+            for one in found
+        ]
         reasons = {i: one for i, one in enumerate(found) if isinstance(one, Reason)}
     reasons |= {at[refusal.place]: reason_of_line(refusal.reason) for refusal in signed.refusals}
-    row = np.full(count, -1, np.int64)
-    row[[i for i in range(count) if i not in reasons]] = np.arange(signed.batch.size)
+    row, accepted = np.full(count, -1, np.int64), [i for i in range(count) if i not in reasons]
+    row[accepted] = np.arange(signed.batch.size)
+    for i, id_ in zip(accepted, signed.batch.ids_at(row[accepted]), strict=True):
+        ids[i] = id_.encode()
     taken = pa.array(row, mask=row < 0)
     values = [0.0] * count
     if task.value is not None:

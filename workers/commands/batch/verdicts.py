@@ -24,6 +24,7 @@ import orjson
 
 from neardup.stream.batches import CONTENT_HALF, id_columns, id_hashes
 from neardup.stream.documents import Document
+from neardup.stream.json_lines import named_collection
 from neardup.stream.pipeline import Signed
 from neardup.stream.sources.ledger import Ledger
 from neardup.stream.sources.reports import Reports
@@ -150,7 +151,7 @@ class Places:
         self.names: dict[str, int] = {}
         self._sources: list[str] = []
         self._source, self._line = array("i"), array("q")
-        self._refused: dict[int, tuple[str, str | None]] = {}  # reason and id, by place
+        self._refused: dict[int, tuple[str | None, Decision]] = {}  # ids, by place
 
     def add(self, chunk: Chunk, signed: Signed, preference: Preference) -> None:
         """Add the entries of a chunk."""
@@ -161,9 +162,8 @@ class Places:
         for n, entry in enumerate(entries):
             found = entry.found
             if n in reasons:
-                self.add_refused(
-                    entry.source, entry.line, reasons[n], found.id if isinstance(found, Document) else None
-                )
+                named = (found.id, found.collection) if isinstance(found, Document) else (None, None)
+                self.add_refused(entry.source, entry.line, reasons[n], *named)
             elif isinstance(found, Document):
                 self.add_document(entry.source, entry.line)
                 preference.add(preference.value_of(entry, found))
@@ -173,9 +173,9 @@ class Places:
         self.rows.append(len(self))
         self._add(source, line)
 
-    def add_refused(self, source: str, line: int, reason: str, id_: str | None) -> None:
+    def add_refused(self, source: str, line: int, reason: str, id_: str | None, collection: str | None) -> None:
         """Add a refused entry."""
-        self._refused[len(self)] = reason, id_
+        self._refused[len(self)] = id_, Decision(STATUSES[REFUSED], reason=reason, collection=collection or None)
         self._add(source, line)
 
     def _add(self, source: str, line: int) -> None:
@@ -189,12 +189,8 @@ class Places:
         document."""
         for place in range(first, end):
             source, line = self._sources[self._source[place]], self._line[place]
-            if place in self._refused:
-                reason, id_ = self._refused[place]
-                yield verdict_line(place, source, line, id_, Decision(STATUSES[REFUSED], reason=reason)) + b"\n"
-            else:
-                id_, decision = next(decisions)
-                yield verdict_line(place, source, line, id_, decision) + b"\n"
+            id_, decision = self._refused[place] if place in self._refused else next(decisions)
+            yield verdict_line(place, source, line, id_, decision) + b"\n"
 
     def __len__(self) -> int:
         return len(self._line)
@@ -292,8 +288,9 @@ def decided_between(rows: RowFiles, places: Places, verdicts: Verdicts, first: i
 def _decisions(rows: RowFiles, at: Rows, verdicts: Verdicts) -> Iterator[tuple[str, Decision]]:
     part = Verdicts._make(column[at] for column in verdicts)
     originals = iter(rows.ids(part.originals[part.originals >= 0]))
-    for id_, *columns in zip(rows.ids(at), *(column.tolist() for column in part), strict=True):
-        yield id_, Decision.of(columns, originals)
+    names = rows.collections(at) or [None] * len(at)
+    for id_, name, *columns in zip(rows.ids(at), names, *(column.tolist() for column in part), strict=True):
+        yield id_, Decision.of(columns, originals, collection=name)
 
 
 def summary_of(rows: RowFiles, places: Rows, verdicts: Verdicts) -> dict[str, Any]:
@@ -303,7 +300,8 @@ def summary_of(rows: RowFiles, places: Rows, verdicts: Verdicts) -> dict[str, An
     kept = originals + updates
     clusters, sizes = np.unique(verdicts.clusters[verdicts.statuses == DUPLICATE], return_counts=True)
     largest = np.lexsort((clusters, -sizes))[:LARGEST]
-    ids = rows.ids(np.searchsorted(places, clusters[largest]))
+    named = np.searchsorted(places, clusters[largest])
+    ids, collections = rows.ids(named), rows.collections(named) or [None] * len(largest)
     return {
         "kept": kept,
         "updates": updates,
@@ -311,7 +309,9 @@ def summary_of(rows: RowFiles, places: Rows, verdicts: Verdicts) -> dict[str, An
         "unchanged": unchanged,
         "duplicate_fraction": round((duplicates + unchanged) / max(1, kept + duplicates + unchanged), 4),
         "largest_clusters": [
-            {"id": id_, "size": size + 1, "cluster": cluster}
-            for id_, size, cluster in zip(ids, sizes[largest].tolist(), clusters[largest].tolist(), strict=True)
+            {"id": id_, "size": size + 1, "cluster": cluster, **named_collection(name)}
+            for id_, size, cluster, name in zip(
+                ids, sizes[largest].tolist(), clusters[largest].tolist(), collections, strict=True
+            )
         ],
     }

@@ -161,7 +161,7 @@ class _Outputs:
         if self._representative != FIRST:
             found = [entry.found for entry, is_accepted in zip(entries, accepted.tolist(), strict=True) if is_accepted]
             ranks = ranks_of([one for one in found if isinstance(one, Document)], self._representative)
-        self.clusters.add(decided, accepted, _ids(entries), ranks)
+        self.clusters.add(decided, accepted, _ids(entries), partial(_collection, entries), ranks)
         self.clusters.close(decider.decisions)
 
     def found(self) -> dict[str, Any]:
@@ -267,6 +267,12 @@ def _ids(entries: Sequence[Entry]) -> Callable[[int], str]:
         return found.id if isinstance(found, Document) else ""
 
     return id_of
+
+
+def _collection(entries: Sequence[Entry], n: int) -> str | None:
+    """Return the collection of an entry."""
+    found = entries[n].found
+    return found.collection if isinstance(found, Document) else None
 
 
 def _writer(file: IO[bytes], what: str) -> Write:

@@ -51,7 +51,7 @@ def decode_columns(lines: Sequence[bytes], keys: Sequence[bytes | None], fields:
     Args:
         lines: one object of JSON each.
         keys: the key of each line; a line without an id has the key as its id.
-        fields: the names and the unit of the values. Only ``kind="text"`` without a rank is decoded here.
+        fields: the names and the unit of the values. Only ``kind="text"`` without rank and collection is decoded here.
 
     Returns:
         The documents that ``decode_document`` returns for these lines. Texts may have bytes that are not UTF-8:
@@ -101,7 +101,8 @@ def _column(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> Colum
 def _names(fields: Fields) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]] | None:
     """Return the names of id, text and timestamp, or ``None`` if lines cannot be decoded to columns by these names."""
     given = fields.id, fields.text, fields.timestamp
-    if fields.kind != "text" or fields.rank is not None or len(set(given)) < len(given):
+    is_plain = fields.kind == "text" and fields.rank is None and fields.collection is None
+    if not is_plain or len(set(given)) < len(given):
         return None
     names = [name.encode(errors="surrogatepass") for name in given]  # no line holds a surrogate
     return np.frombuffer(b"".join(names), np.uint8), starts_of(names)

@@ -1,0 +1,1 @@
+"""Windows: what a stream holds, as messages."""
