@@ -28,8 +28,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from neardup.stream.collections.ids import full_id
 from neardup.stream.documents import Pair
 from neardup.stream.explanations.passages import passages
+from neardup.stream.json_lines import named_collection
 from neardup.stream.theory.tuning import probabilities
 from neardup.workers.http.answers.delivery import delivered
 from neardup.workers.http.answers.operation import operation
@@ -44,7 +46,7 @@ from neardup.workers.http.page import page
 from neardup.workers.http.problems import field_of, json_response, problem
 from neardup.workers.http.writer import Broken, Busy
 from neardup.workers.settings.serve import ServeSettings, ViewSettings
-from neardup.workers.store.keeper import Answer
+from neardup.workers.store.answers import Answer
 from neardup.workers.store.listing import Filters
 from neardup.workers.store.log import StoreFull
 from neardup.workers.store.reading import Reader
@@ -64,7 +66,7 @@ class Service(NamedTuple):
     events: Events
     observer: Metrics
     decoding: Decoding
-    near: Callable[[str], Awaitable[Sequence[Pair] | None]]
+    near: Callable[[str, str | None], Awaitable[Sequence[Pair] | None]]
     alive: Callable[[], bool]
     ready: Callable[[], bool]
     measure: Callable[[], None]
@@ -163,7 +165,7 @@ def answer_values(answer: Answer) -> dict[str, Any]:
         {"id": pair.older, "similarity": round(pair.similarity, 4), "buckets": pair.buckets} for pair in answer.pairs
     ]
     if answer.status is None:
-        return {"id": answer.id, "added": False, "pairs": pairs}
+        return {"id": answer.id, "added": False, "pairs": pairs, **named_collection(answer.collection)}
     return {
         "id": answer.id,
         "added": True,
@@ -181,6 +183,7 @@ def answer_values(answer: Answer) -> dict[str, Any]:
         "url": answer.url,
         "title": answer.title,
         "pairs": pairs,
+        **named_collection(answer.collection),
     }
 
 
@@ -212,12 +215,15 @@ async def document(service: Service, request: Request) -> Response:
     id_, *rest = path_of(request)
     if rest not in ([], ["near"]):
         raise Refused("not_found")
+    collection = of.collection_named(request, separate=service.settings.separate)
     if rest:
-        pairs = await service.near(id_)
+        pairs = await service.near(id_, collection)
         if pairs is None:
             raise Refused("unknown_id", "id")
-        return json_response(answer_values(Answer(id_, pairs=tuple(pairs))) | {"added": True})
-    versions = await run_in_threadpool(service.reader.document, id_.encode())
+        answer = Answer(id_, pairs=tuple(pairs), collection=collection or None)
+        return json_response(answer_values(answer) | {"added": True})
+    stored = full_id(id_, collection) if service.settings.separate else id_
+    versions = await run_in_threadpool(service.reader.document, stored.encode())
     if not versions:
         raise Refused("unknown_id", "id")
     return json_response({**versions[0], "versions": versions})
@@ -227,24 +233,25 @@ async def documents(service: Service, request: Request) -> Response:
     """``GET /v1/documents``: one document if the query names its id, else a list, page by page."""
     if of.ID.name in request.query_params or flag(request, of.NEAR):
         return await document(service, request)
-    asked = choice(request, of.BY_TIME), number(request, of.LIMIT), _filters(request), cursor(request)
+    asked = choice(request, of.BY_TIME), number(request, of.LIMIT), _filters(service, request), cursor(request)
     found, follows = await run_in_threadpool(service.reader.documents, *asked)
     return json_response({"documents": found, "next": None if follows is None else str(follows)})
 
 
 async def clusters(service: Service, request: Request) -> Response:
     """``GET /v1/clusters``: clusters in an order, page by page."""
-    asked = choice(request, of.SORT), number(request, of.LIMIT), _filters(request), cursor(request)
+    asked = choice(request, of.SORT), number(request, of.LIMIT), _filters(service, request), cursor(request)
     found, follows = await run_in_threadpool(service.reader.clusters, *asked, strips=flag(request, of.STRIP))
     return json_response({"clusters": found, "next": None if follows is None else str(follows)})
 
 
-def _filters(request: Request) -> Filters:
+def _filters(service: Service, request: Request) -> Filters:
     size_max = number(request, of.SIZE_MAX)
     status = choice(request, of.STATUS) if of.STATUS.name in request.query_params else None
     times = microseconds(request, of.SINCE), microseconds(request, of.UNTIL)
     named = text(request, of.Q), text(request, of.SOURCE)
-    return Filters(*named, *times, number(request, of.SIZE_MIN), None if size_max < 0 else size_max, status)
+    return Filters(*named, *times, number(request, of.SIZE_MIN), None if size_max < 0 else size_max, status,
+                   of.collection_named(request, separate=service.settings.separate))  # fmt: skip
 
 
 async def cluster(service: Service, request: Request) -> Response:

@@ -34,11 +34,11 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Send
 
-from neardup.stream.json_lines import escape_unprintable
+from neardup.stream.json_lines import escape_unprintable, named_collection
 from neardup.workers.http.bodies import Refused
 from neardup.workers.http.described.parameters import OF, choice
 from neardup.workers.http.figures import Figures
-from neardup.workers.store.keeper import Answer
+from neardup.workers.store.answers import Answer
 
 # Events of the shared buffer: two thirds of a second at the greatest rate that was measured.
 BUFFER_EVENTS = 10_000
@@ -150,15 +150,17 @@ class Events:
                     self._on_slow()
                 reader.wake()
 
-    def forget(self, id_: str) -> None:
+    def forget(self, id_: str, collection: str | None = None) -> None:
         """Drop the events of a removed document."""
-        self._figures.forget(id_)
+        self._figures.forget(id_, collection)
+
+        def names(event: _Event, value: str) -> bool:
+            return bool(event.values[value] == id_ and event.values.get("collection") == collection)
+
         with self._lock:
-            kept = [event for event in self._buffer if event.values["id"] != id_]
+            kept = [event for event in self._buffer if not names(event, "id")]
             self._buffer = deque(
-                event._replace(values={**event.values, "duplicate_of": None})
-                if event.values["duplicate_of"] == id_
-                else event
+                event._replace(values={**event.values, "duplicate_of": None}) if names(event, "duplicate_of") else event
                 for event in kept
             )
 
@@ -279,7 +281,11 @@ class _Stream(StreamingResponse):
 
 def verdicts_of(answers: Sequence[Answer]) -> list[dict[str, Any]]:
     """Return the verdicts of answers as the store returns them later (``reading.version``), without the refused."""
-    return [{name: getattr(answer, name) for name in _FIELDS} for answer in answers if answer.place is not None]
+    return [
+        {name: getattr(answer, name) for name in _FIELDS} | named_collection(answer.collection)
+        for answer in answers
+        if answer.place is not None
+    ]
 
 
 def _encoded(event: _Event) -> bytes:

@@ -74,10 +74,14 @@ class Figures:
         with self._lock:
             self.refused[str(reason)] += 1
 
-    def forget(self, id_: str) -> None:
+    def forget(self, id_: str, collection: str | None = None) -> None:
         """Drop the latest duplicates that name a removed document."""
         with self._lock:
-            kept = [verdict for verdict in self._latest if id_ not in (verdict["id"], verdict.get("duplicate_of"))]
+            kept = [
+                verdict
+                for verdict in self._latest
+                if id_ not in (verdict["id"], verdict.get("duplicate_of")) or verdict.get("collection") != collection
+            ]
             self._latest = deque(kept, LATEST)
 
     def present(self) -> dict[str, Any]:

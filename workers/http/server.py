@@ -37,9 +37,10 @@ from neardup.workers.process.compiling import Compiling
 from neardup.workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
 from neardup.workers.process.warming import warm
 from neardup.workers.settings.serve import ServeSettings, is_loopback
+from neardup.workers.store.answers import Answer
 from neardup.workers.store.blocked import read_block_list
 from neardup.workers.store.extra.outbox import Outbox
-from neardup.workers.store.keeper import Answer, Keeper
+from neardup.workers.store.keeper import Keeper
 from neardup.workers.store.log import DURABILITIES, Log
 from neardup.workers.store.reading import Reader
 from neardup.workers.store.salvage import salvage as salvage_log
@@ -108,7 +109,8 @@ def serve(settings: ServeSettings, state: str, *, salvage: bool = False) -> Exit
         keeper = Keeper(
             settings, log, keep_texts=settings.keep_texts, history_seconds=settings.history_seconds,
             clock=time.time if settings.clock == "arrival" else None, blocked=blocked,
-            announced=Outbox(rules_of(settings, time.time)), sources_max=settings.sources_max,
+            announced=Outbox(rules_of(settings, time.time), separate=settings.separate),
+            sources_max=settings.sources_max,
         )  # fmt: skip
         return asyncio.run(
             run(settings, address, token, lambda on_broken: started(settings, keeper, on_broken, hook=hook))
@@ -127,7 +129,8 @@ def started(
 ) -> Running:
     """Start the service of a window. ``hook`` gets the events of stories, ``now`` is the clock in seconds since the
     epoch."""
-    reader, observer = Reader(keeper.log.path), Metrics(SERVE, {"role": SERVE})
+    reader = Reader(keeper.log.path, separate=settings.separate)
+    observer = Metrics(SERVE, {"role": SERVE})
     last = keeper.log.meta()["places"] - 1
     figures = Figures(lambda: keeper.matcher.table.documents, lambda: writer.waiting, now)
     events = Events(

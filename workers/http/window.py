@@ -17,18 +17,19 @@ from starlette.responses import Response, StreamingResponse
 
 from neardup.stream.documents import EXPLANATIONS, Document, Pair
 from neardup.stream.errors import ConfigError, Reason
-from neardup.stream.json_lines import SIMILARITY_DIGITS
+from neardup.stream.json_lines import SIMILARITY_DIGITS, named_collection
 from neardup.stream.neighbours.nearest import check_ranks
 from neardup.stream.sources.names import name_of
 from neardup.workers.http.app import Handlers, Service, answer_values, parts_behind, path_of, refused
 from neardup.workers.http.bodies import JSON, JSON_LINES, Refused, lines_of, read_body
-from neardup.workers.http.described.parameters import ADD, BLOCK, LIMIT, NEAREST, flag, number
+from neardup.workers.http.described.parameters import ADD, BLOCK, LIMIT, NEAREST, collection_named, flag, number
 from neardup.workers.http.feeds import reports_of
 from neardup.workers.http.problems import field_of, json_line, json_response, problem_values, shown
 from neardup.workers.http.writer import STEP_CHARACTERS, STEP_DOCUMENTS, Broken, Busy, Writer
+from neardup.workers.store.answers import Answer
 from neardup.workers.store.extra import feeds
 from neardup.workers.store.extra.transactions import transaction
-from neardup.workers.store.keeper import Answer, Keeper
+from neardup.workers.store.keeper import Keeper
 from neardup.workers.store.log import StoreFull
 
 # Maximum steps of a batch that wait for the writer at the same time.
@@ -52,9 +53,9 @@ def window_requests(writer: Writer) -> Handlers:
     }
 
 
-async def near(writer: Writer, id_: str) -> Sequence[Pair] | None:
+async def near(writer: Writer, id_: str, collection: str | None) -> Sequence[Pair] | None:
     """Return the pairs of an id, with earlier and later documents; ``None`` for an unknown id."""
-    found: Sequence[Pair] | None = await writer.call(lambda keeper: keeper.near(id_))
+    found: Sequence[Pair] | None = await writer.call(lambda keeper: keeper.near(id_, collection))
     return found
 
 
@@ -168,17 +169,17 @@ async def remove(writer: Writer, service: Service, request: Request) -> Response
     id_, *rest = path_of(request)
     if rest:
         raise Refused("not_found")
-    block = flag(request, BLOCK)
+    block, collection = flag(request, BLOCK), collection_named(request, separate=service.settings.separate)
     if block and service.settings.blocked is None:
         raise Refused("no_block_list", "block")
 
     def removed(keeper: Keeper) -> int | None:
         try:
-            count = keeper.remove(id_, block=block)
+            count = keeper.remove(id_, collection, block=block)
         except OSError as error:
             logging.getLogger(__name__).error("cannot write the block list %s: %s", service.settings.blocked, error)
             return None
-        service.events.forget(id_)
+        service.events.forget(id_, collection or None)
         return count
 
     count = await writer.call(removed)
@@ -186,7 +187,7 @@ async def remove(writer: Writer, service: Service, request: Request) -> Response
         raise Refused("block_list_unwritable", "block")
     if not count and not block:
         raise Refused("unknown_id", "id")
-    return json_response({"id": id_, "removed": count})
+    return json_response({"id": id_, "removed": count, **named_collection(collection)})
 
 
 async def report_feeds(writer: Writer, service: Service, request: Request) -> Response:
@@ -214,7 +215,8 @@ async def why(writer: Writer, service: Service, request: Request) -> Response:
         if isinstance(decoded, Reason):
             return refused(service, decoded)
         a = decoded
-    found = await writer.call(lambda keeper: keeper.why(a, b))
+    collection = collection_named(request, separate=service.settings.separate)
+    found = await writer.call(lambda keeper: keeper.why(a, b, collection))
     values = found._asdict() | {"sentence": EXPLANATIONS[found.reason]}
     if found.similarity is not None:  # a rounded probability would be certain where it is not
         values["similarity"] = round(found.similarity, SIMILARITY_DIGITS)

@@ -29,7 +29,8 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from neardup.stream.documents import Document
-from neardup.workers.store.keeper import Answer, Keeper
+from neardup.workers.store.answers import Answer
+from neardup.workers.store.keeper import Keeper
 from neardup.workers.store.log import StoreFull
 
 # A step of this size costs about as much as its COMMIT. In a larger step, single documents would wait.

@@ -273,6 +273,13 @@ class StreamSettings(Secrets, TopicOptions, StreamOptions, ConnectionOptions, Se
             raise ValueError(f"must be {', '.join(STARTS)}, or of a filter a generation of 12 hexadecimal digits")
         return value
 
+    @field_validator("collection_field")
+    @classmethod
+    def _no_collections(cls, value: str | None) -> str | None:
+        if value is not None:
+            raise ValueError("must be left out: topics and feeds have no collections; use run, dedup, batch or serve")
+        return value
+
     @field_validator("forward")
     @classmethod
     def _known_statuses(cls, values: tuple[str, ...]) -> tuple[str, ...]:

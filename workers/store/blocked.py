@@ -1,8 +1,8 @@
 """The block list: a file of ids and content hashes whose documents are refused (``blocked``).
 
-A line is an object of JSON with ``id``, ``content`` or both: ``{"id": "a", "content": "00c3f7a1b2d4e5f6"}``. A content
-hash is the number that verdicts compare, in 16 hexadecimal digits, as in the topic of verdicts. It depends on the
-settings that decide signatures. Empty lines say nothing.
+A line is an object of JSON with ``id``, ``content`` or both: ``{"id": "a", "content": "00c3f7a1b2d4e5f6"}``. An id in a
+collection is named with its ``collection``. A content hash is the number that verdicts compare, in 16 hexadecimal
+digits, as in the topic of verdicts. It depends on the settings that decide signatures. Empty lines say nothing.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.batches import CONTENT_HALF, id_columns, id_hashes, select
+from neardup.stream.collections.ids import full_id
 from neardup.stream.documents import Refusal
 from neardup.stream.errors import ConfigError
+from neardup.stream.json_lines import named_collection
 from neardup.stream.pipeline import Signed
 from neardup.workers.process.exits import input_failure, output_failure
 
@@ -50,15 +52,16 @@ class BlockList:
         left = select(batch, np.flatnonzero(~found))
         return signed._replace(batch=left, refusals=sorted([*signed.refusals, *refusals]))
 
-    def append(self, id_: str, contents: npt.NDArray[np.uint64]) -> None:
-        """Add an id and content hashes. They are on the disk, also after a loss of power, when this returns.
+    def append(self, id_: str, contents: npt.NDArray[np.uint64], collection: str | None = None) -> None:
+        """Add an id of a collection and content hashes. They are on the disk when this returns, also after a loss of
+        power.
 
         Raises:
             OSError: the file cannot be written; the list is as before.
         """
-        new_id = _hashes([id_])
+        new_id = _hashes(_named(id_, collection))
         new = np.setdiff1d(contents, self._contents)
-        lines = [] if np.isin(new_id, self._ids).all() else [{"id": id_}]
+        lines = [] if np.isin(new_id, self._ids).all() else [{"id": id_, **named_collection(collection)}]
         lines += [{"content": f"{content:016x}"} for content in new.tolist()]
         if lines:
             _append(self.path, "".join(json.dumps(line) + "\n" for line in lines).encode())
@@ -92,18 +95,27 @@ def read_block_list(path: str | None, *, create: bool = False) -> BlockList:
         if not _is_entry(value):
             raise ConfigError(
                 f"line {number:,} of the block list {path} is {line[:100].decode(errors='replace')!r}: a line is "
-                '{"id": "..."}, {"content": "16 hexadecimal digits"} or both in one object; correct or delete the line'
+                '{"id": "..."}, {"content": "16 hexadecimal digits"} or both in one object, and "collection" with an '
+                "id that has one; correct or delete the line"
             )
-        ids += [value["id"]] if "id" in value else []
+        ids += _named(value["id"], value.get("collection")) if "id" in value else []
         contents += [int(value["content"], 16)] if "content" in value else []
     return BlockList(Path(path), ids, contents)
 
 
 def _is_entry(value: object) -> bool:
-    if not isinstance(value, dict) or not value or not value.keys() <= {"id", "content"}:
+    if not isinstance(value, dict) or not value or not value.keys() <= {"id", "content", "collection"}:
+        return False
+    if "collection" in value and not ("id" in value and isinstance(value["collection"], str)):
         return False
     content = value.get("content", "0" * 16)
     return isinstance(value.get("id", ""), str) and isinstance(content, str) and bool(_CONTENT.fullmatch(content))
+
+
+def _named(id_: str, collection: str | None) -> list[str]:
+    """Return the ids of documents that an id blocks: without a collection that of a stream without collections, and
+    that of the documents that name none."""
+    return [full_id(id_, collection)] + ([] if collection else [id_])
 
 
 def _hashes(ids: Sequence[str]) -> npt.NDArray[np.uint64]:

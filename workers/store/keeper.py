@@ -18,14 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.batches import CONTENT_HALF, MICROSECONDS, Batch
+from neardup.stream.collections.ids import full_id
 from neardup.stream.config import Config
-from neardup.stream.documents import Document, Explanation, Neighbour, Pair
+from neardup.stream.documents import Document, Explanation, Pair
 from neardup.stream.explanations.explain import explain
 from neardup.stream.explanations.passages import passages
 from neardup.stream.neighbours.nearest import ranked
@@ -41,6 +42,7 @@ from neardup.stream.verdicts.restoring import Decided as Restored
 from neardup.stream.verdicts.restoring import members_before
 from neardup.stream.verdicts.row_columns import NONE
 from neardup.stream.verdicts.rule import DOCUMENT, STATUSES, UNCHANGED
+from neardup.workers.store.answers import Answer
 from neardup.workers.store.blocked import NOTHING_BLOCKED, BlockList
 from neardup.workers.store.extra import sources
 from neardup.workers.store.extra.outbox import NOTHING_ANNOUNCED, Outbox
@@ -48,36 +50,6 @@ from neardup.workers.store.extra.sources import Shown, shown_by
 from neardup.workers.store.extra.transactions import transaction
 from neardup.workers.store.log import Log, StoreFull
 from neardup.workers.store.rows import EQUAL, LATE, Row, arrivals_of, batch_of, removals_of, restored_of
-
-
-class Answer(NamedTuple):
-    """The answer about one document: the reason of its refusal (a key of ``REASONS``), or its verdict and its pairs.
-
-    ``status`` is ``original``, ``update`` or ``duplicate``. With ``repeated``, it is the status of an earlier version
-    with the same content. ``pairs`` are the earlier near-duplicates, with similarity and common buckets. ``time`` and
-    ``date`` are in seconds; a ``late`` document came after its window, and has no effect. ``nearest`` are the most
-    similar documents, if requested. ``source`` tells the document, at ``url``, with a headline.
-    """
-
-    id: str
-    refused: str | None = None
-    status: str | None = None
-    duplicate_of: str | None = None
-    similarity: float | None = None
-    cluster: int | None = None
-    related: int | None = None
-    previous: int | None = None
-    matched: int | None = None
-    place: int | None = None
-    repeated: bool = False
-    pairs: tuple[Pair, ...] = ()
-    time: float | None = None
-    date: float | None = None
-    late: bool = False
-    nearest: tuple[Neighbour, ...] = ()
-    source: str | None = None
-    url: str | None = None
-    title: str | None = None
 
 
 class Keeper:
@@ -139,19 +111,19 @@ class Keeper:
             for place, document in enumerate(documents)
         ]
 
-    def remove(self, id_: str, *, block: bool = False) -> int:
-        """Remove every version of an id and erase the id from the log; returns the number of versions, or of its
-        stories where these have outlived the versions.
+    def remove(self, id_: str, collection: str | None = None, *, block: bool = False) -> int:
+        """Remove every version of an id of a collection and erase the id from the log; returns the number of versions,
+        or of its stories where these have outlived the versions.
 
         ``block`` first adds the id, the contents of its versions in the window and those of its stories to the block
         list: a crash between the two leaves the id blocked. Raises as ``check``, and ``OSError`` if the list cannot be
         written; then nothing was removed.
         """
-        id_bytes = id_.encode("utf-8", "surrogatepass")
+        id_bytes = self._stored_id(id_, collection)
         if block:
             contents = np.frombuffer(b"".join(self.log.contents(id_bytes, self._oldest)), "<u8").reshape(-1, 2)
             of_versions = contents[:, CONTENT_HALF].astype(np.uint64)
-            self.blocked.append(id_, np.union1d(of_versions, self._decider.contents_of(id_bytes)))
+            self.blocked.append(id_, np.union1d(of_versions, self._decider.contents_of(id_bytes)), collection)
         with self._step():
             self._decider.remove(id_bytes)
             ended = self._decider.story_changes().ended
@@ -173,27 +145,28 @@ class Keeper:
                 answers.append(Answer(str(document.id), signed.refusals[0].reason))
             else:
                 found = self.matcher.match(signed.batch, add=False).pairs()
+                name = document.collection or None
                 ranks = ranked(self.matcher, signed.batch, nearest) if nearest else ()
                 near = tuple(one for part in ranks for one in part.neighbours[0])
-                answers.append(Answer(document.id, pairs=_newest(document.id, found), nearest=near))
+                answers.append(Answer(document.id, pairs=_newest(document.id, found), nearest=near, collection=name))
         return answers
 
-    def near(self, id_: str) -> tuple[Pair, ...] | None:
-        """Return the pairs of the latest version of an id, with earlier and later documents; ``None`` if it is not in
-        the window."""
-        stored = self.log.latest(id_.encode("utf-8", "surrogatepass"))
+    def near(self, id_: str, collection: str | None = None) -> tuple[Pair, ...] | None:
+        """Return the pairs of the latest version of an id of a collection, with earlier and later documents; ``None``
+        if it is not in the window."""
+        stored = self.log.latest(self._stored_id(id_, collection))
         if stored is None or stored[0].place < self._oldest:
             return None
         return _newest(id_, self.matcher.match(batch_of([stored[0]], self.config.plan.width), add=False).pairs())
 
-    def why(self, a: str | Document, b: str) -> Explanation:
+    def why(self, a: str | Document, b: str, collection: str | None = None) -> Explanation:
         """Explain why an id, or a document that is not added, is a pair with another id or not; with passages of their
-        texts if texts are stored."""
-        found = explain(self.matcher, self.signer, self._now(a) if isinstance(a, Document) else a, b)
+        texts if texts are stored. Ids are of the collection."""
+        found = explain(self.matcher, self.signer, self._now(a) if isinstance(a, Document) else a, b, collection)
         if not isinstance(a, Document) and found.reason not in ("pair", "copy"):
-            found = self._decision(found)
+            found = self._decision(found, collection)
         own = {a.id: a.text} if isinstance(a, Document) else {}
-        stored = [self.log.latest(id_.encode("utf-8", "surrogatepass")) for id_ in found[:2]]
+        stored = [self.log.latest(self._stored_id(id_, collection)) for id_ in found[:2]]
         texts = [
             text
             for id_, one in zip(found[:2], stored, strict=True)
@@ -201,14 +174,15 @@ class Keeper:
         ]
         return found._replace(passages=passages(texts[0], texts[1])) if len(texts) == 2 else found
 
-    def _decision(self, found: Explanation) -> Explanation:
+    def _decision(self, found: Explanation, collection: str | None) -> Explanation:
         """Return the explanation of two that are no pair: what the decision compared, if one is the original that the
         verdict about the other names."""
         for original, copy in (found[:2], found[1::-1]):
-            row = self.log.decided(copy.encode("utf-8", "surrogatepass"), original.encode("utf-8", "surrogatepass"))
+            kept = self._stored_id(original, collection)
+            row = self.log.decided(self._stored_id(copy, collection), kept)
             if row is None:
                 continue
-            known = self.log.latest(original.encode("utf-8", "surrogatepass"))
+            known = self.log.latest(kept)
             compared = row.original if row.matched is None else row.matched
             reason = "decided" if known is None or known[0].place == compared else "version"
             values = found._asdict() | {"older": original, "newer": copy, "reason": reason, "about": None}
@@ -231,6 +205,11 @@ class Keeper:
         return {**table.counts(), **sizes, "stream_time": table.stream_time}
 
     # How
+
+    def _stored_id(self, id_: str, collection: str | None) -> bytes:
+        """Return an id as the table and the log have it."""
+        named = full_id(id_, collection) if self.config.separate else id_
+        return named.encode("utf-8", "surrogatepass")
 
     @contextmanager
     def _step(self) -> Iterator[None]:
@@ -295,7 +274,8 @@ class Keeper:
             newest = _newest(document.id, found)
             times = row.time / MICROSECONDS, date, bool(row.flags & LATE)
             answer = Answer(document.id, None, *verdict, row.status == UNCHANGED, newest, *times)
-            answers.append(answer._replace(source=row.source, url=row.url, title=row.title))
+            collection = document.collection or None
+            answers.append(answer._replace(source=row.source, url=row.url, title=row.title, collection=collection))
         return answers
 
     @property

@@ -11,6 +11,7 @@ import re
 import sqlite3
 from typing import NamedTuple
 
+from neardup.stream.collections.ids import full_id
 from neardup.stream.verdicts.rule import STATUSES, UPDATE
 from neardup.workers.store.extra.words import MATCHES_MAX, query_of
 
@@ -24,13 +25,16 @@ _CURSOR = re.compile(r"(-?\d{1,18})\.(\d{1,18})")
 _LOOKS_MAX = 200_000
 # Ids that begin with a text: so many count at most.
 _IDS_MAX = 10_000
+# The id of a document of a story. Its original may have left.
+_STORY_ID = "(SELECT id FROM documents WHERE cluster = c.cluster AND gone = 0 LIMIT 1)"
 _STORIES_OF = "SELECT cluster FROM documents WHERE source = ?"
 
 
 class Filters(NamedTuple):
     """What rows of a list have in common; ``None`` says nothing. ``text`` is searched: as words of kept documents, as
     the beginning of an id, and as a source. Times are in microseconds. ``size_max`` is of stories, ``status`` of
-    documents. A story has the sources of all its documents."""
+    documents. A story has the sources of all its documents. If ids are full ids (``separate``), ``collection`` is that
+    of the rows, and ids are searched within it."""
 
     text: str | None = None
     source: str | None = None
@@ -39,6 +43,8 @@ class Filters(NamedTuple):
     size_min: int = 1
     size_max: int | None = None
     status: str | None = None
+    collection: str | None = None
+    separate: bool = False
 
 
 class Cursor(NamedTuple):
@@ -73,8 +79,10 @@ def list_stories(
         conditions.append(("c.first_time <= ?", (filters.until,)))
     if filters.source is not None:
         conditions.append((f"c.cluster IN ({_STORIES_OF})", (filters.source.lower(),)))
+    if filters.collection is not None:
+        conditions.append(_of_collection(_STORY_ID, filters))
     if filters.text is not None:
-        conditions.append(_stories_with(connection, filters.text))
+        conditions.append(_stories_with(connection, filters.text, filters))
     table = "growth g JOIN clusters c USING (cluster)" if order == "growth" else "clusters c"
     rows = connection.execute(
         f"SELECT c.*, {key} AS key FROM {table} WHERE {' AND '.join(condition for condition, _ in conditions)} "
@@ -110,8 +118,10 @@ def list_documents(
         conditions.append(("d.time <= ?", (filters.until,)))
     if filters.source is not None:
         conditions.append(("d.source = ?", (filters.source.lower(),)))
+    if filters.collection is not None:
+        conditions.append(_of_collection("d.id", filters))
     if filters.text is not None:
-        conditions.append(_documents_with(filters.text))
+        conditions.append(_documents_with(filters.text, filters))
     rows = connection.execute(
         f"{answer} WHERE {' AND '.join(condition for condition, _ in conditions)} ORDER BY d.place {direction} LIMIT ?",
         (*(value for _, values in conditions for value in values), limit + 1),
@@ -122,9 +132,15 @@ def list_documents(
     return page, Cursor(0, end) if end != (oldest if is_down else newest) else None
 
 
-def _stories_with(connection: sqlite3.Connection, text: str) -> tuple[str, tuple[object, ...]]:
+def _of_collection(id_: str, filters: Filters) -> tuple[str, tuple[object, ...]]:
+    """Return the condition that an id is one of a collection."""
+    begin = full_id("", filters.collection).encode("utf-8", "surrogatepass")
+    return f"{id_} >= ? AND {id_} < ?", (begin, begin[:-1] + b"\x20")
+
+
+def _stories_with(connection: sqlite3.Connection, text: str, filters: Filters) -> tuple[str, tuple[object, ...]]:
     """Return the condition that a story has a document with a text: in its words, or at the begin of its id."""
-    ids, values = _ids(text)
+    ids, values = _ids(text, filters)
     queries = [f"SELECT cluster FROM (SELECT d.cluster FROM documents d WHERE {ids} AND d.gone = 0 LIMIT {_IDS_MAX})"]
     queries.append(_STORIES_OF)
     values = (*values, text.lower())
@@ -145,15 +161,16 @@ def _first_match(connection: sqlite3.Connection, words: str) -> int:
     return found[0] if found else 0
 
 
-def _documents_with(text: str) -> tuple[str, tuple[object, ...]]:
-    ids, values = _ids(text)
+def _documents_with(text: str, filters: Filters) -> tuple[str, tuple[object, ...]]:
+    ids, values = _ids(text, filters)
     words = query_of(text)
     if words is None:
         return ids, values
     return f"(({ids}) OR d.place IN (SELECT rowid FROM words WHERE words MATCH ?))", (*values, words)
 
 
-def _ids(text: str) -> tuple[str, tuple[object, ...]]:
+def _ids(text: str, filters: Filters) -> tuple[str, tuple[object, ...]]:
     """Return the condition that an id begins with a text: in UTF-8 no byte is 255."""
-    begin = text.encode("utf-8", "surrogatepass")
+    named = full_id(text, filters.collection) if filters.separate else text
+    begin = named.encode("utf-8", "surrogatepass")
     return "d.id >= ? AND d.id < ?", (begin, begin + b"\xff")

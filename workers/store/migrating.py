@@ -8,6 +8,7 @@ without a content ends. The old window stays as it is.
 
 from __future__ import annotations
 
+import json
 import secrets
 import sqlite3
 import sys
@@ -71,6 +72,9 @@ def migrate(settings: Config, old: Path, new: Path) -> Exit:
             raise Failure(Exit.USAGE, f"{old} stores no text: only a window of serve --keep-texts can be signed again")
         if not source.execute("SELECT 1 FROM meta WHERE name = 'stories'").fetchone():
             raise Failure(Exit.USAGE, f"{old} was made by 0.1.0: start serve with it once, which stores its stories")
+        stored = source.execute("SELECT value FROM meta WHERE name = 'settings'").fetchone()
+        if settings.separate or (stored and json.loads(stored[0]).get("collection_field") is not None):
+            raise Failure(Exit.USAGE, "a window with collection_field is not signed again: start with an empty one")
         target = Log(new, fingerprints, "full", settings)
         try:
             kept, lost = _copied(source, target, settings)

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from neardup.stream.batches import MICROSECONDS
+from neardup.stream.collections.ids import split_id
+from neardup.stream.json_lines import named_collection
 from neardup.stream.verdicts.rule import STATUSES, UPDATE
 from neardup.workers.store.extra import feeds, identity, outbox, sources
 from neardup.workers.store.extra.newest import Story, newest_stories
@@ -30,10 +32,11 @@ _ANSWER = """
 
 
 class Reader:
-    """Reads the log at ``path``. Any number of threads may share one."""
+    """Reads the log at ``path``. Any number of threads may share one. ``separate``: its ids are full ids
+    (``neardup.stream.collections.ids``)."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, separate: bool = False) -> None:
+        self.path, self.separate = path, separate
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
@@ -49,15 +52,19 @@ class Reader:
         """Return the versions of an id in the window, the latest first; empty for an unknown id."""
         with self._connected() as connection:
             rows = connection.execute(f"{_ANSWER} WHERE d.id = ? ORDER BY d.place DESC", (id_,))
-            return [version(row) for row in rows]
+            return [self._version(row) for row in rows]
+
+    def _version(self, row: sqlite3.Row) -> dict[str, Any]:
+        return version(row, separate=self.separate)
 
     def documents(
         self, order: str, limit: int, filters: Filters, after: Cursor | None
     ) -> tuple[list[dict[str, Any]], Cursor | None]:
         """Return documents in an order of ``DOCUMENT_ORDERS``, and where the next page begins."""
         with self._connected() as connection:
+            filters = filters._replace(separate=self.separate)
             rows, follows = list_documents(connection, _ANSWER, order, limit, filters, after)
-            return [version(row) for row in rows], follows
+            return [self._version(row) for row in rows], follows
 
     def clusters(
         self, order: str, limit: int, filters: Filters, after: Cursor | None = None, *, strips: bool = False
@@ -65,9 +72,11 @@ class Reader:
         """Return clusters in an order of ``STORY_ORDERS``, and where the next page begins; with the strips of their
         arrivals if requested."""
         with self._connected() as connection:
+            filters = filters._replace(separate=self.separate)
             rows, follows = list_stories(connection, order, limit, filters, after)
             strips_of = [{"strip": _strip(connection, row)} if strips else {} for row in rows]
-            return [_cluster(connection, row) | strip for row, strip in zip(rows, strips_of, strict=True)], follows
+            found = [_cluster(connection, row, separate=self.separate) for row in rows]
+            return [one | strip for one, strip in zip(found, strips_of, strict=True)], follows
 
     def cluster(self, number: int, after: int = -1, limit: int = MEMBERS_MAX) -> dict[str, Any] | None:
         """Return a cluster with its first ``limit`` members behind the place ``after`` in order of arrival, with
@@ -79,15 +88,15 @@ class Reader:
                 return None
             members_of = "d.cluster = ? AND d.place > ? AND d.status < 2 AND d.gone = 0"
             query = f"{_ANSWER} WHERE {members_of} ORDER BY d.place LIMIT ?"
-            members = [version(found) for found in connection.execute(query, (number, after, limit + 1))]
+            members = [self._version(found) for found in connection.execute(query, (number, after, limit + 1))]
             query = f"{_ANSWER} WHERE d.cluster = ? AND d.status = ? AND d.gone = 0 ORDER BY d.place DESC LIMIT ?"
             updates = connection.execute(query, (number, UPDATE, _UPDATES))
             return {
-                **_cluster(connection, row),
+                **_cluster(connection, row, separate=self.separate),
                 "strip": _strip(connection, row),
                 "members": members[:limit],
                 "next": members[limit - 1]["place"] if len(members) > limit else None,
-                "updates": list(map(version, updates)),
+                "updates": list(map(self._version, updates)),
             }
 
     def after(self, place: int, limit: int) -> list[dict[str, Any]]:
@@ -96,7 +105,7 @@ class Reader:
             rows = connection.execute(
                 f"{_ANSWER} WHERE d.place > ? AND d.gone = 0 ORDER BY d.place LIMIT ?", (place, limit)
             )
-            return [version(row) for row in rows]
+            return [self._version(row) for row in rows]
 
     def feeds(self) -> list[tuple[str, float, str]]:
         """Return address, time of the report and condition of every feed that was reported."""
@@ -106,7 +115,13 @@ class Reader:
     def newest_stories(self, size_min: int, sources_min: int, limit: int) -> tuple[str, list[Story]]:
         """Return the name of the store, and the stories of enough documents and sources that grew last."""
         with self._connected() as connection:
-            return identity.read(connection), newest_stories(connection, size_min, sources_min, limit)
+            found = newest_stories(connection, size_min, sources_min, limit)
+            if self.separate:
+                found = [
+                    story._replace(members=tuple(one._replace(id=split_id(one.id)[1]) for one in story.members))
+                    for story in found
+                ]
+            return identity.read(connection), found
 
     def due_events(self, now: float, limit: int) -> list[outbox.Event]:
         """Return the first events for the web hook that are due."""
@@ -181,13 +196,19 @@ class Reader:
             return sources.repeating(connection, since_hour)
 
 
-def version(row: sqlite3.Row) -> dict[str, Any]:
+def _named(id_: bytes, *, separate: bool) -> tuple[str | None, str]:
+    """Return the collection and the id of a row."""
+    return split_id(id_.decode()) if separate else (None, id_.decode())
+
+
+def version(row: sqlite3.Row, *, separate: bool = False) -> dict[str, Any]:
     """Return the verdict of one document in the form of the answers."""
-    original = row["original_id"]
+    original, (collection, id_) = row["original_id"], _named(row["id"], separate=separate)
+    hides = original is None or row["original_gone"]
     return {
-        "id": row["id"].decode(),
+        "id": id_,
         "status": STATUSES[row["said"]],
-        "duplicate_of": None if original is None or row["original_gone"] else original.decode(),
+        "duplicate_of": None if hides else _named(original, separate=separate)[1],
         "similarity": row["similarity"],
         "cluster": row["cluster"],
         "related": row["related"],
@@ -202,27 +223,30 @@ def version(row: sqlite3.Row) -> dict[str, Any]:
         "url": row["url"],
         "title": row["title"],
         **({"expired": True} if row["expired"] else {}),
+        **named_collection(collection),
     }
 
 
-def _cluster(connection: sqlite3.Connection, row: sqlite3.Row) -> dict[str, Any]:
+def _cluster(connection: sqlite3.Connection, row: sqlite3.Row, *, separate: bool) -> dict[str, Any]:
     query = f"""
         SELECT id, source, url, title,
             (SELECT substr(text, 1, {_PREVIEW_CHARACTERS}) FROM texts t WHERE t.place = d.place) AS preview
         FROM documents d WHERE cluster = ? AND status < 2 AND gone = 0 ORDER BY place LIMIT {_OTHERS + 1}
     """
     named = connection.execute(query, (row["cluster"],)).fetchall()
+    ids = [_named(one["id"], separate=separate) for one in named]
     head = connection.execute("SELECT gone, related FROM documents WHERE place = ?", (row["cluster"],)).fetchone()
     return {
         "cluster": row["cluster"],
         "size": row["size"],
-        "representative": named[0]["id"].decode() if named else None,
+        "representative": ids[0][1] if ids else None,
         **{name: named[0][name] if named else None for name in ("preview", "source", "url", "title")},
-        "others": [one["id"].decode() for one in named[1:]],
+        "others": [id_ for _, id_ in ids[1:]],
         "original_removed": bool(head and head["gone"]),
         "related": head["related"] if head else None,
         "first_time": row["first_time"] / MICROSECONDS,
         "last_time": row["last_time"] / MICROSECONDS,
+        **named_collection(ids[0][0] if ids else None),
     }
 
 

@@ -41,7 +41,7 @@ def opened(folder, settings, clock=None):
         history_seconds=settings.history_seconds,
         clock=clock,
         blocked=read_block_list(settings.blocked, create=True),
-        announced=Outbox(rules_of(settings, lambda: NOW)),
+        announced=Outbox(rules_of(settings, lambda: NOW), separate=settings.separate),
     )
 
 
@@ -53,7 +53,7 @@ class World:
         self.keeper = opened(folder, self.settings, (lambda: NOW) if self.settings.clock == "arrival" else None)
         self.broken = []
         self.observer = Metrics(SERVE)
-        reader = Reader(self.keeper.log.path)
+        reader = Reader(self.keeper.log.path, separate=self.settings.separate)
         last, count = self.keeper.log.meta()["places"] - 1, self.observer.count
         figures = Figures(lambda: self.keeper.matcher.table.documents, lambda: self.writer.waiting)
         self.events = Events(

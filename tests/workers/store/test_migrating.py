@@ -14,7 +14,7 @@ from service_world import NOW, opened
 from neardup.stream import Document
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.settings.serve import ServeSettings
-from neardup.workers.store.keeper import Answer
+from neardup.workers.store.answers import Answer
 from neardup.workers.store.listing import Filters
 from neardup.workers.store.migrating import migrate
 from neardup.workers.store.reading import Reader

@@ -103,6 +103,14 @@ def cursor(request: Request) -> Cursor | None:
     return found
 
 
+def collection_named(request: Request, *, separate: bool) -> str | None:
+    """Return the collection that a request names. Raises ``Refused`` unless documents have collections."""
+    named = text(request, COLLECTION)
+    if named is not None and not separate:
+        raise Refused("parameter", COLLECTION.name, "documents have no collections here: set collection_field")
+    return named
+
+
 def _one_of(name: str, value: str, values: tuple[str, ...]) -> str:
     if value not in values:
         raise Refused("parameter", name, f"it must be one of {', '.join(values)}")
@@ -115,6 +123,9 @@ NEAREST = _number(
 )
 ID = Parameter("id", "the id of the document", _TEXT, required=True)
 ONE_ID = ID._replace(description="only this document, with its versions", required=False)
+COLLECTION = Parameter(
+    "collection", "the collection of the ids; of a list, that of its documents (collection_field)", _TEXT
+)
 NEAR = _flag("near", "true: its pairs, as of /v1/documents/{id}/near")
 BLOCK = _flag(
     "block",

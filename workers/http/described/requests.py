@@ -144,18 +144,26 @@ REQUESTS: dict[tuple[str, str], Asked] = {
     ("get", "/v1/documents"): Asked(
         "documentByQuery", "Documents, page by page; with an id: " + _LATEST[0].lower() + _LATEST[1:],
         ("documentByQuery", "unchanged", "unknown", "value", "busy", *_ANY),
-        (of.ONE_ID, of.NEAR, of.BY_TIME, of.LIMIT, of.CURSOR, of.Q, of.SOURCE, of.STATUS, of.SINCE, of.UNTIL),
+        (of.ONE_ID, of.COLLECTION, of.NEAR, of.BY_TIME, of.LIMIT, of.CURSOR, of.Q, of.SOURCE, of.STATUS, of.SINCE,
+         of.UNTIL),
     ),
-    ("delete", "/v1/documents"): Asked("removeByQuery", _REMOVE + _BY_QUERY, _REMOVED, (of.ID, of.BLOCK)),
-    ("get", "/v1/documents/{id}"): Asked("document", _LATEST, ("document", "unknown", "busy", *_ANY), (of.PATH_ID,)),
-    ("delete", "/v1/documents/{id}"): Asked("remove", _REMOVE, _REMOVED, (of.PATH_ID, of.BLOCK)),
+    ("delete", "/v1/documents"): Asked(
+        "removeByQuery", _REMOVE + _BY_QUERY, _REMOVED, (of.ID, of.COLLECTION, of.BLOCK)
+    ),
+    ("get", "/v1/documents/{id}"): Asked(
+        "document", _LATEST, ("document", "unknown", "value", "busy", *_ANY), (of.PATH_ID, of.COLLECTION)
+    ),
+    ("delete", "/v1/documents/{id}"): Asked(
+        "remove", _REMOVE, _REMOVED, (of.PATH_ID, of.COLLECTION, of.BLOCK)
+    ),
     ("get", "/v1/documents/{id}/near"): Asked(
-        "near", "What is near the latest version of an id, also what came after it", ("near", "unknown", "busy", *_ANY),
-        (of.PATH_ID,),
+        "near", "What is near the latest version of an id, also what came after it",
+        ("near", "unknown", "value", "busy", *_ANY), (of.PATH_ID, of.COLLECTION),
     ),
     ("get", "/v1/clusters"): Asked(
         "clusters", "Clusters of the window, page by page", ("clusters", "unchanged", "value", "busy", *_ANY),
-        (of.SORT, of.LIMIT, of.CURSOR, of.Q, of.SOURCE, of.SIZE_MIN, of.SIZE_MAX, of.SINCE, of.UNTIL, of.STRIP),
+        (of.SORT, of.LIMIT, of.CURSOR, of.Q, of.SOURCE, of.COLLECTION, of.SIZE_MIN, of.SIZE_MAX, of.SINCE, of.UNTIL,
+         of.STRIP),
     ),
     ("get", "/v1/clusters/{cluster}"): Asked(
         "cluster", "One cluster with its members", ("cluster", "unchanged", "unknown", "value", "busy", *_ANY),
@@ -169,11 +177,12 @@ REQUESTS: dict[tuple[str, str], Asked] = {
         "source", "One source, hour by hour", ("source", "unknown", "busy", "needs_window", *_ANY), (of.PATH_SOURCE,)
     ),
     ("get", "/v1/why"): Asked(
-        "why", "Why two ids are a pair, or why not", ("why", "value", "busy", "needs_window", *_ANY), (of.A, of.B)
+        "why", "Why two ids are a pair, or why not", ("why", "value", "busy", "needs_window", *_ANY),
+        (of.A, of.B, of.COLLECTION),
     ),
     ("post", "/v1/why"): Asked(
         "why_document", "Why a document that is not added and an id are a pair, or why not",
-        ("why", *_BODY, "value", "busy", "needs_window", *_ANY), (of.B,), JSON,
+        ("why", *_BODY, "value", "busy", "needs_window", *_ANY), (of.B, of.COLLECTION), JSON,
     ),
     ("get", "/v1/differences"): Asked(
         "differences", "In what two versions differ, named by their places",

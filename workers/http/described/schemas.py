@@ -50,6 +50,7 @@ _STATUS = {
     "description": "original: store it. update: store it, a new version in the story that its id began. duplicate: its "
     "content was compared with that of a kept version. check never answers unchanged.",
 }
+_COLLECTION = _text("Of a document that has one: documents of different collections never meet.")
 # What an answer and a stored version say of a document.
 _VERDICT: dict[str, Schema] = {
     "status": _STATUS,
@@ -67,6 +68,7 @@ _VERDICT: dict[str, Schema] = {
     "source": _or_null("string", "Who tells it: its field source, else the host of its url, or of an id that is one."),
     "url": _or_null("string", "As the document has it, also where it is no address of the web."),
     "title": _or_null("string"),
+    "collection": _COLLECTION,
 }
 _VERSION: dict[str, Schema] = {
     "id": _text(),
@@ -102,6 +104,7 @@ _CLUSTER: dict[str, Schema] = {
     "representative": _or_null("string"),
     "preview": _or_null("string", "The first words of the representative, if texts are stored."),
     **{name: _or_null("string", "Of the representative.") for name in ("source", "url", "title")},
+    "collection": _COLLECTION,
     "others": listed(_text(), "Ids of the members behind the representative, four at most."),
     "original_removed": _FLAG,
     "first_time": _SECONDS,
@@ -204,7 +207,18 @@ SCHEMAS: dict[str, Schema] = {
     "Answer": record(_ANSWER, (*_VERDICT, "nearest")),
     "Version": record(
         _VERSION,
-        ("duplicate_of", "similarity", "related", "previous", "matched", "repeated", "late", "date", "expired"),
+        (
+            "duplicate_of",
+            "similarity",
+            "related",
+            "previous",
+            "matched",
+            "repeated",
+            "late",
+            "date",
+            "expired",
+            "collection",
+        ),
     ),
     "Versions": {"allOf": [link("Version"), record({"versions": listed(link("Version"))})]},
     "Source": record(_SOURCE, ("hours",)),
@@ -212,7 +226,7 @@ SCHEMAS: dict[str, Schema] = {
     "Documents": record(
         {"documents": listed(link("Version")), "next": _or_null("string", "The cursor of the next page.")}
     ),
-    "Cluster": record(_CLUSTER, ("members", "strip", "next", "updates")),
+    "Cluster": record(_CLUSTER, ("members", "strip", "next", "updates", "collection")),
     "Explanation": record(
         _EXPLANATION, ("about", "similarity", "buckets", "candidate_probability", "pair_probability", "passages")
     ),

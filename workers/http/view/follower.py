@@ -33,7 +33,7 @@ import orjson
 
 from neardup.stream.batches import MICROSECONDS
 from neardup.stream.verdicts.rule import REFUSED, STATUSES, UNCHANGED
-from neardup.workers.store.keeper import Answer
+from neardup.workers.store.answers import Answer
 from neardup.workers.store.rows import LATE, Row
 from neardup.workers.store.view import PairRow, Verdict, View, ViewReader
 from neardup.workers.topics.names import Topics

@@ -60,7 +60,7 @@ def view_requests(sending: Sending) -> Handlers:
     }
 
 
-async def near(reader: ViewReader, id_: str) -> Sequence[Pair] | None:
+async def near(reader: ViewReader, id_: str, collection: str | None) -> Sequence[Pair] | None:
     """Return the pairs of an id, with earlier and later documents; ``None`` for an unknown id."""
     return await run_in_threadpool(reader.near, id_.encode())
 

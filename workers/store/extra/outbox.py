@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 import orjson
 
 from neardup.stream.batches import MICROSECONDS
+from neardup.stream.collections.ids import split_id
+from neardup.stream.json_lines import named_collection
 from neardup.stream.verdicts.rule import DUPLICATE, ORIGINAL, STATUSES, UPDATE
 from neardup.workers.store.rows import LATE, Row
 
@@ -84,10 +86,11 @@ class Outcome(NamedTuple):
 
 
 class Outbox:
-    """Writes the events of steps; without rules it writes nothing."""
+    """Writes the events of steps; without rules it writes nothing. ``separate``: the ids of rows are full ids
+    (``neardup.stream.collections.ids``)."""
 
-    def __init__(self, rules: Rules | None = None) -> None:
-        self._rules = rules
+    def __init__(self, rules: Rules | None = None, *, separate: bool = False) -> None:
+        self._rules, self._separate = rules, separate
 
     def added(self, writer: sqlite3.Connection, rows: Iterable[Row]) -> None:
         """Store the events of rows that a step has added, in its open transaction."""
@@ -99,9 +102,9 @@ class Outbox:
             if row.source is not None and row.status in (ORIGINAL, DUPLICATE):
                 _count_source(writer, row.cluster, row.source)
             if row.status in _KIND_OF:
-                self._store(writer, _KIND_OF[row.status], row.cluster, row.id, _document(row))
+                self._store(writer, _KIND_OF[row.status], row.cluster, row.id, self._document(row))
             elif row.status == DUPLICATE and (reached := _grown(writer, row.cluster, self._rules)):
-                self._store(writer, GROWN, row.cluster, row.id, _document(row), reached=reached)
+                self._store(writer, GROWN, row.cluster, row.id, self._document(row), reached=reached)
 
     def removed(self, writer: sqlite3.Connection, id_: bytes, ended: Sequence[int]) -> None:
         """Store the events of a removal, in its open transaction, before the rows of the id are erased. ``ended`` are
@@ -113,7 +116,28 @@ class Outbox:
         query = "SELECT cluster, max(status = ?) FROM documents WHERE id = ? AND gone = 0 GROUP BY cluster"
         stories = dict(writer.execute(query, (ORIGINAL, id_))) | dict.fromkeys(ended, 1)
         for story, is_begun in sorted(stories.items()):
-            self._store(writer, REMOVED, story, id_, {"id": id_.decode(errors="replace")}, ended=bool(is_begun))
+            self._store(writer, REMOVED, story, id_, self._named(id_), ended=bool(is_begun))
+
+    def _named(self, id_: bytes) -> dict[str, Any]:
+        """Return the id of a row, and its collection."""
+        named = id_.decode(errors="replace")
+        if not self._separate:
+            return {"id": named}
+        collection, named = split_id(named)
+        return {"id": named, **named_collection(collection)}
+
+    def _document(self, row: Row) -> dict[str, Any]:
+        return {
+            **self._named(row.id),
+            "status": STATUSES[row.status],
+            "similarity": None if row.similarity is None else round(row.similarity, 4),
+            "place": row.place,
+            "time": row.time / MICROSECONDS,
+            "date": None if row.date is None else row.date / MICROSECONDS,
+            "source": row.source,
+            "url": row.url,
+            "title": row.title,
+        }
 
     def _store(
         self, writer: sqlite3.Connection, kind: str, story: int, id_: bytes, document: dict[str, Any], **more: object
@@ -129,20 +153,6 @@ class Outbox:
             "INSERT INTO outbox (event, kind, story, document, body, created, due) VALUES (?, ?, ?, ?, ?, ?, ?)",
             (event, kind, story, id_, orjson.dumps(values), now, now),
         )
-
-
-def _document(row: Row) -> dict[str, Any]:
-    return {
-        "id": row.id.decode(errors="replace"),
-        "status": STATUSES[row.status],
-        "similarity": None if row.similarity is None else round(row.similarity, 4),
-        "place": row.place,
-        "time": row.time / MICROSECONDS,
-        "date": None if row.date is None else row.date / MICROSECONDS,
-        "source": row.source,
-        "url": row.url,
-        "title": row.title,
-    }
 
 
 def _count_source(writer: sqlite3.Connection, story: int, source: str) -> None:
