@@ -24,7 +24,7 @@ from neardup.stream.machine.words import WORD_BYTES, word_at
 
 # Zeros that every array of bytes must have behind its content: the kernels read so many bytes at a time.
 PADDING = MASK_BITS + 1
-ID, TEXT, TIME, OTHER = 0, 1, 2, 3
+ID, TEXT, TIME, COLLECTION, SOURCE, URL, OTHER = range(7)
 # Kinds of a timestamp: none, a number that was computed here, a number for a better parser, a string.
 ABSENT, NUMBER, DIGITS, STRING = 0, 1, 2, 3
 _INTEGER, _FRACTION, _NULL, _LITERAL, _ESCAPED = 4, 5, 6, 7, 8
@@ -53,7 +53,7 @@ _TRUE, _FALSE, _NONE = (np.frombuffer(word, np.uint8) for word in (b"true", b"fa
 def scan_lines(lines, keys, has_key, names, found):
     """Scan n lines; returns the place of the first that is not accepted, n if all are.
 
-    ``lines``, ``keys`` and ``names`` (of id, text and timestamp) are pairs of bytes and starts. ``found`` has the
+    ``lines``, ``keys`` and ``names`` (of the fields, in order) are pairs of bytes and starts. ``found`` has the
     arrays of ``neardup.workers.readers.json.columns.Found``; it is complete only if all lines are accepted.
     """
     data, starts = lines
@@ -75,6 +75,8 @@ def scan_lines(lines, keys, has_key, names, found):
         found.misnamed[i] = has_key[i] and not _equal(keys[0], key, key_size, found.ids, id_end, size)
         id_end += size
         found.id_starts[i + 1], found.text_starts[i + 1] = id_end, text_end
+        for k in range(2 * (OTHER - COLLECTION)):
+            found.spans[i, k] = row[2 * COLLECTION + k]
         found.time_kinds[i] = row[2 * OTHER]
         found.time_spans[i, 0], found.time_spans[i, 1] = row[2 * TIME], row[2 * TIME + 1]
         if found.time_kinds[i] == NUMBER:
@@ -88,7 +90,7 @@ def scan_lines(lines, keys, has_key, names, found):
 def _scan_object(data, place, end, names, row, texts, at):
     """Return the end of the object of a line, -1 if it is not accepted, and the end of ``texts``.
 
-    ``row`` gets the spans of id and timestamp in ``data`` (-1: absent) and the kind of the timestamp.
+    ``row`` gets the spans of the fields but the text in ``data`` (-1: absent) and the kind of the timestamp.
     """
     nothing = np.int64(-1)
     row[:] = nothing
@@ -135,9 +137,11 @@ def _scan_object(data, place, end, names, row, texts, at):
 
 @inlined
 def _note(row, field, kind, first, end):
-    """Note the span of an id or a timestamp; returns its end, -1 for a kind that is not accepted."""
+    """Note the span of a value that is no text; returns its end, -1 for a kind that is not accepted."""
     if kind == STRING and field != TEXT:
         row[2 * field], row[2 * field + 1] = first + 1, end - 1
+    elif field >= SOURCE:
+        return np.int64(-1) if kind == _ESCAPED else end
     elif (kind == _INTEGER and field != TEXT) or (kind == _FRACTION and field == TIME):
         row[2 * field], row[2 * field + 1] = first, end
     elif kind != _NULL or field == TEXT:

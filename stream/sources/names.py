@@ -21,11 +21,12 @@ def source_of(document: Document) -> str | None:
     >>> source_of(Document("https://example.com/story", source="The Wire"))
     'the wire'
     """
-    if document.source:
-        named = name_of(document.source)
-        if named:
-            return named
-    return (document.url and host_of(document.url)) or host_of(document.id)
+    return source_named(document.id, document.source, document.url)
+
+
+def source_named(id_: str, source: str | None, url: str | None) -> str | None:
+    """Return the source of a document with this id, field ``source`` and URL."""
+    return (source and name_of(source)) or (url and host_of(url)) or host_of(id_)
 
 
 def host_of(address: str) -> str | None:

@@ -6,20 +6,21 @@ import csv
 import io
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.documents import Document
+from neardup.stream.documents import Column, Document
 from neardup.stream.pipeline import Signed
 from neardup.stream.sources.ledger import Ledger
-from neardup.stream.sources.names import source_of
+from neardup.stream.sources.names import source_named, source_of
 from neardup.stream.sources.reports import Reports
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.decider import Decided
 from neardup.workers.outputs.output import OutputFile
 from neardup.workers.outputs.verdict_lines import encoded
-from neardup.workers.readers.entries import Entry, TableRows
+from neardup.workers.readers.entries import Entry, LineRows, TableRows
 from neardup.workers.readers.paths import display
 
 # What a table leaves out: lists.
@@ -89,7 +90,18 @@ def sources_of(entries: Sequence[Entry]) -> list[str]:
     """Return the source of each entry, empty for none."""
     if isinstance(entries, TableRows):
         return [source_of(document) or "" for document in entries.with_sources()]
+    if isinstance(entries, LineRows) and entries.sources is not None and entries.urls is not None:
+        columns = map(_strings, (entries.documents.ids, entries.sources, entries.urls))
+        return [source_named(*one) or "" for one in zip(*columns, strict=True)]
     return [(source_of(entry.found) or "") if isinstance(entry.found, Document) else "" for entry in entries]
+
+
+def _strings(column: Column) -> list[str]:
+    """Return the strings of a column."""
+    starts, text = column.starts.tolist(), column.data.tobytes().decode(errors="replace")
+    if len(text) != len(column.data):  # not ASCII alone
+        return [column.at(i).decode(errors="replace") for i in range(len(starts) - 1)]
+    return [text[a:b] for a, b in pairwise(starts)]
 
 
 def _hour(begin: int | None) -> str:

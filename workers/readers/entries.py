@@ -24,7 +24,7 @@ from neardup.stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS
 from neardup.workers.readers.arrow.json_rows import json_rows
 from neardup.workers.readers.compression import COMPRESSION_REASONS
 from neardup.workers.readers.formats import FORMAT_REASONS
-from neardup.workers.readers.json.columns import decode_columns
+from neardup.workers.readers.json.columns import Decoded, decode_columns
 from neardup.workers.readers.lines import BOM, HEADER, RECORD, Header, Run
 from neardup.workers.readers.paths import display
 from neardup.workers.web.extraction import HTML_REASONS
@@ -124,7 +124,8 @@ class LineRows(Rows):
     """Consecutive lines of JSON; each is a document.
 
     ``first`` is the number of the first line, from 1; ``raws`` are the lines without their line feeds; ``decode`` makes
-    the document, or the reason of its refusal, of a line and its number.
+    the document, or the reason of its refusal, of a line and its number. ``sources`` and ``urls`` are those of the
+    lines, if they are read.
     """
 
     def __init__(
@@ -132,11 +133,12 @@ class LineRows(Rows):
         source: str,
         first: int,
         raws: list[bytes],
-        documents: DocumentColumns,
+        decoded: Decoded,
         decode: Decode,
     ) -> None:
         self.source, self.first, self.raws = source, first, raws
-        self._documents, self._decode = documents, decode
+        self.sources, self.urls = decoded.sources, decoded.urls
+        self._documents, self._decode = decoded.documents, decode
 
     @property
     def documents(self) -> DocumentColumns:
@@ -243,18 +245,18 @@ def line_rows(
     for begin, end in pairwise((0, *(np.flatnonzero(np.diff(chunks)) + 1).tolist(), count)):
         part = Run(run.number + begin, run.raws[begin:end])
         named = partial(_names, path, part) if names else None
-        documents = _columns(part, fields, named)
-        yield part if documents is None else LineRows(source, part.number, part.raws, documents, decode)
+        decoded = _columns(part, fields, named)
+        yield part if decoded is None else LineRows(source, part.number, part.raws, decoded, decode)
 
 
-def _columns(run: Run, fields: Fields, named: Callable[[], list[bytes | None]] | None) -> DocumentColumns | None:
+def _columns(run: Run, fields: Fields, named: Callable[[], list[bytes | None]] | None) -> Decoded | None:
     """Return the documents of a run, or ``None`` if a line has to be decoded by itself."""
     if run.number == 1 and run.raws[0].startswith(BOM):
         return None
     decoded = decode_columns(run.raws, [None] * len(run.raws), fields)
     if decoded is None and named is not None:
         decoded = decode_columns(run.raws, named(), fields)
-    return None if decoded is None else decoded.documents
+    return decoded
 
 
 def _names(path: str, run: Run) -> list[bytes | None]:

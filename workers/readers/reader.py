@@ -124,8 +124,8 @@ class Reader:
         self._extraction = Extraction(options)
         self._number = 0  # of the last line
         self._canonical = CanonicalIds() if options.canonical_urls else None
-        # Whether a line brings an id, a text and a time alone, as they are.
-        self._flat = fields.source is None and options.html_field is None and self._canonical is None
+        # Whether a line brings its values as they are.
+        self._flat = options.html_field is None and self._canonical is None
 
     @property
     def bytes_read(self) -> int:

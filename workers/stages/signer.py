@@ -323,7 +323,7 @@ def _columns(records: Sequence[Record], plan: SignPlan) -> _Columns | None:
     decoded = decode_columns(values, keys, plan.fields)
     if decoded is None:
         return None
-    documents, misnamed = decoded
+    documents, misnamed, *_ = decoded
     latest = arrived + plan.skew_seconds
     ahead = documents.times > latest
     documents.times[ahead] = latest[ahead]

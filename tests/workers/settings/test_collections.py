@@ -11,7 +11,7 @@ from neardup.workers.settings.serve import ServeSettings, ViewSettings
 @pytest.mark.parametrize("settings", [StreamSettings, ViewSettings, FeedSettings])
 def test_topics_and_feeds_refuse_collections(settings: type[StreamSettings]) -> None:
     """The sentence names the commands that have them."""
-    with pytest.raises(ConfigError, match="collection_field='lang'.*use run, dedup, batch or serve"):
+    with pytest.raises(ConfigError, match=r"collection_field='lang'.*use run, dedup, batch or serve"):
         settings(collection_field="lang")
 
 

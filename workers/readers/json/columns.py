@@ -16,16 +16,28 @@ import numpy.typing as npt
 from neardup.stream.batches import starts_of
 from neardup.stream.documents import Column, DocumentColumns
 from neardup.stream.errors import Reason
-from neardup.stream.json_lines import UNITS, Fields, event_seconds, is_other_unit
-from neardup.stream.kernels.json_scan import ABSENT, DIGITS, OTHER, PADDING, STRING, scan_lines
+from neardup.stream.json_lines import UNITS, URL_CHARACTERS_MAX, Fields, event_seconds, is_other_unit
+from neardup.stream.kernels.json_scan import (
+    ABSENT,
+    COLLECTION,
+    DIGITS,
+    OTHER,
+    PADDING,
+    SOURCE,
+    STRING,
+    URL,
+    scan_lines,
+)
+from neardup.stream.scheme_interface import select_ragged
 
 _ROW_NUMBERS = 2 * OTHER + 1
 _PADDING = bytes(PADDING)
+_NO_NAME = b"\xff"
 
 
 class Found(NamedTuple):
     """What the scan writes: bytes and starts of ids and texts; kinds, values and spans of the timestamps; whether an id
-    is not the key of its line."""
+    is not the key of its line; the spans of collection, source and URL."""
 
     ids: npt.NDArray[np.uint8]
     id_starts: npt.NDArray[np.int64]
@@ -35,14 +47,18 @@ class Found(NamedTuple):
     times: npt.NDArray[np.float64]
     time_spans: npt.NDArray[np.int64]
     misnamed: npt.NDArray[np.bool_]
+    spans: npt.NDArray[np.int64]
     scratch: npt.NDArray[np.int64]
 
 
 class Decoded(NamedTuple):
-    """Documents as columns, and which of them have a key that is not their id (``bool[n]``)."""
+    """Documents as columns, and which of them have a key that is not their id (``bool[n]``); their sources and URLs,
+    empty for none, if the fields name a source."""
 
     documents: DocumentColumns
     misnamed: npt.NDArray[np.bool_]
+    sources: Column | None
+    urls: Column | None
 
 
 def decode_columns(lines: Sequence[bytes], keys: Sequence[bytes | None], fields: Fields) -> Decoded | None:
@@ -51,7 +67,7 @@ def decode_columns(lines: Sequence[bytes], keys: Sequence[bytes | None], fields:
     Args:
         lines: one object of JSON each.
         keys: the key of each line; a line without an id has the key as its id.
-        fields: the names and the unit of the values. Only ``kind="text"`` without rank and collection is decoded here.
+        fields: the names and the unit of the values. Only ``kind="text"`` without a rank is decoded here.
 
     Returns:
         The documents that ``decode_document`` returns for these lines. Texts may have bytes that are not UTF-8:
@@ -87,7 +103,18 @@ def decode_columns(lines: Sequence[bytes], keys: Sequence[bytes | None], fields:
     if bool((is_other_unit(times) | np.isinf(times)).any()):
         return None
     ids, texts = _column(found.ids, found.id_starts), _column(found.texts, found.text_starts)
-    return Decoded(DocumentColumns(ids, times, texts), found.misnamed)
+    apart = None if fields.collection is None else _values(data, found.spans, COLLECTION)
+    sources, urls = (None if fields.source is None else _values(data, found.spans, one) for one in (SOURCE, URL))
+    if urls is not None and bool((np.diff(urls.starts) > URL_CHARACTERS_MAX).any()):
+        return None
+    return Decoded(DocumentColumns(ids, times, texts, apart), found.misnamed, sources, urls)
+
+
+def _values(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], field: int) -> Column:
+    """Return the values of a field, empty where a line has none."""
+    first = 2 * (field - COLLECTION)
+    bounds = np.ascontiguousarray(spans[:, first : first + 2]).reshape(-1)
+    return _column(*select_ragged(data, bounds, 2 * np.arange(len(spans))))
 
 
 def _column(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> Column:
@@ -99,12 +126,15 @@ def _column(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> Colum
 
 @functools.cache
 def _names(fields: Fields) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]] | None:
-    """Return the names of id, text and timestamp, or ``None`` if lines cannot be decoded to columns by these names."""
-    given = fields.id, fields.text, fields.timestamp
-    is_plain = fields.kind == "text" and fields.rank is None and fields.collection is None
-    if not is_plain or len(set(given)) < len(given):
+    """Return the names of the fields in the order of the scan, or ``None`` if lines cannot be decoded to columns by
+    these names."""
+    given = [fields.id, fields.text, fields.timestamp, fields.collection, fields.source]
+    given.append(None if fields.source is None else "url")
+    asked = [name for name in given if name is not None]
+    if fields.kind != "text" or fields.rank is not None or len(set(asked)) < len(asked):
         return None
-    names = [name.encode(errors="surrogatepass") for name in given]  # no line holds a surrogate
+    # No line holds a surrogate, and none a name that is not UTF-8.
+    names = [_NO_NAME if name is None else name.encode(errors="surrogatepass") for name in given]
     return np.frombuffer(b"".join(names), np.uint8), starts_of(names)
 
 
@@ -119,5 +149,6 @@ def _room(count: int, line_bytes: int, key_bytes: int) -> Found:
         times=np.zeros(count),
         time_spans=np.zeros((count, 2), np.int64),
         misnamed=np.zeros(count, np.bool_),
+        spans=np.empty((count, 2 * (OTHER - COLLECTION)), np.int64),
         scratch=np.empty(_ROW_NUMBERS, np.int64),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -68,6 +69,13 @@ UNUSUAL: list[tuple[bytes, bytes | None]] = [
 ]
 
 
+# The values of further fields, also of kinds that name nothing.
+NAMING = [
+    b'"wire"', b'"\xc3\xa9"', b'""', b"null", b"7", b"-3", b"1.5", b"true", b'"a\\u0041"', b'"\xff"',
+    b'"' + b"u" * 2001 + b'"',
+]  # fmt: skip
+
+
 def expected(line: bytes, key: bytes | None, fields: Fields = FIELDS) -> Document | str:
     return decode_document(line, fields, None if key is None else key.decode(errors="surrogateescape"))
 
@@ -77,7 +85,7 @@ def check(lines: list[tuple[bytes, bytes | None]], fields: Fields = FIELDS) -> b
     decoded = decode_columns([line for line, _ in lines], [key for _, key in lines], fields)
     if decoded is None:
         return False
-    documents, misnamed = decoded
+    documents, misnamed, sources, urls = decoded
     for i, (line, key) in enumerate(lines):
         wanted = expected(line, key, fields)
         text = documents.texts.at(i)
@@ -88,7 +96,10 @@ def check(lines: list[tuple[bytes, bytes | None]], fields: Fields = FIELDS) -> b
             continue
         time = float(documents.times[i])
         found = Document(documents.ids.at(i).decode(), text.decode(), None if math.isnan(time) else time)
-        assert found == wanted, line
+        values = (column and column.at(i).decode() for column in (documents.collections, sources, urls))
+        collection, source, url = (value or None for value in values)
+        wanted = wanted._replace(title=None, source=wanted.source or None, url=wanted.url or None)
+        assert found._replace(collection=collection, source=source, url=url) == wanted, line
         assert misnamed[i] == (key is not None and key != wanted.id.encode())
     return True
 
@@ -211,3 +222,14 @@ def test_the_columns_are_read_only() -> None:
     assert not decoded.documents.ids.data.flags.writeable
     assert not decoded.documents.texts.data.flags.writeable
     assert decoded.documents.times.dtype == np.float64
+
+
+def test_collection_source_and_url_are_those_of_the_parser() -> None:
+    """For all kinds of values, in any order with the text; another decoder is asked for escapes and what is refused."""
+    fields, decoded = Fields(source="by", collection="lang"), 0
+    for lang, source, url in itertools.product(NAMING, repeat=3):
+        line = b'{"lang":%b,"id":"a","url":%b,"text":"x","by":%b}' % (lang, url, source)
+        decoded += check([(line, None), (LINE, None)], fields)
+    assert decoded == 7 * 9 * 8
+    assert not check([(b'{"id":"a","text":"x","by":"s","by":"t"}', None)], fields)
+    assert not check([(LINE, None)], Fields(source="id"))
