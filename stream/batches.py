@@ -140,11 +140,11 @@ def empty_batch(width: int) -> Batch:
     )  # fmt: skip
 
 
-def rows_of(documents: Sequence[Document], places: Sequence[int]) -> Sequence[Document]:
+def rows_of(documents: Sequence[Document], positions: Sequence[int]) -> Sequence[Document]:
     """Return some documents, in the given order; columns stay columns."""
     if not isinstance(documents, DocumentColumns):
-        return [documents[i] for i in places]
-    return select_columns(documents, np.array(places, np.int64))
+        return [documents[i] for i in positions]
+    return select_columns(documents, np.array(positions, np.int64))
 
 
 def select_columns(documents: DocumentColumns, rows: npt.NDArray[np.int64]) -> DocumentColumns:
@@ -185,7 +185,7 @@ def _sound(name: str, column: Column) -> Column:
     if starts[0] < 0 or starts[-1] > len(data) or bool((starts[1:] < starts[:-1]).any()):
         raise ConfigError(
             f"the starts of {name}, from {starts[0]} to {starts[-1]}, must rise within the {len(data)} bytes of its "
-            "data: give the place of each string, then the end of the last one"
+            "data: give the start of each string, then the end of the last one"
         )
     data = np.ascontiguousarray(data).view()
     data.flags.writeable = False
@@ -197,7 +197,7 @@ def _shape(values: npt.NDArray[Any]) -> str:
 
 
 def id_column(documents: Sequence[Document], *, separate: bool) -> tuple[Column, dict[int, str]]:
-    """Return the ids in UTF-8, and the reasons why some have no such form: place -> reason. If collections are
+    """Return the ids in UTF-8, and the reasons why some have no such form: position -> reason. If collections are
     ``separate``, these are full ids."""
     if isinstance(documents, DocumentColumns):
         return _separated(documents) if separate else _checked(documents.ids)
@@ -225,7 +225,7 @@ def _separated(documents: DocumentColumns) -> tuple[Column, dict[int, str]]:
 
 
 def _checked(ids: Column) -> tuple[Column, dict[int, str]]:
-    """Return a column of ids without unused bytes around it, and the ids that are not UTF-8: place -> reason."""
+    """Return a column of ids without unused bytes around it, and the ids that are not UTF-8: position -> reason."""
     first, last = ids.starts[0], ids.starts[-1]
     ids = Column(ids.data[first:last], ids.starts - first)
     if last == first or int(ids.data.max()) < 0x80:

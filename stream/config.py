@@ -43,7 +43,7 @@ class _Signature:
     ``help`` and notebooks show the settings, and not how the constructor passes them on."""
 
     def __get__(self, instance: object, model: type[BaseModel]) -> inspect.Signature:
-        model.model_rebuild()  # puts the signature that pydantic makes in the place of this one
+        model.model_rebuild()  # puts the signature that pydantic makes instead of this one
         return inspect.signature(model)
 
 

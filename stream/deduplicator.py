@@ -154,9 +154,9 @@ class Deduplicator:
         check_ranks(self.config, k)
 
         def neighbours(chunk: list[Document], signed: Signed) -> Iterator[list[Neighbour]]:
-            refused = {refusal.place for refusal in signed.refusals}
+            refused = {refusal.position for refusal in signed.refusals}
             found = (one for part in ranked(self.matcher, signed.batch, k) for one in part.neighbours)
-            return ([] if place in refused else next(found) for place in range(len(chunk)))
+            return ([] if position in refused else next(found) for position in range(len(chunk)))
 
         return self._run(documents, self._query_signer, neighbours, "neighbours")
 
@@ -227,7 +227,7 @@ class Deduplicator:
 
         def answer(rows: Rows, signed: Signed) -> list[list[object]]:
             accepted = np.ones(len(rows), np.bool_)
-            accepted[[refusal.place for refusal in signed.refusals]] = False
+            accepted[[refusal.position for refusal in signed.refusals]] = False
             return [verdict_part(rows, signed.refusals, self._decider.decide_columns(accepted, signed))]
 
         return self._answers(documents, signer_of_rows(self.signer), answer, "verdicts", documents.verdicts)
@@ -337,7 +337,7 @@ class Deduplicator:
         try:
             for part in parts:
                 signed = sign(part)
-                refusals += [refusal._replace(place=first + refusal.place) for refusal in signed.refusals]
+                refusals += [refusal._replace(position=first + refusal.position) for refusal in signed.refusals]
                 first += len(part)
                 with self._lock:
                     self.refused += len(signed.refusals)

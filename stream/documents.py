@@ -106,10 +106,12 @@ class DocumentColumns(Sequence[Document]):
         """One document, or a list of some; bytes that are not UTF-8 are replaced by U+FFFD."""
         if isinstance(i, slice):
             return [self[j] for j in range(len(self))[i]]
-        place = range(len(self))[i]
-        time = float(self.times[place])
-        id_, text = (column.at(place).decode(errors="replace") for column in (self.ids, self.texts))
-        collection = None if self.collections is None else self.collections.at(place).decode(errors="replace") or None
+        position = range(len(self))[i]
+        time = float(self.times[position])
+        id_, text = (column.at(position).decode(errors="replace") for column in (self.ids, self.texts))
+        collection = (
+            None if self.collections is None else self.collections.at(position).decode(errors="replace") or None
+        )
         return Document(id_, text, None if math.isnan(time) else time, collection=collection)
 
 
@@ -262,7 +264,7 @@ EXPLANATIONS: dict[str, str] = {
     "few_buckets": "they share fewer buckets than buckets_shared_min",
     "conditions": "a condition of the scheme does not hold",
     "score": "their similarity is below the least score of a pair",
-    "copy": "one of them has a copy in the window, which makes the pair in its place",
+    "copy": "one of them has a copy in the window, which makes the pair instead",
     "truncated": "the probe of the newer one reached a limit of candidates before it came to the older one",
     "decided": "the decision compared the two directly; they met in no probe, or not within window_seconds",
     "version": "the decision compared the newer one with another version of the older one",
@@ -273,7 +275,7 @@ class Refusal(NamedTuple):
     """A document that cannot be used.
 
     Args:
-        place: its place in the input of the call, from 0.
+        position: in the input of the call, from 0.
         id: its id.
         reason: a key of ``REASONS``, which has a sentence for each.
 
@@ -282,7 +284,7 @@ class Refusal(NamedTuple):
         'the text is empty after normalisation'
     """
 
-    place: int
+    position: int
     id: str
     reason: str
 

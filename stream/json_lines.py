@@ -43,7 +43,7 @@ _DATE = re.compile(r"\d{4}|\d{8}", re.ASCII)
 # A year, and perhaps a month of it.
 _YEAR = re.compile(r"(\d{4})(?:-(\d{2}))?", re.ASCII)
 # Times that ISO 8601 knows and Python does not: the end of a day, and a leap second, which is the second after :59 (as
-# in POSIX). What is written in place of the match, and the seconds to add.
+# in POSIX). What is written instead of the match, and the seconds to add.
 _ROLLED = (
     (
         re.compile(r"([-\d]{8,10}[Tt ])24(?=(?::?00){0,2}(?:[.,]0{1,9})?(?:[Zz]|[-+][\d:]{2,8})?\Z)"),
@@ -241,9 +241,9 @@ def shared_values(matches: Matches) -> Iterator[dict[str, Any]]:
         yield from ({} for _ in matches.older)
         return
     fractions, spans, starts = matches.shared
-    rounded, places = np.round(fractions, SIMILARITY_DIGITS).tolist(), spans.tolist()
+    rounded, listed = np.round(fractions, SIMILARITY_DIGITS).tolist(), spans.tolist()
     for (older, newer), first, end in zip(rounded, starts[:-1].tolist(), starts[1:].tolist(), strict=True):
-        passages = [{"older": span[:2], "newer": span[2:]} for span in places[first:end]]
+        passages = [{"older": span[:2], "newer": span[2:]} for span in listed[first:end]]
         relation = "part_of" if newer >= _HALF else "contains" if older >= _HALF else "shares"
         yield {"relation": relation, "older_fraction": older, "newer_fraction": newer, "passages": passages}
 

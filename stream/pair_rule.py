@@ -24,7 +24,7 @@ ESTIMATE_MAX = 0.9999
 class Judged(NamedTuple):
     """The result of ``judge`` for m candidates.
 
-    ``is_pair`` (``bool[m]``); ``similarity`` (``float64[m]``, in [0, 1]); ``first_key`` (``int32[m]``): the place of
+    ``is_pair`` (``bool[m]``); ``similarity`` (``float64[m]``, in [0, 1]); ``first_key`` (``int32[m]``): the position of
     the first common key among the keys of the newer item; ``keys`` (``int32[m]``): how many keys are common. Identical
     content has similarity 1, first key 0 and at least 1 common key.
     """

@@ -69,8 +69,8 @@ class Parameters(BaseModel):
     )
     stop_words: tuple[str, ...] | None = Field(
         default=None,
-        description="stop words of your own, one word a line: of the stopwords shingles in place of the lists of "
-        "languages, of the urls shingles in place of htm, index and the like",
+        description="stop words of your own, one word a line: of the stopwords shingles instead of the lists of "
+        "languages, of the urls shingles instead of htm, index and the like",
     )
     nfkc: bool = Field(default=True, description="normalise texts to Unicode NFKC")
     fold_case: bool = Field(default=True, description="fold the case of texts")

@@ -44,7 +44,7 @@ class Partition(NamedTuple):
     of: int
 
 
-# All keys in one place: the embedded mode.
+# All keys in one partition: the embedded mode.
 WHOLE = Partition(0, 1)
 
 

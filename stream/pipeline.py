@@ -84,7 +84,7 @@ class Signer:
     Example:
         >>> signed = Signer(Config()).sign([Document("a", "some text"), Document("b", "")])
         >>> signed.batch.size, signed.refusals
-        (1, [Refusal(place=1, id='b', reason='empty')])
+        (1, [Refusal(position=1, id='b', reason='empty')])
     """
 
     def __init__(self, config: Config, item_bytes_max: int | None = None, *, queries: bool = False) -> None:
@@ -104,10 +104,10 @@ class Signer:
         wrong = wrong_values(documents, self.config.plan.kind, separate=self.config.separate)
         if not wrong:
             return self._sign(documents)
-        good = [place for place in range(len(documents)) if place not in wrong]
-        signed = self._sign([documents[place] for place in good])
-        refusals = [refusal._replace(place=good[refusal.place]) for refusal in signed.refusals]
-        refusals += [Refusal(place, str(documents[place].id), reason) for place, reason in wrong.items()]
+        good = [position for position in range(len(documents)) if position not in wrong]
+        signed = self._sign([documents[position] for position in good])
+        refusals = [refusal._replace(position=good[refusal.position]) for refusal in signed.refusals]
+        refusals += [Refusal(position, str(documents[position].id), reason) for position, reason in wrong.items()]
         return signed._replace(refusals=sorted(refusals))
 
     def sign_columns(
@@ -151,29 +151,29 @@ class Signer:
         """The same for documents whose values have the types that they should have."""
         plan, scheme = self.config.plan, self._scheme
         ids, times, refused = self._admit(documents)
-        places: Sequence[int] = range(len(documents))
+        positions: Sequence[int] = range(len(documents))
         usable = documents
         if refused:
-            places = [i for i in places if i not in refused]
-            usable = rows_of(documents, places)
+            positions = [i for i in positions if i not in refused]
+            usable = rows_of(documents, positions)
         signing = scheme.sign(scheme, usable, plan)
-        refused |= {places[i]: why for i, why in signing.refused.items()}
+        refused |= {positions[i]: why for i, why in signing.refused.items()}
         if refused:
-            places = [i for i in places if i not in refused]
-            ids, times = Column(*select_ragged(*ids, np.array(places, np.int64))), times[places]
+            positions = [i for i in positions if i not in refused]
+            ids, times = Column(*select_ragged(*ids, np.array(positions, np.int64))), times[positions]
         contents = signing.contents
         if self.config.separate:
             contents = separated_contents(contents, salts(*ids))
         batch = make_batch(ids.data, ids.starts, times, contents, signing.evidence)
         too_large = sizes_of(batch) > self._item_bytes_max
         if too_large.any():
-            refused |= {places[i]: "evidence_too_large" for i in np.flatnonzero(too_large).tolist()}
+            refused |= {positions[i]: "evidence_too_large" for i in np.flatnonzero(too_large).tolist()}
             batch = select(batch, np.flatnonzero(~too_large))
         refusals = [Refusal(i, documents[i].id, refused[i]) for i in sorted(refused)]
         return Signed(batch, refusals, signing.characters, signing.features)
 
     def _admit(self, documents: Sequence[Document]) -> tuple[Column, npt.NDArray[np.int64], dict[int, str]]:
-        """The ids of documents as a column and their times; the reasons of unusable ones, by place."""
+        """The ids of documents as a column and their times; the reasons of unusable ones, by position."""
         ids, unusable = id_column(documents, separate=self.config.separate)
         times, keepable = times_of(documents)
         refused = unusable | dict.fromkeys(np.flatnonzero(~keepable).tolist(), "timestamp_range")
@@ -185,8 +185,8 @@ class Slice(NamedTuple):
     """Consecutive items of a batch that were matched.
 
     ``matches`` are their m pairs, ``items`` and ``slots`` (``int32[m]``, ``int64[m]``) the two documents of each in
-    order of arrival: the place in the batch, and the number in the table. ``losses`` is what limits cost. ``end`` is
-    the place of the item after them, ``candidates`` how many candidates they have.
+    order of arrival: the position in the batch, and the number in the table. ``losses`` is what limits cost. ``end`` is
+    the position of the item after them, ``candidates`` how many candidates they have.
     """
 
     matches: Matches
@@ -266,7 +266,8 @@ class Matcher:
     def _judged(
         self, batch: Batch, keys: Keys, found: Candidates
     ) -> tuple[Matches, npt.NDArray[np.int32], npt.NDArray[np.int64], Losses]:
-        """The candidates that are pairs and that the partition owns, with their places and slots; what limits cost."""
+        """The candidates that are pairs and that the partition owns, with their positions and slots; what limits
+        cost."""
         if not len(found.items):
             return NO_MATCHES, found.items, found.slots, NO_LOSSES
         common = self.common(batch, found.items, found.slots)

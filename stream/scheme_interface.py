@@ -26,7 +26,7 @@ Starts = npt.NDArray[np.int64]
 
 
 class Reading(NamedTuple):
-    """The features of usable documents, in order; why the others are refused (place -> key of ``REASONS``); and the
+    """The features of usable documents, in order; why the others are refused (position -> key of ``REASONS``); and the
     number of characters read."""
 
     features: Features
@@ -36,7 +36,7 @@ class Reading(NamedTuple):
 
 class Signing(NamedTuple):
     """What a scheme makes of documents: content hashes (``uint64[n, 2]``) and evidence of the n usable ones, in order;
-    the reasons of the others, by place; the numbers of characters and of features that were read."""
+    the reasons of the others, by position; the numbers of characters and of features that were read."""
 
     contents: npt.NDArray[np.uint64]
     evidence: Evidence
@@ -54,7 +54,7 @@ class Evidence(NamedTuple):
     starts: Starts
 
     def select(self, rows: npt.NDArray[Any]) -> Evidence:
-        """Return some items, in the given order; ``rows`` are places or a mask."""
+        """Return some items, in the given order; ``rows`` are positions or a mask."""
         ragged, starts = select_ragged(self.ragged, self.starts, rows)
         return Evidence(self.fixed[rows], ragged, starts)
 
@@ -74,7 +74,7 @@ class Keys(NamedTuple):
 class Common(NamedTuple):
     """What m pairs of evidence have in common.
 
-    ``first_key`` (``int32[m]``): place of the first common key among the keys of the first item; -1 without one.
+    ``first_key`` (``int32[m]``): position of the first common key among the keys of the first item; -1 without one.
     ``keys`` (``int32[m]``): number of common keys. ``conditions`` (``bool[m]``): whether all AND conditions of the
     scheme hold. ``similarity`` (``float64[m]``): in [0, 1].
     """
@@ -248,7 +248,7 @@ def regular_keys(values: npt.NDArray[np.uint64]) -> Keys:
 def select_ragged(
     values: npt.NDArray[np.uint8], starts: Starts, rows: npt.NDArray[Any]
 ) -> tuple[npt.NDArray[np.uint8], Starts]:
-    """Return some ranges of bytes, in the given order; ``rows`` are places or a mask."""
+    """Return some ranges of bytes, in the given order; ``rows`` are positions or a mask."""
     at = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.int64, copy=False)
     out_starts = np.zeros(len(at) + 1, np.int64)
     np.cumsum(np.diff(starts)[at], out=out_starts[1:])

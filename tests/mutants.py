@@ -212,7 +212,7 @@ MUTANTS = (
     ),
     Mutant(
         "an old record passes an empty partition at once", "twin", ALIGNMENT,
-        "        return place if place < len(self.times) and self.times[place] < fresh_ms else len(self.times)\n",
+        "        return index if index < len(self.times) and self.times[index] < fresh_ms else len(self.times)\n",
         "        return len(self.times)\n",
         (ALIGNED,),
     ),
@@ -242,7 +242,7 @@ MUTANTS = (
     ),
     Mutant(
         "records polled before their partition moved are not checked", "broker", CONSUMER,
-        "        self._check_place(bool(records))\n",
+        "        self._check_membership(bool(records))\n",
         "",
         (GUARDS,),
     ),

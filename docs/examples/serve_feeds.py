@@ -1,7 +1,7 @@
 """Three feeds to try things with: runs a command while a server on this machine serves them, then ends the server.
 
 ``python docs/examples/serve_feeds.py neardup feed --allow-private FEEDS/harbour FEEDS/coast`` runs the command with the
-address of the server in place of ``FEEDS``. The feeds are ``harbour``, ``coast`` and ``city``; each item links to its
+address of the server instead of ``FEEDS``. The feeds are ``harbour``, ``coast`` and ``city``; each item links to its
 page.
 """
 
@@ -66,7 +66,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def main(command: list[str]) -> int:
-    """Run a command with the address of the server in place of ``FEEDS``; returns its exit code."""
+    """Run a command with the address of the server instead of ``FEEDS``; returns its exit code."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()

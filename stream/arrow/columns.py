@@ -75,7 +75,7 @@ class Rows:
     """
 
     documents: DocumentColumns
-    places: npt.NDArray[np.int64]
+    positions: npt.NDArray[np.int64]
     refusals: list[Refusal]
     ids: Any
     size: int
@@ -101,12 +101,12 @@ def fault_of(schema: Any, fields: Fields, *, ids_needed: bool = True) -> Fault |
     has = f"it has: {', '.join(schema.names) or 'none'}"
     wanted = [(fields.text, _is_text, "text_type", "strings"), (fields.id, _is_id, "id_type", "strings or integers")]
     for name, accepts, reason, what in wanted:
-        places = schema.get_all_field_indices(name)
-        if len(places) != 1 and (places or ids_needed or name == fields.text):
-            count = "no column" if not places else f"{len(places)} columns"
+        indices = schema.get_all_field_indices(name)
+        if len(indices) != 1 and (indices or ids_needed or name == fields.text):
+            count = "no column" if not indices else f"{len(indices)} columns"
             return Fault("no_column", f"the table has {count} {name!r} ({has}): name the column that holds it")
-        if places and not accepts(_plain(schema.types[places[0]])):
-            return Fault(reason, f"column {name!r} is {schema.types[places[0]]}, but must hold {what}: convert it")
+        if indices and not accepts(_plain(schema.types[indices[0]])):
+            return Fault(reason, f"column {name!r} is {schema.types[indices[0]]}, but must hold {what}: convert it")
     named = [] if fields.collection is None else schema.get_all_field_indices(fields.collection)
     if len(named) > 1 or (named and not _is_id(_plain(schema.types[named[0]]))):
         return Fault(
@@ -155,16 +155,18 @@ def read_rows(batch: Any, fields: Fields, first: int = 0, fill_ids: FillIds | No
             Column(id_column.data, id_column.starts[cut]), times[begin:end], Column(texts.data, texts.starts[cut]),
             collections and Column(collections.data, collections.starts[cut]),
         )  # fmt: skip
-        places, refusals = np.arange(end - begin), []
+        positions, refusals = np.arange(end - begin), []
         here = refused[(refused >= begin) & (refused < end)] - begin
         if len(here):
             refusals = [
-                Refusal(place, documents.ids.at(place).decode(errors="replace"), reasons[begin + place])
-                for place in here.tolist()
+                Refusal(position, documents.ids.at(position).decode(errors="replace"), reasons[begin + position])
+                for position in here.tolist()
             ]
-            places = np.delete(places, here)
-            documents = select_columns(documents, places)
-        yield Rows(documents, places, refusals, None if given is None else given.slice(begin, end - begin), end - begin)
+            positions = np.delete(positions, here)
+            documents = select_columns(documents, positions)
+        yield Rows(
+            documents, positions, refusals, None if given is None else given.slice(begin, end - begin), end - begin
+        )
 
 
 def _chunks(starts: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
@@ -182,10 +184,10 @@ def _chunks(starts: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 
 def _array(batch: Any, name: str) -> Any:
     """Return a column of a batch without dictionary, extension type and views, ``None`` if there is none."""
-    place = batch.schema.get_field_index(name)
-    if place < 0:
+    index = batch.schema.get_field_index(name)
+    if index < 0:
         return None
-    return _plain_array(batch.column(place))
+    return _plain_array(batch.column(index))
 
 
 def _plain_array(array: Any) -> Any:
@@ -306,11 +308,11 @@ def _parsed(array: Any, unit: str) -> tuple[npt.NDArray[np.float64], dict[int, s
     seconds, reasons = np.full(len(array), np.nan), dict[int, str]()
     column, missing = _strings(array)
     absent = set(missing)
-    for place in range(len(array)):
-        if place not in absent:
-            found = event_seconds(column.at(place).decode(errors="replace"), unit)
+    for position in range(len(array)):
+        if position not in absent:
+            found = event_seconds(column.at(position).decode(errors="replace"), unit)
             if isinstance(found, Reason):
-                reasons[place] = found
+                reasons[position] = found
             else:
-                seconds[place] = found
+                seconds[position] = found
     return seconds, reasons

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-def places_as_ids(path: str, ids: Any, first: int, size: int) -> Any:
+def numbers_as_ids(path: str, ids: Any, first: int, size: int) -> Any:
     """Return the ids of rows, ``path:row`` for a row without one.
 
     Args:
@@ -21,9 +21,9 @@ def places_as_ids(path: str, ids: Any, first: int, size: int) -> Any:
     import pyarrow.compute as pc
 
     numbers = pa.array(range(first, first + size)).cast(pa.large_string())
-    places = pc.binary_join_element_wise(pa.scalar(path, pa.large_string()), numbers, pa.scalar(":", pa.large_string()))
+    names = pc.binary_join_element_wise(pa.scalar(path, pa.large_string()), numbers, pa.scalar(":", pa.large_string()))
     if ids is None or pa.types.is_null(ids.type):
-        return places
+        return names
     if pa.types.is_integer(ids.type):
         ids = ids.cast(pa.large_string())
-    return pc.coalesce(ids.cast(pa.large_binary()), places.cast(pa.large_binary()))
+    return pc.coalesce(ids.cast(pa.large_binary()), names.cast(pa.large_binary()))

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from neardup.stream.arrow.columns import Rows, fault_of, load_pyarrow, read_rows
-from neardup.stream.arrow.ids import places_as_ids
+from neardup.stream.arrow.ids import numbers_as_ids
 from neardup.stream.documents import Refusal
 from neardup.stream.errors import ConfigError
 from neardup.stream.json_lines import UNITS, Fields
@@ -93,13 +93,13 @@ class Documents:
     def __iter__(self) -> Iterator[Rows]:
         for batch in self._reader:
             yield from read_rows(
-                batch, self._fields, self._numbers.first_of(batch.num_rows), partial(places_as_ids, ROW)
+                batch, self._fields, self._numbers.first_of(batch.num_rows), partial(numbers_as_ids, ROW)
             )
 
     def verdicts(self, parts: Sequence[Any]) -> ArrowTable:
         """Return the parts of ``verdict_part`` as one table."""
         pa = load_pyarrow()
-        places = [pa.field(name, pa.int64()) for name in ("cluster", "related", "previous", "matched")]
+        columns = [pa.field(name, pa.int64()) for name in ("cluster", "related", "previous", "matched")]
         given = self._reader.schema
         has_ids = self._fields.id in given.names
         schema = pa.schema([
@@ -107,7 +107,7 @@ class Documents:
             pa.field("status", pa.dictionary(pa.int8(), pa.string())),
             pa.field("duplicate_of", pa.string()),
             pa.field("similarity", pa.float64()),
-            *places,
+            *columns,
             pa.field("late", pa.bool_()),
             pa.field("reason", pa.string()),
         ])  # fmt: skip
@@ -116,11 +116,11 @@ class Documents:
 
 
 def signer_of_rows(signer: Signer) -> Callable[[Rows], Signed]:
-    """Return the function that signs the documents among rows; its refusals have the rows as places."""
+    """Return the function that signs the documents among rows; its refusals have the rows as positions."""
 
     def sign(rows: Rows) -> Signed:
         signed = signer.sign(rows.documents)
-        refused = [refusal._replace(place=int(rows.places[refusal.place])) for refusal in signed.refusals]
+        refused = [refusal._replace(position=int(rows.positions[refusal.position])) for refusal in signed.refusals]
         return signed._replace(refusals=sorted([*rows.refusals, *refused]))
 
     return sign
@@ -133,7 +133,7 @@ def verdict_part(rows: Rows, refusals: Sequence[Refusal], decided: Decided) -> l
     duplicate_of, reasons = np.full((2, len(rows)), None, np.object_)
     duplicate_of[originals != NONE] = decided.ids
     for refusal in refusals:
-        reasons[refusal.place] = refusal.reason
+        reasons[refusal.position] = refusal.reason
     return [
         rows.ids,
         pa.DictionaryArray.from_arrays(statuses.astype(np.int8), list(STATUSES)),

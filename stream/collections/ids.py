@@ -1,9 +1,9 @@
 """Collections: documents of different ones never meet, because the collection is a part of id, keys and content.
 
 With ``collection_field``, a document is named by its *full id*: the collection, U+001F, the id. The full id takes the
-place of the id in batches, tables, windows, messages and stores. So the collection travels with each row, and versions,
-removals and blocks of an id belong to its collection. The hash of the collection is added to the content hash when a
-document is signed, and to the bucket keys where they are computed. Answers name id and collection apart.
+same role as the id in batches, tables, windows, messages and stores. So the collection travels with each row, and
+versions, removals and blocks of an id belong to its collection. The hash of the collection is added to the content hash
+when a document is signed, and to the bucket keys where they are computed. Answers name id and collection apart.
 
 A collection is a string without U+001F; the empty one has the documents that name none.
 """

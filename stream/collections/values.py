@@ -12,7 +12,7 @@ from neardup.stream.documents import COLLECTION, ID, TEXT, TIMESTAMP, Document
 
 
 def wrong_values(documents: Sequence[Document], kind: str, *, separate: bool) -> dict[int, str]:
-    """Return the documents whose values have a wrong type: place -> reason (a key of ``REASONS``).
+    """Return the documents whose values have a wrong type: position -> reason (a key of ``REASONS``).
 
     ``kind`` is the value that is compared (a key of ``neardup.stream.json_lines.KINDS``); ``separate``: documents may
     name a collection. The readers of tokens and vectors check those. Never raises.
@@ -30,10 +30,10 @@ def wrong_values(documents: Sequence[Document], kind: str, *, separate: bool) ->
     if known and kind != "record":
         return {}
     reasons = (
-        (place, _wrong_value(document, kind) or wrong_collection(document, separate=separate))
-        for place, document in enumerate(documents)
+        (position, _wrong_value(document, kind) or wrong_collection(document, separate=separate))
+        for position, document in enumerate(documents)
     )
-    return {place: reason for place, reason in reasons if reason is not None}
+    return {position: reason for position, reason in reasons if reason is not None}
 
 
 def _wrong_value(document: Document, kind: str) -> str | None:

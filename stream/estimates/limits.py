@@ -16,8 +16,8 @@ from neardup.stream.evaluation.judging import Proportion
 
 
 class Losses(NamedTuple):
-    """What k truncated probes left out: the items (places in the batch), how many documents were not compared, how many
-    pairs with them are expected, and the oldest document that was compared, which names the cluster."""
+    """What k truncated probes left out: the items (positions in the batch), how many documents were not compared, how
+    many pairs with them are expected, and the oldest document that was compared, which names the cluster."""
 
     items: npt.NDArray[np.int32]
     uncompared: npt.NDArray[np.int32]

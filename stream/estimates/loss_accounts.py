@@ -1,7 +1,7 @@
 """Where limits cost pairs: in which hours, of which sources, and in which clusters.
 
-Of each kind some thousand are remembered; what is forgotten has the least losses, and its number is told. A cluster is
-named by the oldest document that its truncated probes have compared.
+Of each kind some thousand are remembered; what is forgotten has the least losses, and its number is reported. A cluster
+is named by the oldest document that its truncated probes have compared.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from neardup.stream.estimates.limits import Losses
 
-# The largest clusters that are told, and what is remembered of a kind.
+# The largest clusters that are reported, and what is remembered of a kind.
 LARGEST = 10
 _KEPT = 1_000
 _HOUR = 3_600_000_000

@@ -31,10 +31,10 @@ class Hits(NamedTuple):
 
 
 class _Postings(NamedTuple):
-    """``places`` is a hash table of the elements: one more than the number of the element, 0 for none. The sets that
+    """``slots`` is a hash table of the elements: one more than the number of the element, 0 for none. The sets that
     have element n are ``sets[starts[n]:starts[n + 1]]``."""
 
-    places: npt.NDArray[np.uint32]
+    slots: npt.NDArray[np.uint32]
     shift: np.uint64
     elements: Elements
     starts: Longs
@@ -81,29 +81,29 @@ class SampleIndex:
 
 @raw_kernel
 def _fill(postings):
-    mask = len(postings.places) - 1
+    mask = len(postings.slots) - 1
     for n in range(len(postings.elements)):
         at = np.int64((postings.elements[n] * GOLDEN) >> postings.shift)
-        while postings.places[at] != 0:
+        while postings.slots[at] != 0:
             at = (at + 1) & mask
-        postings.places[at] = np.uint32(n + 1)
+        postings.slots[at] = np.uint32(n + 1)
 
 
 @raw_kernel
 def _count(postings, sizes, values, starts, first, least, counts, touched, out):
     """Count the common elements of documents from ``first`` on; return the next document and the number of hits."""
-    mask, found = len(postings.places) - 1, 0
+    mask, found = len(postings.slots) - 1, 0
     for i in range(first, len(starts) - 1):
         if found + len(sizes) > out.shape[1]:
             return i, found
         met = 0
         for j in range(starts[i], starts[i + 1]):
             at = np.int64((values[j] * GOLDEN) >> postings.shift)
-            while postings.places[at] != 0 and postings.elements[postings.places[at] - 1] != values[j]:
+            while postings.slots[at] != 0 and postings.elements[postings.slots[at] - 1] != values[j]:
                 at = (at + 1) & mask
-            if postings.places[at] == 0:
+            if postings.slots[at] == 0:
                 continue
-            n = np.int64(postings.places[at]) - 1
+            n = np.int64(postings.slots[at]) - 1
             for k in range(postings.starts[n], postings.starts[n + 1]):
                 owner = postings.sets[k]
                 if counts[owner] == 0:

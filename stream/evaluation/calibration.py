@@ -119,11 +119,11 @@ def bins(similarity: Floats, differences: Floats, matched: Mean, random: Mean, e
     its upper edge. Empty bins are left out. The interval of the ratio follows from the errors of three means (delta
     method), which needs about 30 pairs in a bin.
     """
-    place = np.searchsorted(np.asarray(edges), similarity, "right") - 1
-    place[similarity == edges[-1]] = len(edges) - 2
+    bins = np.searchsorted(np.asarray(edges), similarity, "right") - 1
+    bins[similarity == edges[-1]] = len(edges) - 2
     out = []
     for at, (low, high) in enumerate(pairwise(edges)):
-        here = mean_difference(differences[place == at])
+        here = mean_difference(differences[bins == at])
         if here.pairs:
             fraction, error = _fraction(here, matched, random)
             least, most = fraction - DEVIATIONS * error, fraction + DEVIATIONS * error

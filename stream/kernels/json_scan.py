@@ -51,7 +51,7 @@ _TRUE, _FALSE, _NONE = (np.frombuffer(word, np.uint8) for word in (b"true", b"fa
 
 @raw_kernel
 def scan_lines(lines, keys, has_key, names, found):
-    """Scan n lines; returns the place of the first that is not accepted, n if all are.
+    """Scan n lines; returns the index of the first that is not accepted, n if all are.
 
     ``lines``, ``keys`` and ``names`` (of the fields, in order) are pairs of bytes and starts. ``found`` has the
     arrays of ``neardup.workers.readers.json.columns.Found``; it is complete only if all lines are accepted.
@@ -60,8 +60,8 @@ def scan_lines(lines, keys, has_key, names, found):
     row = found.scratch
     text_end = id_end = np.int64(0)
     for i in range(len(starts) - 1):
-        place, text_end = _scan_object(data, starts[i], starts[i + 1], names, row, found.texts, text_end)
-        if place != starts[i + 1]:
+        index, text_end = _scan_object(data, starts[i], starts[i + 1], names, row, found.texts, text_end)
+        if index != starts[i + 1]:
             return i
         key, first, size = keys[1][i], row[2 * ID], row[2 * ID + 1] - row[2 * ID]
         key_size = keys[1][i + 1] - key
@@ -87,7 +87,7 @@ def scan_lines(lines, keys, has_key, names, found):
 
 
 @raw_inner
-def _scan_object(data, place, end, names, row, texts, at):
+def _scan_object(data, index, end, names, row, texts, at):
     """Return the end of the object of a line, -1 if it is not accepted, and the end of ``texts``.
 
     ``row`` gets the spans of the fields but the text in ``data`` (-1: absent) and the kind of the timestamp.
@@ -96,43 +96,43 @@ def _scan_object(data, place, end, names, row, texts, at):
     row[:] = nothing
     row[2 * OTHER] = ABSENT
     seen = 0
-    place = _skip_blanks(data, place, end)
-    if place >= end or data[place] != _OPEN:
+    index = _skip_blanks(data, index, end)
+    if index >= end or data[index] != _OPEN:
         return nothing, at
-    place = _skip_blanks(data, place + 1, end)
+    index = _skip_blanks(data, index + 1, end)
     while True:
-        if place >= end or data[place] != _QUOTE:
+        if index >= end or data[index] != _QUOTE:
             return nothing, at
-        first = place + 1
+        first = index + 1
         last, is_escaped = _string_end(data, first, end)
         if last < 0 or is_escaped:
             return nothing, at
         field = _field(data, first, last, names)
-        place = _skip_blanks(data, last + 1, end)
-        if place >= end or data[place] != _COLON or (field != OTHER and seen & (1 << field)):
+        index = _skip_blanks(data, last + 1, end)
+        if index >= end or data[index] != _COLON or (field != OTHER and seen & (1 << field)):
             return nothing, at
-        place = _skip_blanks(data, place + 1, end)
-        if place >= end or not _is_utf8(data, first, last):
+        index = _skip_blanks(data, index + 1, end)
+        if index >= end or not _is_utf8(data, first, last):
             return nothing, at
-        if field == TEXT and data[place] == _QUOTE:
-            place, at = _copy_string(data, place + 1, end, texts, at)
+        if field == TEXT and data[index] == _QUOTE:
+            index, at = _copy_string(data, index + 1, end, texts, at)
         else:
-            first = place
-            place, kind = _value_end(data, place, end)
-            if field != OTHER and place >= 0:
-                place = _note(row, field, kind, first, place)
-        if place < 0:
+            first = index
+            index, kind = _value_end(data, index, end)
+            if field != OTHER and index >= 0:
+                index = _note(row, field, kind, first, index)
+        if index < 0:
             return nothing, at
         seen |= 1 << field
-        place = _skip_blanks(data, place, end)
-        if place >= end:
+        index = _skip_blanks(data, index, end)
+        if index >= end:
             return nothing, at
-        if data[place] == _CLOSE:
-            place = _skip_blanks(data, place + 1, end)
-            return (place if place == end and seen & (1 << TEXT) else nothing), at
-        if data[place] != _COMMA:
+        if data[index] == _CLOSE:
+            index = _skip_blanks(data, index + 1, end)
+            return (index if index == end and seen & (1 << TEXT) else nothing), at
+        if data[index] != _COMMA:
             return nothing, at
-        place = _skip_blanks(data, place + 1, end)
+        index = _skip_blanks(data, index + 1, end)
 
 
 @inlined
@@ -152,12 +152,12 @@ def _note(row, field, kind, first, end):
 
 
 @inlined
-def _skip_blanks(data, place, end):
-    while place < end and (
-        data[place] == _BLANK or data[place] == _NEWLINE or data[place] == _RETURN or data[place] == _TAB
+def _skip_blanks(data, index, end):
+    while index < end and (
+        data[index] == _BLANK or data[index] == _NEWLINE or data[index] == _RETURN or data[index] == _TAB
     ):
-        place += 1
-    return place
+        index += 1
+    return index
 
 
 @inlined
@@ -189,98 +189,98 @@ def _copy(data, first, size, out, at):
 
 
 @raw_inner
-def _string_end(data, place, end):
-    """Return the place of the quote that ends a string, -1 if it is not accepted, and whether it has escapes."""
+def _string_end(data, index, end):
+    """Return the index of the quote that ends a string, -1 if it is not accepted, and whether it has escapes."""
     is_escaped = False
-    while place < end:
-        breaks = mask_of_breaks(data, place)
+    while index < end:
+        breaks = mask_of_breaks(data, index)
         if breaks == _NO_BITS:
-            place += MASK_BITS
+            index += MASK_BITS
             continue
-        place += np.int64(lowest_bit(breaks))
-        if place >= end:
+        index += np.int64(lowest_bit(breaks))
+        if index >= end:
             break
-        if data[place] == _QUOTE:
-            return place, is_escaped
-        if data[place] != _BACKSLASH or place + 1 >= end or _ESCAPES[data[place + 1]] == 0:
+        if data[index] == _QUOTE:
+            return index, is_escaped
+        if data[index] != _BACKSLASH or index + 1 >= end or _ESCAPES[data[index + 1]] == 0:
             break
         is_escaped = True
-        place += 2
+        index += 2
     return np.int64(-1), is_escaped
 
 
 @raw_inner
-def _copy_string(data, place, end, out, at):
-    """Copy a string without its escapes; returns the place behind its quote, -1 if it is not accepted, and the end of
+def _copy_string(data, index, end, out, at):
+    """Copy a string without its escapes; returns the index behind its quote, -1 if it is not accepted, and the end of
     the copy."""
-    while place < end:
-        breaks = mask_of_breaks(data, place)
-        copy_bytes(data, place, out, at)
+    while index < end:
+        breaks = mask_of_breaks(data, index)
+        copy_bytes(data, index, out, at)
         if breaks == _NO_BITS:
-            place, at = place + MASK_BITS, at + MASK_BITS
+            index, at = index + MASK_BITS, at + MASK_BITS
             continue
         size = np.int64(lowest_bit(breaks))
-        if data[place + size] == _BACKSLASH and data[place + size + 1] == _U:
-            escape = place + size
-            place, at = unescape(data, place, out, at)
-            if place != escape:
+        if data[index + size] == _BACKSLASH and data[index + size + 1] == _U:
+            escape = index + size
+            index, at = unescape(data, index, out, at)
+            if index != escape:
                 continue
         else:
-            place, at = place + size, at + size
-        if place >= end:
+            index, at = index + size, at + size
+        if index >= end:
             break
-        if data[place] == _QUOTE:
-            return place + 1, at
-        if data[place] != _BACKSLASH or place + 1 >= end:
+        if data[index] == _QUOTE:
+            return index + 1, at
+        if data[index] != _BACKSLASH or index + 1 >= end:
             break
-        if data[place + 1] == _U:
-            place, at = _code_point(data, place + 2, end, out, at)
-            if place < 0:
+        if data[index + 1] == _U:
+            index, at = _code_point(data, index + 2, end, out, at)
+            if index < 0:
                 break
         else:
-            out[at] = _ESCAPES[data[place + 1]]
+            out[at] = _ESCAPES[data[index + 1]]
             if out[at] == 0:
                 break
-            place, at = place + 2, at + 1
+            index, at = index + 2, at + 1
     return np.int64(-1), at
 
 
 @raw_inner
-def _code_point(data, place, end, out, at):
-    """Write the code point of an escape whose digits begin here, in UTF-8; returns the place behind it, -1 for a lone
+def _code_point(data, index, end, out, at):
+    """Write the code point of an escape whose digits begin here, in UTF-8; returns the index behind it, -1 for a lone
     surrogate, and the end of the copy."""
     nothing = np.int64(-1)
-    code = _hexadecimal(data, place, end)
+    code = _hexadecimal(data, index, end)
     if code < 0 or 0xDC00 <= code < 0xE000:
         return nothing, at
-    place += 4
+    index += 4
     if 0xD800 <= code < 0xDC00:
-        if place + 2 > end or data[place] != _BACKSLASH or data[place + 1] != _U:
+        if index + 2 > end or data[index] != _BACKSLASH or data[index + 1] != _U:
             return nothing, at
-        low = _hexadecimal(data, place + 2, end)
+        low = _hexadecimal(data, index + 2, end)
         if not 0xDC00 <= low < 0xE000:
             return nothing, at
-        place += 6
+        index += 6
         code = 0x10000 + ((code - 0xD800) << 10) + low - 0xDC00
     if code < 0x80:
         out[at] = code
-        return place, at + 1
+        return index, at + 1
     size = 2 if code < 0x800 else 3 if code < 0x10000 else 4
     for i in range(size - 1, 0, -1):
         out[at + i] = 0x80 | (code & 0x3F)
         code >>= 6
     out[at] = ((0xF00 >> size) & 0xFF) | code
-    return place, at + size
+    return index, at + size
 
 
 @inlined
-def _hexadecimal(data, place, end):
+def _hexadecimal(data, index, end):
     """Return the value of four hexadecimal digits, -1 if they are none."""
     code = np.int64(0)
-    if place + 4 > end:
+    if index + 4 > end:
         return np.int64(-1)
     for i in range(4):
-        digit = np.int64(data[place + i])
+        digit = np.int64(data[index + i])
         if 0x30 <= digit <= 0x39:
             digit -= 0x30
         elif 0x41 <= (digit & 0xDF) <= 0x46:
@@ -292,56 +292,56 @@ def _hexadecimal(data, place, end):
 
 
 @raw_inner
-def _value_end(data, place, end):
+def _value_end(data, index, end):
     """Return the end of a value, -1 if it is not accepted, and its kind."""
-    first = data[place]
+    first = data[index]
     if first == _QUOTE:
-        last, is_escaped = _string_end(data, place + 1, end)
-        if last < 0 or not _is_utf8(data, place + 1, last):
+        last, is_escaped = _string_end(data, index + 1, end)
+        if last < 0 or not _is_utf8(data, index + 1, last):
             return np.int64(-1), _ESCAPED
         return last + 1, _ESCAPED if is_escaped else STRING
     if first == _MINUS or _ZERO <= first <= _NINE:
-        return _number_end(data, place, end)
+        return _number_end(data, index, end)
     for word, kind in ((_TRUE, _LITERAL), (_FALSE, _LITERAL), (_NONE, _NULL)):
         size = len(word)
-        if place + size <= end and _equal(data, place, size, word, 0, size):
-            return place + size, kind
+        if index + size <= end and _equal(data, index, size, word, 0, size):
+            return index + size, kind
     return np.int64(-1), _LITERAL
 
 
 @raw_inner
-def _number_end(data, place, end):
+def _number_end(data, index, end):
     """Return the end of a number, -1 if it is not accepted, and its kind. Not accepted are exponents, and numbers that
     begin with -0."""
     nothing = np.int64(-1)
-    first = place
-    is_negative = data[place] == _MINUS
-    place += is_negative
-    digits = place
-    while place < end and _ZERO <= data[place] <= _NINE:
-        place += 1
-    if place == digits or (data[digits] == _ZERO and (place > digits + 1 or is_negative)):
+    first = index
+    is_negative = data[index] == _MINUS
+    index += is_negative
+    digits = index
+    while index < end and _ZERO <= data[index] <= _NINE:
+        index += 1
+    if index == digits or (data[digits] == _ZERO and (index > digits + 1 or is_negative)):
         return nothing, _INTEGER
     kind, size_max = _INTEGER, _INTEGER_BYTES_MAX
-    if place < end and data[place] == _POINT:
+    if index < end and data[index] == _POINT:
         kind, size_max = _FRACTION, _FRACTION_BYTES_MAX
-        place += 1
-        digits = place
-        while place < end and _ZERO <= data[place] <= _NINE:
-            place += 1
-        if place == digits:
+        index += 1
+        digits = index
+        while index < end and _ZERO <= data[index] <= _NINE:
+            index += 1
+        if index == digits:
             return nothing, kind
-    if place - first > size_max or (place < end and (data[place] | 0x20) == 0x65):
+    if index - first > size_max or (index < end and (data[index] | 0x20) == 0x65):
         return nothing, kind
-    return place, kind
+    return index, kind
 
 
 @inlined
-def _number(data, place, end):
+def _number(data, index, end):
     """Return the value of a number, and whether it is the double that is nearest to its digits."""
-    is_negative = data[place] == _MINUS
+    is_negative = data[index] == _MINUS
     whole, decimals, is_fraction = np.uint64(0), 0, False
-    for i in range(place + is_negative, end):
+    for i in range(index + is_negative, end):
         if data[i] == _POINT:
             is_fraction = True
         elif whole < _WHOLE_MAX:
@@ -365,25 +365,25 @@ def _number(data, place, end):
 
 
 @raw_inner
-def _is_utf8(data, place, end):
+def _is_utf8(data, index, end):
     """Whether a stretch of bytes is UTF-8."""
-    while place < end:
-        if place + WORD_BYTES <= end and word_at(data, place) & _HIGH_BITS == _NO_BITS:
-            place += WORD_BYTES
+    while index < end:
+        if index + WORD_BYTES <= end and word_at(data, index) & _HIGH_BITS == _NO_BITS:
+            index += WORD_BYTES
             continue
-        lead = data[place]
+        lead = data[index]
         if lead < 0x80:
-            place += 1
+            index += 1
             continue
         size = 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
-        if lead < 0xC2 or lead > 0xF4 or place + size > end:
+        if lead < 0xC2 or lead > 0xF4 or index + size > end:
             return False
         least = 0xA0 if lead == 0xE0 else 0x90 if lead == 0xF0 else 0x80
         greatest = 0x9F if lead == 0xED else 0x8F if lead == 0xF4 else 0xBF
-        if not least <= data[place + 1] <= greatest:
+        if not least <= data[index + 1] <= greatest:
             return False
         for i in range(2, size):
-            if data[place + i] & 0xC0 != 0x80:
+            if data[index + i] & 0xC0 != 0x80:
                 return False
-        place += size
+        index += size
     return True

@@ -35,21 +35,21 @@ def decode_utf8(data, first, end, tail, out):
     has. Returns how many it has, or ``NOT_UTF8``.
     """
     required, faults, at = _ZERO, _ZERO, _ZERO
-    place, is_plain = first, True  # whether the next block may well be ASCII
-    while place + BLOCK <= end and place + READ <= len(data):
-        if is_plain and required == _ZERO and is_ascii(data, place):
-            widen(data, place, out, at)
+    index, is_plain = first, True  # whether the next block may well be ASCII
+    while index + BLOCK <= end and index + READ <= len(data):
+        if is_plain and required == _ZERO and is_ascii(data, index):
+            widen(data, index, out, at)
             count = _WHOLE
         else:
-            count, required, wrong = decode_block(data, place, required, out, at)
+            count, required, wrong = decode_block(data, index, required, out, at)
             faults |= wrong
             is_plain = count >= _PLAIN
         at += count
-        place += BLOCK
-    rest = end - place
+        index += BLOCK
+    rest = end - index
     tail[:] = 0  # a zero is a code point of its own, and no continuation byte
     for i in range(rest):
-        tail[i] = data[place + i]
+        tail[i] = data[index + i]
     for begin in range(0, 2 * BLOCK, BLOCK):
         count, required, wrong = decode_block(tail, begin, required, out, at)
         faults |= wrong

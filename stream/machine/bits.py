@@ -33,40 +33,40 @@ def bit_count(word):
     return count
 
 
-def _mask_below(code: Code, data: Value, place: Value, bound: Value) -> Value:
-    found = code.load(data, place, vector(I32, MASK_BITS))
+def _mask_below(code: Code, data: Value, index: Value, bound: Value) -> Value:
+    found = code.load(data, index, vector(I32, MASK_BITS))
     return code.bits(code.builder.icmp_unsigned("<", found, code.spread(bound, MASK_BITS)))
 
 
 @primitive(_mask_below, types.uint64, bound=types.uint32)
-def mask_below(data, place, bound):
-    """Which of the 64 numbers of ``data`` (``uint32``) from ``place`` on are below ``bound``, as bits of a
+def mask_below(data, index, bound):
+    """Which of the 64 numbers of ``data`` (``uint32``) from ``index`` on are below ``bound``, as bits of a
     ``uint64``."""
     mask = np.uint64(0)
     for i in range(MASK_BITS):
-        mask |= np.uint64(data[np.int64(place) + i] < bound) << np.uint64(i)
+        mask |= np.uint64(data[np.int64(index) + i] < bound) << np.uint64(i)
     return mask
 
 
-def _mask_between(code: Code, data: Value, place: Value, least: Value, greatest: Value) -> Value:
-    found = code.load(data, place, vector(least.type, MASK_BITS))
+def _mask_between(code: Code, data: Value, index: Value, least: Value, greatest: Value) -> Value:
+    found = code.load(data, index, vector(least.type, MASK_BITS))
     least, greatest = (code.spread(bound, MASK_BITS) for bound in (least, greatest))
     above = code.builder.sub(found, least)
     return code.bits(code.builder.icmp_unsigned("<=", above, code.builder.sub(greatest, least)))
 
 
 @primitive(_mask_between, types.uint64, least=lambda data: data.dtype, greatest=lambda data: data.dtype)
-def mask_between(data, place, least, greatest):
-    """Which of the 64 numbers of ``data`` (unsigned) from ``place`` on are in a range, as bits of a ``uint64``."""
+def mask_between(data, index, least, greatest):
+    """Which of the 64 numbers of ``data`` (unsigned) from ``index`` on are in a range, as bits of a ``uint64``."""
     mask = np.uint64(0)
     for i in range(MASK_BITS):
-        mask |= np.uint64(least <= data[place + i] <= greatest) << np.uint64(i)
+        mask |= np.uint64(least <= data[index + i] <= greatest) << np.uint64(i)
     return mask
 
 
-def _mask_of_breaks(code: Code, data: Value, place: Value) -> Value:
+def _mask_of_breaks(code: Code, data: Value, index: Value) -> Value:
     codes = vector(I8, MASK_BITS)
-    found = code.load(data, place, codes)
+    found = code.load(data, index, codes)
     quote, backslash, blank = (code.full(codes, one) for one in b'"\\ ')
     compare = code.builder.icmp_unsigned
     return code.bits(
@@ -75,12 +75,12 @@ def _mask_of_breaks(code: Code, data: Value, place: Value) -> Value:
 
 
 @primitive(_mask_of_breaks, types.uint64)
-def mask_of_breaks(data, place):
-    """Which of the 64 bytes of ``data`` (``uint8``) from ``place`` on end a plain stretch of a JSON string, as bits of
+def mask_of_breaks(data, index):
+    """Which of the 64 bytes of ``data`` (``uint8``) from ``index`` on end a plain stretch of a JSON string, as bits of
     a ``uint64``: a quote, a backslash or a control character."""
     mask = np.uint64(0)
     for i in range(MASK_BITS):
-        byte = data[place + i]
+        byte = data[index + i]
         mask |= np.uint64((byte == 0x22) | (byte == 0x5C) | (byte < 0x20)) << np.uint64(i)
     return mask
 

@@ -1,7 +1,7 @@
 """Primitives: functions for kernels whose instructions are written here, each with a model in Python.
 
 A primitive is written as its model, a plain function of arrays and numbers that a kernel could run. The decorator adds
-the instructions (LLVM) that run in its place, and the types of its result and of those arguments that it converts.
+the instructions (LLVM) that run instead of it, and the types of its result and of those arguments that it converts.
 ``Code`` writes the instructions. Its methods are named after what they do to arrays of NumPy.
 
 Primitives check no bounds: the caller guarantees that all numbers that they read and write exist.
@@ -66,18 +66,18 @@ class Code:
         first = self.builder.insert_element(nothing, value, I32(0))
         return self.builder.shuffle_vector(first, nothing, ir.Constant(vector(I32, lanes), [0] * lanes))
 
-    def address(self, array: Value, place: Value, kind: ir.Type) -> Value:
-        """Where a value of this type begins in an array: at element ``place``."""
-        return self.builder.bitcast(self.builder.gep(array.data, [place]), kind.as_pointer())
+    def address(self, array: Value, index: Value, kind: ir.Type) -> Value:
+        """Where a value of this type begins in an array: at element ``index``."""
+        return self.builder.bitcast(self.builder.gep(array.data, [index]), kind.as_pointer())
 
-    def load(self, array: Value, place: Value, kind: ir.Type, further: int = 0) -> Value:
-        """``array[place + further : place + further + lanes]``; an ``I64`` of bytes is eight of them."""
-        place = self.builder.add(place, place.type(further)) if further else place
-        return self.builder.load(self.address(array, place, kind), align=_element_bytes(array))
+    def load(self, array: Value, index: Value, kind: ir.Type, further: int = 0) -> Value:
+        """``array[index + further : index + further + lanes]``; an ``I64`` of bytes is eight of them."""
+        index = self.builder.add(index, index.type(further)) if further else index
+        return self.builder.load(self.address(array, index, kind), align=_element_bytes(array))
 
-    def store(self, value: Value, array: Value, place: Value) -> None:
-        """``array[place : place + lanes] = value``."""
-        self.builder.store(value, self.address(array, place, value.type), align=_element_bytes(array))
+    def store(self, value: Value, array: Value, index: Value) -> None:
+        """``array[index : index + lanes] = value``."""
+        self.builder.store(value, self.address(array, index, value.type), align=_element_bytes(array))
 
     def bits(self, choices: Value) -> Value:
         """``np.packbits(choices, bitorder="little")`` as a number of 64 bits: the first choice is the lowest bit."""

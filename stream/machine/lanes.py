@@ -18,29 +18,29 @@ _SUMS = int(SUM_LANES)
 _ONE, _U32, _LOW32 = np.uint64(1), np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
-def _copy_bits(code: Code, data: Value, place: Value, bits: Value, out: Value, at: Value) -> None:
-    found = code.load(data, place, vector(I32, LANES))
+def _copy_bits(code: Code, data: Value, index: Value, bits: Value, out: Value, at: Value) -> None:
+    found = code.load(data, index, vector(I32, LANES))
     code.store(code.builder.and_(found, code.spread(bits, LANES)), out, at)
 
 
 @primitive(_copy_bits, types.void, bits=types.uint32)
-def copy_bits(data, place, bits, out, at):
-    """Write ``bits`` of the 64 numbers of ``data`` (``uint32``) from ``place`` on to ``out``, from ``at`` on. The two
+def copy_bits(data, index, bits, out, at):
+    """Write ``bits`` of the 64 numbers of ``data`` (``uint32``) from ``index`` on to ``out``, from ``at`` on. The two
     do not overlap."""
     for i in range(LANES):
-        out[at + i] = data[place + i] & bits
+        out[at + i] = data[index + i] & bits
 
 
-def _copy_bytes(code: Code, data: Value, place: Value, out: Value, at: Value) -> None:
-    code.store(code.load(data, place, vector(I8, LANES)), out, at)
+def _copy_bytes(code: Code, data: Value, index: Value, out: Value, at: Value) -> None:
+    code.store(code.load(data, index, vector(I8, LANES)), out, at)
 
 
 @primitive(_copy_bytes, types.void)
-def copy_bytes(data, place, out, at):
-    """Copy the 64 bytes of ``data`` (``uint8``) from ``place`` on to ``out`` (``uint8``), from ``at`` on. The two do
+def copy_bytes(data, index, out, at):
+    """Copy the 64 bytes of ``data`` (``uint8``) from ``index`` on to ``out`` (``uint8``), from ``at`` on. The two do
     not overlap."""
     for i in range(LANES):
-        out[at + i] = data[place + i]
+        out[at + i] = data[index + i]
 
 
 @inlined
@@ -55,26 +55,26 @@ def copy_range(data, first, out, at, count):
 
 
 def _changes(code: Code, data: Value, first: Value, out: Value, at: Value) -> Value:
-    bytes_, places = vector(I8, LANES), vector(I16, LANES)
+    bytes_, indices = vector(I8, LANES), vector(I16, LANES)
     here, next_ = code.load(data, first, bytes_), code.load(data, first, bytes_, 1)
     differ = code.builder.icmp_unsigned("!=", here, next_)
     found = code.chosen(ir.Constant(bytes_, list(range(LANES))), differ)
     base = code.spread(code.builder.trunc(first, I16), LANES)
-    code.store(code.builder.add(code.builder.zext(found, places), base), out, at)
+    code.store(code.builder.add(code.builder.zext(found, indices), base), out, at)
     return code.builder.ctpop(code.bits(differ))
 
 
 @primitive(_changes, types.uint64, first=types.uint64, at=types.uint64)
 def changes(data, first, out, at):
-    """Write the places p of 64 from ``first`` on with ``data[p] != data[p + 1]`` to ``out``, from ``at`` on.
+    """Write the indices p of 64 from ``first`` on with ``data[p] != data[p + 1]`` to ``out``, from ``at`` on.
 
-    ``data`` is ``uint8`` with 65 numbers from ``first`` on, ``out`` is ``uint16`` with room for 64 more places, however
+    ``data`` is ``uint8`` with 65 numbers from ``first`` on, ``out`` is ``uint16`` with room for 64 more, however
     few they are. Returns how many, as a ``uint64``.
     """
     count = np.int64(0)
-    for place in range(np.int64(first), np.int64(first) + LANES):
-        out[np.int64(at) + count] = place
-        count += data[place] != data[place + 1]
+    for index in range(np.int64(first), np.int64(first) + LANES):
+        out[np.int64(at) + count] = index
+        count += data[index] != data[index + 1]
     return np.uint64(count)
 
 
@@ -94,20 +94,20 @@ def _running_sums(code: Code, codes: Value, factors: Value, first: Value, total:
 
 @primitive(_running_sums, types.uint64, first=types.uint64, total=types.uint64)
 def running_sums(codes, factors, first, total, out):
-    """Add eight terms (code + 1) * factor from place ``first`` on to ``total``; returns the sum, modulo 2^64.
+    """Add eight terms (code + 1) * factor from index ``first`` on to ``total``; returns the sum, modulo 2^64.
 
-    The sum up to the term of place p goes to ``out[p + 1]``. ``codes`` are ``uint8`` or ``uint32``, the others
+    The sum up to the term of index p goes to ``out[p + 1]``. ``codes`` are ``uint8`` or ``uint32``, the others
     ``uint64``.
     """
-    for place in range(np.int64(first), np.int64(first) + _SUMS):
-        total += (np.uint64(codes[place]) + _ONE) * factors[place]
-        out[place + 1] = total
+    for index in range(np.int64(first), np.int64(first) + _SUMS):
+        total += (np.uint64(codes[index]) + _ONE) * factors[index]
+        out[index + 1] = total
     return total
 
 
-def _keep_below(code: Code, data: Value, place: Value, factor: Value, bound: Value, out: Value, at: Value) -> Value:
+def _keep_below(code: Code, data: Value, index: Value, factor: Value, bound: Value, out: Value, at: Value) -> Value:
     builder, numbers = code.builder, vector(I64, KEEP_LANES)
-    found = code.load(data, place, numbers)
+    found = code.load(data, index, numbers)
     low = builder.and_(factor, I64((1 << 32) - 1))
     product = builder.mul(builder.lshr(found, code.full(numbers, 32)), code.spread(low, KEEP_LANES))
     below = builder.trunc(product, vector(I32, KEEP_LANES))
@@ -117,15 +117,15 @@ def _keep_below(code: Code, data: Value, place: Value, factor: Value, bound: Val
 
 
 @primitive(_keep_below, types.uint64, factor=types.uint64, bound=types.uint32)
-def keep_below(data, place, factor, bound, out, at):
-    """Write those of the 8 numbers of ``data`` (``uint64``) from ``place`` on to ``out``, from ``at`` on, whose high
+def keep_below(data, index, factor, bound, out, at):
+    """Write those of the 8 numbers of ``data`` (``uint64``) from ``index`` on to ``out``, from ``at`` on, whose high
     half times ``factor`` has a low half below ``bound`` (``uint32``); returns how many, as a ``uint64``.
 
-    All 8 places of ``out`` are written. ``factor`` is below 2^32.
+    All 8 numbers of ``out`` are written. ``factor`` is below 2^32.
     """
     count = np.int64(0)
     for i in range(KEEP_LANES):
-        number = data[np.int64(place) + i]
+        number = data[np.int64(index) + i]
         out[np.int64(at) + count] = number
         count += np.int64((((number >> _U32) * factor) & _LOW32) < bound)
     return np.uint64(count)

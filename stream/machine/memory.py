@@ -60,12 +60,12 @@ def words_at(address, length):
     """The array of ``length`` numbers ``uint32`` at an address. The caller keeps what owns the memory."""
 
 
-def _prefetch(code: Code, array: Value, place: Value) -> None:
+def _prefetch(code: Code, array: Value, index: Value) -> None:
     for_reading, keep, data = I32(0), I32(3), I32(1)
-    address = code.address(array, place, I8)
+    address = code.address(array, index, I8)
     code.call("llvm.prefetch.p0", ir.VoidType(), address, for_reading, keep, data)
 
 
 @primitive(_prefetch, types.void)
-def prefetch(array, place):
-    """Ask for the cache line of ``array[place]``, which is read soon. Computes nothing."""
+def prefetch(array, index):
+    """Ask for the cache line of ``array[index]``, which is read soon. Computes nothing."""

@@ -99,7 +99,7 @@ class StoredKernel:
         return None if kept is None else files._impl.rebuild(target, kept)
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
-        """Store the kernel for one signature. Without a place on the disk it stays in memory alone."""
+        """Store the kernel for one signature. Without a folder on the disk it stays in memory alone."""
         files = self._files
         if not _KNOWN or isinstance(files, NullCache):
             if not MODELS:  # numba's own key does not contain them

@@ -50,8 +50,8 @@ def _put_tile(code: Code, vectors: Value, first: Value, panel: Value, sums: Valu
 
 def _row(code: Code, matrix: Value, first: Value, number: int, length: Value) -> Value:
     """The address of row ``first + number`` of a matrix whose rows have ``length`` numbers."""
-    place = code.builder.add(first, first.type(number))
-    return code.builder.gep(matrix.data, [code.builder.mul(place, length)])
+    row = code.builder.add(first, first.type(number))
+    return code.builder.gep(matrix.data, [code.builder.mul(row, length)])
 
 
 @primitive(_put_tile, types.void, first=types.int64, row=types.int64, column=types.int64)

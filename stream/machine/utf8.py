@@ -23,9 +23,9 @@ _LANES = 64
 _BYTES = vector(I8, _LANES)
 
 
-def _decode_block(code: Code, data: Value, place: Value, required: Value, out: Value, at: Value) -> Value:
+def _decode_block(code: Code, data: Value, index: Value, required: Value, out: Value, at: Value) -> Value:
     builder = code.builder
-    first, *further = (_widened(code, data, place, n) for n in range(4))
+    first, *further = (_widened(code, data, index, n) for n in range(4))
     continued = [builder.xor(byte, code.full(_WORDS, 0x80)) for byte in further]
     begins = [builder.icmp_unsigned(">=", first, code.full(_WORDS, least)) for least in _FIRST_BYTES]
     found, least = first, code.full(_WORDS, 0)
@@ -53,14 +53,14 @@ def _decode_block(code: Code, data: Value, place: Value, required: Value, out: V
     return code.results([builder.ctpop(code.bits(begun)), builder.lshr(needed, I64(BLOCK)), builder.zext(faults, I64)])
 
 
-def _widened(code: Code, data: Value, place: Value, further: int = 0) -> Value:
+def _widened(code: Code, data: Value, index: Value, further: int = 0) -> Value:
     """16 bytes as numbers of 32 bits."""
-    return code.builder.zext(code.load(data, place, vector(I8, BLOCK), further), _WORDS)
+    return code.builder.zext(code.load(data, index, vector(I8, BLOCK), further), _WORDS)
 
 
 @primitive(_decode_block, types.UniTuple(types.uint64, 3), required=types.uint64)
-def decode_block(data, place, required, out, at):
-    """Decode the 16 bytes of ``data`` (``uint8``) from ``place`` on to ``out`` (``uint32``), from ``at`` on.
+def decode_block(data, index, required, out, at):
+    """Decode the 16 bytes of ``data`` (``uint8``) from ``index`` on to ``out`` (``uint32``), from ``at`` on.
 
     Bit i of ``required``: whether byte i must be a continuation byte because of the bytes before. Returns the number of
     code points, ``required`` of the next block, and the bytes at which something is wrong, as bits (``uint64``, 3
@@ -68,11 +68,11 @@ def decode_block(data, place, required, out, at):
     """
     count, faults = np.int64(0), np.uint64(0)
     for i in range(BLOCK):
-        first = np.uint32(data[place + i])
+        first = np.uint32(data[index + i])
         length = 1 + (first >= 0xC0) + (first >= 0xE0) + (first >= 0xF0)
         found = first & _BITS_BY_LENGTH[length]
         for n in range(1, length):
-            found = np.uint32(found << _SIX) | np.uint32(data[place + i + n] ^ 0x80)
+            found = np.uint32(found << _SIX) | np.uint32(data[index + i + n] ^ 0x80)
             required |= _ONE << np.uint64(i + n)
         wrong = (found < _LEAST_BY_LENGTH[length]) | (found & _SURROGATE_BITS == _SURROGATES) | (found > _LAST)
         continues = first & 0xC0 == 0x80
@@ -83,33 +83,33 @@ def decode_block(data, place, required, out, at):
     return np.uint64(count), required >> _WHOLE, faults
 
 
-def _is_ascii(code: Code, data: Value, place: Value) -> Value:
+def _is_ascii(code: Code, data: Value, index: Value) -> Value:
     kind = vector(I8, BLOCK)
-    high = code.builder.icmp_signed("<", code.load(data, place, kind), code.full(kind, 0))
+    high = code.builder.icmp_signed("<", code.load(data, index, kind), code.full(kind, 0))
     return code.builder.icmp_unsigned("==", code.bits(high), I64(0))
 
 
 @primitive(_is_ascii, types.boolean)
-def is_ascii(data, place):
-    """Whether the 16 bytes of ``data`` (``uint8``) from ``place`` on are ASCII."""
+def is_ascii(data, index):
+    """Whether the 16 bytes of ``data`` (``uint8``) from ``index`` on are ASCII."""
     all_bits = np.uint8(0)
     for i in range(BLOCK):
-        all_bits |= data[place + i]
+        all_bits |= data[index + i]
     return all_bits < 0x80
 
 
-@primitive(lambda code, data, place, out, at: code.store(_widened(code, data, place), out, at), types.void)
-def widen(data, place, out, at):
-    """Write the 16 bytes of ``data`` (``uint8``) from ``place`` on to ``out`` (``uint32``), from ``at`` on."""
+@primitive(lambda code, data, index, out, at: code.store(_widened(code, data, index), out, at), types.void)
+def widen(data, index, out, at):
+    """Write the 16 bytes of ``data`` (``uint8``) from ``index`` on to ``out`` (``uint32``), from ``at`` on."""
     for i in range(BLOCK):
-        out[np.int64(at) + i] = data[place + i]
+        out[np.int64(at) + i] = data[index + i]
 
 
-def _put_escapes(code: Code, data: Value, place: Value, out: Value, at: Value, *masks: Value) -> None:
+def _put_escapes(code: Code, data: Value, index: Value, out: Value, at: Value, *masks: Value) -> None:
     builder = code.builder
     kept, first, middle, narrow, last, single = (builder.bitcast(bits, vector(I1, _LANES)) for bits in masks)
-    raw = code.load(data, place, _BYTES)
-    before, digit, behind = (_hexadecimal(code, code.load(data, place, _BYTES, n)) for n in (-1, 0, 1))
+    raw = code.load(data, index, _BYTES)
+    before, digit, behind = (_hexadecimal(code, code.load(data, index, _BYTES, n)) for n in (-1, 0, 1))
 
     def all_(value: int) -> Value:
         return code.full(_BYTES, value)
@@ -150,17 +150,17 @@ _MASKS = dict.fromkeys(("kept", "first", "middle", "narrow", "last", "single"), 
 
 
 @primitive(_put_escapes, types.void, **_MASKS)
-def put_escapes(data, place, out, at, kept, first, middle, narrow, last, single):
-    """Write the kept ones of the 64 bytes of ``data`` (``uint8``) from ``place`` on to ``out``, one after the other,
-    with the bytes of UTF-8 in the place of hexadecimal digits.
+def put_escapes(data, index, out, at, kept, first, middle, narrow, last, single):
+    """Write the kept ones of the 64 bytes of ``data`` (``uint8``) from ``index`` on to ``out``, one after the other,
+    with the bytes of UTF-8 instead of hexadecimal digits.
 
     The masks have a bit for each byte. A ``last`` byte joins the digit before it and its own; it is a whole byte where
     it is ``single``. A ``middle`` byte joins its own digit and half of the next; it is the first of two where it is
-    ``narrow``. A ``first`` byte is the first of three. All 64 places of ``out`` are written.
+    ``narrow``. A ``first`` byte is the first of three. All 64 bytes of ``out`` are written.
     """
     count = np.int64(0)
     for i in range(_LANES):
-        at_i = np.int64(place) + i
+        at_i = np.int64(index) + i
         before, digit, behind = _digit(data[at_i - 1]), _digit(data[at_i]), _digit(data[at_i + 1])
         bit = np.uint64(i)
         byte, joined = np.int64(data[at_i]), before << 4 | digit

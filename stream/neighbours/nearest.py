@@ -70,7 +70,7 @@ def chance_found(config: Config, similarity: npt.NDArray[np.float64]) -> npt.NDA
 def best(
     items: npt.NDArray[np.int32], similarity: npt.NDArray[np.float64], slots: npt.NDArray[np.int64], k: int
 ) -> npt.NDArray[np.int64]:
-    """The places of the ``k`` most similar candidates of each item, by item, best first, then newest first."""
+    """The positions of the ``k`` most similar candidates of each item, by item, best first, then newest first."""
     order = np.lexsort((-slots, -similarity, items))
     owners = items[order]
     first = np.flatnonzero(np.diff(owners, prepend=-1))

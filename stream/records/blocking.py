@@ -42,7 +42,7 @@ Values = tuple[str, ...]
 class Blocking(NamedTuple):
     """Which records become candidates.
 
-    ``exact`` holds the places of the fields of each exact key, ``shingled`` those of the fields with bands. ``k``
+    ``exact`` holds the positions of the fields of each exact key, ``shingled`` those of the fields with bands. ``k``
     characters a shingle; ``bands`` bands of ``rows`` rows for each shingled field.
     """
 
@@ -88,17 +88,17 @@ def parse_blocking(
     >>> parse_blocking(names, ["name+phone"], ["address"], k=3, bands=8, rows=2, seed=1)[:2]
     (((0, 2),), (1,))
     """
-    places = {name: at for at, name in enumerate(names)}
+    positions = {name: at for at, name in enumerate(names)}
     if not any(exact) and not any(shingled):
         exact = names
 
-    def place(name: str, setting: str) -> int:
-        if name not in places:
-            raise ConfigError(f"{setting} names {name!r}, which is not among the record_fields: {', '.join(places)}")
-        return places[name]
+    def position(name: str, setting: str) -> int:
+        if name not in positions:
+            raise ConfigError(f"{setting} names {name!r}, which is not among the record_fields: {', '.join(positions)}")
+        return positions[name]
 
-    keys = tuple(tuple(place(name, "record_keys") for name in item.split("+")) for item in exact if item)
-    banded = tuple(place(name, "record_shingled") for name in shingled if name)
+    keys = tuple(tuple(position(name, "record_keys") for name in item.split("+")) for item in exact if item)
+    banded = tuple(position(name, "record_shingled") for name in shingled if name)
     return Blocking(keys, banded, k, bands, rows, seed)
 
 
@@ -160,7 +160,8 @@ def keys(data: Bytes, starts: Starts, sketched: Bytes, fields: int, blocking: Bl
 def shared_keys(
     a: Words, a_starts: Starts, b: Words, b_starts: Starts
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Return the place of the first common key among a's keys (-1: none), and the number of common keys, of m pairs."""
+    """Return the position of the first common key among a's keys (-1: none), and the number of common keys, of m
+    pairs."""
     first, shared = np.empty(len(a_starts) - 1, np.int32), np.empty(len(a_starts) - 1, np.int32)
     _shared(a, a_starts, b, b_starts, first, shared)
     return first, shared

@@ -12,7 +12,7 @@ from importlib import import_module
 from neardup.stream.scheme_interface import AnyScheme
 
 # Name of a scheme -> its file in this folder, and its row there.
-_PLACES = {
+_FILES = {
     "one_permutation": ("sets", "SCHEME"),
     "minhash": ("sets", "MINHASH"),
     "records": ("records", "SCHEME"),
@@ -34,15 +34,15 @@ class _Rows(Mapping[str, AnyScheme]):
     """The table. It imports the file of a scheme when the row is read: a program that uses one scheme loads one."""
 
     def __getitem__(self, name: str) -> AnyScheme:
-        file, row = _PLACES[name]
+        file, row = _FILES[name]
         scheme: AnyScheme = getattr(import_module(f"{__name__}.{file}"), row)
         return scheme
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_PLACES)
+        return iter(_FILES)
 
     def __len__(self) -> int:
-        return len(_PLACES)
+        return len(_FILES)
 
 
 SCHEMES: Mapping[str, AnyScheme] = _Rows()

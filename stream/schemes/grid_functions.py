@@ -102,8 +102,8 @@ def keys(fingerprints: Bitmaps, chosen: Functions, seed: int) -> tuple[npt.NDArr
 def shared_functions(a: Bitmaps, b: Bitmaps, chosen: Functions) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """Compare m pairs of fingerprints.
 
-    Returns the place among a's keys of the first one that b has too (``int32[m]``, -1: none), and the number of common
-    buckets in each group (``int32[m, groups]``).
+    Returns the position among a's keys of the first one that b has too (``int32[m]``, -1: none), and the number of
+    common buckets in each group (``int32[m, groups]``).
     """
     first, shared = np.empty(len(a), np.int32), np.zeros((len(a), len(chosen.squares)), np.int32)
     _shared(a, b, *chosen, np.empty(8 * a.shape[1], np.uint8), first, shared)
@@ -250,7 +250,7 @@ def _shared(a, b, squares, starts, held, first, shared):
                             if group == 0 and common < 0:
                                 common = function
         first[i] = common
-        if common >= 0:  # the place of the function among the keys of the first fingerprint
+        if common >= 0:  # the position of the function among the keys of the first fingerprint
             _unpack(a[i], held)
             first[i] = 0
             for function in range(common):

@@ -123,7 +123,7 @@ def plan(parameters: Parameters) -> IdenticalPlan:
 
 
 def features(documents: Sequence[Document], plan: IdenticalPlan) -> Reading:
-    """Return hashes in place of the texts: two words for the whole text, and one for the positions if there are any."""
+    """Return hashes instead of the texts: two words for the whole text, and one for the positions if there are any."""
     codes, refused = read_texts(documents, plan.normal_form, plan.text_characters_max)
     hashes = text_hashes(codes)
     if plan.positions:

@@ -1,6 +1,6 @@
 """Passages: texts that share a run of characters, wherever it stands in each.
 
-A text is represented by its winnowed hashes (``neardup.stream.signatures.winnowing``) with their places, and by its
+A text is represented by its winnowed hashes (``neardup.stream.signatures.winnowing``) with their positions, and by its
 length. Every hash is a key, so two texts that share ``passage_characters`` normalised characters share a key. The
 similarity is the estimated fraction of the shorter text that stands in the longer one
 (``neardup.stream.signatures.passage_runs``).
@@ -38,7 +38,7 @@ from neardup.stream.scheme_interface import (
 )
 from neardup.stream.schemes.identical import text_hashes
 from neardup.stream.signatures.passage_runs import Runs, Winnowed, runs
-from neardup.stream.signatures.winnowing import PLACE_BITS, winnow
+from neardup.stream.signatures.winnowing import POSITION_BITS, winnow
 from neardup.stream.texts.normalize import UNICODE_VERSION, NormalForm
 from neardup.stream.texts.reading import read_texts
 from neardup.stream.texts.shingles import chars
@@ -105,7 +105,7 @@ def contents(features: Features) -> npt.NDArray[np.uint64]:
 
 
 def evidence(features: Features, plan: PassagePlan) -> Evidence:
-    """The selected hashes with their places, eight bytes each, and the length of the text, four bytes."""
+    """The selected hashes with their positions, eight bytes each, and the length of the text, four bytes."""
     del plan
     at = features.starts[:-1]
     lengths = features.values[at + _HEAD - 1].astype("<u4").view(np.uint8).reshape(-1, _LENGTH_BYTES)
@@ -157,9 +157,9 @@ def _winnowed(evidence: Evidence) -> Winnowed:
 
 
 def _hashes(evidence: Evidence) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    """The selected hashes without their places, ascending, each once."""
+    """The selected hashes without their positions, ascending, each once."""
     values, starts = ragged_values(evidence, np.uint64)
-    return sorted_sets(values >> PLACE_BITS, starts)
+    return sorted_sets(values >> POSITION_BITS, starts)
 
 
 SCHEME = Scheme(

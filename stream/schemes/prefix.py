@@ -84,8 +84,8 @@ class PrefixPlan(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """What the prefixes of m pairs have in common, ``int32[m]`` each: the place of the first common token in the prefix
-    of a (-1 without one), and the number of common tokens."""
+    """What the prefixes of m pairs have in common, ``int32[m]`` each: the position of the first common token in the
+    prefix of a (-1 without one), and the number of common tokens."""
 
     first: npt.NDArray[np.int32]
     tokens: npt.NDArray[np.int32]

@@ -143,7 +143,7 @@ def _check_stop_words(p: Parameters) -> None:
         raise ConfigError("stop_words is empty, but a list of your own has a word at least: leave it out")
     if p.languages != Parameters.model_fields["languages"].default:
         raise ConfigError(
-            f"languages={', '.join(p.languages)} with stop_words, which takes the place of their lists: leave one out"
+            f"languages={', '.join(p.languages)} with stop_words, which replaces their lists: leave one out"
         )
     shingling.rules(stops_of(p))  # raises ConfigError for an entry that is not one word
 

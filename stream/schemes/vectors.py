@@ -200,8 +200,8 @@ def _stored(data: npt.NDArray[np.uint8], plan: VectorPlan) -> Values:
 def sample(text: str, plan: VectorPlan) -> Document:
     """A vector of zeros and ones, which every measure accepts; scaled if the measure has ``norm_max``."""
     bits = [1] * plan.dimension
-    for place, character in enumerate(text):
-        bits[(ord(character) + place) % plan.dimension] = ord(character) % 2
+    for position, character in enumerate(text):
+        bits[(ord(character) + position) % plan.dimension] = ord(character) % 2
     bits[0] = 1  # a vector of zeros has no direction
     length = plan.scale / plan.dimension**0.5 if VECTOR_MEASURES[plan.measure].lifted else 1.0
     return Document("", vector=[bit * length for bit in bits], tokens=bits)

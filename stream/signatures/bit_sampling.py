@@ -24,7 +24,7 @@ from neardup.stream.machine.compile import kernel
 from neardup.stream.machine.words import WORD_BYTES
 from neardup.stream.vectors import draws, packed_bits
 
-Places = npt.NDArray[np.int64]
+Positions = npt.NDArray[np.int64]
 
 
 def sign_bits(
@@ -39,7 +39,7 @@ def sign_bits(
     >>> sign_bits(x, dimension=5, bands=2, rows=3, seed=1).shape
     (2, 2)
     """
-    return sketch_bits(vectors, places(dimension, bands * rows, seed), bands)
+    return sketch_bits(vectors, positions(dimension, bands * rows, seed), bands)
 
 
 def sign_unary(
@@ -50,7 +50,7 @@ def sign_unary(
     >>> sign_unary(np.array([[5, 6, 7], [8, 2, 4]], np.float32), component_max=9, bands=2, rows=3, seed=1).shape
     (2, 2)
     """
-    drawn = places(vectors.shape[1] * component_max, bands * rows, seed)
+    drawn = positions(vectors.shape[1] * component_max, bands * rows, seed)
     return sketch_unary(vectors, component_max, drawn, bands)
 
 
@@ -61,19 +61,19 @@ def sign_symbols(symbols: npt.NDArray[np.uint32], count: int, seed: int) -> npt.
     (2, 4)
     """
     out = np.empty((len(symbols), count), np.uint64)
-    _sample_symbols(np.ascontiguousarray(symbols), places(symbols.shape[1], count, seed), np.uint64(seed), out)
+    _sample_symbols(np.ascontiguousarray(symbols), positions(symbols.shape[1], count, seed), np.uint64(seed), out)
     return out
 
 
 @lru_cache(maxsize=8)
-def places(bits: int, count: int, seed: int) -> Places:
+def positions(bits: int, count: int, seed: int) -> Positions:
     """Draw the bit (or component) of each row, out of ``bits``, with replacement: ``int64[count]``."""
     out = (draws.uniforms(count, seed) * bits).astype(np.int64)
     out.flags.writeable = False
     return out
 
 
-def sketch_bits(vectors: npt.NDArray[np.uint8], drawn: Places, bands: int) -> npt.NDArray[np.uint8]:
+def sketch_bits(vectors: npt.NDArray[np.uint8], drawn: Positions, bands: int) -> npt.NDArray[np.uint8]:
     """As ``sign_bits``, for given bits ``int64[k]``; ``bands`` divides their number."""
     rows = len(drawn) // bands
     out = np.empty((len(vectors), packed_bits.width(bands, rows)), np.uint8)
@@ -82,7 +82,7 @@ def sketch_bits(vectors: npt.NDArray[np.uint8], drawn: Places, bands: int) -> np
 
 
 def sketch_unary(
-    vectors: npt.NDArray[np.float32], component_max: int, drawn: Places, bands: int
+    vectors: npt.NDArray[np.float32], component_max: int, drawn: Positions, bands: int
 ) -> npt.NDArray[np.uint8]:
     """As ``sign_unary``, for given bits of the unary code, component by component, ``int64[k]``."""
     rows = len(drawn) // bands
@@ -93,14 +93,14 @@ def sketch_unary(
 
 
 @kernel
-def _sample_bits(vectors, places, bands, rows, out):
-    bits = np.empty(len(places) // 8 + 1 + WORD_BYTES, np.uint8)
+def _sample_bits(vectors, positions, bands, rows, out):
+    bits = np.empty(len(positions) // 8 + 1 + WORD_BYTES, np.uint8)
     room = np.empty(out.shape[1] + WORD_BYTES, np.uint8)
     for i in range(len(vectors)):
         bits[:] = 0
-        for k in range(len(places)):
-            place = places[k]
-            bit = (vectors[i, place >> 3] >> np.uint8(7 - (place & 7))) & np.uint8(1)
+        for k in range(len(positions)):
+            position = positions[k]
+            bit = (vectors[i, position >> 3] >> np.uint8(7 - (position & 7))) & np.uint8(1)
             bits[k >> 3] |= bit << np.uint8(k & 7)
         packed_bits.spread_bands(bits, bands, rows, room, out[i])
 
@@ -119,8 +119,8 @@ def _sample_unary(vectors, components, least, bands, rows, out):
 
 
 @kernel
-def _sample_symbols(symbols, places, seed, out):
-    for k in range(len(places)):
+def _sample_symbols(symbols, positions, seed, out):
+    for k in range(len(positions)):
         own = derive_seed(seed, np.uint64(k))
         for i in range(len(symbols)):
-            out[i, k] = mix64(np.uint64(symbols[i, places[k]]) + own)
+            out[i, k] = mix64(np.uint64(symbols[i, positions[k]]) + own)

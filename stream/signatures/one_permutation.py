@@ -176,8 +176,8 @@ def compete_below(count, bound, scratch, row):
 def keep(numbers, end, bound, rows, kept):
     """Write the numbers up to ``end``, a multiple of 64, with values below ``bound`` to ``kept``; returns how many."""
     found = np.uint64(0)
-    for place in range(np.uint64(0), end, np.uint64(KEEP_LANES)):
-        found += keep_below(numbers, place, rows, bound, kept, found)
+    for index in range(np.uint64(0), end, np.uint64(KEEP_LANES)):
+        found += keep_below(numbers, index, rows, bound, kept, found)
     return found
 
 
@@ -237,7 +237,7 @@ def all_filled(scratch, row):
 
 @raw_inner
 def _find_empty(row, empty):
-    """Write the places of the empty rows to ``empty``; returns how many there are."""
+    """Write the indices of the empty rows to ``empty``; returns how many there are."""
     count = 0
     for r in range(len(row)):
         empty[count] = r

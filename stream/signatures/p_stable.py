@@ -115,5 +115,5 @@ def _sign(vectors, panels, offsets, width, edge, sums, out):
         projections.project_block(vectors, first, count, panels, edge, sums)
         for i in range(count):
             for r in range(len(offsets)):
-                place = np.floor(np.float64(sums[i, r]) / width + offsets[r])
-                out[first + i, r] = np.int32(min(max(place, -_SEGMENT_MAX), _SEGMENT_MAX))
+                segment = np.floor(np.float64(sums[i, r]) / width + offsets[r])
+                out[first + i, r] = np.int32(min(max(segment, -_SEGMENT_MAX), _SEGMENT_MAX))

@@ -1,14 +1,14 @@
 """What two texts share, from their winnowed hashes: runs, and the fraction of each text that they cover.
 
-Two equal hashes lie on a diagonal: the difference of their places. Equal hashes of one diagonal make a run, as long as
-the next one begins at most a window after the one before. Each run is known from its first to its last gram. It reaches
-further: the estimate adds half of the distance to the next selected hash of the text in which it is farther, but ends
-with the texts. Of random texts that share a run, it is .99 of the run on average; without the addition .43 of 150
-characters and .77 of 400, with half of the lesser distance .77 and .90. A run goes on after a changed word: on a
+Two equal hashes lie on a diagonal: the difference of their positions. Equal hashes of one diagonal make a run, as long
+as the next one begins at most a window after the one before. Each run is known from its first to its last gram. It
+reaches further: the estimate adds half of the distance to the next selected hash of the text in which it is farther,
+but ends with the texts. Of random texts that share a run, it is .99 of the run on average; without the addition .43 of
+150 characters and .77 of 400, with half of the lesser distance .77 and .90. A run goes on after a changed word: on a
 diagonal that differs by a gram at most, within two windows and two grams.
 
 The shorter text is walked hash by hash. A hash that no run holds begins the longest run that it can; of a hash that the
-other text repeats, ``_OCCURRENCES`` places are tried, first those after the run before. So the time is linear in the
+other text repeats, ``_OCCURRENCES`` positions are tried, first those after the run before. So the time is linear in the
 selected hashes, and the result does not depend on which text is given first.
 
 Source: for hashes on diagonals, Schleimer, Wilkerson, Aiken, SIGMOD 2003, section 5.
@@ -22,16 +22,16 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.machine.compile import inlined, raw_inner, raw_kernel
-from neardup.stream.signatures.winnowing import PLACE_BITS, WINDOW_MAX
+from neardup.stream.signatures.winnowing import POSITION_BITS, WINDOW_MAX
 
-# Places of one hash that are tried as the beginning of a run.
+# Positions of one hash that are tried as the beginning of a run.
 _OCCURRENCES = 16
 _DIFFERENCE = np.uint64(WINDOW_MAX)
 # More than the characters of any text.
 _TEXT_MAX = 1 << 32
 _NONE = np.int32(-1)
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-# Columns of a run: first and last place in each text, then the estimate of its begin and end in each.
+# Columns of a run: first and last position in each text, then the estimate of its begin and end in each.
 _COLUMNS = 8
 
 
@@ -61,7 +61,7 @@ def runs(a: Winnowed, b: Winnowed, gram: int, window: int) -> Runs:
     """Return the runs that text i of ``a`` and text i of ``b`` share; ``gram`` characters have one hash.
 
     >>> import numpy as np
-    >>> hashes = np.arange(1, 5, dtype=np.uint64) << PLACE_BITS | np.uint64(10)
+    >>> hashes = np.arange(1, 5, dtype=np.uint64) << POSITION_BITS | np.uint64(10)
     >>> text = Winnowed(hashes, np.array([0, 4]), np.array([60]))
     >>> found = runs(text, text, gram=10, window=10)
     >>> found.fractions.round(2).tolist(), found.spans.tolist()
@@ -93,10 +93,10 @@ def _covered(pairs: npt.NDArray[np.int64], spans: npt.NDArray[np.int64], count: 
 
 
 class _Scratch(NamedTuple):
-    """The arrays that the kernel writes: places in each text; which hashes a run holds; runs; a table of hashes, with
-    the first place of each and the place to begin at; and the next place of the same hash."""
+    """The arrays that the kernel writes: positions in each text; which hashes a run holds; runs; a table of hashes,
+    with the first position of each and the position to begin at; and the next position of the same hash."""
 
-    places: npt.NDArray[np.int64]
+    positions: npt.NDArray[np.int64]
     used: npt.NDArray[np.bool_]
     runs: npt.NDArray[np.int64]
     table: npt.NDArray[np.int32]
@@ -104,10 +104,10 @@ class _Scratch(NamedTuple):
 
 
 class _Side(NamedTuple):
-    """One text of a pair: its hashes, their places, its length."""
+    """One text of a pair: its hashes, their positions, its length."""
 
     values: Any
-    places: Any
+    positions: Any
     length: Any
 
 
@@ -115,8 +115,8 @@ class _Side(NamedTuple):
 def _runs(a, b, gram, window, scratch, spans, starts):
     at = 0
     for i in range(len(starts) - 1):
-        first = _side(a, i, scratch.places[0])
-        second = _side(b, i, scratch.places[1])
+        first = _side(a, i, scratch.positions[0])
+        second = _side(b, i, scratch.positions[1])
         swapped = _comes_first(second, first)
         x, y = (second, first) if swapped else (first, second)
         count = _find(x, y, gram, window, scratch)
@@ -131,13 +131,13 @@ def _runs(a, b, gram, window, scratch, spans, starts):
 
 
 @inlined
-def _side(texts, i, places):
+def _side(texts, i, positions):
     values = texts.values[texts.starts[i] : texts.starts[i + 1]]
-    place = np.int64(0)
+    position = np.int64(0)
     for j in range(len(values)):
-        place += np.int64(values[j] & _DIFFERENCE)
-        places[j] = place
-    return _Side(values, places[: len(values)], texts.lengths[i])
+        position += np.int64(values[j] & _DIFFERENCE)
+        positions[j] = position
+    return _Side(values, positions[: len(values)], texts.lengths[i])
 
 
 @inlined
@@ -155,7 +155,7 @@ def _comes_first(one, other):
 
 @raw_inner
 def _find(x, y, gram, window, scratch):
-    """Write the runs of a pair to ``scratch.runs``, by the place of the first hash in ``x``; returns how many."""
+    """Write the runs of a pair to ``scratch.runs``, by the position of the first hash in ``x``; returns how many."""
     used = scratch.used[: len(x.values)]
     used[:] = False
     mask = _fill_table(y, scratch)
@@ -168,7 +168,7 @@ def _find(x, y, gram, window, scratch):
             continue
         j = _longest(x, y, i, slot, end, window, scratch)
         last_i, last_j = _walk(x, y, i, j, window, used, True)
-        end = y.places[last_j]
+        end = y.positions[last_j]
         if count == 0 or not _continues(scratch.runs[count - 1], x, y, i, j, gram, window):
             scratch.runs[count, 0], scratch.runs[count, 2] = i, j
             count += 1
@@ -179,18 +179,18 @@ def _find(x, y, gram, window, scratch):
 @inlined
 def _continues(run, x, y, i, j, gram, window):
     """Whether hashes that are not on the diagonal of the run before are its continuation after a changed word."""
-    step_x, step_y = x.places[i] - x.places[run[1]], y.places[j] - y.places[run[3]]
+    step_x, step_y = x.positions[i] - x.positions[run[1]], y.positions[j] - y.positions[run[3]]
     reach = 2 * (window + gram)
     return 0 < step_x <= reach and 0 < step_y <= reach and abs(step_x - step_y) <= gram
 
 
 @raw_inner
 def _longest(x, y, i, slot, end, window, scratch):
-    """The place in ``y`` of hash ``i`` of ``x`` from which the longest run begins; ``end`` is the end of the run
+    """The position in ``y`` of hash ``i`` of ``x`` from which the longest run begins; ``end`` is the end of the run
     before."""
     table, following = scratch.table, scratch.following
     head, begin = table[2 * slot], table[2 * slot + 1]
-    while begin != _NONE and y.places[begin] < end:
+    while begin != _NONE and y.positions[begin] < end:
         begin = following[begin]
     begin = head if begin == _NONE else begin
     table[2 * slot + 1] = begin
@@ -198,8 +198,8 @@ def _longest(x, y, i, slot, end, window, scratch):
     j, wrapped = begin, False
     for _ in range(_OCCURRENCES):
         last, _ = _walk(x, y, i, j, window, scratch.used, False)
-        if x.places[last] - x.places[i] > reach:
-            best, reach = j, x.places[last] - x.places[i]
+        if x.positions[last] - x.positions[i] > reach:
+            best, reach = j, x.positions[last] - x.positions[i]
         j = following[j]
         if j == _NONE:
             j, wrapped = head, True
@@ -211,17 +211,17 @@ def _longest(x, y, i, slot, end, window, scratch):
 @inlined
 def _walk(x, y, i, j, window, used, mark):
     """Follow a run from hash ``i`` of ``x`` and hash ``j`` of ``y``; returns its last hashes. ``mark`` its own."""
-    diagonal = x.places[i] - y.places[j]
-    last_i, last_j, reach = i, j, x.places[i] + window
+    diagonal = x.positions[i] - y.positions[j]
+    last_i, last_j, reach = i, j, x.positions[i] + window
     if mark:
         used[i] = True
     i += 1
     j += 1
-    while i < len(x.places) and j < len(y.places):
-        here, there = x.places[i], y.places[j] + diagonal
+    while i < len(x.positions) and j < len(y.positions):
+        here, there = x.positions[i], y.positions[j] + diagonal
         if min(here, there) > reach:
             break
-        if here == there and (x.values[i] ^ y.values[j]) >> PLACE_BITS == 0:
+        if here == there and (x.values[i] ^ y.values[j]) >> POSITION_BITS == 0:
             last_i, last_j, reach = i, j, here + window
             if mark:
                 used[i] = True
@@ -232,7 +232,7 @@ def _walk(x, y, i, j, window, used, mark):
 
 @raw_inner
 def _fill_table(y, scratch):
-    """Enter each hash of ``y`` with its places, ascending; returns the mask of the table."""
+    """Enter each hash of ``y`` with its positions, ascending; returns the mask of the table."""
     size = np.int64(2)
     while size < 2 * len(y.values):
         size *= 2
@@ -248,8 +248,8 @@ def _fill_table(y, scratch):
 @inlined
 def _slot(value, y, table, mask):
     """The slot of the table that holds a hash, or the one that is free for it."""
-    slot = np.int64(((value >> PLACE_BITS) * _MULTIPLIER) >> np.uint64(32)) & mask
-    while table[2 * slot] != _NONE and (y.values[table[2 * slot]] ^ value) >> PLACE_BITS != 0:
+    slot = np.int64(((value >> POSITION_BITS) * _MULTIPLIER) >> np.uint64(32)) & mask
+    while table[2 * slot] != _NONE and (y.values[table[2 * slot]] ^ value) >> POSITION_BITS != 0:
         slot = (slot + 1) & mask
     return slot
 
@@ -259,19 +259,19 @@ def _estimate(run, x, y, gram):
     """Write the estimated begin and end of a run in both texts."""
     before = max(_before(x, run[0]), _before(y, run[2])) // 2
     after = max(_after(x, run[1], gram), _after(y, run[3], gram)) // 2
-    before = min(before, x.places[run[0]], y.places[run[2]])
-    after = min(after, max(x.length - x.places[run[1]] - gram, 0), max(y.length - y.places[run[3]] - gram, 0))
-    run[4], run[5] = x.places[run[0]] - before, min(x.places[run[1]] + gram + after, x.length)
-    run[6], run[7] = y.places[run[2]] - before, min(y.places[run[3]] + gram + after, y.length)
+    before = min(before, x.positions[run[0]], y.positions[run[2]])
+    after = min(after, max(x.length - x.positions[run[1]] - gram, 0), max(y.length - y.positions[run[3]] - gram, 0))
+    run[4], run[5] = x.positions[run[0]] - before, min(x.positions[run[1]] + gram + after, x.length)
+    run[6], run[7] = y.positions[run[2]] - before, min(y.positions[run[3]] + gram + after, y.length)
 
 
 @inlined
 def _before(side, j):
-    return side.places[j] - side.places[j - 1] if j > 0 else side.places[j]
+    return side.positions[j] - side.positions[j - 1] if j > 0 else side.positions[j]
 
 
 @inlined
 def _after(side, j, gram):
-    if j + 1 < len(side.places):
-        return side.places[j + 1] - side.places[j]
-    return max(side.length - side.places[j] - gram, 0)
+    if j + 1 < len(side.positions):
+        return side.positions[j + 1] - side.positions[j]
+    return max(side.length - side.positions[j] - gram, 0)

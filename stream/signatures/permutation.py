@@ -1,7 +1,7 @@
-"""MinHash by permutations: a row is the least place of the set's elements in an order of the whole universe.
+"""MinHash by permutations: a row is the least position of the set's elements in an order of the whole universe.
 
 The universe of ``sign`` is all 64-bit integers. The permutation of a row is x -> mix64((x xor s) m); each row has its
-own number s and odd multiplier m. Each of the three steps is a bijection, so no two elements have the same place.
+own number s and odd multiplier m. Each of the three steps is a bijection, so no two elements have the same position.
 ``sign_ranked`` takes a small universe and given permutations. There the theorem can be checked by counting: over all
 permutations two sets agree with frequency J.
 
@@ -46,7 +46,7 @@ def sign_ranked(
 ) -> npt.NDArray[np.uint64]:
     """Return signatures ``uint64[n, rows]`` of sets of elements 0 to u - 1, from ``ranks``, ``int64[rows, u]``.
 
-    ``ranks[r, x]`` is the place of element x in order r, 0 or more. An empty set has infinity in every row.
+    ``ranks[r, x]`` is the position of element x in order r, 0 or more. An empty set has infinity in every row.
 
     >>> import numpy as np
     >>> order = np.array([[2, 0, 4, 3, 1]])  # b e a d c

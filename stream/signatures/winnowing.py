@@ -6,8 +6,8 @@ selected. Two texts that share w + g - 1 characters share a window. The least ha
 they share a selected hash with certainty, wherever the run stands. On random hashes 2 / (w + 1) of them are selected.
 In a text of one repeated character all hashes are equal, and one in w is selected; plain winnowing selects them all.
 
-A selected hash keeps its upper 48 bits, and its place as the difference to the place before, in the lower 16 bits. Two
-different runs have the same hash with probability 2^-48. A difference is at most w.
+A selected hash keeps its upper 48 bits, and its position as the difference to the position before, in the lower 16
+bits. Two different runs have the same hash with probability 2^-48. A difference is at most w.
 
 Source: Schleimer, Wilkerson, Aiken, "Winnowing: local algorithms for document fingerprinting", SIGMOD 2003.
 """
@@ -19,9 +19,9 @@ import numpy.typing as npt
 
 from neardup.stream.machine.compile import inlined, kernel, raw_inner
 
-# The widest window: a difference of places has 16 bits.
+# The widest window: a difference of positions has 16 bits.
 WINDOW_MAX = (1 << 16) - 1
-PLACE_BITS = np.uint64(16)
+POSITION_BITS = np.uint64(16)
 _HASH = ~np.uint64(WINDOW_MAX)
 # Hashes compared at once.
 _BLOCK = 16
@@ -33,19 +33,20 @@ def winnow(
     """Select hashes of n texts, in order.
 
     Args:
-        hashes: of every place of every text, well mixed; those of text i are ``hashes[starts[i]:starts[i + 1]]``.
+        hashes: of every position of every text, well mixed; those of text i are ``hashes[starts[i]:starts[i + 1]]``.
         starts: ``int64[n + 1]``.
         window: hashes of a window, 1 to ``WINDOW_MAX``. A text with fewer hashes is one window.
-        seed: 64 bits, by which texts of other seeds select other places.
+        seed: 64 bits, by which texts of other seeds select other positions.
 
     Returns:
-        The selected hashes in the upper 48 bits and the differences of places in the lower 16, ``uint64[m]``; and their
-        starts, ``int64[n + 1]``.
+        The selected hashes in the upper 48 bits and the differences of positions in the lower 16, ``uint64[m]``; and
+        their starts, ``int64[n + 1]``.
 
     >>> import numpy as np
-    >>> hashes = np.array([77, 74, 42, 17, 98, 50, 17, 98, 8, 88, 67, 39, 77, 74, 42, 17, 98], np.uint64) << PLACE_BITS
+    >>> numbers = [77, 74, 42, 17, 98, 50, 17, 98, 8, 88, 67, 39, 77, 74, 42, 17, 98]
+    >>> hashes = np.array(numbers, np.uint64) << POSITION_BITS
     >>> selected, starts = winnow(hashes, np.array([0, 17]), window=4, seed=0)
-    >>> (selected >> PLACE_BITS).tolist(), np.cumsum(selected & np.uint64(WINDOW_MAX)).tolist()
+    >>> (selected >> POSITION_BITS).tolist(), np.cumsum(selected & np.uint64(WINDOW_MAX)).tolist()
     ([17, 17, 8, 39, 17], [3, 6, 8, 11, 15])
     """
     out, out_starts = np.empty(len(hashes), np.uint64), np.zeros(len(starts), np.int64)
@@ -71,46 +72,48 @@ def _select(row, window, out):
     n = len(row)
     if n == 0:
         return 0
-    place = min(window, n)
-    chosen = _least(row[:place])
+    position = min(window, n)
+    chosen = _least(row[:position])
     out[0] = row[chosen] | np.uint64(chosen)
     count = 1
     while True:
-        end = min(chosen + window, n)  # the windows that end before it hold the chosen place
-        place += _not_less(row[place:end], row[chosen])
-        if place == n:
+        end = min(chosen + window, n)  # the windows that end before it hold the chosen position
+        position += _not_less(row[position:end], row[chosen])
+        if position == n:
             return count
-        following = place if place < end else place - window + 1 + _least(row[place - window + 1 : place + 1])
+        following = (
+            position if position < end else position - window + 1 + _least(row[position - window + 1 : position + 1])
+        )
         out[count] = row[following] | np.uint64(following - chosen)
         count += 1
         chosen = following
-        place += 1
+        position += 1
 
 
 @inlined
 def _not_less(row, least):
     """The number of hashes before the first that is less; blocks of them are compared at once."""
-    place = 0
-    while place + _BLOCK <= len(row):
+    position = 0
+    while position + _BLOCK <= len(row):
         less = False
         for j in range(_BLOCK):
-            less |= row[place + j] < least
+            less |= row[position + j] < least
         if less:
             break
-        place += _BLOCK
-    while place < len(row) and row[place] >= least:
-        place += 1
-    return place
+        position += _BLOCK
+    while position < len(row) and row[position] >= least:
+        position += 1
+    return position
 
 
 @inlined
 def _least(row):
-    """The rightmost place of the least hash. The search for the hash compiles to vector code, that for its place ends
-    early."""
+    """The rightmost position of the least hash. The search for the hash compiles to vector code; that for its position
+    ends early."""
     least = row[0]
     for j in range(len(row)):
         least = min(least, row[j])
-    place = len(row) - 1
-    while row[place] != least:
-        place -= 1
-    return place
+    position = len(row) - 1
+    while row[position] != least:
+        position -= 1
+    return position

@@ -26,7 +26,7 @@ _OF_STATUS = {
     "original": "originals", "duplicate": "duplicates", "unchanged": "unchanged", "refused": "refused",
     "update": "updates",
 }  # fmt: skip
-# Number of a status -> the place of its count; a removal is no verdict about a document.
+# Number of a status -> the index of its count; a removal is no verdict about a document.
 STATUS_COUNTS = [COUNTS.index(_OF_STATUS[one]) if one in _OF_STATUS else UNCERTAIN for one in STATUSES]
 # A lag falls into a bin of 1/8 of a power of two: a median is within 5 percent, or half a second.
 _BINS = 8

@@ -29,7 +29,7 @@ class Reports(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """A part of the ledger as a store keeps it: plain values, ``None`` in place of them for one that is forgotten.
+    """A part of the ledger as a store keeps it: plain values, ``None`` instead of them for one that is forgotten.
 
     ``kind`` -> key and values: ``account`` -> source, hour; as ``Account.stored``. ``pair`` -> source, source of the
     original; number. ``story`` -> place; its members. ``exceeded`` -> bound; number.

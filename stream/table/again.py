@@ -33,8 +33,8 @@ from neardup.stream.table.chains import (
     note,
     older,
     same_id,
+    slot_index,
     slot_of,
-    slot_place,
 )
 from neardup.stream.table.heads import NONE, locate
 from neardup.stream.table.step import find_content
@@ -48,22 +48,22 @@ def newest_version(table: BandTable, items: Items) -> int:
 
 def contents(table: BandTable, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
     """The stored half of the content hashes of slots of the window, ``uint64[m]``."""
-    return table._store.contents[table._places(slots)]
+    return table._store.contents[table._indices(slots)]
 
 
 def counted_times(table: BandTable, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """The times of slots of the window in microseconds; an item without a time has the stream time of its arrival."""
-    return table._store.times[table._places(slots)]
+    return table._store.times[table._indices(slots)]
 
 
 def removed(table: BandTable, slot: int) -> bool:
     """Whether a slot of the window was removed."""
-    return bool(table._store.flags[table._places(np.array([slot]))[0]] & REMOVED)
+    return bool(table._store.flags[table._indices(np.array([slot]))[0]] & REMOVED)
 
 
 def superseded(table: BandTable, slot: int) -> bool:
     """Whether a newer copy has replaced a slot of the window in its buckets."""
-    return bool(table._store.flags[table._places(np.array([slot]))[0]] & SUPERSEDED)
+    return bool(table._store.flags[table._indices(np.array([slot]))[0]] & SUPERSEDED)
 
 
 def copies(table: BandTable, items: Items, slot: int) -> npt.NDArray[np.int64]:
@@ -136,7 +136,7 @@ def _newest_version(store, items, key, base):
     posting, _ = locate(store.heads, key, base, store.state[POSTING_END])
     while posting != NONE and posting >= live:
         slot = slot_of(store, posting, base)
-        if same_id(store, slot_place(store, slot), items, 0):
+        if same_id(store, slot_index(store, slot), items, 0):
             return slot
         posting = older(store, posting, live)
     return np.int64(NONE)
@@ -153,7 +153,7 @@ def _copies(store, items, slot, base, found):
     count = 0
     while posting != NONE and posting >= live:
         copy = slot_of(store, posting, base)
-        if store.contents[slot_place(store, copy)] == items.contents[0]:
+        if store.contents[slot_index(store, copy)] == items.contents[0]:
             if count < len(found):
                 found[count] = copy
             count += 1
@@ -163,11 +163,11 @@ def _copies(store, items, slot, base, found):
 
 @raw_kernel
 def _found_again(store, limits, items, slot, options, work):
-    base, place = options.base, slot_place(store, slot)
+    base, index = options.base, slot_index(store, slot)
     first, end = first_posting(store, slot, base), first_posting(store, slot + 1, base)
     live = first_posting(store, store.state[OLDEST], base)
-    untimed = (store.flags[place] & UNTIMED) != 0
-    item = Incoming(0, end - first, store.times[place], untimed, live)
+    untimed = (store.flags[index] & UNTIMED) != 0
+    item = Incoming(0, end - first, store.times[index], untimed, live)
     for j in range(end - first):
         work.scratch.targets[j] = older(store, first + j, live)
     top = find_content(store, limits, items, item, work.scratch.targets[CONTENT], base)

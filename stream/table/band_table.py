@@ -73,9 +73,9 @@ _ID_BYTES_MAX = (1 << 16) - 1
 
 
 class Candidates(NamedTuple):
-    """The m candidates of a batch: place in the batch (``int32[m]``), slot (``int64[m]``), same content (``bool[m]``);
-    ``uncompared`` (``int32[m]``), with the first candidate of an item, how many documents a limit left out, else 0; and
-    ``end``, the place of the first item that was not read."""
+    """The m candidates of a batch: position in the batch (``int32[m]``), slot (``int64[m]``), same content
+    (``bool[m]``); ``uncompared`` (``int32[m]``), with the first candidate of an item, how many documents a limit left
+    out, else 0; and ``end``, the position of the first item that was not read."""
 
     items: npt.NDArray[np.int32]
     slots: npt.NDArray[np.int64]
@@ -150,7 +150,7 @@ class BandTable:
         oldest = int(state[OLDEST])
         self._postings.release(self._first_posting(oldest))
         if oldest < state[SLOT_END]:
-            self._bytes.release(int(self._store.id_starts[self._places(np.array([oldest]))[0]]))
+            self._bytes.release(int(self._store.id_starts[self._indices(np.array([oldest]))[0]]))
         else:
             self._bytes.release(int(state[BYTE_END]))
         self._slots.release(oldest)
@@ -223,20 +223,20 @@ class BandTable:
     def ids(self, slots: npt.NDArray[np.int64]) -> list[str]:
         """The ids of slots of the window. In a flood the same few slots repeat: each is decoded once."""
         distinct, back = np.unique(slots, return_inverse=True)
-        places, data = self._places(distinct), self._store.bytes.data
-        first = self._bytes.at(self._store.id_starts[places])
-        ends = first + self._store.id_lengths[places]
+        indices, data = self._indices(distinct), self._store.bytes.data
+        first = self._bytes.at(self._store.id_starts[indices])
+        ends = first + self._store.id_lengths[indices]
         names = [str(data[a:b], "utf-8") for a, b in zip(first.tolist(), ends.tolist(), strict=True)]
         return [names[i] for i in back.tolist()]
 
     def fixed(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
         """The fixed part of the evidence of slots of the window, ``uint8[m, width]``."""
-        return self._store.fixed[self._places(slots)]
+        return self._store.fixed[self._indices(slots)]
 
     def ragged_lengths(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Bytes of the ragged part of the evidence of slots of the window, ``int64[m]``."""
         lengths = self._store.ragged_lengths
-        return lengths[self._places(slots)].astype(np.int64) if len(lengths) else np.zeros(len(slots), np.int64)
+        return lengths[self._indices(slots)].astype(np.int64) if len(lengths) else np.zeros(len(slots), np.int64)
 
     def ragged(self, slots: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
         """The ragged part: bytes, and the starts in them, ``int64[m + 1]``."""
@@ -244,17 +244,17 @@ class BandTable:
         np.cumsum(self.ragged_lengths(slots), out=starts[1:])
         out = np.empty(int(starts[-1]), np.uint8)
         if len(out):
-            views.gather_ragged(self._store, self._places(slots), starts, out)
+            views.gather_ragged(self._store, self._indices(slots), starts, out)
         return out, starts
 
     def arrivals(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The numbers of slots of the window in the stream: how many items came before each, ``int64[m]``."""
-        return self._store.before[self._places(slots), 0] if self._is_shard else slots
+        return self._store.before[self._indices(slots), 0] if self._is_shard else slots
 
     def times(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The event times of slots of the window in microseconds, ``NO_TIME`` for items without one."""
-        places = self._places(slots)
-        return np.where(self._store.flags[places] & UNTIMED, NO_TIME, self._store.times[places])
+        indices = self._indices(slots)
+        return np.where(self._store.flags[indices] & UNTIMED, NO_TIME, self._store.times[indices])
 
     @property
     def documents(self) -> int:
@@ -318,7 +318,7 @@ class BandTable:
     # Growing
 
     def _reserve(self, items: Items) -> None:
-        """Allocate places for a whole batch, before the kernel starts."""
+        """Allocate room for a whole batch, before the kernel starts."""
         state, width = self._store.state, self._store.fixed.shape[1]
         assert items.fixed.shape == (len(items.times), width), items.fixed.shape
         held = np.diff(items.id_starts)[items.kinds != REMOVAL]
@@ -388,12 +388,12 @@ class BandTable:
     def _first_posting(self, slot: int) -> int:
         return int(views.posting_of(self._store, slot, self._base))
 
-    def _places(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _indices(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         return self._slots.at(slots)
 
 
 def _slot_arrays(store: Store) -> tuple[npt.NDArray[np.generic], ...]:
-    """The arrays with a place for each slot; the fixed evidence last."""
+    """The arrays with an element for each slot; the fixed evidence last."""
     return (
         store.times, store.starts, store.contents, store.id_starts, store.id_lengths, store.flags, store.seen,
         store.fixed,

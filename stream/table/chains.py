@@ -63,12 +63,12 @@ HEADS, LINKS, FLAGS = 0, 1, 2
 # Why ``run`` returned.
 FINISHED, HEADS_FULL, JOURNAL_FULL, CANDIDATES_FULL, BUDGET_REACHED = 0, 1, 2, 3, 4
 
-# Places in ``Store.state``: the positions that a step advances, and its counters.
+# Indices in ``Store.state``: the numbers that a step advances, and its counters.
 STATE_FIELDS = (
     "oldest",  # the oldest live slot
     "slot_end",  # the next slot to give out
     "posting_end",  # the next posting
-    "byte_end",  # the next place for id bytes
+    "byte_end",  # the next number for id bytes
     "live_bytes",  # of the live slots: ids and ragged evidence, without the gaps at the ends of pages
     "stream_time",  # the greatest event time seen, in microseconds, or NO_TIME
     "first_time",  # the first event time seen; all items before it count with this time
@@ -165,7 +165,7 @@ class Journal(NamedTuple):
 
 
 class CandidateBuffer(NamedTuple):
-    """The candidates of a run: the item (place in the batch), the slot, whether the contents are equal, and what is
+    """The candidates of a run: the item (position in the batch), the slot, whether the contents are equal, and what is
     ``left``: in a walk that counts, the common keys that are still missing; after a walk within limits, at the first
     candidate of the item, the documents that were not compared."""
 
@@ -177,7 +177,7 @@ class CandidateBuffer(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """For each key of the current item: the head of its bucket, the place of the head, the target of a new posting.
+    """For each key of the current item: the head of its bucket, its index, the target of a new posting.
 
     A walk in rounds also has the buckets that it has not walked to the end, and for each key the posting of the next
     round and the newer posting that links to it. A walk bucket by bucket has the oldest postings of the bucket, as far
@@ -185,7 +185,7 @@ class Scratch(NamedTuple):
     """
 
     heads: npt.NDArray[np.int64]
-    places: npt.NDArray[np.int64]
+    indices: npt.NDArray[np.int64]
     targets: npt.NDArray[np.int64]
     chains: npt.NDArray[np.int64]
     current: npt.NDArray[np.int64]
@@ -215,10 +215,10 @@ class Work(NamedTuple):
 
 
 class Incoming(NamedTuple):
-    """The current item: its place in the batch, its number of keys, its time, whether it is untimed, and the oldest
+    """The current item: its position in the batch, its number of keys, its time, whether it is untimed, and the oldest
     live posting."""
 
-    place: int
+    position: int
     keys: int
     time: int
     untimed: bool
@@ -255,22 +255,22 @@ def count_pairs(state: npt.NDArray[np.int64], pairs: int, missed: npt.NDArray[np
 
 
 @inlined
-def slot_place(store, slot):
-    """The place of a slot in the slot arrays."""
+def slot_index(store, slot):
+    """The index of a slot in the slot arrays."""
     page = (slot >> SLOT_PAGE_BITS) & (len(store.slot_map) - 1)
     return (np.int64(store.slot_map[page]) << SLOT_PAGE_BITS) | (slot & ((1 << SLOT_PAGE_BITS) - 1))
 
 
 @inlined
-def posting_place(store, posting):
-    """The place of a posting in ``links``."""
+def posting_index(store, posting):
+    """The index of a posting in ``links``."""
     page = (posting >> POSTING_PAGE_BITS) & (len(store.posting_map) - 1)
     return (np.int64(store.posting_map[page]) << POSTING_PAGE_BITS) | (posting & ((1 << POSTING_PAGE_BITS) - 1))
 
 
 @inlined
-def byte_place(store, number):
-    """The place of a byte in ``bytes``; an id lies within one page, ragged evidence takes as many pages as it needs."""
+def byte_index(store, number):
+    """The index of a byte in ``bytes``; an id lies within one page, ragged evidence takes as many pages as it needs."""
     page = (number >> BYTE_PAGE_BITS) & (len(store.byte_map) - 1)
     return (np.int64(store.byte_map[page]) << BYTE_PAGE_BITS) | (number & (_BYTE_PAGE - 1))
 
@@ -280,13 +280,13 @@ def first_posting(store, slot, base):
     """The number of a slot's first posting; for the slot after the last one, the number of the next posting."""
     if slot == store.state[SLOT_END]:
         return store.state[POSTING_END]
-    return read_back(store.starts[slot_place(store, slot)], base)
+    return read_back(store.starts[slot_index(store, slot)], base)
 
 
 @inlined
 def slot_of(store, posting, base):
     """The slot of a live posting."""
-    group = np.uint64(store.groups[posting_place(store, posting) >> GROUP_BITS])
+    group = np.uint64(store.groups[posting_index(store, posting) >> GROUP_BITS])
     end = np.uint64(store.state[SLOT_END])
     slot = max(np.int64(end - ((end - group) & _LOW32)), store.state[OLDEST])
     while first_posting(store, slot + 1, base) <= posting:
@@ -297,19 +297,19 @@ def slot_of(store, posting, base):
 @inlined
 def older(store, posting, live):
     """The next older live posting of the same bucket, or ``NONE``."""
-    distance = np.int64(store.links[posting_place(store, posting)])
+    distance = np.int64(store.links[posting_index(store, posting)])
     if distance == 0 or posting - distance < live:
         return NONE
     return posting - distance
 
 
 @inlined
-def same_id(store, place, items, i):
+def same_id(store, index, items, i):
     """Whether a slot has the id of item ``i``."""
     first, end = items.id_starts[i], items.id_starts[i + 1]
-    if np.int64(store.id_lengths[place]) != end - first:
+    if np.int64(store.id_lengths[index]) != end - first:
         return False
-    at = byte_place(store, store.id_starts[place])
+    at = byte_index(store, store.id_starts[index])
     for j in range(end - first):  # noqa: SIM110 - compiled code has no generators
         if store.bytes[at + j] != items.ids[first + j]:
             return False
@@ -323,13 +323,13 @@ def event_time(store, time):
 
 
 @inlined
-def in_window(store, limits, place, item):
-    """Whether the slot at a place and an item lie in one window, which the slot's own time has not left.
+def in_window(store, limits, index, item):
+    """Whether the slot at an index and an item lie in one window, which the slot's own time has not left.
 
     Slots leave in order of arrival, so a slot dated in the future keeps expired ones in the table. A late item must not
     find these: whether it does would depend on what came before them.
     """
-    other = event_time(store, store.times[place])
+    other = event_time(store, store.times[index])
     if other == NO_TIME or limits.window == NO_WINDOW:
         return True
     if other < store.state[STREAM_TIME] - limits.window - limits.lateness:
@@ -344,12 +344,12 @@ def eligible_copy(store, limits, slot, items, item, base):
     A slot may not pair if it is removed, has the item's own id, or lies outside the window of a late item; then an
     older copy may.
     """
-    place = slot_place(store, slot)
-    content = store.contents[place]
+    index = slot_index(store, slot)
+    content = store.contents[index]
     posting = first_posting(store, slot, base) + CONTENT
     for _ in range(limits.copies):
-        represents = store.contents[place] == content and not store.flags[place] & REMOVED
-        if represents and in_window(store, limits, place, item) and not same_id(store, place, items, item.place):
+        represents = store.contents[index] == content and not store.flags[index] & REMOVED
+        if represents and in_window(store, limits, index, item) and not same_id(store, index, items, item.position):
             return slot
         if not limits.by_content:
             return NONE
@@ -357,7 +357,7 @@ def eligible_copy(store, limits, slot, items, item, base):
         if posting == NONE:
             return NONE
         slot = slot_of(store, posting, base)
-        place = slot_place(store, slot)
+        index = slot_index(store, slot)
     store.state[CUTS] += 1
     return NONE
 
@@ -368,7 +368,7 @@ def relink(store, posting, following, journal):
     n = journal.counts[LINKS]
     if n == len(journal.link_postings):
         return
-    at = posting_place(store, posting)
+    at = posting_index(store, posting)
     journal.link_postings[n] = posting
     journal.link_values[n] = store.links[at]
     journal.counts[LINKS] = n + 1

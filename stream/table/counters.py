@@ -1,4 +1,4 @@
-"""The counters of a table, declared once: their places in the state, their metrics and their words in a summary."""
+"""The counters of a table, declared once: their indices in the state, their metrics and their words in a summary."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Counter(NamedTuple):
     label: str = ""  # the words of a summary; empty: not in a summary
 
 
-# In the order of their places in ``Store.state``.
+# In the order of their indices in ``Store.state``.
 COUNTERS: dict[str, Counter] = {
     "items": Counter("documents", ""),
     "candidates": Counter(

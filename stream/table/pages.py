@@ -1,10 +1,10 @@
-"""Pages: places for increasing numbers, in arrays that are never copied whole.
+"""Pages: room for increasing numbers, in arrays that are never copied whole.
 
-Theory of operation. Slots, postings and id bytes are numbered 0, 1, 2, ... without end. A number has a place in a page
-of ``2**page_bits`` places. ``map`` gives the physical page of a logical page: a ring of ``int32``, indexed by the low
-bits of the logical page. A page is allocated when the numbers reach it (from the free list, or by growing the arrays by
-a chunk) and freed when every number in it has left the window. So memory follows the window. Growing copies nothing:
-the allocator extends arrays in place; on Linux it remaps large blocks.
+Theory of operation. Slots, postings and id bytes are numbered 0, 1, 2, ... without end. A number has an element in a
+page of ``2**page_bits`` elements. ``map`` gives the physical page of a logical page: a ring of ``int32``, indexed by
+the low bits of the logical page. A page is allocated when the numbers reach it (from the free list, or by growing the
+arrays by a chunk) and freed when every number in it has left the window. So memory follows the window. Growing copies
+nothing: the allocator extends arrays in place; on Linux it remaps large blocks.
 
 Only ``extend`` and ``release`` change the state. Undoing a step needs neither: pages that the step allocated stay
 allocated, and pages are freed only when a step is committed.
@@ -20,7 +20,7 @@ _GROWTH_DIVISOR = 8
 
 
 class Pages:
-    """The page map of one numbering, and the arrays that are indexed by it (first axis: physical place / ``per``)."""
+    """The page map of one numbering, and the arrays that are indexed by it (first axis: physical index / ``per``)."""
 
     def __init__(self, page_bits: int) -> None:
         self.page_bits = page_bits
@@ -61,7 +61,7 @@ class Pages:
             self._first += 1
 
     def at(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the places of mapped numbers in the arrays, ``int64[m]``."""
+        """Return the indices of mapped numbers in the arrays, ``int64[m]``."""
         pages = self.map[(numbers >> self.page_bits) % len(self.map)].astype(np.int64)
         return np.asarray(pages << self.page_bits | numbers & ((1 << self.page_bits) - 1))
 
@@ -73,6 +73,6 @@ class Pages:
 
 
 def grow(array: npt.NDArray[np.generic], length: int) -> None:
-    """Extend an array along its first axis in place, if it is shorter; the new places are zero."""
+    """Extend an array along its first axis in place, if it is shorter; the new elements are zero."""
     if len(array) < length:
         array.resize((length, *array.shape[1:]), refcheck=False)

@@ -53,17 +53,17 @@ from neardup.stream.table.chains import (
     UNTIMED,
     VERSIONS,
     Incoming,
-    byte_place,
+    byte_index,
     eligible_copy,
     event_time,
     first_posting,
     note,
     older,
-    posting_place,
+    posting_index,
     relink,
     same_id,
+    slot_index,
     slot_of,
-    slot_place,
 )
 from neardup.stream.table.heads import NONE, locate, make_room, put_at, warm
 from neardup.stream.table.walks import probe
@@ -115,7 +115,7 @@ def run(store, limits, items, first, options, work):
             time = state[STREAM_TIME]
         item = Incoming(i, len(keys), time, untimed, first_posting(store, state[OLDEST], base))
         for j in range(len(keys)):
-            scratch.heads[j], scratch.places[j] = locate(heads, keys[j], base, state[POSTING_END])
+            scratch.heads[j], scratch.indices[j] = locate(heads, keys[j], base, state[POSTING_END])
             scratch.targets[j] = scratch.heads[j] if scratch.heads[j] >= item.live else NONE
         top = find_content(store, limits, items, item, scratch.targets[CONTENT], base)
         walked, met = look_up(store, limits, items, item, top, is_own, options, work)
@@ -149,8 +149,8 @@ def look_up(store, limits, items, item, top, is_own, options, work):
     copy = NONE
     if met:
         copy = eligible_copy(store, limits, top, items, item, options.base)
-    if copy != NONE and not store.flags[slot_place(store, copy)] & MARK:
-        note(found, item.place, copy, True)
+    if copy != NONE and not store.flags[slot_index(store, copy)] & MARK:
+        note(found, item.position, copy, True)
         state[COPIES] += 1
     walked = copy == NONE or limits.ranking
     if walked:
@@ -182,12 +182,12 @@ def advance(store, limits, time):
 def drop_oldest(store):
     """Drop the oldest live slot, with its bytes; returns whether it held an item."""
     state = store.state
-    place = slot_place(store, state[OLDEST])
-    state[LIVE_BYTES] -= np.int64(store.id_lengths[place])
+    index = slot_index(store, state[OLDEST])
+    state[LIVE_BYTES] -= np.int64(store.id_lengths[index])
     if len(store.ragged_lengths):
-        state[LIVE_BYTES] -= np.int64(store.ragged_lengths[place])
+        state[LIVE_BYTES] -= np.int64(store.ragged_lengths[index])
     state[OLDEST] += 1
-    return not store.flags[place] & MARK
+    return not store.flags[index] & MARK
 
 
 @inlined
@@ -198,7 +198,7 @@ def exceeds(store, limits, size):
     """
     state = store.state
     if len(store.before):
-        at = store.before[slot_place(store, state[OLDEST])]
+        at = store.before[slot_index(store, state[OLDEST])]
         return state[STREAM_ITEMS] - at[0] >= limits.items or state[STREAM_BYTES] - at[1] + size > limits.bytes
     return state[SLOT_END] - state[OLDEST] >= limits.items or state[LIVE_BYTES] + size > limits.bytes
 
@@ -210,7 +210,7 @@ def expire(store, limits):
     if limits.window != NO_WINDOW and state[STREAM_TIME] != NO_TIME:
         horizon = state[STREAM_TIME] - limits.window - limits.lateness
         while state[OLDEST] < state[SLOT_END]:
-            if event_time(store, store.times[slot_place(store, state[OLDEST])]) >= horizon:
+            if event_time(store, store.times[slot_index(store, state[OLDEST])]) >= horizon:
                 break
             state[EXPIRED] += drop_oldest(store)
 
@@ -242,7 +242,7 @@ def pass_time(store, limits, time, size, is_own):
 def has_version(store, items, item, posting, base):
     """Return whether the window holds a version of the id of ``item``, removed or not, in the chain of ``posting``."""
     while posting != NONE:
-        if same_id(store, slot_place(store, slot_of(store, posting, base)), items, item.place):
+        if same_id(store, slot_index(store, slot_of(store, posting, base)), items, item.position):
             return True
         posting = older(store, posting, item.live)
     return False
@@ -255,7 +255,7 @@ def find_content(store, limits, items, item, posting, base):
         return NONE
     while posting != NONE:
         slot = slot_of(store, posting, base)
-        if store.contents[slot_place(store, slot)] == items.contents[item.place]:
+        if store.contents[slot_index(store, slot)] == items.contents[item.position]:
             return slot
         posting = older(store, posting, item.live)  # another content with the same key
     return NONE
@@ -288,29 +288,29 @@ def unlink(store, limits, item, top, base, work):
 def append(store, items, item, flags, base, work):
     """Give an item, or a mark of it, the next slot, and make its postings the heads of their buckets."""
     state, journal, scratch = store.state, work.journal, work.scratch
-    slot, start, first = state[SLOT_END], state[POSTING_END], items.key_starts[item.place]
+    slot, start, first = state[SLOT_END], state[POSTING_END], items.key_starts[item.position]
     end = start + item.keys
-    place = slot_place(store, slot)
-    store.times[place] = item.time
-    store.starts[place] = np.uint32(start & 0xFFFFFFFF)
-    store.contents[place] = items.contents[item.place]
-    store.flags[place] = flags | UNTIMED if item.untimed else flags
+    index = slot_index(store, slot)
+    store.times[index] = item.time
+    store.starts[index] = np.uint32(start & 0xFFFFFFFF)
+    store.contents[index] = items.contents[item.position]
+    store.flags[index] = flags | UNTIMED if item.untimed else flags
     if len(store.before):
-        store.before[place, 0], store.before[place, 1] = state[STREAM_ITEMS], state[STREAM_BYTES]
+        store.before[index, 0], store.before[index, 1] = state[STREAM_ITEMS], state[STREAM_BYTES]
     if not flags & MARK:
         for j in range(items.fixed.shape[1]):
-            store.fixed[place, j] = items.fixed[item.place, j]
-    append_bytes(store, place, items, item.place, flags)
+            store.fixed[index, j] = items.fixed[item.position, j]
+    append_bytes(store, index, items, item.position, flags)
     for j in range(item.keys):
         key, posting = items.keys[first + j], start + j
-        before, to, target = scratch.heads[j], scratch.places[j], scratch.targets[j]
+        before, to, target = scratch.heads[j], scratch.indices[j], scratch.targets[j]
         if j > 0 and (store.heads.entries[to] - np.uint64(start)) & _LOW32 < np.uint64(j):
-            # An earlier key of the same item has used the place, or added to the bucket.
+            # An earlier key of the same item has used the entry, or added to the bucket.
             before, to = locate(store.heads, key, base, end)
             if before >= start:
                 # The earlier posting stays in the chain if it is the content or the id; else this one replaces it.
                 target = before if before < start + KEYS else older(store, before, base)
-        at = posting_place(store, posting)
+        at = posting_index(store, posting)
         store.links[at] = np.uint32(0) if target == NONE else np.uint32(posting - target)
         if len(items.payloads):
             store.payloads[at] = items.payloads[first + j]
@@ -326,17 +326,17 @@ def append(store, items, item, flags, base, work):
 
 
 @inlined
-def append_bytes(store, place, items, i, flags):
+def append_bytes(store, index, items, i, flags):
     """Store the bytes of an id within one page, and after it the ragged part of the evidence, which a mark lacks."""
     first, end = items.id_starts[i], items.id_starts[i + 1]
     at = store.state[BYTE_END]
     mask = (1 << BYTE_PAGE_BITS) - 1
     if (at & mask) + (end - first) > mask + 1:
         at = (at | mask) + 1
-    store.id_starts[place] = at
-    store.id_lengths[place] = np.uint16(end - first)
+    store.id_starts[index] = at
+    store.id_lengths[index] = np.uint16(end - first)
     if end > first:
-        to = byte_place(store, at)
+        to = byte_index(store, at)
         for j in range(end - first):
             store.bytes[to + j] = items.ids[first + j]
     at += end - first
@@ -345,11 +345,11 @@ def append_bytes(store, place, items, i, flags):
         first, end = items.ragged_starts[i], items.ragged_starts[i + 1]
         if flags & MARK:
             end = first
-        store.ragged_lengths[place] = np.uint32(end - first)
+        store.ragged_lengths[index] = np.uint32(end - first)
         store.state[LIVE_BYTES] += end - first
         while first < end:
             part = min(end - first, mask + 1 - (at & mask))
-            copy_range(items.ragged, first, store.bytes, byte_place(store, at), part)
+            copy_range(items.ragged, first, store.bytes, byte_index(store, at), part)
             first += part
             at += part
     store.state[BYTE_END] = at
@@ -359,11 +359,11 @@ def append_bytes(store, place, items, i, flags):
 def set_flag(store, slot, flag, journal):
     """Set a flag of an older slot; ``run`` has made sure that the journal has room."""
     n = journal.counts[FLAGS]
-    place = slot_place(store, slot)
+    index = slot_index(store, slot)
     journal.flag_slots[n] = slot
-    journal.flag_values[n] = store.flags[place]
+    journal.flag_values[n] = store.flags[index]
     journal.counts[FLAGS] = n + 1
-    store.flags[place] |= flag
+    store.flags[index] |= flag
 
 
 @inlined
@@ -376,11 +376,11 @@ def remove(store, items, i, base, journal):
     posting, _ = locate(store.heads, items.keys[items.key_starts[i] + ID], base, store.state[POSTING_END])
     while posting != NONE and posting >= live:
         slot = slot_of(store, posting, base)
-        place = slot_place(store, slot)
-        if same_id(store, place, items, i) and not store.flags[place] & REMOVED:
+        index = slot_index(store, slot)
+        if same_id(store, index, items, i) and not store.flags[index] & REMOVED:
             if journal.counts[FLAGS] == len(journal.flag_slots):
                 return False
-            store.state[REMOVALS] += not store.flags[place] & MARK
+            store.state[REMOVALS] += not store.flags[index] & MARK
             set_flag(store, slot, REMOVED, journal)
         posting = older(store, posting, live)
     return True
@@ -394,7 +394,7 @@ def undo(store, journal, base):
         _, to = locate(store.heads, key, base, store.state[POSTING_END])
         put_at(store.heads, key, to, journal.head_postings[n], base)
     for n in range(journal.counts[LINKS] - 1, -1, -1):
-        store.links[posting_place(store, journal.link_postings[n])] = journal.link_values[n]
+        store.links[posting_index(store, journal.link_postings[n])] = journal.link_values[n]
     for n in range(journal.counts[FLAGS] - 1, -1, -1):
-        store.flags[slot_place(store, journal.flag_slots[n])] = journal.flag_values[n]
+        store.flags[slot_index(store, journal.flag_slots[n])] = journal.flag_values[n]
     journal.counts[:] = 0

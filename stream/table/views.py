@@ -11,7 +11,7 @@ from neardup.stream.table.chains import (
     KEYS,
     OLDEST,
     SLOT_END,
-    byte_place,
+    byte_index,
     first_posting,
     older,
 )
@@ -42,15 +42,15 @@ def posting_of(store, slot, base):
 
 
 @raw_kernel
-def gather_ragged(store, places, starts, out):
-    """Copy the ragged evidence of slots at ``places`` to ``out[starts[n]:starts[n + 1]]``, ``uint8``."""
+def gather_ragged(store, indices, starts, out):
+    """Copy the ragged evidence of slots at ``indices`` to ``out[starts[n]:starts[n + 1]]``, ``uint8``."""
     mask = (1 << BYTE_PAGE_BITS) - 1
-    for n in range(len(places)):
-        at = store.id_starts[places[n]] + np.int64(store.id_lengths[places[n]])
+    for n in range(len(indices)):
+        at = store.id_starts[indices[n]] + np.int64(store.id_lengths[indices[n]])
         first, end = starts[n], starts[n + 1]
         while first < end:
             part = min(end - first, mask + 1 - (at & mask))
-            source = byte_place(store, at)
+            source = byte_index(store, at)
             copy_range(store.bytes, source, out, first, part)
             first += part
             at += part

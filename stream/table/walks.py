@@ -42,10 +42,10 @@ from neardup.stream.table.chains import (
     in_window,
     note,
     older,
-    posting_place,
+    posting_index,
     relink,
+    slot_index,
     slot_of,
-    slot_place,
 )
 from neardup.stream.table.heads import NONE
 
@@ -86,9 +86,9 @@ def walk(store, limits, items, item, top, options, work):
         visited = read = passed = 0
         while posting != NONE:
             slot = slot_of(store, posting, base)
-            place = slot_place(store, slot)
+            index = slot_index(store, slot)
             following = older(store, posting, item.live)
-            hidden = store.flags[place] & SUPERSEDED or slot == top
+            hidden = store.flags[index] & SUPERSEDED or slot == top
             if hidden and posting - first_posting(store, slot, base) >= KEYS:
                 if options.add and newer != NONE:
                     relink(store, newer, following, journal)
@@ -107,7 +107,7 @@ def walk(store, limits, items, item, top, options, work):
                                 break
                             further -= 1
                         read += 1
-                        if in_window(store, limits, place, item):
+                        if in_window(store, limits, index, item):
                             scratch.oldest[passed % old] = posting
                             passed += 1
                     else:
@@ -128,16 +128,16 @@ def consider(store, limits, items, item, j, posting, options, work):
     """Note the slot of a posting of bucket ``j`` as a candidate, unless the probe has met it or its payload rules it
     out; returns false if the payload does."""
     slot = slot_of(store, posting, options.base)
-    place = slot_place(store, slot)
-    epoch = options.epoch + np.uint32(item.place)
-    if store.seen[place] == epoch:
+    index = slot_index(store, slot)
+    epoch = options.epoch + np.uint32(item.position)
+    if store.seen[index] == epoch:
         return True
     if not is_admitted(store, limits, items, item, j, posting):
         return False
-    store.seen[place] = epoch
+    store.seen[index] = epoch
     candidate = eligible_copy(store, limits, slot, items, item, options.base)
     if candidate != NONE:
-        note(work.found, item.place, candidate, False)
+        note(work.found, item.position, candidate, False)
     return True
 
 
@@ -147,17 +147,17 @@ def count_uncompared(store, limits, items, item, top, options, work, begun):
     them; write the number to its first candidate, at ``begun``. The walk leaves the newest posting of each bucket in
     ``targets``.
     """
-    epoch, cuts = options.epoch + np.uint32(item.place), store.state[CUTS]
+    epoch, cuts = options.epoch + np.uint32(item.position), store.state[CUTS]
     count, unread = 0, UNCOMPARED_READ
     for j in range(KEYS, item.keys):
         posting = work.scratch.targets[j]
         while posting != NONE and count < UNCOMPARED_MAX and unread > 0:
             unread -= 1
             slot = slot_of(store, posting, options.base)
-            place = slot_place(store, slot)
-            is_new = store.seen[place] != epoch and not store.flags[place] & SUPERSEDED and slot != top
+            index = slot_index(store, slot)
+            is_new = store.seen[index] != epoch and not store.flags[index] & SUPERSEDED and slot != top
             if is_new and is_admitted(store, limits, items, item, j, posting):
-                store.seen[place] = epoch
+                store.seen[index] = epoch
                 count += eligible_copy(store, limits, slot, items, item, options.base) != NONE
             posting = older(store, posting, item.live)
     store.state[CUTS] = cuts
@@ -170,8 +170,8 @@ def count_uncompared(store, limits, items, item, top, options, work, begun):
 def is_admitted(store, limits, items, item, j, posting):
     """Whether the payload of a posting of bucket ``j`` allows a pair with the item."""
     return not len(items.payloads) or admits(
-        items.payloads[items.key_starts[item.place] + j],
-        store.payloads[posting_place(store, posting)],
+        items.payloads[items.key_starts[item.position] + j],
+        store.payloads[posting_index(store, posting)],
         limits.admit_ratio,
     )
 
@@ -184,7 +184,7 @@ def walk_counted(store, limits, items, item, top, options, work):
     """
     base, journal, found, scratch = options.base, work.journal, work.found, work.scratch
     begun = found.length[0]
-    epoch = options.epoch + np.uint32(item.place)
+    epoch = options.epoch + np.uint32(item.position)
     chains, current, newer = scratch.chains, scratch.current, scratch.newer
     count = 0
     for j in range(KEYS, item.keys):
@@ -208,8 +208,8 @@ def walk_counted(store, limits, items, item, top, options, work):
                 chains[left] = j
                 left += 1
             slot = slot_of(store, posting, base)
-            place = slot_place(store, slot)
-            hidden = store.flags[place] & SUPERSEDED or slot == top
+            index = slot_index(store, slot)
+            hidden = store.flags[index] & SUPERSEDED or slot == top
             if hidden and posting - first_posting(store, slot, base) >= KEYS:
                 if options.add and newer[j] != NONE:
                     relink(store, newer[j], following, journal)
@@ -218,7 +218,7 @@ def walk_counted(store, limits, items, item, top, options, work):
                 scratch.targets[j] = posting
             newer[j] = posting
             if not hidden:  # a hidden posting here belongs to a content or an id whose key shares the chain
-                count_common(store, limits, items, item, j, posting, slot, place, epoch, found)
+                count_common(store, limits, items, item, j, posting, slot, index, epoch, found)
         count = left
     met = keep_candidates(store, limits, items, item, base, found, begun)
     store.state[CANDIDATES] += found.length[0] - begun
@@ -228,29 +228,29 @@ def walk_counted(store, limits, items, item, top, options, work):
 @inlined
 def fetch(store, posting):
     """Prefetch what a visit of a posting reads."""
-    at = posting_place(store, posting)
+    at = posting_index(store, posting)
     prefetch(store.links, at)
     prefetch(store.payloads, at)
     prefetch(store.groups, at >> GROUP_BITS)
 
 
 @inlined
-def count_common(store, limits, items, item, j, posting, slot, place, epoch, found):
-    """Count key ``j`` of the item, common with the slot at ``place``; note the slot if it is new.
+def count_common(store, limits, items, item, j, posting, slot, index, epoch, found):
+    """Count key ``j`` of the item, common with the slot at ``index``; note the slot if it is new.
 
-    ``store.noted`` is the place of a slot in the buffer. It is read only for slots that ``store.seen`` marks with the
+    ``store.noted`` is the index of a slot in the buffer. It is read only for slots that ``store.seen`` marks with the
     number of the current probe, so it is never cleared.
     """
-    if store.seen[place] == epoch:
-        found.left[store.noted[place]] -= np.int32(1)
+    if store.seen[index] == epoch:
+        found.left[store.noted[index]] -= np.int32(1)
         return
-    own = items.payloads[items.key_starts[item.place] + j]
-    other = store.payloads[posting_place(store, posting)]
+    own = items.payloads[items.key_starts[item.position] + j]
+    other = store.payloads[posting_index(store, posting)]
     if may_reach(own, other, limits.admit_ratio):
-        store.seen[place] = epoch
+        store.seen[index] = epoch
         at = found.length[0]
-        store.noted[place] = np.uint32(at)
-        note(found, item.place, slot, False)
+        store.noted[index] = np.uint32(at)
+        note(found, item.position, slot, False)
         found.left[at] = np.int32(common_min(own, other, limits.admit_ratio) - 1)
 
 
@@ -265,5 +265,5 @@ def keep_candidates(store, limits, items, item, base, found, begun):
             met = True
             candidate = eligible_copy(store, limits, found.slots[at], items, item, base)
             if candidate != NONE:
-                note(found, item.place, candidate, False)
+                note(found, item.position, candidate, False)
     return met

@@ -35,10 +35,10 @@ def window_of(table: BandTable) -> Window:
     """The window of a table; no step may be open."""
     slots = np.arange(table.oldest, table.slot_end)
     store, base = table._store, table._base
-    keys, places = np.zeros(len(slots), np.uint64), table._places(slots)
+    keys, indices = np.zeros(len(slots), np.uint64), table._indices(slots)
     _content_keys(store, table.oldest, base, keys)
-    contents = np.stack([keys, store.contents[places]], axis=1)
-    return Window(slots, contents, store.times[places], (store.flags[places] & REMOVED) != 0)
+    contents = np.stack([keys, store.contents[indices]], axis=1)
+    return Window(slots, contents, store.times[indices], (store.flags[indices] & REMOVED) != 0)
 
 
 def bound(table: BandTable, bytes_max: int, items_max: int) -> None:
@@ -67,7 +67,7 @@ def _content_keys(store, first, base, out):
     heads = store.heads
     live = first_posting(store, first, base)
     for segment in range(SEGMENTS):
-        for position in range(heads.places[segment]):
+        for position in range(heads.sizes[segment]):
             entry = entry_at(heads, segment, position)
             posting = read_back(entry & _LOW32, base)
             if entry == np.uint64(0) or posting < live or posting >= store.state[POSTING_END]:

@@ -23,7 +23,7 @@ def in_canonical_order(text: str) -> str:
     """
     decomposed = text.translate({ord(char): unicodedata.normalize("NFKD", char) for char in set(text)})
     codes = code_points_of(decomposed)
-    distinct, places = np.unique(codes, return_inverse=True)
-    classes = np.array([unicodedata.combining(chr(code)) for code in distinct.tolist()], np.uint8)[places]
+    distinct, inverse = np.unique(codes, return_inverse=True)
+    classes = np.array([unicodedata.combining(chr(code)) for code in distinct.tolist()], np.uint8)[inverse]
     units = np.cumsum(classes == 0)  # a starter and the marks after it; the starter has the lowest class
     return text_of(codes[np.lexsort((classes, units))])

@@ -29,7 +29,7 @@ def gather_stretches(texts, stretches, count, out):
 
 @raw_kernel
 def splice(folded, widths, starts, lengths, stretches, count, results, entries, fold_space, out):
-    """Write ``folded`` to ``out``, with the results of the stretches in their places, each with a separator after it.
+    """Write ``folded`` to ``out``, with the results of the stretches where they belong, each with a separator after it.
 
     ``starts`` and ``lengths`` describe the texts in ``folded``; the call overwrites them to describe the texts in
     ``out``. The table decides what white space in a result becomes. Texts of width 0 are elsewhere.
@@ -40,10 +40,10 @@ def splice(folded, widths, starts, lengths, stretches, count, results, entries, 
     for i in range(len(starts)):
         if widths[i] == 0:
             continue
-        first, place, before = at, 0, s
+        first, read, before = at, 0, s
         while s < count and stretches[s, 0] == i:
-            at = _copy(folded[starts[i] + place : starts[i] + stretches[s, 3]], out, at)
-            place = stretches[s, 3]
+            at = _copy(folded[starts[i] + read : starts[i] + stretches[s, 3]], out, at)
+            read = stretches[s, 3]
             while results[r] != _SEPARATOR:
                 entry = entries[results[r]]
                 out[at] = results[r] if entry & INTERACTS else entry & PAYLOAD
@@ -51,7 +51,7 @@ def splice(folded, widths, starts, lengths, stretches, count, results, entries, 
                 r += 1
             r += 1
             s += 1
-        at = _copy(folded[starts[i] + place : starts[i] + lengths[i]], out, at)
+        at = _copy(folded[starts[i] + read : starts[i] + lengths[i]], out, at)
         if fold_space and s > before:
             at = first + shorten_runs(out[first:at], BLANK)
         starts[i] = first

@@ -1,11 +1,11 @@
 """Hashes of k-grams: the kernels for every shingling of consecutive units.
 
 The hash of a k-gram of units u (code points, or hashes of words) is the polynomial sum (u_j + 1) B^(k-1-j) modulo 2^64,
-mixed. The polynomials of the first k - 1 units are computed for all places of a block at once by doubling: a gram of
-length 2m is the gram of length m at its place, times B^m, plus the gram of length m that follows. So k = 5 takes three
-passes and k = 9 takes four. The compiler turns each pass into vector code; in a rolling hash, each multiplication would
-wait for the one before. The last unit and the mixing take one more pass. Each unit is increased by 1, so that a NUL
-does not vanish.
+mixed. The polynomials of the first k - 1 units are computed for all positions of a block at once by doubling: a gram of
+length 2m is the gram of length m at its position, times B^m, plus the gram of length m that follows. So k = 5 takes
+three passes and k = 9 takes four. The compiler turns each pass into vector code; in a rolling hash, each multiplication
+would wait for the one before. The last unit and the mixing take one more pass. Each unit is increased by 1, so that a
+NUL does not vanish.
 
 The data of a block stay in the first cache: on 5 kB texts this halves the time.
 
@@ -43,8 +43,8 @@ def gram_scratch(k: int) -> GramScratch:
 def _prefixes(units, length, scratch):
     """Write the polynomials of ``length`` consecutive units to ``scratch.grams``.
 
-    A block has a polynomial for every place but the last ``length``; ``units`` holds at most ``BLOCK`` + ``length``. A
-    pass reads one array and writes the other: in place, the compiler could not prove that vector code is correct.
+    A block has a polynomial for every position but the last ``length``; ``units`` holds at most ``BLOCK`` + ``length``.
+    A pass reads one array and writes the other: in place, the compiler could not prove that vector code is correct.
     """
     n = len(units)
     grams, other = scratch

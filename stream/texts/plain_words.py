@@ -14,9 +14,9 @@ part of a word, hard or *other*. A run of word parts with hard code points on bo
 an *other* code point go to the automaton.
 
 The hash of a word is a polynomial with base B, which is odd and so has an inverse modulo 2^64. With S(t) = sum of
-(code point + 1) B^-p over the places p before t, the word from place s to e has the hash (S(e) - S(s)) B^(e-1) modulo
-2^64. So vector code makes S and the places where words begin and end, and no branch depends on the length of a word. It
-works in blocks; a block begins with a letter after a hard code point.
+(code point + 1) B^-p over the positions p before t, the word from position s to e has the hash (S(e) - S(s)) B^(e-1)
+modulo 2^64. So vector code makes S and the positions where words begin and end, and no branch depends on the length of
+a word. It works in blocks; a block begins with a letter after a hard code point.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from neardup.stream.texts.words import (
 
 # Code points of a block: the data of a block stay in the first cache.
 _BLOCK = 1024
-# The bits of a group, 0 for hard: the bits of a bridge are two places above those of the code points that it joins, and
-# the bit of every bridge is one place above *other*.
+# The bits of a group, 0 for hard: the bits of a bridge are two positions above those of the code points that it joins,
+# and the bit of every bridge is one position above *other*.
 _LETTER, _DIGIT, _JOINS_LETTERS, _JOINS_DIGITS, _OTHER, _BRIDGE = (np.uint8(1 << bit) for bit in (0, 1, 2, 3, 5, 6))
 _PARTS, _TO_PARTS, _TO_OTHER = np.uint8(_LETTER | _DIGIT), np.uint8(2), np.uint8(1)
 # What a code point is in the end, in addition to ``_OTHER``.
@@ -64,8 +64,8 @@ class WordTables(NamedTuple):
 
 
 class WordScratch(NamedTuple):
-    """The arrays that ``word_hashes`` writes for a block: ``groups`` and ``kinds`` (``uint8``) begin one place before
-    the block; ``sums`` (``uint64``) are the partial sums, ``edges`` (``uint16``) places."""
+    """The arrays that ``word_hashes`` writes for a block: ``groups`` and ``kinds`` (``uint8``) begin one position
+    before the block; ``sums`` (``uint64``) are the partial sums, ``edges`` (``uint16``) positions."""
 
     groups: npt.NDArray[np.uint8]
     kinds: npt.NDArray[np.uint8]
@@ -192,9 +192,9 @@ def _ascii_group(c):
 
 @raw_inner
 def _decide(groups, end, kinds):
-    """Write for each place before ``end`` whether it is a part of a word, hard or *other*; return the bits of all.
+    """Write for each position before ``end`` whether it is a part of a word, hard or *other*; return the bits of all.
 
-    Vector code needs a constant number, so up to 63 places more are written.
+    Vector code needs a constant number, so up to 63 positions more are written.
     """
     together = np.uint8(0)
     for i in range(_ONE, end):
@@ -224,7 +224,8 @@ def _sum_up(codes, inverses, sums):
 
 @raw_inner
 def _find_edges(kinds, n, edges):
-    """Write the places where the kind changes; returns how many there are. The last is followed by hard code points."""
+    """Write the positions where the kind changes; returns how many there are. The last is followed by hard code
+    points."""
     found = np.uint64(0)
     for first in range(np.uint64(0), n + _ONE, _LANES):
         found += changes(kinds, first, edges, found)
@@ -255,5 +256,5 @@ def _mixed_hashes(codes, tables, scratch, found, out):
 
 @inlined
 def _hash_of(start, end, powers, sums):
-    """The hash of the word from place ``start`` to ``end`` of a block."""
+    """The hash of the word from position ``start`` to ``end`` of a block."""
     return mix64((sums[end] - sums[start]) * powers[end - _ONE])

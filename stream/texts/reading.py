@@ -18,7 +18,7 @@ _CONTINUATION_MASK, _CONTINUATION = np.uint8(0xC0), np.uint8(0x80)
 def read_texts(
     documents: Sequence[Document], form: NormalForm, characters_max: int
 ) -> tuple[CodePoints, dict[int, str]]:
-    """Return the normalised texts, and by place the reason (a key of ``REASONS``) of each refused text.
+    """Return the normalised texts, and by position the reason (a key of ``REASONS``) of each refused text.
 
     A text is refused and has no code point if it, or its normalised form, is longer than ``characters_max`` code
     points, if it holds a lone surrogate, or if it is empty. Columns are read without a Python object for each document.

@@ -58,7 +58,7 @@ def stopwords(codes: CodePoints, k: int, stops: StopList) -> Features:
 
 
 def urls(codes: CodePoints, k: int, stops: StopList) -> Features:
-    """k consecutive tokens of a URL with their place in it, of every URL of the text
+    """k consecutive tokens of a URL with their position in it, of every URL of the text
     (``neardup.stream.texts.url_tokens``).
 
     A URL with fewer tokens is one shingle; a text without a token has none. The words of ``stops`` are dropped.

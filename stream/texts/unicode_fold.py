@@ -13,7 +13,7 @@ that interact, and only these are examined one by one:
   caller normalises all stretches of a batch together and inserts them (``neardup.stream.texts.fold_stretches``).
 
 When the result becomes longer or shorter than the text, the 64 code points that follow are written again in their new
-place. This takes four instructions each for reading, masking and writing, and no branch.
+position. This takes four instructions each for reading, masking and writing, and no branch.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from neardup.stream.texts.unicode_table import (
 
 # The result of ``fold_texts`` if ``out`` or ``stretches`` is too small.
 NO_ROOM = -1
-# Columns of a stretch: number of the text, first and last (exclusive) place in the raw text, place in the output.
+# Columns of a stretch: number of the text, first and last (exclusive) position in the raw text, position in the output.
 STRETCH_COLUMNS = 4
 
 _REFUSED = -2
@@ -157,7 +157,7 @@ def _fold_plain(codes, entries, out):
 
 @inlined
 def _look_up(codes, entries, held):
-    """Write the entries of a block, from place 1 on, and a harmless one; returns whether it is plain."""
+    """Write the entries of a block, from position 1 on, and a harmless one; returns whether it is plain."""
     n = len(codes)
     further = held[1:]
     found = _NOTHING
@@ -173,9 +173,9 @@ def _look_up(codes, entries, held):
 def _fold_group(codes, i, end, before, held, table, found, out, j, stretches, count, text):
     """Normalise the code points from ``i`` to ``end``, at most 64: all as if none interacted, then those that do.
 
-    ``before`` is the entry of the code point before them, ``held`` are their entries from place 1 on. Returns the place
-    after the last code point that is done, the length of ``out`` (or ``NO_ROOM`` or ``_REFUSED``), the entry of the
-    last code point, and the number of stretches.
+    ``before`` is the entry of the code point before them, ``held`` are their entries from position 1 on. Returns the
+    position after the last code point that is done, the length of ``out`` (or ``NO_ROOM`` or ``_REFUSED``), the entry
+    of the last code point, and the number of stretches.
     """
     n = len(codes)
     first = i
@@ -221,7 +221,7 @@ def _fold_group(codes, i, end, before, held, table, found, out, j, stretches, co
 
 @inlined
 def _interacting(before, held, found):
-    """Bits: which of the 64 code points with the entries ``held``, from place 1 on, interact."""
+    """Bits: which of the 64 code points with the entries ``held``, from position 1 on, interact."""
     if held[0] != before:
         held[0] = before
     here, further = held[:MASK_BITS], held[1 : MASK_BITS + 1]
@@ -266,7 +266,7 @@ def _expand(entry, expansions, out):
 
 @inlined
 def _insert(mark, entry, entries, out, j):
-    """Insert a mark that never composes among the marks before ``out[j]``; returns whether its place is near."""
+    """Insert a mark that never composes among the marks before ``out[j]``; returns whether its position is near."""
     at = j
     while at > 0 and at > j - _RUN_MAX:
         other = entries[out[at - 1]]
@@ -285,7 +285,7 @@ def _is_boundary(entry):
 
 @raw_inner
 def _fold_run(codes, i, table, out, j, stretches, count, text):
-    """Normalise the unit around place ``i``: from the boundary before it to the next one.
+    """Normalise the unit around position ``i``: from the boundary before it to the next one.
 
     Returns the end of the unit, the new length of ``out`` (or ``NO_ROOM``) and the new number of stretches. Each code
     point between the boundary and ``i`` has exactly one code point of output.

@@ -34,7 +34,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-# Layout of an entry. The low 21 bits are the mapped code point; for an expanding code point the place and the length of
+# Layout of an entry. The low 21 bits are the mapped code point; for an expanding code point the start and the length of
 # its expansion; otherwise the code ``GENERAL`` or ``SURROGATE``.
 PAYLOAD = np.uint32((1 << 21) - 1)
 SPECIAL = np.uint32(1 << 21)  # expanding, general or surrogate
@@ -47,7 +47,7 @@ EXPANDS = np.uint32(1 << 31)
 RANK_SHIFT = np.uint32(25)
 RANK_MASK = np.uint32(63)
 EXPANSION_LENGTH_BITS = np.uint32(5)
-# The kernel reads so many code points from the place of any expansion on.
+# The kernel reads so many code points from the start of any expansion on.
 EXPANSION_COPIED = 4
 GENERAL, SURROGATE = 0, 1
 
@@ -224,9 +224,9 @@ def _boundary_entry(result: str, last_rank: int, expansions: list[int]) -> int:
     """The entry of a simple or expanding code point; ``last_rank`` is already shifted."""
     if len(result) == 1:
         return ord(result) | last_rank
-    place = len(expansions)
+    start = len(expansions)
     expansions.extend(map(ord, result))
-    payload = place << int(EXPANSION_LENGTH_BITS) | len(result)
+    payload = start << int(EXPANSION_LENGTH_BITS) | len(result)
     assert len(result) < 1 << int(EXPANSION_LENGTH_BITS), "an expansion is too long for its entry"
     assert payload <= int(PAYLOAD), "the expansions are too many for their entries"
     # unicodedata handles any second after an expansion, so an expansion is always marked as a first.

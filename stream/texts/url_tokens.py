@@ -1,9 +1,9 @@
-"""URLs as sets of positional bigrams, which show mirror hosts: (first token, second token, place).
+"""URLs as sets of positional bigrams, which show mirror hosts: (first token, second token, position).
 
 A URL is a run of code points above the blank; a scheme (``http://``) is left out. Its tokens are the runs of letters in
 small ASCII letters: punctuation and digits separate. Tokens that occur in URLs everywhere are dropped (``url_stops``).
-Of the remaining tokens, token t and the k - 1 tokens after it are the shingle of place t. A URL with fewer tokens is
-one shingle of place 0. The text of a host is the sequence of its URLs.
+Of the remaining tokens, token t and the k - 1 tokens after it are the shingle of position t. A URL with fewer tokens is
+one shingle of position 0. The text of a host is the sequence of its URLs.
 
 Source: Chakrabarti, "Mining the Web", 2003; Bharat, Broder, Dean, Henzinger, "A comparison of techniques to find
 mirrored hosts on the WWW", 2000.
@@ -78,9 +78,9 @@ def url_grams(codes, k, table, stops, tokens, out):
             end += 1
         found = _url_tokens(codes, _after_scheme(codes, i, end), end, table, stops, tokens)
         size = min(k, found)
-        for place in range(found - size + 1 if found else 0):
-            h = np.uint64(place) + _ONE
-            for t in range(place, place + size):
+        for position in range(found - size + 1 if found else 0):
+            h = np.uint64(position) + _ONE
+            for t in range(position, position + size):
                 h = h * BASE + (tokens[t] + _ONE)
             out[count] = mix64(h)
             count += 1

@@ -23,8 +23,8 @@ from neardup.stream.errors import ConfigError
 Floats = npt.NDArray[np.float64]
 
 # Where fixed points and slopes are searched: probabilities from e^-36 to 1 - e^-36, evenly in log(p / (1 - p)).
-_LOGIT_MAX, _PLACES = 36.0, 14_401
-# Bisections between two places, and golden sections of two intervals, that reach the precision of a float64.
+_LOGIT_MAX, _POINTS = 36.0, 14_401
+# Bisections between two points, and golden sections of two intervals, that reach the precision of a float64.
 _HALVINGS, _CUTS = 60, 80
 # Largest number of functions of a proposed cascade: far more than a stream can afford.
 MEMBERS_LIMIT = 1 << 16
@@ -73,7 +73,7 @@ def fixed_points(cascade: Cascade) -> list[float]:
     """
     if len({step.kind for step in cascade if step.ways > 1}) < 2:
         return []
-    logits = np.linspace(-_LOGIT_MAX, _LOGIT_MAX, _PLACES)
+    logits = np.linspace(-_LOGIT_MAX, _LOGIT_MAX, _POINTS)
     lowers = _moved(logits, cascade) < 0
     out = []
     for i in np.nonzero(lowers[:-1] != lowers[1:])[0].tolist():
@@ -100,9 +100,9 @@ def steepest(cascade: Cascade) -> tuple[float, float]:
     >>> [round(x, 3) for x in steepest((Step("and", 4), Step("or", 4)))]
     [0.669, 2.45]
     """
-    logits = np.linspace(-_LOGIT_MAX, _LOGIT_MAX, _PLACES)
+    logits = np.linspace(-_LOGIT_MAX, _LOGIT_MAX, _POINTS)
     best = int(_slope(*_chances(logits), cascade).argmax())
-    low, high = logits[max(best - 1, 0)], logits[min(best + 1, _PLACES - 1)]
+    low, high = logits[max(best - 1, 0)], logits[min(best + 1, _POINTS - 1)]
     golden = (math.sqrt(5) - 1) / 2
     for _ in range(_CUTS):
         left, right = high - golden * (high - low), low + golden * (high - low)

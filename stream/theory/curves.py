@@ -180,9 +180,9 @@ def tails(q: Floats, n: int) -> Floats:
 def missed(bands: int, rows: int, bands_min: int = 1) -> Floats:
     """The probability that fewer than ``bands_min`` bands are full if m of k rows agree: ``float64[k + 1]``, by m.
 
-    A band is full if all its rows agree. All places of the m rows are equally likely. The coefficients of
-    ((1 + x)^rows - x^rows)^bands count the ways to place m rows so that no band is full. For each choice of j full
-    bands, the coefficients for the other bands count the ways to place the other m - j rows. Raises ``ConfigError``
+    A band is full if all its rows agree. All choices of the m rows are equally likely. The coefficients of
+    ((1 + x)^rows - x^rows)^bands count the ways to put m rows so that no band is full. For each choice of j full
+    bands, the coefficients for the other bands count the ways to put the other m - j rows. Raises ``ConfigError``
     for more than 1024 rows in total.
     """
     total = bands * rows
@@ -199,7 +199,7 @@ def missed(bands: int, rows: int, bands_min: int = 1) -> Floats:
 
 
 def _none_full(bands: int, rows: int) -> Floats:
-    """The ways to place 0, 1 and more rows in bands so that no band is full."""
+    """The ways to put 0, 1 and more rows in bands so that no band is full."""
     square = np.array([math.comb(rows, i) for i in range(rows)], np.float64)
     ways = np.ones(1)
     left = bands
@@ -226,7 +226,7 @@ def areas(n: int, low: float, high: float, bits: int, agreement: AgreementLaw | 
 
 
 def simpson(low: float, high: float) -> tuple[Floats, Floats]:
-    """Places from ``low`` to ``high``, and weights: the weighted sum of the values there is the area below."""
+    """Points from ``low`` to ``high``, and weights: the weighted sum of the values there is the area below."""
     weights = np.full(_INTERVALS + 1, 2.0)
     weights[1::2] = 4.0
     weights[[0, -1]] = 1.0

@@ -173,7 +173,7 @@ def edit_swaps(a: str | bytes, b: str | bytes) -> float:
 
 
 def hamming(a: str | bytes, b: str | bytes) -> float:
-    """The number of places in which two strings of equal length differ; ``ConfigError`` for different lengths.
+    """The number of positions in which two strings of equal length differ; ``ConfigError`` for different lengths.
 
     >>> hamming("10101", "11110")
     3.0

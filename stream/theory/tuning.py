@@ -225,17 +225,17 @@ def _cheapest(target: _Target, fitting: list[tuple[int, int]]) -> Tuning | None:
     """
     able = np.array([_candidates(target, *shape) >= target.recall * (1 - _SLACK) for shape in fitting])
     order = []
-    for place in np.nonzero(able)[0].tolist():
-        area = _false_candidates(target, *fitting[place]) * (1 - _SLACK)
-        order.append((area + _unrelated_cost(target, *fitting[place]), place))
+    for index in np.nonzero(able)[0].tolist():
+        area = _false_candidates(target, *fitting[index]) * (1 - _SLACK)
+        order.append((area + _unrelated_cost(target, *fitting[index]), index))
     best: tuple[float, int, float, int] | None = None
     chosen = None
-    for least, place in sorted(order):
+    for least, index in sorted(order):
         if best is not None and least > best[0]:
             break
-        tuning = _highest(target, fitting[place])
+        tuning = _highest(target, fitting[index])
         if tuning.recall >= target.recall:
-            rank = (_cost(target, tuning), -tuning.bands * tuning.rows, tuning.margin, place)
+            rank = (_cost(target, tuning), -tuning.bands * tuning.rows, tuning.margin, index)
             if best is None or rank < best:
                 best, chosen = rank, tuning
     return chosen

@@ -65,15 +65,15 @@ def weigh(
         raise ConfigError(f"false_weight is {false_weight}, but must lie between 0 and 1, both excluded, such as 0.5")
     law = sketch_bits, agreement
     fitting = shapes(rows_max, sketch_bits, bands, rows, bands_min)
-    below, beyond = _places(0.0, threshold, law), _places(threshold, 1.0, law)
+    below, beyond = _points(0.0, threshold, law), _points(threshold, 1.0, law)
     errors = []
     for shape in fitting:
         false = float(below[1] @ (1 - _lost(below[0], *shape, bands_min)))
         errors.append(
             false_weight * false + (1 - false_weight) * float(beyond[1] @ _lost(beyond[0], *shape, bands_min))
         )
-    place = min(range(len(fitting)), key=lambda i: (errors[i], -fitting[i][0] * fitting[i][1]))
-    shape = fitting[place]
+    index = min(range(len(fitting)), key=lambda i: (errors[i], -fitting[i][0] * fitting[i][1]))
+    shape = fitting[index]
     if min_similarity is None:
         min_similarity = threshold if exact_score else _score_min(false_weight, threshold, shape, law, bands_min)
     return choose(
@@ -89,8 +89,8 @@ def weigh(
     )
 
 
-def _places(low: float, high: float, law: tuple[int, AgreementLaw | None]) -> tuple[Floats, Floats]:
-    """Probabilities that a row agrees at places from ``low`` to ``high``, and the weights of the places in an area."""
+def _points(low: float, high: float, law: tuple[int, AgreementLaw | None]) -> tuple[Floats, Floats]:
+    """Probabilities that a row agrees at points from ``low`` to ``high``, and the weights of the points in an area."""
     s, weights = simpson(low, high)
     return row_agreement(s, *law), weights
 

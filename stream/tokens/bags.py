@@ -81,22 +81,22 @@ def sort_bag(bag, counts, into):
     shift = np.uint64(0)
     while (greatest >> shift) >= np.uint64(buckets):
         shift += np.uint64(1)
-    places = counts[:buckets]
-    places[:] = 0
+    indices = counts[:buckets]
+    indices[:] = 0
     for j in range(n):
-        places[np.int64(bag[j] >> shift)] += 1
+        indices[np.int64(bag[j] >> shift)] += 1
     squares, first = np.int64(0), np.int64(n)
     for bucket in range(buckets - 1, -1, -1):
-        squares += places[bucket] * places[bucket]
-        first -= places[bucket]
-        places[bucket] = first
+        squares += indices[bucket] * indices[bucket]
+        first -= indices[bucket]
+        indices[bucket] = first
     if squares > _CROWD * n:
         into[:] = np.sort(bag)
         return
     for j in range(n):
         own = np.int64(bag[j] >> shift)
-        into[places[own]] = bag[j]
-        places[own] += 1
+        into[indices[own]] = bag[j]
+        indices[own] += 1
     for j in range(1, n):
         x, at = into[j], j
         while at > 0 and into[at - 1] > x:

@@ -52,7 +52,7 @@ class RatingRule(NamedTuple):
 
 class Elements(NamedTuple):
     """Hashed elements of n documents, ``values[starts[i]:starts[i + 1]]``; none for those in ``refused``, which says
-    why by place (a key of ``REASONS``)."""
+    why by position (a key of ``REASONS``)."""
 
     values: npt.NDArray[np.uint64]
     starts: npt.NDArray[np.int64]
@@ -60,11 +60,11 @@ class Elements(NamedTuple):
 
 
 class Symbols(NamedTuple):
-    """Hashed symbols of the accepted documents, ``uint32[n, length]``, and their places in the input,
-    ``int64[n]``; the reasons of the refused ones by place (keys of ``REASONS``)."""
+    """Hashed symbols of the accepted documents, ``uint32[n, length]``, and their positions in the input,
+    ``int64[n]``; the reasons of the refused ones by position (keys of ``REASONS``)."""
 
     values: npt.NDArray[np.uint32]
-    places: npt.NDArray[np.int64]
+    positions: npt.NDArray[np.int64]
     refused: dict[int, str]
 
 
@@ -102,7 +102,7 @@ def symbols(given: Iterable[Given], length: int) -> Symbols:
     listed = [list(one) if isinstance(one, bytes) else one for one in given]
     found = elements(listed, RatingRule(), _ANY_NUMBER)
     lengths = np.diff(found.starts)
-    ratings = {place: "tokens_type" for place, one in enumerate(listed) if isinstance(one, Mapping)}
+    ratings = {position: "tokens_type" for position, one in enumerate(listed) if isinstance(one, Mapping)}
     others = dict.fromkeys(np.flatnonzero(lengths != length).tolist(), "vector_length")
     refused = others | found.refused | ratings
     good = np.ones(len(listed), np.bool_)

@@ -39,14 +39,14 @@ Starts = npt.NDArray[np.int64]
 
 # Most known tokens: a rank must fit 32 bits, next to 32 bits of the hash.
 KNOWN_MAX = 1 << 24
-# Places of the table for each known token: three in four stay empty, so most unknown tokens hit an empty place.
-_PLACES_EACH = 4
+# Slots of the table for each known token: three in four stay empty, so most unknown tokens hit an empty slot.
+_SLOTS_EACH = 4
 _KNOWN = np.uint64(1 << 63)
 _LOW32 = np.uint64(0xFFFFFFFF)
 _HIGH32 = np.uint64(32)
 _ONE = np.uint64(1)
 _LINE_BITS, _LINE_MASK = np.uint64(6), np.uint64(63)
-# Tokens whose places are read at once: the reads overlap, because none of them waits for a comparison.
+# Tokens whose slots are read at once: the reads overlap, because none of them waits for a comparison.
 _BLOCK = 512
 _NO_TOKENS: Tokens = np.empty(0, np.uint64)
 
@@ -64,15 +64,15 @@ class TokenOrder:
     ([0, 1, 2], [0, 3])
     """
 
-    __slots__ = ("_places", "digest", "tokens")
+    __slots__ = ("_slots", "digest", "tokens")
 
     def __init__(self, tokens: npt.ArrayLike = _NO_TOKENS) -> None:
         self.tokens = _checked(tokens)
         # 32 hexadecimal digits, different for different orders.
         self.digest: str = mmh3.mmh3_x64_128_digest(self.tokens.astype("<u8").tobytes()).hex()
-        # A place holds the upper half of a token's hash and its rank plus one, or 0.
-        self._places = np.zeros(1 << (max(_PLACES_EACH * len(self.tokens), 1) - 1).bit_length(), np.uint64)
-        _fill(self.tokens, self._places)
+        # A slot holds the upper half of a token's hash and its rank plus one, or 0.
+        self._slots = np.zeros(1 << (max(_SLOTS_EACH * len(self.tokens), 1) - 1).bit_length(), np.uint64)
+        _fill(self.tokens, self._slots)
 
     def strings(self, values: Tokens, starts: Starts) -> tuple[Tokens, Starts]:
         """Return bags of tokens, ``values[starts[i]:starts[i + 1]]``, as strings: order values, ascending, each once.
@@ -86,7 +86,7 @@ class TokenOrder:
             np.empty(_BLOCK, np.uint64), np.empty(longest, np.uint64), bucket_counts(longest),
             np.zeros(lines, np.uint64), np.zeros((lines >> int(_LINE_BITS)) + 1, np.uint64),
         )  # fmt: skip
-        _strings(values, starts, self.tokens, self._places, _spread(len(self.tokens)), scratch, out, out_starts)
+        _strings(values, starts, self.tokens, self._slots, _spread(len(self.tokens)), scratch, out, out_starts)
         return out[: out_starts[-1]], out_starts
 
     def __eq__(self, other: object) -> bool:
@@ -100,7 +100,7 @@ class TokenOrder:
 
 
 class _Scratch(NamedTuple):
-    """The arrays that the kernels write: the first places of a block of tokens; the unknown tokens of a bag, and what
+    """The arrays that the kernels write: the first slots of a block of tokens; the unknown tokens of a bag, and what
     sorts them; a bit for each rank, in ``lines`` of 64, and a bit in ``pages`` for each line that is not 0."""
 
     firsts: npt.NDArray[np.uint64]
@@ -127,9 +127,9 @@ def counted(frequencies: Frequencies, values: Tokens, counters_max: int) -> Freq
     """
     tokens, counts = np.unique(values, return_counts=True)
     both = np.concatenate([frequencies.tokens, tokens])
-    merged, places = np.unique(both, return_inverse=True)
+    merged, inverse = np.unique(both, return_inverse=True)
     total = np.zeros(len(merged), np.int64)
-    np.add.at(total, places, np.concatenate([frequencies.counts, counts]))
+    np.add.at(total, inverse, np.concatenate([frequencies.counts, counts]))
     if len(merged) > counters_max:
         total -= np.partition(total, len(total) - counters_max - 1)[len(total) - counters_max - 1]
         merged, total = merged[total > 0], total[total > 0]
@@ -164,21 +164,21 @@ def _spread(known: int) -> np.uint64:
 
 
 @kernel
-def _fill(tokens, places):
-    mask = np.uint64(len(places) - 1)
+def _fill(tokens, slots):
+    mask = np.uint64(len(slots) - 1)
     for rank in range(len(tokens)):
         at = tokens[rank] & mask
-        while places[at] != 0:
+        while slots[at] != 0:
             at = (at + _ONE) & mask
-        places[at] = (tokens[rank] & ~_LOW32) | np.uint64(rank + 1)
+        slots[at] = (tokens[rank] & ~_LOW32) | np.uint64(rank + 1)
 
 
 @kernel
-def _strings(values, starts, tokens, places, spread, scratch, out, out_starts):
+def _strings(values, starts, tokens, slots, spread, scratch, out, out_starts):
     at = 0
     for i in range(len(starts) - 1):
         bag = values[starts[i] : starts[i + 1]]
-        unknown = _split(bag, tokens, places, scratch)
+        unknown = _split(bag, tokens, slots, scratch)
         if unknown:
             into = out[at : at + unknown]
             sort_bag(scratch.unknown[:unknown], scratch.counts, into)
@@ -188,16 +188,16 @@ def _strings(values, starts, tokens, places, spread, scratch, out, out_starts):
 
 
 @raw_inner
-def _split(bag, tokens, places, scratch):
+def _split(bag, tokens, slots, scratch):
     """Mark the ranks of the known tokens of a bag; write the values of the others to ``scratch.unknown``, and return
     their number."""
     firsts, unknown = scratch.firsts, scratch.unknown
-    mask = np.uint64(len(places) - 1)
+    mask = np.uint64(len(slots) - 1)
     count = 0
     for first in range(0, len(bag), _BLOCK):
         block = bag[first : first + _BLOCK]
         for j in range(len(block)):
-            firsts[j] = places[np.int64(block[j] & mask)]
+            firsts[j] = slots[np.int64(block[j] & mask)]
         for j in range(len(block)):
             x, found = block[j], firsts[j]
             at = x & mask
@@ -205,7 +205,7 @@ def _split(bag, tokens, places, scratch):
                 if (found ^ x) >> _HIGH32 == 0 and tokens[np.int64((found & _LOW32) - _ONE)] == x:
                     break
                 at = (at + _ONE) & mask
-                found = places[np.int64(at)]
+                found = slots[np.int64(at)]
             if found != 0:
                 rank = (found & _LOW32) - _ONE
                 line = rank >> _LINE_BITS
@@ -231,7 +231,7 @@ def _distinct(values):
 @raw_inner
 def _marked(scratch, spread, out, at):
     """Write the values of the marked ranks to ``out`` from ``at`` on, ascending, and clear the marks; returns the
-    place after them."""
+    index after them."""
     lines, pages = scratch.lines, scratch.pages
     for page in range(len(pages)):
         summary = pages[page]

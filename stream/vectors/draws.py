@@ -54,9 +54,9 @@ def uniforms(count: int, seed: int) -> npt.NDArray[np.float64]:
 
 
 @inlined
-def _uniform(state, place):
-    """The number in [0, 1) at a place of a counter: a multiple of 2^-53."""
-    return np.float64(mix64(state + np.uint64(place) * GOLDEN) >> _S11) * 2.0**-53
+def _uniform(state, index):
+    """The number in [0, 1) at an index of a counter: a multiple of 2^-53."""
+    return np.float64(mix64(state + np.uint64(index) * GOLDEN) >> _S11) * 2.0**-53
 
 
 @inlined
@@ -78,11 +78,11 @@ def _log(x):
 def _normals(seed, out):
     for r in range(out.shape[0]):
         state = derive_seed(seed, np.uint64(r))
-        place, j = 0, 0
+        index, j = 0, 0
         while j < out.shape[1]:
-            u = 2.0 * _uniform(state, place) - 1.0
-            v = 2.0 * _uniform(state, place + 1) - 1.0
-            place += 2
+            u = 2.0 * _uniform(state, index) - 1.0
+            v = 2.0 * _uniform(state, index + 1) - 1.0
+            index += 2
             square = u * u + v * v
             if square >= 1.0 or square == 0.0:
                 continue

@@ -69,8 +69,8 @@ def spread_bands(bits, bands, rows, room, out):
     size = (rows + 7) // 8
     for band in range(bands):
         for first in range(0, rows, _USABLE_BITS):
-            place = band * rows + first
-            taken = word_at(bits, place >> 3) >> np.uint64(place & 7)
+            bit = band * rows + first
+            taken = word_at(bits, bit >> 3) >> np.uint64(bit & 7)
             count = min(_USABLE_BITS, rows - first)
             put_word(room, band * size + (first >> 3), taken & (_ALL >> np.uint64(64 - count)))
     for byte in range(len(out)):
@@ -88,8 +88,8 @@ def _agreement(a, b, bands, rows, first_bands, bands_equal, bits_equal):
         first, together, unequal = -1, 0, np.int64(0)
         for band in range(bands):
             at = band * size
-            place = min(at, last)
-            apart = (word_at(x, place) ^ word_at(y, place)) >> np.uint64(8 * (at - place))
+            start = min(at, last)
+            apart = (word_at(x, start) ^ word_at(y, start)) >> np.uint64(8 * (at - start))
             differing = np.int64(bit_count(apart & usable))
             for j in range(at + head, at + size):
                 differing += np.int64(bit_count(np.uint64(x[j] ^ y[j])))

@@ -26,11 +26,11 @@ Vector = npt.NDArray[Any]
 
 
 class Rows(NamedTuple):
-    """Usable vectors as rows of ``values``, in order, with their places in the input; and by place the reasons (keys of
-    ``REASONS``) of refused vectors."""
+    """Usable vectors as rows of ``values``, in order, with their positions in the input; and by position the reasons
+    (keys of ``REASONS``) of refused vectors."""
 
     values: Vector
-    places: npt.NDArray[np.int64]
+    positions: npt.NDArray[np.int64]
     refused: dict[int, str]
 
 
@@ -63,8 +63,8 @@ def keep(rows: Rows, good: npt.NDArray[np.bool_], reason: str) -> Rows:
     """Keep the ``good`` rows; refuse the others for a reason."""
     if good.all():
         return rows
-    refused = rows.refused | dict.fromkeys(rows.places[~good].tolist(), reason)
-    return Rows(rows.values[good], rows.places[good], refused)
+    refused = rows.refused | dict.fromkeys(rows.positions[~good].tolist(), reason)
+    return Rows(rows.values[good], rows.positions[good], refused)
 
 
 def largest(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
@@ -105,15 +105,15 @@ def _stacked(
         return Rows(whole, np.arange(len(vectors)), {})
     refused: dict[int, str] = {}
     values = np.empty((len(vectors), width), dtype)
-    places: list[int] = []
-    for place, vector in enumerate(vectors):
+    positions: list[int] = []
+    for position, vector in enumerate(vectors):
         numbers = Reason("no_vector") if vector is None else read(vector)
         if isinstance(numbers, Reason) or len(numbers) != width:
-            refused[place] = numbers if isinstance(numbers, Reason) else "vector_length"
+            refused[position] = numbers if isinstance(numbers, Reason) else "vector_length"
             continue
-        values[len(places)] = numbers
-        places.append(place)
-    return Rows(values[: len(places)], np.array(places, np.int64), refused)
+        values[len(positions)] = numbers
+        positions.append(position)
+    return Rows(values[: len(positions)], np.array(positions, np.int64), refused)
 
 
 def _at_once(

@@ -125,7 +125,7 @@ class Decider:
             ConfigError: as ``decide_columns`` does.
         """
         accepted = np.ones(len(documents), np.bool_)
-        accepted[[refusal.place for refusal in signed.refusals]] = False
+        accepted[[refusal.position for refusal in signed.refusals]] = False
         decided = self.decide_columns(accepted, signed)
         return _verdicts(documents, decided.verdicts, decided.ids)
 
@@ -281,16 +281,16 @@ class Decider:
             return None
 
         def compare(items: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
-            places, slots = np.searchsorted(rows, items + first), numbers + offset
+            positions, slots = np.searchsorted(rows, items + first), numbers + offset
             held = slots < self._matcher.table.oldest
             held[held] = self._holdings.has(numbers[held])  # what left in this step is still in the table
             if not held.any():
-                return self._matcher.similarity(batch, places, slots).astype(np.float32)
+                return self._matcher.similarity(batch, positions, slots).astype(np.float32)
             similarities = np.empty(len(items), np.float32)
             older = self._holdings.evidence(numbers[held])
-            similarities[held] = self._matcher.similarity(batch, places[held], older)
+            similarities[held] = self._matcher.similarity(batch, positions[held], older)
             if not held.all():
-                similarities[~held] = self._matcher.similarity(batch, places[~held], slots[~held])
+                similarities[~held] = self._matcher.similarity(batch, positions[~held], slots[~held])
             return similarities
 
         return compare

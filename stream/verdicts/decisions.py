@@ -76,8 +76,8 @@ class Arrivals(NamedTuple):
 class Found(NamedTuple):
     """m pairs of arrivals with documents that were decided before, in order of the arrivals.
 
-    ``rows`` (``int64[m]``) are places in the arrivals and never decrease, ``numbers`` (``int64[m]``) the numbers of the
-    decided documents (a negative one was never decided), ``similarities`` (``float32[m]``) are in [0, 1].
+    ``rows`` (``int64[m]``) are indices of the arrivals and never decrease, ``numbers`` (``int64[m]``) the numbers of
+    the decided documents (a negative one was never decided), ``similarities`` (``float32[m]``) are in [0, 1].
     """
 
     rows: npt.NDArray[np.int64]
@@ -377,9 +377,9 @@ class Decisions:
         columns = self._columns
         end = int(columns.state[END])
         self._pages.extend(end + rows)
-        places = self._pages.physical_pages << row_columns.ROW_PAGE_BITS
+        size = self._pages.physical_pages << row_columns.ROW_PAGE_BITS
         for name in row_columns.ROW_COLUMNS:
-            grow(getattr(columns, name), places)
+            grow(getattr(columns, name), size)
         self._columns = columns._replace(page_map=self._pages.map, story=records.with_room(columns, rows))
         used = max(int(columns.state[CONTENT_ENTRIES]), int(columns.state[ID_ENTRIES])) + rows
         if 4 * used > 3 * len(columns.content_map):

@@ -3,7 +3,7 @@
 A story may outlive its documents in the table. So the evidence of its contents, and the id that began it, are copied
 when the row of a content leaves the table. ``Holdings`` follows the changes of each step (``records.Changes``).
 
-A log outlives the process, so the records in a log (``KeptStories``) name documents by their places in place of their
+A log outlives the process, so the records in a log (``KeptStories``) name documents by their places instead of their
 rows. Every row has a place, and places grow by one with the rows, so one difference leads from one to the other.
 """
 

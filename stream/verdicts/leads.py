@@ -141,9 +141,9 @@ def with_results(
 
 
 @inlined
-def result_of(comparing, place, row):
+def result_of(comparing, index, row):
     """Return the similarity of an arrival and a row, ``NO_PAIR`` or ``MISSING``."""
-    for k in range(comparing.starts[place], comparing.starts[place + 1]):
+    for k in range(comparing.starts[index], comparing.starts[index + 1]):
         if comparing.rows[k] == row:
             return comparing.similarities[k]
     return MISSING

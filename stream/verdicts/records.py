@@ -134,7 +134,7 @@ def link(columns, story):
 
 @inlined
 def comes_before(columns, one, other):
-    """Return whether the key at a place of the heap comes before the key at another."""
+    """Return whether the key at an index of the heap comes before the key at another."""
     keys, heap, records = columns.story.keys, columns.story.heap, columns.story.records
     if keys[one] != keys[other]:
         return keys[one] < keys[other]

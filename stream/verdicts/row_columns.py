@@ -76,7 +76,7 @@ ROW_COLUMNS = Columns._fields[1:14]
 
 @inlined
 def row_at(columns, number):
-    """Return the place of a row in the arrays."""
+    """Return the index of a row in the arrays."""
     page = columns.page_map[(number >> ROW_PAGE_BITS) % len(columns.page_map)]
     return (np.int64(page) << ROW_PAGE_BITS) | (number & _PAGE_MASK)
 
@@ -112,12 +112,12 @@ def newest(entries, hashes, columns, hash_):
     """Return the newest stored row whose value in ``hashes`` is ``hash_``, or ``NONE``; it may have expired."""
     mask = len(entries) - 1
     last = columns.state[END] - 1
-    place = np.int64(hash_ & np.uint64(mask))
-    while entries[place] != 0:
-        number = last - (last - (np.int64(entries[place]) - 1)) % _MODULUS
+    slot = np.int64(hash_ & np.uint64(mask))
+    while entries[slot] != 0:
+        number = last - (last - (np.int64(entries[slot]) - 1)) % _MODULUS
         if number >= columns.state[FIRST] and hashes[row_at(columns, number)] == hash_:
             return number
-        place = (place + 1) & mask
+        slot = (slot + 1) & mask
     return np.int64(NONE)
 
 
@@ -133,14 +133,14 @@ def remember(entries, hashes, columns, hash_, number):
     """Make a row the newest of its hash; return the number of new entries, 1 or 0."""
     mask = len(entries) - 1
     last = columns.state[END] - 1
-    place = np.int64(hash_ & np.uint64(mask))
-    while entries[place] != 0:
-        other = last - (last - (np.int64(entries[place]) - 1)) % _MODULUS
+    slot = np.int64(hash_ & np.uint64(mask))
+    while entries[slot] != 0:
+        other = last - (last - (np.int64(entries[slot]) - 1)) % _MODULUS
         if other >= columns.state[FIRST] and hashes[row_at(columns, other)] == hash_:
-            entries[place] = np.uint32(number % _MODULUS + 1)
+            entries[slot] = np.uint32(number % _MODULUS + 1)
             return 0
-        place = (place + 1) & mask
-    entries[place] = np.uint32(number % _MODULUS + 1)
+        slot = (slot + 1) & mask
+    entries[slot] = np.uint32(number % _MODULUS + 1)
     return 1
 
 

@@ -71,7 +71,7 @@ DOCUMENT, REMOVAL, REFUSAL = range(3)  # the kinds of arrivals
 def decide(columns, rules, arrivals, pairs, comparing, verdicts, first):
     """Decide arrivals from ``first`` on, in their order; see the module for the rule.
 
-    Return the place of the first arrival that is not decided: the number of arrivals, or the place of a document
+    Return the index of the first arrival that is not decided: the number of arrivals, or the index of a document
     that needs comparisons, which are asked for in ``comparing``. The caller has made room for the rows and in the maps.
     The pairs of arrival i are ``[pairs.starts[i], pairs.starts[i + 1])``.
     """

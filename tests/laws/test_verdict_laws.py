@@ -87,7 +87,7 @@ def test_verdicts_equal_those_of_the_model(case: Case) -> None:
     config = case.config(window_seconds=3600.0)
     processed = Deduplicator(config)
     pairs = processed.process(documents)
-    refused = {refusal.place for refusal in processed.refusals}
+    refused = {refusal.position for refusal in processed.refusals}
     found = Deduplicator(config).decide(documents)
     expected = modelled(case, documents, pairs, refused)
     assert [v._replace(similarity=None) for v in found] == [v._replace(similarity=None) for v in expected]

@@ -130,7 +130,7 @@ def test_a_row_is_enough_for_a_shingling(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_row_is_enough_for_a_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
     """The setting accepts its name, and documents pass through it."""
     monkeypatch.setattr(sets, "MINE", SCHEMES["minhash"]._replace(guarantee="that of minhash"), raising=False)
-    monkeypatch.setitem(schemes._PLACES, "mine", ("sets", "MINE"))
+    monkeypatch.setitem(schemes._FILES, "mine", ("sets", "MINE"))
     assert pairs(Config(scheme="mine")) == [("a", "b")]
 
 

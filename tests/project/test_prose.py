@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tokenize
 from pathlib import Path
 
 from python_files import FOLDERS, ROOT, named, text_of
@@ -20,6 +21,13 @@ PRIVATE_WORDS = {
 }
 # No sentence and no name has one of them. An underscore counts as a space: ``was_told`` is refused too.
 PRIVATE_WORD = re.compile(rf"(?<![a-z])({'|'.join(PRIVATE_WORDS).replace(' ', '[ _]')})(?![a-z])", re.IGNORECASE)
+# Who has names with the word "place": those that know versions of documents by their places, or letters by theirs.
+PLACES = (
+    "stream/bands_message.py", "stream/deduplicator.py", "stream/sources/ledger.py", "stream/verdicts/",
+    "workers/audit/", "workers/commands/batch/", "workers/commands/dead.py", "workers/http/",
+    "workers/options/running.py", "workers/outputs/", "workers/stages/", "workers/store/", "workers/topics/",
+)  # fmt: skip
+PLACE = re.compile(r"((^|_)(place|PLACE)|Place)([sS]?)(_|$)")
 PROSE_FOLDERS = (*FOLDERS, "deploy", ".ci", ".github")
 PROSE_NAMES = {"Dockerfile", "Makefile", "run"}  # files of prose without an ending
 PROSE_ENDINGS = {".json", ".md", ".properties", ".py", ".sh", ".toml", ".yaml", ".yml"}
@@ -40,6 +48,19 @@ def test_no_private_word_returns() -> None:
         for found in PRIVATE_WORD.finditer(text_of(path))
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_a_place_is_the_name_of_a_version() -> None:
+    """An entry of an array has an index or a position, a hash table has slots, a page of heads has a size."""
+    wrong = {
+        f"{named(path)}: {token.string}"
+        for folder in ("stream", "workers")
+        for path in (ROOT / folder).rglob("*.py")
+        if not named(path).startswith(PLACES)
+        for token in tokenize.generate_tokens(iter(text_of(path).splitlines(keepends=True)).__next__)
+        if token.type == tokenize.NAME and PLACE.search(token.string)
+    }
+    assert not wrong, "\n".join(sorted(wrong))
 
 
 def test_the_glossary_has_at_most_40_words_in_order() -> None:

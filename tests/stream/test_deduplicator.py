@@ -52,7 +52,7 @@ def test_wrong_tokens_vectors_and_fields_are_refusals_too():
     ):  # fmt: skip
         dedup = Deduplicator(config)
         assert dedup.process([Document(f"{i}", **values) for i, values in enumerate(wrong)]) == []
-        assert [refusal.place for refusal in dedup.refusals] == [0, 1, 2, 3]
+        assert [refusal.position for refusal in dedup.refusals] == [0, 1, 2, 3]
         assert {refusal.reason for refusal in dedup.refusals} <= REASONS.keys()
         assert (dedup.refusals[0].reason == "fields_type") == (config.scheme == "records")
 

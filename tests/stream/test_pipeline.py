@@ -97,7 +97,7 @@ def test_places_of_refusals_count_over_all_chunks() -> None:
     documents = [Document(str(n), "" if n % 500 == 499 else f"text number {n}") for n in range(2_000)]
     dedup = Deduplicator()
     dedup.process(iter(documents))
-    assert [refusal.place for refusal in dedup.refusals] == [499, 999, 1499, 1999]
+    assert [refusal.position for refusal in dedup.refusals] == [499, 999, 1499, 1999]
 
 
 def test_older_and_newer_are_by_event_time() -> None:
@@ -300,7 +300,10 @@ def test_what_would_take_too_much_room_is_refused() -> None:
     documents = [Document("a", "some text"), Document("b" * 300, "some other text"), Document("c", "")]
     signed = Signer(Config(), item_bytes_max=300).sign([*documents, Document("d", "some text")])
     assert signed.batch.ids_at(np.arange(2)) == ["a", "d"]
-    assert [(refusal.place, refusal.reason) for refusal in signed.refusals] == [(1, "evidence_too_large"), (2, "empty")]
+    assert [(refusal.position, refusal.reason) for refusal in signed.refusals] == [
+        (1, "evidence_too_large"),
+        (2, "empty"),
+    ]
 
 
 def test_pairs_of_too_few_common_buckets_are_not_emitted() -> None:

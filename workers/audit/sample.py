@@ -56,7 +56,7 @@ class Clock:
 
     def read(self, chunk: Chunk, signed: Signed) -> Read:
         """Return the accepted documents of the next chunk. One without a time has that of the stream."""
-        batch, refused = signed.batch, {refusal.place for refusal in signed.refusals}
+        batch, refused = signed.batch, {refusal.position for refusal in signed.refusals}
         accepted = [place for place in range(len(chunk.documents)) if place not in refused]
         streams = np.maximum.accumulate(np.append(self._stream, batch.times))[1:]
         times = np.where(batch.times == NO_TIME, streams, batch.times)

@@ -31,16 +31,16 @@ from neardup.workers.options.judging import (
 from neardup.workers.process.exits import Exit, Failure, exit_codes_help
 from neardup.workers.process.printable import printable
 
-_PLACES = (
+_ORIGINS = (
     "Settings also come from the environment (NEARDUP_THRESHOLD=0.9) and a TOML file (threshold = 0.9); "
     "the command line goes first, then the environment, then the file."
 )
-_EPILOG = f"{_PLACES}\n\nneardup --help explains the exit codes."
+_EPILOG = f"{_ORIGINS}\n\nneardup --help explains the exit codes."
 
 app = typer.Typer(
     name="neardup",
     help="Find near-duplicates in documents as they arrive.",
-    epilog=f"{_PLACES}\n\n{exit_codes_help()}",
+    epilog=f"{_ORIGINS}\n\n{exit_codes_help()}",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

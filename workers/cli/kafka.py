@@ -160,7 +160,7 @@ def status_command(options: StatusOptions, given: Given) -> None:
 
 @command_of(DeadOptions)
 def dead_list_command(options: DeadOptions, given: Given) -> None:
-    """Print a line of JSON for each letter: its place, reason and origin, and whether it was replayed."""
+    """Print a line of JSON for each letter: its name, reason and origin, and whether it was replayed."""
     from neardup.workers.commands.dead import list_letters
 
     _with_letters(list_letters, options, given)

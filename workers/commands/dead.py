@@ -6,7 +6,7 @@ transaction of an earlier replay before the notices are read. So a replay that w
 document once.
 
 A document is read where it was refused, with its headers, and else taken from its letter. It keeps key, partition and
-time, so it belongs to the same window. It cannot be sent if it is in neither place, or if ``documents`` would delete it
+time, so it belongs to the same window. It cannot be sent if it is in neither topic, or if ``documents`` would delete it
 at once because of its time.
 """
 

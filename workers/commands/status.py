@@ -172,15 +172,13 @@ def role_problems(role: Role, now: float, behind_max: float) -> Iterator[Problem
         what = f"{role.members - count} of {role.members} {called}s have no partition: {role.topic} has {count}"
         yield Problem(what, "end them, or keep them to take over")
     for one in role.partitions:
-        place = f"partition {one.partition} of {role.topic}"
+        log = f"partition {one.partition} of {role.topic}"
         if one.committed is not None and one.committed < one.first:
-            what = f"offsets {one.committed} to {one.first} of {place} were deleted before a {called} had read them"
+            what = f"offsets {one.committed} to {one.first} of {log} were deleted before a {called} had read them"
             do = f"give {role.topic} a longer retention, then start the {called} with --allow-gap, which goes on behind"
             yield Problem(what, do, Exit.GAP)
         elif one.committed is not None and one.committed > one.end:
-            what = (
-                f"{place} ends at {one.end}, and {role.group} has committed {one.committed}: the topic was made again"
-            )
+            what = f"{log} ends at {one.end}, and {role.group} has committed {one.committed}: the topic was made again"
             do = f"end the {called}s, delete the group with the tools of Kafka, and start with --from earliest"
             yield Problem(what, do, Exit.GAP)
     slowest = role.slowest

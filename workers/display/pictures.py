@@ -18,7 +18,7 @@ _WIDTH_INCHES, _HEIGHT_INCHES = 8, 5
 
 
 class Curve(NamedTuple):
-    """Probabilities ``y`` at places ``x``; ``marker`` is how plotext draws it."""
+    """Probabilities ``y`` at positions ``x``; ``marker`` is how plotext draws it."""
 
     label: str
     x: list[float]
@@ -35,7 +35,7 @@ class Mark(NamedTuple):
 
 
 class Area(NamedTuple):
-    """The area between two curves over the same places; only files show it."""
+    """The area between two curves over the same positions; only files show it."""
 
     label: str
     x: list[float]

@@ -135,8 +135,8 @@ def _connected(
     addresses = [address for address in addresses if limits.is_allowed(address.number)]
     if not addresses:
         raise FetchError("fetch_private")
-    for place, address in enumerate(addresses):
-        seconds = left() / (len(addresses) - place)
+    for index, address in enumerate(addresses):
+        seconds = left() / (len(addresses) - index)
         if seconds <= 0:
             raise FetchError("fetch_time")
         connection = _connection(url, host, port, address, seconds, context)

@@ -165,7 +165,7 @@ class Feed:
     def _items(self, world: World) -> list[Entry] | Reason:
         """Return the items of the feed from the oldest on, none if it has not changed; or the reason of a failure.
 
-        A page in place of a feed names its feed. That one is asked for from then on, and items still follow the given
+        A page instead of a feed names its feed. That one is asked for from then on, and items still follow the given
         address.
         """
         found = self._answer(world)

@@ -56,9 +56,9 @@ class Figures:
         """Count verdicts."""
         duplicates = sum(verdict["status"] == "duplicate" for verdict in verdicts)
         with self._lock:
-            place = self._advanced() % _SECONDS
-            self._documents[place] += len(verdicts)
-            self._duplicates[place] += duplicates
+            second = self._advanced() % _SECONDS
+            self._documents[second] += len(verdicts)
+            self._duplicates[second] += duplicates
             self._total += len(verdicts)
             self._total_duplicates += duplicates
             self._latest.extend(verdict for verdict in verdicts if verdict["status"] == "duplicate")
@@ -147,5 +147,5 @@ def _quantile(counts: npt.NDArray[np.int64], fraction: float) -> float | None:
     total = counts.sum()
     if not total:
         return None
-    place = int(np.searchsorted(np.cumsum(counts), fraction * total))
-    return float(f"{_BOUNDS[min(place, len(_BOUNDS) - 1)]:.3g}")
+    bucket = int(np.searchsorted(np.cumsum(counts), fraction * total))
+    return float(f"{_BOUNDS[min(bucket, len(_BOUNDS) - 1)]:.3g}")

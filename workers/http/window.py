@@ -203,7 +203,7 @@ async def report_feeds(writer: Writer, service: Service, request: Request) -> Re
 
 
 async def why(writer: Writer, service: Service, request: Request) -> Response:
-    """``GET /v1/why?a=&b=``: why two ids are a pair, or why not. ``POST``: the same with a document in place of a."""
+    """``GET /v1/why?a=&b=``: why two ids are a pair, or why not. ``POST``: the same with a document instead of a."""
     ids = {name: request.query_params.get(name, "") for name in ("b" if request.method == "POST" else "ab")}
     for name, id_ in ids.items():
         if not id_:

@@ -54,7 +54,7 @@ class FeedCommandOptions(CommandOptions):
         ),
     ] = None
     pages: Annotated[
-        bool, typer.Option("--pages", help="fetch the page of each item, and write its text in place of the feed's")
+        bool, typer.Option("--pages", help="fetch the page of each item, and write its text instead of the feed's")
     ] = False
     rejects: RejectsFile = None
     quiet: Quiet = False
@@ -173,7 +173,7 @@ class DeadOptions(CommandOptions):
 
     places: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[LETTER]...", help="letters by their place, as list prints it", show_default=False),
+        typer.Argument(metavar="[LETTER]...", help="letters by their names, as list prints them", show_default=False),
     ] = None
     reason: Annotated[
         str | None, typer.Option("--reason", metavar="REASON", help="only what was refused for this reason")

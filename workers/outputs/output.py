@@ -154,7 +154,7 @@ class Lines:
         self._header: Header | None = None
 
     def add(self, entry: Entry, row: bytes | None = None) -> None:
-        """Add an entry unchanged, or ``row`` in its place; this also adds the header of a table when needed."""
+        """Add an entry unchanged, or ``row`` instead; this also adds the header of a table when needed."""
         if entry.header is not self._header:
             self._begin_table(entry.header)
         if entry.found is HEADER:

@@ -119,8 +119,8 @@ class TableFile:
             self._write()
 
     def add_refused(self, rows: TableRows, reasons: Mapping[int, str]) -> None:
-        """Add the refused rows, each with its reason (by place)."""
-        column = [reasons.get(place) for place in range(len(rows))]
+        """Add the refused rows, each with its reason (by position)."""
+        column = [reasons.get(position) for position in range(len(rows))]
         chosen = np.array([reason is not None for reason in column], np.bool_)
         self.add(rows, chosen, {REASON_COLUMN: self._arrow.array(column, self._arrow.string())})
 

@@ -39,7 +39,7 @@ class _Json(logging.Formatter):
 
 
 def start_log(log_format: str, worker: str) -> None:
-    """Write the log of this process to standard error, in place of an earlier log.
+    """Write the log of this process to standard error, instead of an earlier log.
 
     Args:
         log_format: ``json``; anything else is text.

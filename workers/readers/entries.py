@@ -46,7 +46,7 @@ FILE_REASONS: dict[str, str] = {
     "link": "symbolic links inside a folder are not followed; name the target itself",
     "special": "it is neither a file nor a folder",
     "unreadable": "it cannot be read",
-    "reader_failed": "the reader failed here, so the rest of the file is not read: a defect of neardup, whose place "
+    "reader_failed": "the reader failed here, so the rest of the file is not read: a defect of neardup, whose position "
     "neardup --debug shows",
     **COMPRESSION_REASONS,
     "message_too_large": "the document is larger than request_bytes_max",
@@ -99,15 +99,15 @@ class Rows(Sequence[Entry]):
 
     @abstractmethod
     def refused(self, documents: Mapping[int, str]) -> dict[int, str]:
-        """Return the reasons of refused entries by place, in order; ``documents``: those of documents by index."""
+        """Return the reasons of refused entries by position, in order; ``documents``: those of documents by index."""
 
     @abstractmethod
-    def id(self, place: int) -> str:
+    def id(self, position: int) -> str:
         """Return the id of an entry that is a document."""
 
     @abstractmethod
-    def entry(self, place: int) -> Entry:
-        """Return the entry of a place, from 0."""
+    def entry(self, position: int) -> Entry:
+        """Return the entry of a position, from 0."""
 
     @overload
     def __getitem__(self, i: int) -> Entry: ...
@@ -148,18 +148,18 @@ class LineRows(Rows):
     def __len__(self) -> int:
         return len(self.raws)
 
-    def entry(self, place: int) -> Entry:
+    def entry(self, position: int) -> Entry:
         """Return the entry of a line."""
-        number = self.first + place
-        return Entry(self.source, number, self.raws[place], self._decode(self.raws[place], number))
+        number = self.first + position
+        return Entry(self.source, number, self.raws[position], self._decode(self.raws[position], number))
 
     def refused(self, documents: Mapping[int, str]) -> dict[int, str]:
         """Return the reasons, as ``decode_document`` gives them."""
         return {index: reason_of_line(reason) for index, reason in sorted(documents.items())}
 
-    def id(self, place: int) -> str:
+    def id(self, position: int) -> str:
         """Return the id of a line."""
-        return self._documents.ids.at(place).decode(errors="replace")
+        return self._documents.ids.at(position).decode(errors="replace")
 
 
 class TableRows(Rows):
@@ -172,7 +172,7 @@ class TableRows(Rows):
     def __init__(self, source: str, first: int, batch: Any, rows: ArrowRows, fields: Fields) -> None:
         self.source, self.first, self.batch, self.rows = source, first, batch, rows
         self._fields = fields
-        self._reasons = {refusal.place: refusal.reason for refusal in rows.refusals}
+        self._reasons = {refusal.position: refusal.reason for refusal in rows.refusals}
 
     @property
     def documents(self) -> DocumentColumns:
@@ -182,24 +182,24 @@ class TableRows(Rows):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def entry(self, place: int) -> Entry:
+    def entry(self, position: int) -> Entry:
         """Return the entry of a row."""
-        (line,) = json_rows(self.batch.slice(place, 1), self._fields)
-        return self._entry(place, line)
+        (line,) = json_rows(self.batch.slice(position, 1), self._fields)
+        return self._entry(position, line)
 
     def __iter__(self) -> Iterator[Entry]:
         """All entries, in order."""
         return map(self._entry, range(len(self)), json_rows(self.batch, self._fields))
 
     def refused(self, documents: Mapping[int, str]) -> dict[int, str]:
-        """Return the reasons of refused rows by their place, in order; ``documents``: those of documents by index."""
-        places = self.rows.places
-        reasons = self._reasons | {int(places[index]): reason for index, reason in documents.items()}
+        """Return the reasons of refused rows by position, in order; ``documents``: those of documents by index."""
+        positions = self.rows.positions
+        reasons = self._reasons | {int(positions[index]): reason for index, reason in documents.items()}
         return dict(sorted(reasons.items()))
 
-    def id(self, place: int) -> str:
+    def id(self, position: int) -> str:
         """Return the id of a row that is a document."""
-        return self.rows.documents.ids.at(int(np.searchsorted(self.rows.places, place))).decode(errors="replace")
+        return self.rows.documents.ids.at(int(np.searchsorted(self.rows.positions, position))).decode(errors="replace")
 
     def with_sources(self) -> list[Document]:
         """Return the rows as documents that have no more than id, source and URL; a refused row has no id."""
@@ -210,14 +210,14 @@ class TableRows(Rows):
         ]
         sources, urls = ([one if isinstance(one, str) else None for one in column] for column in columns)
         ids = [""] * len(self)
-        for n, place in enumerate(self.rows.places.tolist()):
-            ids[place] = self.rows.documents.ids.at(n).decode(errors="replace")
+        for n, position in enumerate(self.rows.positions.tolist()):
+            ids[position] = self.rows.documents.ids.at(n).decode(errors="replace")
         return [Document(id_, source=source, url=url) for id_, source, url in zip(ids, sources, urls, strict=True)]
 
-    def _entry(self, place: int, line: bytes) -> Entry:
-        reason = self._reasons.get(place)
-        found = Reason(reason) if reason else self.rows.documents[int(np.searchsorted(self.rows.places, place))]
-        return Entry(self.source, self.first + place, line, found)
+    def _entry(self, position: int, line: bytes) -> Entry:
+        reason = self._reasons.get(position)
+        found = Reason(reason) if reason else self.rows.documents[int(np.searchsorted(self.rows.positions, position))]
+        return Entry(self.source, self.first + position, line, found)
 
 
 def line_of(document: Document, fields: Fields) -> bytes:
@@ -237,7 +237,7 @@ def line_rows(
 ) -> Iterator[Run | LineRows]:
     """Yield a run in chunks of the size that the library signs: as rows, or as a run with a line to decode by itself.
 
-    With ``names``, a line without an id is named by its place.
+    With ``names``, a line without an id is named by its position.
     """
     count = len(run.raws)
     sizes = np.fromiter(map(len, run.raws), np.int64, count)

@@ -27,7 +27,7 @@ from itertools import chain
 from typing import Any, Protocol
 
 from neardup.stream.arrow.columns import fault_of, read_rows
-from neardup.stream.arrow.ids import places_as_ids
+from neardup.stream.arrow.ids import numbers_as_ids
 from neardup.stream.documents import Document
 from neardup.stream.errors import Reason
 from neardup.stream.json_lines import Fields, decode_document
@@ -78,7 +78,7 @@ class ReadOptions(ExtractionOptions, Protocol):
 
     @property
     def html_field(self) -> str | None:
-        """The field of a line of JSON that holds HTML, in place of a text."""
+        """The field of a line of JSON that holds HTML, instead of a text."""
 
     @property
     def warc_id(self) -> str:
@@ -236,7 +236,7 @@ class Reader:
 
     def _tables(self, path: str, source: str, batches: Iterator[Any], walked: bool) -> Iterator[_Read | None]:
         """The rows of a table of Arrow: together if they have texts, else as entries of lines of JSON."""
-        fill = partial(places_as_ids, display(path)) if self.options.line_ids else None
+        fill = partial(numbers_as_ids, display(path)) if self.options.line_ids else None
         for batch in batches:
             if batch is None:
                 yield None
@@ -382,7 +382,7 @@ def _entry(source: str, line: Line, found: Document | Reason) -> Entry:
 
 
 def _markup_of(entry: Entry, document: Document) -> Pending[Entry]:
-    """Return an entry whose document holds markup in place of its text."""
+    """Return an entry whose document holds markup instead of its text."""
     payload = document.text.encode(errors="replace")
     return Pending(entry._replace(found=document._replace(text="")), Page(document.id, payload, charset="utf-8"))
 

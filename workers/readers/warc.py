@@ -37,7 +37,7 @@ _HTML = frozenset(("text/html", "application/xhtml+xml"))
 _PLAIN = frozenset(("text/plain", "text/markdown", "text/x-markdown"))
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([^\s\"';]{1,40})", re.IGNORECASE)
 _SUCCESS = 200
-# Values that ``_Archive._end`` returns in place of a position.
+# Values that ``_Archive._end`` returns instead of a position.
 _UNKNOWN, _DAMAGED = -1, -2
 # Kind of a record -> why it is no document; empty if it can be one. Any other kind is passed over.
 _KINDS = {"response": "", "resource": "", "conversion": "", "revisit": "warc_revisit"}

@@ -1,4 +1,4 @@
-"""What limits cost in a run: counted by hour, source and cluster, and told at its end."""
+"""What limits cost in a run: counted by hour, source and cluster, and reported at its end."""
 
 from __future__ import annotations
 

@@ -65,8 +65,8 @@ class Rejects:
         if entry.raw is not None:
             self._lines.add(entry)
         elif not spilled or reason != "line_too_long":
-            place = {"path": entry.source, "line": entry.line} if entry.line else {"path": entry.source}
-            self._lines.put(orjson.dumps({**place, "reason": reason}))
+            origin = {"path": entry.source, "line": entry.line} if entry.line else {"path": entry.source}
+            self._lines.put(orjson.dumps({**origin, "reason": reason}))
         self._flow()
 
     def flush(self) -> None:
@@ -226,14 +226,14 @@ def _console() -> Console:
     return Console(stderr=True, soft_wrap=True, highlight=False)
 
 
-def place_of(entry: Entry) -> str:
+def name_of(entry: Entry) -> str:
     """Return the position of an entry: ``file:line``, or the file."""
     return f"{entry.source}:{entry.line}" if entry.line else entry.source
 
 
 def sentence_of(entry: Entry, reason: str) -> str:
     """Return the position of a refused entry, and the reason."""
-    return f"{place_of(entry)}: {_SENTENCES[reason]}"
+    return f"{name_of(entry)}: {_SENTENCES[reason]}"
 
 
 def _fields(entry: Entry) -> str:

@@ -58,18 +58,18 @@ class Chunk(NamedTuple):
 def judged(chunk: Chunk, signed: Signed) -> tuple[Sequence[Entry], dict[int, str]]:
     """Return the entries of a chunk that get a verdict, and the reasons of refused ones, by their index."""
     if isinstance(chunk.entries, Rows):
-        return chunk.entries, chunk.entries.refused({place: reason for place, _, reason in signed.refusals})
+        return chunk.entries, chunk.entries.refused({position: reason for position, _, reason in signed.refusals})
     if len(chunk.documents) == len(chunk.entries):
-        return chunk.entries, {place: reason for place, _, reason in signed.refusals}
-    refused = {place: reason for place, _, reason in signed.refusals}
+        return chunk.entries, {position: reason for position, _, reason in signed.refusals}
+    refused = {position: reason for position, _, reason in signed.refusals}
     entries: list[Entry] = []
     reasons: dict[int, str] = {}
-    place = 0
+    position = 0
     for entry in chunk.entries:
         if isinstance(entry.found, Document):
-            if place in refused:
-                reasons[len(entries)] = refused[place]
-            place += 1
+            if position in refused:
+                reasons[len(entries)] = refused[position]
+            position += 1
         elif entry.found in PASSED:
             continue
         else:
@@ -204,7 +204,7 @@ class Session:
         """Yield the same, with the chunks that hold the documents."""
         chunks = self.chunks(paths, follow=follow)
         for chunk, signed in _signed_in_order(chunks, signer, self.settings.sign_threads):
-            self.refuse(chunk, {place: reason for place, _, reason in signed.refusals})
+            self.refuse(chunk, {position: reason for position, _, reason in signed.refusals})
             self.report.documents += signed.batch.size
             self._count_bands(signed.batch)
             yield chunk, signed
@@ -240,13 +240,13 @@ class Session:
             return
         if not reasons and len(chunk.documents) == len(chunk.entries):
             return
-        place = 0
+        position = 0
         for entry in chunk.entries:
             if isinstance(entry.found, Reason):
                 reason: str | None = None if entry.found in PASSED else entry.found
             else:
-                reason = reasons.get(place)
-                place += 1
+                reason = reasons.get(position)
+                position += 1
             if reason is not None:
                 self.refuse_entry(entry, reason)
         self.rejects.flush()
@@ -255,11 +255,11 @@ class Session:
         in_table = self._reject_table is not None and isinstance(rows, TableRows)
         if self._reject_table is not None and isinstance(rows, TableRows):
             self._reject_table.add_refused(rows, reasons)
-        for place, reason in reasons.items():
+        for position, reason in reasons.items():
             if in_table:
-                self._refuse(rows[place], reason, written=True)
+                self._refuse(rows[position], reason, written=True)
             else:
-                self.refuse_entry(rows[place], reason)
+                self.refuse_entry(rows[position], reason)
         self.rejects.flush()
 
     def refuse_entry(self, entry: Entry, reason: str) -> None:

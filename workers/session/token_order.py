@@ -51,7 +51,7 @@ def with_order(
         if enough or (chunk is None and documents):
             break
     wrong = wrong_values(documents, settings.plan.kind, separate=settings.separate)
-    good = [one for place, one in enumerate(documents) if place not in wrong]
+    good = [one for position, one in enumerate(documents) if position not in wrong]
     sets = sorted_sets(*SCHEMES["prefix"].features(good, settings.plan).features)[0]
     tokens = frequent([sets], _AHEAD_TOKENS)
     session.notes.append(

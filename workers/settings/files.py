@@ -101,7 +101,7 @@ class Options(BaseModel):
         default=EXTRACTORS[0], description=f"what extracts the text: {', '.join(EXTRACTORS)} (faster)"
     )
     html_field: str | None = Field(
-        default=None, description="field of JSON or a table that holds HTML, in place of a text"
+        default=None, description="field of JSON or a table that holds HTML, instead of a text"
     )
     html_seconds: float = Field(
         default=10.0, gt=0, le=3600, description="time after which the extraction of a page is given up"

@@ -157,7 +157,7 @@ class StreamOptions(BaseModel):
     )
     leave_group: bool = Field(
         default=True,
-        description="leave the group when stopped, so that others take over at once; off keeps the place for the "
+        description="leave the group when stopped, so that others take over at once; off keeps the membership for the "
         "session, for a restart without a rebalance",
     )
     session_timeout_seconds: float = Field(

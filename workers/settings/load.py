@@ -50,7 +50,7 @@ def load(given: Mapping[str, Any], file: str | None = None, kind: type[Kind] = S
     try:
         return kind(**{**(preset.values if preset else {}), **values})
     except ConfigError as error:
-        raise ConfigError(f"{error}{_places(from_file, from_environment, given, path)}") from None
+        raise ConfigError(f"{error}{_origins(from_file, from_environment, given, path)}") from None
 
 
 def load_stream(given: dict[str, object], file: str | None = None, *, window: bool = True) -> StreamSettings:
@@ -135,17 +135,17 @@ def _refuse_unknown_variables() -> None:
         _refuse_unknown(names, "the environment", known)
 
 
-def _refuse_unknown(names: Iterable[str], place: str, known: Iterable[str]) -> None:
+def _refuse_unknown(names: Iterable[str], origin: str, known: Iterable[str]) -> None:
     folded = {name.upper(): name for name in known}
     for name in names:
-        if name in folded.values() or (place == "the environment" and name.upper() in folded):
+        if name in folded.values() or (origin == "the environment" and name.upper() in folded):
             continue
         close = difflib.get_close_matches(name.upper(), folded, 1)
         hint = f"did you mean {folded[close[0]]}?" if close else "known are: " + ", ".join(folded.values())
-        raise ConfigError(f"unknown setting {name} in {place}; {hint}")
+        raise ConfigError(f"unknown setting {name} in {origin}; {hint}")
 
 
-def _places(file: Mapping[str, Any], environment: Mapping[str, Any], given: Mapping[str, Any], path: Path) -> str:
+def _origins(file: Mapping[str, Any], environment: Mapping[str, Any], given: Mapping[str, Any], path: Path) -> str:
     """Return which settings came from other sources than the command line, for the end of a message."""
     environment_names = [ENVIRONMENT_PREFIX + name.upper() for name in environment if name not in given]
     file_names = [name for name in file if name not in environment and name not in given]

@@ -129,10 +129,10 @@ class _Lane:
 
     def waiting_from(self, limits: _Limits, fresh_ms: float) -> int:
         """Return the index of the first record that was appended too recently to pass the caught-up partitions."""
-        place = bisect_right(self.times, limits.soft)
-        if place < len(self.times):
-            place = bisect_left(self.records, self.settled_end(limits.settled_at), place, key=_OFFSET)
-        return place if place < len(self.times) and self.times[place] < fresh_ms else len(self.times)
+        index = bisect_right(self.times, limits.soft)
+        if index < len(self.times):
+            index = bisect_left(self.records, self.settled_end(limits.settled_at), index, key=_OFFSET)
+        return index if index < len(self.times) and self.times[index] < fresh_ms else len(self.times)
 
     def drop(self, count: int) -> None:
         """Remove the first records."""
@@ -304,10 +304,10 @@ class Alignment:
         """Undo the ``take`` of an aborted step: the next ``take`` begins with these records."""
         for partition, offset in step.offsets.items():
             lane = self.lanes[partition]
-            places = [i for i, record in enumerate(step.records) if record.partition == partition]
-            lane.records[:0] = [step.records[i] for i in places]
-            lane.times[:0] = [step.times[i] for i in places]
-            lane.sizes[:0] = [record_bytes(step.records[i]) for i in places]
+            indices = [i for i, record in enumerate(step.records) if record.partition == partition]
+            lane.records[:0] = [step.records[i] for i in indices]
+            lane.times[:0] = [step.times[i] for i in indices]
+            lane.sizes[:0] = [record_bytes(step.records[i]) for i in indices]
             lane.offset = offset
 
     def commits(self, stamp: int) -> dict[int, Committed]:

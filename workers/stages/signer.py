@@ -273,9 +273,9 @@ class _Step:
         signed = self._plan.blocked.refuse(chunk.signed())
         accepted = np.ones(len(chunk.rows), np.bool_)
         for refusal in signed.refusals:
-            record = self._records[chunk.rows[refusal.place]]
+            record = self._records[chunk.rows[refusal.position]]
             self._refuse(record, _reason(record, refusal, chunk, self._plan))
-            accepted[refusal.place] = False
+            accepted[refusal.position] = False
         self._shingles += signed.shingles
         self._documents += signed.batch.size
         ranks = ranks_of(chunk.documents, self._plan.representative)[accepted]

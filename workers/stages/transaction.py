@@ -118,8 +118,8 @@ def _publish(
                 producer.flush()
         with stage(observer, "commit"):
             started = time.perf_counter()
-            for topic, places in offsets.items():
-                producer.send_offsets(topic, places, membership)
+            for topic, committed in offsets.items():
+                producer.send_offsets(topic, committed, membership)
             producer.commit()
             observer.sample("commit_seconds", [time.perf_counter() - started])
     except OutcomeUnknownError:

@@ -45,10 +45,10 @@ class BlockList:
         rows = np.flatnonzero(found)
         if not len(rows):
             return signed
-        places = np.delete(
-            np.arange(batch.size + len(signed.refusals)), [refusal.place for refusal in signed.refusals]
+        positions = np.delete(
+            np.arange(batch.size + len(signed.refusals)), [refusal.position for refusal in signed.refusals]
         )  # fmt: skip
-        refusals = map(Refusal, places[rows].tolist(), batch.ids_at(rows), ["blocked"] * len(rows))
+        refusals = map(Refusal, positions[rows].tolist(), batch.ids_at(rows), ["blocked"] * len(rows))
         left = select(batch, np.flatnonzero(~found))
         return signed._replace(batch=left, refusals=sorted([*signed.refusals, *refusals]))
 

@@ -98,17 +98,17 @@ class Keeper:
             sqlite3.Error: the outcome is unknown; the process must end.
         """
         signed = self.blocked.refuse(self.signer.sign(documents))
-        refused = {refusal.place: refusal.reason for refusal in signed.refusals}
-        accepted = [document for place, document in enumerate(documents) if place not in refused]
+        refused = {refusal.position: refusal.reason for refusal in signed.refusals}
+        accepted = [document for position, document in enumerate(documents) if position not in refused]
         arrival = self._present() if refused else 0
-        lost = refusals([source_of(documents[place]) or "" for place in refused], arrival)
+        lost = refusals([source_of(documents[position]) or "" for position in refused], arrival)
         answers = iter(self._added(accepted, signed._replace(refusals=[]), lost) if accepted else ())
         if not accepted:
             with suppress(StoreFull), self._step():  # a full disk changes no answer about what is not stored
                 self._ledger.add(lost)
         return [
-            Answer(str(document.id), refused[place]) if place in refused else next(answers)
-            for place, document in enumerate(documents)
+            Answer(str(document.id), refused[position]) if position in refused else next(answers)
+            for position, document in enumerate(documents)
         ]
 
     def remove(self, id_: str, collection: str | None = None, *, block: bool = False) -> int:

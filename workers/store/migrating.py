@@ -126,7 +126,7 @@ def _signed(signer: Signer, texts: dict[int, str]) -> dict[int, _Signed]:
     """Sign texts by place; those that the settings refuse have no entry."""
     places = list(texts)
     signed = signer.sign([Document(str(place), texts[place], 0.0) for place in places])
-    refused = {refusal.place for refusal in signed.refusals}
+    refused = {refusal.position for refusal in signed.refusals}
     batch, out = signed.batch, dict[int, _Signed]()
     starts = batch.ragged_starts.tolist()
     for n, place in enumerate(place for i, place in enumerate(places) if i not in refused):

@@ -122,7 +122,7 @@ def _one(source: sqlite3.Connection, query: str, place: int) -> tuple[Any, ...] 
 
 
 def _replaced(path: Path, copy: Path) -> Path:
-    """Put the copy in place of the damaged file; return where that one is now."""
+    """Put the copy where the damaged file was; return where that one is now."""
     number = next(n for n in range(1, 10_000) if not path.with_name(f"{path.name}.damaged{n}").exists())
     kept = path.with_name(f"{path.name}.damaged{number}")
     os.link(path, kept)

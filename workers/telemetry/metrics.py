@@ -224,8 +224,8 @@ class _Histogram:
             self.sum += float(value)
             return
         array = np.asarray(values, np.float64)
-        places = np.searchsorted(self.bounds, array)
-        self.counts += np.bincount(places, minlength=len(self.counts))
+        buckets = np.searchsorted(self.bounds, array)
+        self.counts += np.bincount(buckets, minlength=len(self.counts))
         self.sum += float(array.sum())
 
     def buckets(self) -> list[tuple[str, float]]:

@@ -117,7 +117,7 @@ def topic_plans(settings: StreamSettings) -> list[TopicPlan]:
     ]  # fmt: skip
 
 
-# Shown in place of a value that the broker does not have or does not show to this user.
+# Shown instead of a value that the broker does not have or does not show to this user.
 UNSEEN = "not to be seen"
 # The key of the finding about the number of partitions.
 PARTITIONS = "partitions"

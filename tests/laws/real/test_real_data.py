@@ -213,8 +213,8 @@ def test_hostile_strings_are_taken_or_refused_and_found_again(real_data: Callabl
     strings = [line for line in text.splitlines() if line and not line.startswith("#")]
     dedup = Deduplicator()
     dedup.process(Document(f"a{n}", line) for n, line in enumerate(strings))
-    once = [refusal.place for refusal in dedup.refusals]
+    once = [refusal.position for refusal in dedup.refusals]
     pairs = dedup.process(Document(f"b{n}", line) for n, line in enumerate(strings))
-    assert [refusal.place for refusal in dedup.refusals] == once
+    assert [refusal.position for refusal in dedup.refusals] == once
     found = {pair.newer for pair in pairs if pair.similarity == 1}
     assert found == {f"b{n}" for n in range(len(strings)) if n not in once}

@@ -71,7 +71,7 @@ def test_any_table_of_arrow_gets_the_verdicts_of_its_documents(frame: str) -> No
     rows = documents(200)
     by_documents, by_table = Deduplicator(), Deduplicator()
     expected = [verdict[:-1] for verdict in by_documents.decide(rows)]
-    reasons = {refusal.place: refusal.reason for refusal in by_documents.refusals}
+    reasons = {refusal.position: refusal.reason for refusal in by_documents.refusals}
     found = by_table.decide_table(FRAMES[frame](table(rows)))
     assert isinstance(found, pa.Table)
     assert verdicts(found) == expected

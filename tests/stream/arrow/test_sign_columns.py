@@ -72,10 +72,12 @@ def test_bytes_that_are_not_utf8_are_refused_alone() -> None:
     ids = [b"0", b"1", b"2", b"3", b"4", b"5"]
     signer = Signer(Config())
     found = signer.sign_columns(column(ids), np.full(6, np.nan), column(texts))
-    assert [(r.place, r.id, r.reason) for r in found.refusals] == [(i, str(i), "text_not_utf8") for i in (1, 2, 4, 5)]
+    assert [(r.position, r.id, r.reason) for r in found.refusals] == [
+        (i, str(i), "text_not_utf8") for i in (1, 2, 4, 5)
+    ]
     assert_same(found._replace(refusals=[]), signer.sign([Document("0", "good text"), Document("3", "schön")]))
     found = signer.sign_columns(column([b"a", b"\xff", b"c"]), np.zeros(3), column([b"one", b"two", b"three"]))
-    assert [(r.place, r.id, r.reason) for r in found.refusals] == [(1, "\ufffd", "id_not_utf8")]
+    assert [(r.position, r.id, r.reason) for r in found.refusals] == [(1, "\ufffd", "id_not_utf8")]
 
 
 def test_starts_of_32_bits_give_the_same() -> None:

@@ -167,18 +167,18 @@ def test_a_collection_that_cannot_be_used_is_refused() -> None:
     documents = [Document("a", TEXT, collection=name) for name in ("x\x1fy", "", None, "\ud800")]
     documents.append(Document("a", TEXT, collection=3))  # type: ignore[arg-type]
     assert [one.status for one in with_them.decide(documents)][1:3] == ["original", "unchanged"]
-    assert [(r.place, r.reason) for r in with_them.refusals] == [
+    assert [(r.position, r.reason) for r in with_them.refusals] == [
         (0, "collection"),
         (3, "id_surrogate"),
         (4, "collection"),
     ]
     without.decide(documents[1:3])
-    assert [(r.place, r.reason) for r in without.refusals] == [(0, "collection_off")]
+    assert [(r.position, r.reason) for r in without.refusals] == [(0, "collection_off")]
     with pytest.raises(ConfigError, match="collection_field is not set"):
         without.remove("a", "x")
     long = Deduplicator(Config(collection_field="c", id_bytes_max=4))
     long.decide([Document("abc", TEXT), Document("abc", TEXT, collection="x")])
-    assert [(r.place, r.reason) for r in long.refusals] == [(1, "id_too_long")]
+    assert [(r.position, r.reason) for r in long.refusals] == [(1, "id_too_long")]
 
 
 def test_every_scheme_takes_collections() -> None:

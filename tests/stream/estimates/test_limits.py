@@ -13,7 +13,6 @@ from neardup.stream import Config, Deduplicator, Document, Matcher, Signer
 from neardup.stream.batches import bucket_keys, select, table_items
 from neardup.stream.estimates.limits import recall_by_limits
 from neardup.stream.pipeline import match_step
-from neardup.stream.schemes import SCHEMES
 from neardup.stream.table import BandTable
 from neardup.stream.table.chains import PAIR_PARTS, UNCOMPARED_MAX
 from neardup.stream.table.steps import step
@@ -41,8 +40,8 @@ def test_the_expected_loss_equals_a_plain_count(seed: int, candidates_max: int) 
     """Of each truncated probe: the documents in its buckets that it did not compare, times the fraction of pairs among
     those that it did."""
     documents, config = one_cluster(240, seed), Config(threshold=0.6, **LIMITS)
-    batch, scheme = Signer(config).sign(documents).batch, SCHEMES[config.scheme]
-    keys = bucket_keys(batch, scheme, config.plan)
+    batch = Signer(config).sign(documents).batch
+    keys = bucket_keys(batch, config)
     all_pairs = {pair[:2] for pair in Deduplicator(Config(threshold=0.6, **UNLIMITED)).process(documents)}
     table = BandTable(config.plan.width, Matcher(config).table.limits)
     with step(table):

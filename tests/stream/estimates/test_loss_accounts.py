@@ -38,7 +38,7 @@ def test_accounts_equal_a_plain_count(seed: int) -> None:
 
 
 def test_of_many_clusters_the_ones_with_the_least_losses_are_forgotten() -> None:
-    """The number of those that were forgotten is told, and the largest is still the largest."""
+    """The number of those that were forgotten is reported, and the largest is still the largest."""
     accounts, none = LossAccounts(), np.full(1, np.iinfo(np.int64).min)
     one = np.ones(1, np.int32)
     for n in range(5_000):

@@ -62,7 +62,7 @@ def chosen(arguments: dict[str, Any], result: Any) -> Any:
 def ordered(rng: Rng) -> Case:
     kind = rng.choice([np.uint8, np.uint32])
     least, greatest = np.sort(rng.integers(0, 200, 2)).astype(kind)
-    data = {"data": rng.integers(0, 256, 80).astype(kind), "place": below(rng, 16)}
+    data = {"data": rng.integers(0, 256, 80).astype(kind), "index": below(rng, 16)}
     return Case(data | {"least": least, "greatest": greatest})
 
 
@@ -93,7 +93,7 @@ def terms(rng: Rng) -> Case:
 
 
 def competitors(rng: Rng) -> Case:
-    data = {"data": rng.integers(0, 1 << 63, 30, np.uint64) * np.uint64(2), "place": np.uint64(rng.integers(0, 22))}
+    data = {"data": rng.integers(0, 1 << 63, 30, np.uint64) * np.uint64(2), "index": np.uint64(rng.integers(0, 22))}
     bounds = {"factor": np.uint64(rng.integers(1, 4096)), "bound": np.uint32(rng.integers(0, 1 << 32))}
     return Case({**data, **bounds, "out": np.zeros(40, np.uint64), "at": np.uint64(rng.integers(0, 30))}, chosen)
 
@@ -103,7 +103,7 @@ def utf8(rng: Rng) -> Case:
     data = np.frombuffer(str(rng.choice(TEXTS)).encode()[:40].ljust(40), np.uint8).copy()
     if not is_utf8:
         data[rng.integers(0, 40, 6)] = rng.choice(np.frombuffer(bytes.fromhex("7f80bfc0dfe0edeff0f4f8ff"), np.uint8), 6)
-    arguments = {"data": data, "place": below(rng, 21), "required": np.uint64(rng.integers(0, 8))}
+    arguments = {"data": data, "index": below(rng, 21), "required": np.uint64(rng.integers(0, 8))}
     return Case({**arguments, "out": np.zeros(40, np.uint32), "at": np.uint64(rng.integers(0, 24))}, chosen, is_utf8)
 
 
@@ -111,27 +111,27 @@ def escapes(rng: Rng) -> Case:
     """Whole escapes among plain bytes, with the masks of them; or any masks."""
     masks = dict.fromkeys(("kept", "first", "middle", "narrow", "last", "single"), 0)
     data = bytearray(rng.integers(97, 123, 70).astype(np.uint8).tobytes())
-    place = int(rng.integers(1, 5))
-    at = place
+    index = int(rng.integers(1, 5))
+    at = index
     is_real = bool(rng.integers(2))
-    while is_real and at + 6 <= place + 64:
+    while is_real and at + 6 <= index + 64:
         if rng.integers(2):
             code = int(rng.choice([rng.integers(0, 0x80), rng.integers(0x80, 0x800), rng.integers(0x800, 0xD800)]))
             data[at : at + 6] = f"\\u{code:04{rng.choice(['x', 'X'])}}".encode()
-            digits = 1 << (at - place + 2)
+            digits = 1 << (at - index + 2)
             masks["last"] |= digits << 3
             masks["single"] |= digits << 3 if code < 0x80 else 0
             masks["middle"] |= digits << 1 if code >= 0x80 else 0
             masks["narrow"] |= digits << 1 if code < 0x800 else 0
             masks["first"] |= digits if code >= 0x800 else 0
-            masks["kept"] |= 0x3F << (at - place)  # of all six, for now
+            masks["kept"] |= 0x3F << (at - index)  # of all six, for now
             at += 5
         at += 1
     masks["kept"] = (FULL ^ masks["kept"]) | masks["last"] | masks["middle"] | masks["first"]
     bits = {name: np.uint64(mask) if is_real else word(rng) for name, mask in masks.items()}
     out = {"out": np.zeros(90, np.uint8), "at": below(rng, 20)}
     kept = int(bits["kept"]).bit_count()
-    return Case({"data": np.frombuffer(data, np.uint8).copy(), "place": place, **out, **bits}, written(kept), is_real)
+    return Case({"data": np.frombuffer(data, np.uint8).copy(), "index": index, **out, **bits}, written(kept), is_real)
 
 
 def rows(rng: Rng) -> Case:
@@ -175,19 +175,19 @@ def memory(dtype: type) -> Callable[[Rng], Case]:
 
 tile_vectors = from_python(PRIMITIVES["tile_vectors"].machine)
 CASES: dict[str, Callable[[Rng], Case]] = {
-    "word_at": lambda rng: Case({"data": octets(rng, 40), "place": below(rng, 33)}),
-    "word_from": lambda rng: Case({"data": octets(rng, 40), "place": below(rng, 33)}),
+    "word_at": lambda rng: Case({"data": octets(rng, 40), "index": below(rng, 33)}),
+    "word_from": lambda rng: Case({"data": octets(rng, 40), "index": below(rng, 33)}),
     "put_word": lambda rng: Case(
-        {"data": octets(rng, 40), "place": below(rng, 33), "word": word(rng)}, written(8, "data", "place")
+        {"data": octets(rng, 40), "index": below(rng, 33), "word": word(rng)}, written(8, "data", "index")
     ),
     "lowest_bit": lambda rng: Case({"word": word(rng)}),
     "bit_count": lambda rng: Case({"word": word(rng)}),
     "mask_below": lambda rng: Case(
-        {"data": rng.integers(0, 9, 80, np.uint32), "place": below(rng, 16), "bound": np.uint32(rng.integers(0, 10))}
+        {"data": rng.integers(0, 9, 80, np.uint32), "index": below(rng, 16), "bound": np.uint32(rng.integers(0, 10))}
     ),
     "mask_between": ordered,
     "mask_of_breaks": lambda rng: Case(
-        {"data": rng.choice(np.frombuffer(b'\0\x1f !"#[\\]a\xff', np.uint8), 80), "place": below(rng, 16)}
+        {"data": rng.choice(np.frombuffer(b'\0\x1f !"#[\\]a\xff', np.uint8), 80), "index": below(rng, 16)}
     ),
     "mask_of_line": line_of_heads,
     "above_zero": lambda rng: Case(
@@ -195,13 +195,13 @@ CASES: dict[str, Callable[[Rng], Case]] = {
     ),
     "copy_bits": lambda rng: Case(
         {
-            "data": rng.integers(0, 1 << 32, 80).astype(np.uint32), "place": below(rng, 16),
+            "data": rng.integers(0, 1 << 32, 80).astype(np.uint32), "index": below(rng, 16),
             "bits": np.uint32(rng.integers(0, 1 << 32)), "out": np.zeros(90, np.uint32), "at": below(rng, 26),
         },
         written(64),
     ),
     "copy_bytes": lambda rng: Case(
-        {"data": octets(rng, 80), "place": below(rng, 16), "out": octets(rng, 90), "at": below(rng, 26)},
+        {"data": octets(rng, 80), "index": below(rng, 16), "out": octets(rng, 90), "at": below(rng, 26)},
         written(64),
     ),
     "changes": words_and_gaps,
@@ -209,16 +209,16 @@ CASES: dict[str, Callable[[Rng], Case]] = {
     "keep_below": competitors,
     "decode_block": utf8,
     "is_ascii": lambda rng: Case(
-        {"data": rng.choice(np.array([65, 127] * 20 + [128, 255], np.uint8), 40), "place": below(rng, 24)}
+        {"data": rng.choice(np.array([65, 127] * 20 + [128, 255], np.uint8), 40), "index": below(rng, 24)}
     ),
     "widen": lambda rng: Case(
-        {"data": octets(rng, 40), "place": below(rng, 24), "out": np.zeros(40, np.uint32), "at": np.uint64(9)},
+        {"data": octets(rng, 40), "index": below(rng, 24), "out": np.zeros(40, np.uint32), "at": np.uint64(9)},
         written(16),
     ),
     "put_escapes": escapes,
     **dict.fromkeys(("products", "squares_and_products", "squared_differences", "absolute_differences"), rows),
     "put_tile": tile,
-    "prefetch": lambda rng: Case({"array": octets(rng, 40), "place": below(rng, 40)}),
+    "prefetch": lambda rng: Case({"array": octets(rng, 40), "index": below(rng, 40)}),
     "string_parts": string,
     "bytes_at": memory(np.uint8),
     "halves_at": memory(np.uint16),

@@ -35,7 +35,7 @@ def test_the_nearest_are_the_best_of_all_that_share_a_bucket(case: Case) -> None
     documents = [one._replace(id=str(n), timestamp=None) for n, one in zip(count(), case.stream(random.Random(5), 80))]
     dedup = Deduplicator(config)
     dedup.process(documents)
-    refused = {refusal.place for refusal in dedup.refusals}
+    refused = {refusal.position for refusal in dedup.refusals}
     kept = [one for place, one in enumerate(documents) if place not in refused]
     found = dedup.nearest([one._replace(id="") for one in kept], 3)
     batch = Signer(config).sign(kept).batch
@@ -89,7 +89,7 @@ def test_nearest_changes_nothing_and_answers_every_document_in_order() -> None:
     dedup.process([Document("a", STORY)])
     found = dedup.nearest([Document("x", ""), Document("y", changed(2)), Document("z", "nothing like it")], 1)
     assert [[one.id for one in neighbours] for neighbours in found] == [[], ["a"], []]
-    assert [(refusal.place, refusal.reason) for refusal in dedup.refusals] == [(0, "empty")]
+    assert [(refusal.position, refusal.reason) for refusal in dedup.refusals] == [(0, "empty")]
     assert [pair.older for pair in dedup.process([Document("b", changed(1))])] == ["a"]
 
 

@@ -88,7 +88,7 @@ def test_a_record_needs_one_whole_key():
     """A key of several fields needs all of them; a shingled key needs its field."""
     conf = config(record_keys=("name+phone",), record_shingled=("address",))
     signed = Signer(conf).sign(documents({"name": "ann"}, {"name": "ann", "phone": "5"}, {"address": "elm"}))
-    assert [refusal.place for refusal in signed.refusals] == [0]
+    assert [refusal.position for refusal in signed.refusals] == [0]
 
 
 def test_numbers_of_a_line_are_values_as_they_are_written():

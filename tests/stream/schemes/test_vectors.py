@@ -165,7 +165,7 @@ def test_a_vector_that_cannot_be_used_is_refused(measure: str, vector: Any, reas
     good = np.zeros(125, np.uint8) if measure == "hamming" else [0.0] * 31 + [1.0]
     documents = [Document("a", vector=good), Document("bad", vector=vector), Document("b", vector=good)]
     signed = Signer(Config(**SETTINGS[measure], **kept)).sign(documents)
-    assert [(r.place, r.id, r.reason) for r in signed.refusals] == [(1, "bad", reason)]
+    assert [(r.position, r.id, r.reason) for r in signed.refusals] == [(1, "bad", reason)]
     assert signed.batch.ids_at(np.arange(signed.batch.size)) == ["a", "b"]
 
 

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from neardup.stream.signatures.bit_sampling import places, sign_bits, sign_unary, sketch_bits, sketch_unary
+from neardup.stream.signatures.bit_sampling import positions, sign_bits, sign_unary, sketch_bits, sketch_unary
 from neardup.stream.vectors.packed_bits import agreement
 
 RNG = np.random.default_rng(1)
@@ -81,6 +81,6 @@ def test_ends_of_the_range_are_all_zeros_and_all_ones() -> None:
 
 def test_places_are_even_over_all_bits() -> None:
     """Each of 50 is drawn as often as the others, within six standard deviations."""
-    counts = np.bincount(places(50, 50_000, seed=2), minlength=50)
+    counts = np.bincount(positions(50, 50_000, seed=2), minlength=50)
     assert len(counts) == 50
     assert abs(counts - 1000).max() < 6 * 1000**0.5

@@ -62,10 +62,10 @@ def test_rows_and_values_do_not_depend_on_the_low_half_of_shingles(low: int) -> 
     first = derive_seed(3, 0), derive_seed(3, 1) | 1
     numbers = [((shingle ^ first[0]) * first[1]) & MASK for shingle in shingles.tolist()]
     signed = sign(shingles, np.arange(sets + 1), rows, 3)
-    places = [((number >> 32) * rows) >> 32 for number in numbers]
-    assert [int(signed[i, place]) for i, place in enumerate(places)] == numbers
+    positions = [((number >> 32) * rows) >> 32 for number in numbers]
+    assert [int(signed[i, position]) for i, position in enumerate(positions)] == numbers
     spread = 5 * (sets / rows) ** 0.5
-    assert abs(np.bincount(places, minlength=rows) - sets / rows).max() < spread
+    assert abs(np.bincount(positions, minlength=rows) - sets / rows).max() < spread
     values = np.array([((number >> 32) * rows & 0xFFFFFFFF) * rows >> 32 for number in numbers])
     assert abs(np.bincount(values, minlength=rows) - sets / rows).max() < spread
 

@@ -54,13 +54,13 @@ def test_one_group_is_the_whole_universe() -> None:
 
 
 def test_the_first_places_of_all_orders_agree_in_the_fraction_of_the_similarity() -> None:
-    """With rows left out where both are infinite, and unequal where one is: exactly J, for any number of places."""
+    """With rows left out where both are infinite, and unequal where one is: exactly J, for any number of positions."""
     a, b = [0, 1, 2], [1, 2, 3, 4]
     whole = sign_whole(*ragged([a, b]), np.array(list(permutations(range(6)))))
-    for places in range(1, 7):
-        first, second = np.where(whole < places, whole, INFINITY)  # what is known without the later places
+    for positions in range(1, 7):
+        first, second = np.where(whole < positions, whole, INFINITY)  # what is known without the later positions
         compared = (first != INFINITY) | (second != INFINITY)
-        assert Fraction(int((first == second)[compared].sum()), int(compared.sum())) == Fraction(2, 5), places
+        assert Fraction(int((first == second)[compared].sum()), int(compared.sum())) == Fraction(2, 5), positions
 
 
 @pytest.mark.parametrize("groups", [8, 126])

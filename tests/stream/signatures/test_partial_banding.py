@@ -72,7 +72,7 @@ def test_no_items_have_no_keys() -> None:
 @pytest.mark.parametrize("bits", [8, 16, 32])
 @pytest.mark.parametrize("groups", [8, 54])
 def test_keys_in_common_follow_from_the_sketches_alone(bits: int, groups: int) -> None:
-    """How many, and the place of the first among the keys of the first item, over sets of 1 to 300 elements."""
+    """How many, and the position of the first among the keys of the first item, over sets of 1 to 300 elements."""
     rows, bands = 54, 9
     pairs = [pair_of_sets(1 + 3 * seed, 0.5 + seed % 50 / 100, seed)[:2] for seed in range(100)]
     parts = [part for pair in pairs for part in pair]

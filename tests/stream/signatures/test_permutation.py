@@ -28,8 +28,8 @@ def ranks_of(order: str) -> np.ndarray:
 
 def test_the_order_beadc_gives_a_c_b_and_a() -> None:
     """Example 3.7: the first element of each set of Figure 3.2 in that order."""
-    places = sign_ranked(*letters(FIGURE), ranks_of("beadc"))[:, 0]
-    assert ["beadc"[place] for place in places] == ["a", "c", "b", "a"]
+    positions = sign_ranked(*letters(FIGURE), ranks_of("beadc"))[:, 0]
+    assert ["beadc"[position] for position in positions] == ["a", "c", "b", "a"]
 
 
 def test_of_all_120_permutations_the_fraction_that_agrees_is_the_similarity() -> None:
@@ -88,10 +88,10 @@ def test_random_orders_of_a_universe_estimate_the_similarity() -> None:
 
 
 def test_no_two_elements_share_a_place() -> None:
-    """The signature of a single element is its place: a million neighbours have a million places."""
+    """The signature of a single element is its position: a million neighbours have a million positions."""
     values = np.arange(1_000_000, dtype=np.uint64)
-    places = sign(values, np.arange(len(values) + 1), rows=1, seed=9)
-    assert len(np.unique(places)) == len(values)
+    positions = sign(values, np.arange(len(values) + 1), rows=1, seed=9)
+    assert len(np.unique(positions)) == len(values)
 
 
 def test_an_empty_set_has_infinity_in_every_row() -> None:

@@ -28,8 +28,8 @@ def sequences(rng: random.Random, alphabet: list[Any], count: int) -> list[list[
     out = [rng.choices(alphabet, k=LENGTH)]
     while len(out) < count:
         one = list(rng.choice(out)) if rng.random() < 0.7 else rng.choices(alphabet, k=LENGTH)
-        for place in rng.sample(range(LENGTH), rng.randint(0, 8)):
-            one[place] = rng.choice(alphabet)
+        for position in rng.sample(range(LENGTH), rng.randint(0, 8)):
+            one[position] = rng.choice(alphabet)
         out.append(one)
     return out
 
@@ -111,5 +111,5 @@ def test_a_list_that_is_no_vector_of_symbols_is_refused(tokens: Any, reason: str
     good = ["a", "b", "c"]
     documents = [Document("a", tokens=good), Document("bad", tokens=tokens), Document("b", tokens=good)]
     signed = Signer(Config(**SETTINGS, dimension=3)).sign(documents)
-    assert [(r.place, r.id, r.reason) for r in signed.refusals] == [(1, "bad", reason)]
+    assert [(r.position, r.id, r.reason) for r in signed.refusals] == [(1, "bad", reason)]
     assert signed.batch.ids_at(np.arange(signed.batch.size)) == ["a", "b"]

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup.stream.signatures.passage_runs import Runs, Winnowed, runs
-from neardup.stream.signatures.winnowing import PLACE_BITS, WINDOW_MAX, winnow
+from neardup.stream.signatures.winnowing import POSITION_BITS, WINDOW_MAX, winnow
 
 GRAM, WINDOW = 10, 20
 NUMBERS = st.lists(st.integers(0, 7), max_size=80)
 
 
 def selected(hashes: list[int], window: int) -> list[tuple[int, int]]:
-    """The hash and the place of each selected one, by the definition: window by window."""
+    """The hash and the position of each selected one, by the definition: window by window."""
     found: list[tuple[int, int]] = []
     for end in range(min(window, len(hashes)), len(hashes) + 1):
         begin = max(end - window, 0)
@@ -30,10 +30,11 @@ def selected(hashes: list[int], window: int) -> list[tuple[int, int]]:
 
 def winnowed(rows: list[list[int]], window: int) -> list[list[tuple[int, int]]]:
     starts = np.cumsum([0, *map(len, rows)])
-    values, ends = winnow(np.array([x for row in rows for x in row], np.uint64) << PLACE_BITS, starts, window, 0)
+    values, ends = winnow(np.array([x for row in rows for x in row], np.uint64) << POSITION_BITS, starts, window, 0)
     parts = [values[a:b] for a, b in pairwise(ends)]
     return [
-        list(zip((x >> PLACE_BITS).tolist(), np.cumsum(x & np.uint64(WINDOW_MAX)).tolist(), strict=True)) for x in parts
+        list(zip((x >> POSITION_BITS).tolist(), np.cumsum(x & np.uint64(WINDOW_MAX)).tolist(), strict=True))
+        for x in parts
     ]
 
 
@@ -52,7 +53,7 @@ def test_long_blocks_are_selected_by_the_definition_too() -> None:
 
 
 def test_equal_hashes_select_one_in_a_window() -> None:
-    """A text of one repeated character; plain winnowing selects 4,890 places of it."""
+    """A text of one repeated character; plain winnowing selects 4,890 positions of it."""
     assert len(winnowed([[5] * 5000], 111)[0]) == 45
 
 

@@ -35,9 +35,9 @@ class Map:
         while (segment := _make_room(self.heads, array, self.base, self.end)) != NONE:
             self.heads = add_pages(self.heads, segment, len(keys))
         for key in array:
-            assert self.heads.used[int(key) >> 55] < h._LOAD_MAX * self.heads.places[int(key) >> 55]
-            _, place = _locate(self.heads, key, self.base, self.end)
-            _put_at(self.heads, key, place, self.end, self.base)
+            assert self.heads.used[int(key) >> 55] < h._LOAD_MAX * self.heads.sizes[int(key) >> 55]
+            _, index = _locate(self.heads, key, self.base, self.end)
+            _put_at(self.heads, key, index, self.end, self.base)
             self.newest[int(key)] = self.end
             self.end += 1
 
@@ -55,19 +55,19 @@ class Map:
 
 
 def check_pages(heads: Heads) -> None:
-    """Each page is free or in one segment; a segment's places and used entries are counted right."""
+    """Each page is free or in one segment; a segment's size and used entries are counted right."""
     total = len(heads.entries) // PAGE
     pages = [*heads.free[: heads.free_count[0]].tolist()]
     first = int(heads.first[0])
     entries = heads.entries[first : first + total * PAGE].reshape(total, PAGE)
     assert entries.ctypes.data % 64 == 0
     for segment in range(SEGMENTS):
-        assert heads.places[segment] % PAGE == 0
-        mine = heads.pages[segment, : heads.places[segment] // PAGE]
+        assert heads.sizes[segment] % PAGE == 0
+        mine = heads.pages[segment, : heads.sizes[segment] // PAGE]
         assert heads.used[segment] == np.count_nonzero(entries[mine])
         pages += mine.tolist()
     assert sorted(pages) == list(range(total))
-    assert len(heads.scratch) >= heads.places.max()
+    assert len(heads.scratch) >= heads.sizes.max()
 
 
 @pytest.mark.parametrize("base", [0, 1, 2**32 - 3_000, 2**32, 2**40 - 1])
@@ -93,7 +93,7 @@ def test_no_segment_fills_up(keys: int) -> None:
         table = Map(0)
         for first in range(1, 1_200, keys):
             table.add([in_segment(segment, tag * 3_000_017 % 2**32) for tag in range(first, first + keys)])
-        assert table.heads.places[segment] <= 4 * (1_200 + keys) // PAGE * PAGE
+        assert table.heads.sizes[segment] <= 4 * (1_200 + keys) // PAGE * PAGE
         assert table.heads.used[segment] == len(table.newest)
     table.check()
 
@@ -102,14 +102,14 @@ def test_a_segment_gives_its_pages_back() -> None:
     """After its heads have expired, a rebuild leaves the least size, and other segments can use the pages."""
     table = Map(0)
     table.add([in_segment(7, tag) for tag in range(1, 12_000)])
-    length, places = len(table.heads.entries), int(table.heads.places[7])
+    length, size = len(table.heads.entries), int(table.heads.sizes[7])
     table.expire(table.end)
     assert rebuild(table.heads, 7, 0, table.base, table.end) == h.DONE
-    assert (table.heads.places[7], table.heads.used[7]) == (PAGE, 0)
+    assert (table.heads.sizes[7], table.heads.used[7]) == (PAGE, 0)
     table.add([in_segment(8, tag) for tag in range(1, 9_000)])
     table.check()
     assert len(table.heads.entries) == length
-    assert table.heads.places[8] <= places
+    assert table.heads.sizes[8] <= size
 
 
 @pytest.mark.parametrize(("first", "later"), [(0, 7), (7, 0), (2, 5), (5, 2), (3, 3)])
@@ -143,7 +143,7 @@ def test_a_rebuild_without_pages_changes_nothing() -> None:
 
 @pytest.mark.parametrize("base", [0, 2**32 - 1, 2**32])
 def test_the_lowest_and_the_highest_key_are_keys_like_others(base: int) -> None:
-    """No key and no posting number reads as an empty place."""
+    """No key and no posting number reads as an empty entry."""
     table = Map(base)
     assert [table.find(0), table.find(HIGHEST)] == [NONE, NONE]
     table.add([0, HIGHEST])
@@ -153,12 +153,12 @@ def test_the_lowest_and_the_highest_key_are_keys_like_others(base: int) -> None:
 
 
 def test_a_head_without_a_posting_is_expired() -> None:
-    """``NONE`` as posting leaves an expired head, also at the first posting numbers; the next key reuses its place."""
+    """``NONE`` as posting leaves an expired head, also at the first posting numbers; the next key reuses its entry."""
     for base in (0, 5, 2**32):
         table = Map(base)
         table.add([in_segment(3, 9)])
-        _, place = _locate(table.heads, np.uint64(in_segment(3, 9)), base, table.end)
-        _put_at(table.heads, np.uint64(in_segment(3, 9)), place, NONE, base)
+        _, index = _locate(table.heads, np.uint64(in_segment(3, 9)), base, table.end)
+        _put_at(table.heads, np.uint64(in_segment(3, 9)), index, NONE, base)
         assert table.find(in_segment(3, 9)) == NONE
         table.newest.clear()
         table.add([in_segment(3, 10)])
@@ -177,7 +177,7 @@ def test_keys_that_agree_in_41_bits_share_a_head() -> None:
 
 
 def test_what_is_allocated_stays_near_what_lives() -> None:
-    """A window that slides for long uses at most three places for each live key."""
+    """A window that slides for long uses at most three entries for each live key."""
     rng, table = np.random.default_rng(5), Map(0)
     for _ in range(12_000):
         table.newest.clear()
@@ -194,5 +194,5 @@ def test_a_segment_of_a_sliding_window_takes_the_pages_that_its_live_heads_need(
         table.newest.clear()
         table.add([in_segment(3, rng.randrange(1, 2**32)) for _ in range(100)])
         table.expire(max(0, table.end - 4_000))
-    assert 4_000 < table.heads.places[3] <= 4_000 / h._LOAD_FIT + 2 * PAGE
+    assert 4_000 < table.heads.sizes[3] <= 4_000 / h._LOAD_FIT + 2 * PAGE
     check_pages(table.heads)

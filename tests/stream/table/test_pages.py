@@ -21,20 +21,20 @@ BATCH = 500
 def test_every_number_in_the_window_has_a_place_of_its_own(seed: int) -> None:
     """A page keeps its physical page until it is released; pages never share one; the map grows and wraps."""
     rng = random.Random(seed)
-    pages, places = Pages(4), {}
+    pages, indices = Pages(4), {}
     first = end = 0
     for _ in range(300):
         end += rng.randrange(200)
         pages.extend(end)
         for page in range(first >> 4, -(-end // 16)):
             physical = int(pages.map[page % len(pages.map)])
-            assert places.setdefault(page, physical) == physical
+            assert indices.setdefault(page, physical) == physical
         first = rng.randint(first, end) if rng.random() < 0.5 else first
         pages.release(first)
-        places = {page: physical for page, physical in places.items() if page >= first >> 4}
-        assert len(set(places.values())) == len(places)
-        assert pages.physical_pages == pages.free_pages + len(places)
-        assert max(places.values(), default=-1) < pages.physical_pages
+        indices = {page: physical for page, physical in indices.items() if page >= first >> 4}
+        assert len(set(indices.values())) == len(indices)
+        assert pages.physical_pages == pages.free_pages + len(indices)
+        assert max(indices.values(), default=-1) < pages.physical_pages
 
 
 def test_released_pages_are_taken_before_new_ones() -> None:
@@ -47,7 +47,7 @@ def test_released_pages_are_taken_before_new_ones() -> None:
 
 
 def test_more_is_never_given_back_than_was_taken() -> None:
-    """Numbers that were never mapped may be released; the next mapped numbers have places."""
+    """Numbers that were never mapped may be released; the next mapped numbers have pages."""
     pages = Pages(3)
     pages.extend(8)
     pages.release(1_000)
@@ -144,8 +144,8 @@ def test_ids_may_be_empty_or_long(seed: int) -> None:
         kept = (kept + names)[-40:]
         slots = np.arange(table._store.state[OLDEST], table._store.state[SLOT_END])
         assert table.ids(slots) == kept
-        for place in table._places(slots[:1]).tolist():  # the page of the oldest id is the first that is kept
-            assert table._bytes._first == table._store.id_starts[place] >> BYTE_PAGE_BITS
+        for index in table._indices(slots[:1]).tolist():  # the page of the oldest id is the first that is kept
+            assert table._bytes._first == table._store.id_starts[index] >> BYTE_PAGE_BITS
     for name in set(kept):
         table.begin()
         assert table.remove(batch([item(name, 0)])) == kept.count(name)

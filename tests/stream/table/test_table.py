@@ -46,10 +46,10 @@ def random_limits(rng: random.Random) -> Limits:
 
 def jump(table: BandTable, state: dict[int, int]) -> None:
     """Continue with other numbers in an empty table."""
-    for place, number in state.items():
-        table._store.state[place] = number
-    for pages, place in ((table._slots, SLOT_END), (table._postings, POSTING_END), (table._bytes, BYTE_END)):
-        pages._first = pages._next = state.get(place, 0) >> pages.page_bits
+    for index, number in state.items():
+        table._store.state[index] = number
+    for pages, index in ((table._slots, SLOT_END), (table._postings, POSTING_END), (table._bytes, BYTE_END)):
+        pages._first = pages._next = state.get(index, 0) >> pages.page_bits
     table._base = state.get(POSTING_END, 0)
 
 
@@ -217,18 +217,18 @@ def test_a_bucket_of_many_is_reported_whole() -> None:
     assert found.items.tolist() == [0] * 20_000 + [1] * 20_000 + [2] * 20_000
 
 
-@pytest.mark.parametrize("place", ["add_pages", "grow"])
-def test_a_step_that_ran_out_of_memory_can_be_undone(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["add_pages", "grow"])
+def test_a_step_that_ran_out_of_memory_can_be_undone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """For each growth that fails: after undo, the same batch gives what it gives in a new table."""
     numbers = [(n // 2, 5_000 + n, *range(10_000 + n, 10_003 + n)) for n in range(1_500)]
     items = [Item(str(n), n // 2, tuple(k << 23 for k in keys)) for n, keys in enumerate(numbers)]  # one segment
-    real, calls = getattr(band_table, place), []
+    real, calls = getattr(band_table, name), []
 
     def count(*of: object) -> object:
         calls.append(of)
         return real(*of)
 
-    monkeypatch.setattr(band_table, place, count)
+    monkeypatch.setattr(band_table, name, count)
     expected = add(BandTable(8, OPEN), *items)
     assert calls
     for growths in range(len(calls)):
@@ -239,13 +239,13 @@ def test_a_step_that_ran_out_of_memory_can_be_undone(place: str, monkeypatch: py
                 raise MemoryError
             return real(*of)
 
-        monkeypatch.setattr(band_table, place, fail)
+        monkeypatch.setattr(band_table, name, fail)
         table = BandTable(8, OPEN)
         table.begin()
         with pytest.raises(MemoryError):
             table.probe_add(batch(items))
         table.undo()
-        monkeypatch.setattr(band_table, place, real)
+        monkeypatch.setattr(band_table, name, real)
         assert table.documents == 0
         assert add(table, *items) == expected
 

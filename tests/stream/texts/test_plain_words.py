@@ -60,8 +60,10 @@ def test_ascii_has_the_groups_of_the_table() -> None:
 
 def test_every_pair_of_classes_is_cut_alike() -> None:
     """Between letters and blanks: three code points, one for each entry of the property table."""
-    entries, places = np.unique(word_table(), return_index=True)
-    some = [chr(place) for place, entry in zip(places, entries, strict=True) if not 0xD800 <= place < 0xE000]
+    entries, positions = np.unique(word_table(), return_index=True)
+    some = [
+        chr(position) for position, entry in zip(positions, entries, strict=True) if not 0xD800 <= position < 0xE000
+    ]
     for a in some:
         fast, slow = both("".join(f" x{a}{b}{c}y{a}{b} {b}{c}x " for b in some for c in some))
         assert fast == slow, hex(ord(a))

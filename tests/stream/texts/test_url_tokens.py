@@ -25,28 +25,28 @@ def shingles(
     return TEXT_SHINGLES["urls"](code_points([text], form), k, StopList((), words)).values.tolist()
 
 
-def gram(*tokens: str, place: int) -> int:
-    """The hash of tokens from this place on, in integers of any size."""
-    h = place + 1
+def gram(*tokens: str, position: int) -> int:
+    """The hash of tokens from this position on, in integers of any size."""
+    h = position + 1
     for token in tokens:
         h = (h * BASE + mix64(polynomial(units(token))) + 1) & MASK
     return mix64(h)
 
 
 def test_a_path_has_four_positional_bigrams() -> None:
-    """/cellblock16/inmates/dilbert/personal/foo.htm: the digits and htm are gone, each pair has its place."""
+    """/cellblock16/inmates/dilbert/personal/foo.htm: the digits and htm are gone, each pair has its position."""
     assert shingles("/cellblock16/inmates/dilbert/personal/foo.htm") == [
-        gram("cellblock", "inmates", place=0),
-        gram("inmates", "dilbert", place=1),
-        gram("dilbert", "personal", place=2),
-        gram("personal", "foo", place=3),
+        gram("cellblock", "inmates", position=0),
+        gram("inmates", "dilbert", position=1),
+        gram("dilbert", "personal", position=2),
+        gram("personal", "foo", position=3),
     ]
 
 
 def test_a_host_has_its_tokens() -> None:
     """www6.infoseek.com: www, infoseek, com."""
     assert shingles("www6.infoseek.com", k=1) == [
-        gram(token, place=place) for place, token in enumerate(["www", "infoseek", "com"])
+        gram(token, position=position) for position, token in enumerate(["www", "infoseek", "com"])
     ]
 
 
@@ -67,43 +67,43 @@ def test_shingles_have_a_known_answer() -> None:
 def test_case_digits_punctuation_and_the_scheme_make_no_difference(url: str, form: NormalForm) -> None:
     """Whatever normalisation is on."""
     tokens = ["www", "infoseek", "com", "a", "b", "q", "top"]
-    assert shingles(url, form=form) == [gram(*tokens[i : i + 2], place=i) for i in range(6)]
+    assert shingles(url, form=form) == [gram(*tokens[i : i + 2], position=i) for i in range(6)]
 
 
 @pytest.mark.parametrize("word", URL_STOP_WORDS)
 def test_frequent_components_are_dropped(word: str) -> None:
-    """As whole tokens; places are counted without them."""
-    expected = [gram("a", "b", place=0), gram("b", f"{word}x", place=1)]
+    """As whole tokens; positions are counted without them."""
+    expected = [gram("a", "b", position=0), gram("b", f"{word}x", position=1)]
     assert shingles(f"/{word}/a/{word.upper()}9/b/{word}x.{word}") == expected
 
 
 def test_a_host_is_the_set_of_the_bigrams_of_its_urls() -> None:
-    """One URL after the other, by blanks or lines; the place counts within each."""
+    """One URL after the other, by blanks or lines; the position counts within each."""
     both = shingles("/x/y") + shingles("/b/a")
     assert shingles("/x/y /b/a") == shingles("  /x/y\n\t/b/a\n", form=RAW) == both
 
 
 def test_a_url_of_one_token_is_one_shingle_and_of_none_none() -> None:
-    """The place is the first."""
+    """The position is the first."""
     assert shingles("/index.html") == []
     assert shingles("http://") == []
-    assert shingles("/about/") == [gram("about", place=0)]
-    assert shingles("/about/ 17 /") == [gram("about", place=0)]
+    assert shingles("/about/") == [gram("about", position=0)]
+    assert shingles("/about/ 17 /") == [gram("about", position=0)]
 
 
 def test_letters_of_any_script_are_letters() -> None:
     """Alphabetic code points stay; digits of any script and all marks separate."""
     assert shingles("/Straße/münchen٣日本", form=RAW) == [
-        gram("straße".replace("S", "s"), "münchen", place=0),
-        gram("münchen", "日本", place=1),
+        gram("straße".replace("S", "s"), "münchen", position=0),
+        gram("münchen", "日本", position=1),
     ]
 
 
 def test_a_colon_without_slashes_is_no_scheme() -> None:
     """mailto:a and a:b/c keep their first token."""
-    assert shingles("mailto:a") == [gram("mailto", "a", place=0)]
-    assert shingles("a:b://c") == [gram("a", "b", place=0), gram("b", "c", place=1)]
-    assert shingles("/go/http://x") == [gram("go", "http", place=0), gram("http", "x", place=1)]
+    assert shingles("mailto:a") == [gram("mailto", "a", position=0)]
+    assert shingles("a:b://c") == [gram("a", "b", position=0), gram("b", "c", position=1)]
+    assert shingles("/go/http://x") == [gram("go", "http", position=0), gram("http", "x", position=1)]
 
 
 def test_the_rules_have_a_name() -> None:
@@ -117,8 +117,8 @@ def test_own_stop_words_take_the_place_of_the_usual_ones() -> None:
     """Of any script and case; what was dropped before is kept."""
     words = ("Shop", "Straße", "日本")
     assert shingles("/shop/a/STRASSE/index/日本/b", words=words) == [
-        gram("a", "index", place=0),
-        gram("index", "b", place=1),
+        gram("a", "index", position=0),
+        gram("index", "b", position=1),
     ]
 
 

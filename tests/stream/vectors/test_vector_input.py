@@ -64,7 +64,7 @@ def test_a_vector_that_cannot_be_used_is_refused(vector: Any, reason: str) -> No
     """The others are read, in their order."""
     rows = read_numbers([[1, 2, 3], vector, np.array([4, 5, 6], np.uint8)], 3)
     assert rows.values.tolist() == [[1, 2, 3], [4, 5, 6]]
-    assert rows.places.tolist() == [0, 2]
+    assert rows.positions.tolist() == [0, 2]
     assert rows.refused == {1: reason}
 
 
@@ -89,7 +89,7 @@ def test_bits_that_cannot_be_used_are_refused(vector: Any, reason: str) -> None:
     """Eleven bits are two bytes, of whose last five none may be set."""
     good = np.array([255, 224], np.uint8)
     rows = read_bits([vector, good], 11)
-    assert (rows.values.tolist(), rows.places.tolist()) == ([good.tolist()], [1])
+    assert (rows.values.tolist(), rows.positions.tolist()) == ([good.tolist()], [1])
     assert rows.refused == {0: reason}
 
 
@@ -110,7 +110,7 @@ def test_a_vector_is_read_alike_in_any_company(read: Callable[..., Rows], vector
     alone = [read([vector, [0] * dimension], dimension) for vector in vectors]
     rows = read(vectors, dimension)
     assert rows.values.tolist() == [values for one in alone for values in one.values[:-1].tolist()]
-    assert rows.places.tolist() == [i for i, one in enumerate(alone) if not one.refused]
+    assert rows.positions.tolist() == [i for i, one in enumerate(alone) if not one.refused]
     assert rows.refused == {i: one.refused[0] for i, one in enumerate(alone) if one.refused}
 
 

@@ -110,7 +110,7 @@ def contents_of(documents: Sequence[Document], config: Config) -> dict[str, int]
     It uses the content hash; another law tests that different contents have different hashes.
     """
     signed = Signer(config).sign(documents)
-    refused = {refusal.place for refusal in signed.refusals}
+    refused = {refusal.position for refusal in signed.refusals}
     kept = [document.id for i, document in enumerate(documents) if i not in refused]
     numbers: dict[bytes, int] = {}
     return {

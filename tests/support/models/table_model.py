@@ -24,13 +24,13 @@ from neardup.stream.table.chains import (
     SLOT_END,
     SUPERSEDED,
     first_posting,
+    slot_index,
     slot_of,
-    slot_place,
 )
 from neardup.stream.table.heads import locate
 
 _first_posting, _slot_of = from_python(first_posting), from_python(slot_of)
-_slot_place, _locate = from_python(slot_place), from_python(locate)
+_slot_index, _locate = from_python(slot_index), from_python(locate)
 OPEN = Limits(
     window=int(NO_WINDOW), lateness=0, items=NO_LIMIT, bytes=NO_LIMIT, bucket_candidates=NO_LIMIT,
     probe_candidates=NO_LIMIT, copies=NO_LIMIT, by_content=True, admit_ratio=0.0,
@@ -292,8 +292,8 @@ def chain(table: BandTable, key: int) -> Iterator[int]:
 
 def hidden_in(table: BandTable, postings: Iterable[int]) -> int:
     """How many of these postings belong to slots that a newer copy has superseded."""
-    places = [_slot_place(table._store, int(_slot_of(table._store, p, table._base))) for p in postings]
-    return sum(bool(table._store.flags[place] & SUPERSEDED) for place in places)
+    indices = [_slot_index(table._store, int(_slot_of(table._store, p, table._base))) for p in postings]
+    return sum(bool(table._store.flags[index] & SUPERSEDED) for index in indices)
 
 
 def check_chains(table: BandTable, model: Model, hidden_may_remain: bool) -> None:
@@ -302,7 +302,7 @@ def check_chains(table: BandTable, model: Model, hidden_may_remain: bool) -> Non
     for entry in model.live:
         start = int(_first_posting(table._store, entry.slot, table._base))
         key_of.update({start + j: key for j, key in enumerate(entry.item.keys)})
-        flags = table._store.flags[_slot_place(table._store, entry.slot)]
+        flags = table._store.flags[_slot_index(table._store, entry.slot)]
         assert bool(flags & SUPERSEDED) == entry.superseded
         (superseded if entry.superseded else standing).update(range(start + 2, start + len(entry.item.keys)))
         standing.update((start, start + 1))

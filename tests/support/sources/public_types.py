@@ -77,7 +77,7 @@ def use_one_process(config: Config) -> list[Pair]:
     assert_type(dedup.counts(), dict[str, int])
     assert_type(dedup.refusals, list[Refusal])
     for refusal in dedup.refusals:
-        assert_type(refusal.place, int)
+        assert_type(refusal.position, int)
         assert_type(refusal.reason, str)
     for pair in pairs:
         assert_type(pair.older, str)

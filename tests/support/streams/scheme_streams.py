@@ -29,7 +29,7 @@ def usable(documents: list[Document], settings: Config) -> list[Document]:
     """The documents that are not refused, with distinct times."""
     dedup = Deduplicator(settings)
     dedup.process(documents)
-    refused = {refusal.place for refusal in dedup.refusals}
+    refused = {refusal.position for refusal in dedup.refusals}
     kept = [document for i, document in enumerate(documents) if i not in refused]
     return [document._replace(timestamp=1_600_000_000.0 + i) for i, document in enumerate(kept)]
 

@@ -25,7 +25,7 @@ IDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 def refused(blocked, documents):
     """The refusals of documents, and the ids of the others."""
     signed = blocked.refuse(SIGNER.sign(documents))
-    return [(one.place, one.id, one.reason) for one in signed.refusals], signed.batch.ids_at(
+    return [(one.position, one.id, one.reason) for one in signed.refusals], signed.batch.ids_at(
         np.arange(signed.batch.size)
     )
 

@@ -35,24 +35,24 @@ ON i.content = a.other AND i.n < a.n AND i.name <> a.name AND abs(a.time - i.tim
 WHERE NOT a.inside AND a.latest >= a.time - {window} GROUP BY a.n, a.other
 """
 SHARED = """
-SELECT key, content, payload, lo, hi, row_number() OVER (PARTITION BY key ORDER BY content) - 1 AS place
+SELECT key, content, payload, lo, hi, row_number() OVER (PARTITION BY key ORDER BY content) - 1 AS number
 FROM postings SEMI JOIN (SELECT key FROM postings GROUP BY key HAVING count(*) > 1) several USING (key)
 JOIN (SELECT content, min(time) AS lo, max(time) AS hi FROM items GROUP BY content) spans USING (content)
 """
-_BLOCK = "CAST(floor(place / {cap}) AS BIGINT)"
-# A bucket in blocks of ``cap`` places: the ``cap`` places before a place are in its own block or in the block before,
+_BLOCK = "CAST(floor(number / {cap}) AS BIGINT)"
+# A bucket in blocks of ``cap`` entries: the ``cap`` entries before one are in its own block or in the block before,
 # and the oldest ones are in every block. So the work is linear in the length of a bucket.
 CANDIDATES = f"""
 SELECT a.content AS earlier, b.content AS later
 FROM (SELECT *, {_BLOCK} AS block FROM shared
       UNION ALL SELECT *, {_BLOCK} + 1 AS block FROM shared
-      WHERE key IN (SELECT key FROM shared WHERE place >= {{cap}})
+      WHERE key IN (SELECT key FROM shared WHERE number >= {{cap}})
       UNION ALL SELECT shared.*, block FROM shared
-      JOIN (SELECT DISTINCT key, {_BLOCK} AS block FROM shared WHERE place >= 2 * {{cap}}) far USING (key)
-      WHERE place < {{old}}) a
+      JOIN (SELECT DISTINCT key, {_BLOCK} AS block FROM shared WHERE number >= 2 * {{cap}}) far USING (key)
+      WHERE number < {{old}}) a
 JOIN (SELECT *, {_BLOCK} AS block FROM shared) b
-ON a.key = b.key AND a.block = b.block AND a.place < b.place
-AND (b.place - a.place <= {{cap}} - {{old}} OR a.place < {{old}})
+ON a.key = b.key AND a.block = b.block AND a.number < b.number
+AND (b.number - a.number <= {{cap}} - {{old}} OR a.number < {{old}})
 WHERE a.content < b.content AND a.lo - b.hi <= {{window}} AND b.lo - a.hi <= {{window}}
 GROUP BY a.content, b.content {{admits}}
 """

@@ -211,7 +211,7 @@ def _join(spark: SparkSession, signed: DataFrame, given: Input, settings: Settin
     ratio = limits.admit_ratio if spark.sql("SELECT 1 FROM postings WHERE payload <> 0 LIMIT 1").count() else None
     _view(spark.sql(queries.SHARED), "shared")
     cap = limits.bucket_candidates
-    cuts = spark.sql(f"SELECT 1 FROM shared WHERE place > {cap}").count()
+    cuts = spark.sql(f"SELECT 1 FROM shared WHERE number > {cap}").count()
     _view(spark.sql(queries.candidates_query(window, cap, ratio)), "candidates", kept=False)
     _view(spark.sql(queries.PROBES_ASKED), "asked", kept=False)
     probes = _answered(spark, window, identical=False).persist(StorageLevel.DISK_ONLY)

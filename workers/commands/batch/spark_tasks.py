@@ -1,4 +1,4 @@
-"""What the machines of a Spark cluster compute: places of lines, signed documents, bucket keys, pairs.
+"""What the machines of a Spark cluster compute: names of lines, signed documents, bucket keys, pairs.
 
 Each function takes and returns record batches of Arrow, for ``DataFrame.mapInArrow``. It depends on its input alone,
 so Spark may run it again anywhere.
@@ -58,7 +58,8 @@ class Begin(NamedTuple):
 
 class SignTask(NamedTuple):
     """What signing needs: the configuration, the names of fields, the names of files in reports, the beginnings of
-    splits, whether a line without an id is named by its place, and the preference of a document (``None``: none)."""
+    splits, whether a line without an id is named by its file and number, and the preference of a document (``None``:
+    none)."""
 
     config: Config
     fields: Fields
@@ -154,7 +155,7 @@ def _signed(
             for one in found
         ]
         reasons = {i: one for i, one in enumerate(found) if isinstance(one, Reason)}
-    reasons |= {at[refusal.place]: reason_of_line(refusal.reason) for refusal in signed.refusals}
+    reasons |= {at[refusal.position]: reason_of_line(refusal.reason) for refusal in signed.refusals}
     row, accepted = np.full(count, -1, np.int64), [i for i in range(count) if i not in reasons]
     row[accepted] = np.arange(signed.batch.size)
     for i, id_ in zip(accepted, signed.batch.ids_at(row[accepted]), strict=True):

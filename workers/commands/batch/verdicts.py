@@ -56,12 +56,12 @@ _REFUSED_VERDICT = REFUSED, -1, -1, 0, -1, -1, -1, False, False
 
 # Convert pairs of contents, in both directions, to pairs of each row with the first decided row of the other content.
 _RANKED = """
-CREATE TABLE ranked AS SELECT i.n, i.content, i.time, c.place FROM items i JOIN columns c ON c.n = i.n;
-CREATE TABLE foremost AS SELECT content, min(place) AS place FROM ranked GROUP BY content;
+CREATE TABLE ranked AS SELECT i.n, i.content, i.time, c.number FROM items i JOIN columns c ON c.n = i.n;
+CREATE TABLE foremost AS SELECT content, min(number) AS number FROM ranked GROUP BY content;
 CREATE TABLE decided_with AS
-SELECT r.place, f.place AS other, p.similarity FROM (
+SELECT r.number, f.number AS other, p.similarity FROM (
     SELECT one, other, max(similarity) AS similarity FROM ({content_pairs}) WHERE one <> other GROUP BY one, other
-) p JOIN ranked r ON r.content = p.one JOIN foremost f ON f.content = p.other WHERE f.place < r.place;
+) p JOIN ranked r ON r.content = p.one JOIN foremost f ON f.content = p.other WHERE f.number < r.number;
 """
 
 
@@ -79,17 +79,19 @@ class Links:
     def rank(self, order: Rows) -> None:
         """Set the order of decisions, a list of rows. Call it after the last ``add``."""
         query = _RANKED.format(content_pairs=CONTENT_PAIRS.format(pairs="linked"))
-        execute_with(self._cursor, query, {"n": order, "place": np.arange(len(order))})
+        execute_with(self._cursor, query, {"n": order, "number": np.arange(len(order))})
 
     def times(self, first: int, end: int) -> npt.NDArray[np.int64]:
         """Return the effective times of rows, by their position in the order."""
-        return self._fetch("SELECT time FROM ranked WHERE place >= ? AND place < ? ORDER BY place", first, end)[0]
+        return self._fetch("SELECT time FROM ranked WHERE number >= ? AND number < ? ORDER BY number", first, end)[0]
 
     def found(self, first: int, end: int) -> Found:
         """Return the pairs of the rows at positions ``first`` to ``end`` of the order with rows before them."""
-        query = "SELECT place, other, similarity FROM decided_with WHERE place >= ? AND place < ? ORDER BY place, other"
-        places, others, similarity = self._fetch(query, first, end)
-        return Found(places - first, others, similarity.astype(np.float32))
+        query = (
+            "SELECT number, other, similarity FROM decided_with WHERE number >= ? AND number < ? ORDER BY number, other"
+        )
+        numbers, others, similarity = self._fetch(query, first, end)
+        return Found(numbers - first, others, similarity.astype(np.float32))
 
     def _fetch(self, query: str, first: int, end: int) -> list[npt.NDArray[Any]]:
         return [np.asarray(column) for column in self._cursor.execute(query, [first, end]).fetchnumpy().values()]

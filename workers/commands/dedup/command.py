@@ -251,7 +251,7 @@ def _archive(archive: Archive, entry: Entry, verdict: bytes | None) -> None:
 
 
 def _source_of(entries: Sequence[Entry], accepted: npt.NDArray[np.bool_]) -> Callable[[int], str]:
-    """Return the function that names the source of a document by its place among those that are ``accepted``."""
+    """Return the function that names the source of a document by its position among those that are ``accepted``."""
     rows = np.flatnonzero(accepted)
     sources = cache(lambda: sources_of(entries))  # most chunks need none
     return lambda item: sources()[rows[item]]

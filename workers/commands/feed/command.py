@@ -53,7 +53,7 @@ class _Output(NamedTuple):
 def run(options: FeedCommandOptions, settings: FeedSettings) -> Exit:
     """Write the items of the feeds; returns the exit code. Raises ``Failure``."""
     if options.to_kafka and options.to_serve is not None:
-        raise Failure(Exit.USAGE, "--to-kafka and --to-serve are both given: items go to one place")
+        raise Failure(Exit.USAGE, "--to-kafka and --to-serve are both given: give one of them")
     lists = FeedLists(options.feeds)
     with Session(
         settings, SessionOptions([], rejects=options.rejects, quiet=options.quiet), follow=options.follow

@@ -71,7 +71,7 @@ async def lacking(service: Service, request: Request) -> Response:
 
 
 async def report_feeds(service: Service, request: Request) -> Response:
-    """``POST /v1/feeds``: a view has no place for what did not come from topics."""
+    """``POST /v1/feeds``: a view holds only what came from topics."""
     raise Refused("needs_window", detail="report feeds to a service with a window of its own (neardup serve --state)")
 
 

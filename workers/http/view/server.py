@@ -41,7 +41,7 @@ def serve_view(settings: ViewSettings, state: str | None, transport: Transport) 
     token = settings.access_token()
     address = bound(settings.host, settings.port)
     topics = names_of(settings).topics
-    # A container may have no place for temporary files.
+    # A container may have no folder for temporary files.
     with nullcontext(state) if state else tempfile.TemporaryDirectory() as folder:
         view = View(Path(folder), {"verdicts": topics.verdicts}, "normal")
         try:

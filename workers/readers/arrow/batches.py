@@ -139,7 +139,7 @@ def _ahead(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def _checked(batch: Any) -> Any:
-    """Return a batch of Parquet. Raises if a place in a dictionary is outside of it: pyarrow does not compare them."""
+    """Return a batch of Parquet. Raises if an index in a dictionary is outside of it: pyarrow does not compare them."""
     for column in batch.columns:
         if "dictionary" in str(column.type):
             column.validate(full=True)

@@ -1,7 +1,7 @@
 """A JSON array -> its elements, each as a line of JSON. The bytes in memory are bounded for arrays of any length.
 
 The elements are split by brackets and quotes and not parsed here. So an element that is not JSON is one refusal, and
-the next element is read. A ``Line`` is numbered by its place in the array, from 1.
+the next element is read. A ``Line`` is numbered by its position in the array, from 1.
 """
 
 from __future__ import annotations

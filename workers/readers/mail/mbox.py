@@ -1,7 +1,7 @@
 """An mbox (RFC 4155) -> its messages, each as a line of JSON. The bytes in memory are bounded.
 
 A message begins with a line ``From `` at the beginning of the content or after an empty line. Lines of a message that
-begin with ``>From `` lose one ``>`` (the variant mboxrd). A ``Line`` is numbered by the place of its message, from 1.
+begin with ``>From `` lose one ``>`` (the variant mboxrd). A ``Line`` is numbered by the number of its message, from 1.
 ``row`` holds the bytes of the message with its line ``From ``, and ``end`` the empty line after it: kept messages are
 an mbox again.
 """

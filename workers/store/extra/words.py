@@ -2,7 +2,7 @@
 
 It has ids, sources, titles and the first ``CHARACTERS`` of the stored texts of originals and updates; the copies of a
 story say nearly the same. A word is what stands between spaces and punctuation, in lower case and without accents. The
-index stores which document has which word, and neither places of words nor texts. An entry is removed with the words
+index stores which document has which word, and neither positions of words nor texts. An entry is removed with the words
 that it was made of, so a document is taken out of the index before its words leave the log.
 
 A removed entry may stay in a file until SQLite merges its parts. For erased texts that is too long: SQLite from 3.42 on

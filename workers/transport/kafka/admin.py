@@ -72,8 +72,8 @@ class KafkaAdmin:
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         """Return first offset and end of each partition; the end is where a read-committed reader stops."""
-        places = [TopicPartition(topic, partition["partition_index"]) for partition in self._partitions(topic)]
-        return self._bounds(places, IsolationLevel.READ_COMMITTED)
+        logs = [TopicPartition(topic, partition["partition_index"]) for partition in self._partitions(topic)]
+        return self._bounds(logs, IsolationLevel.READ_COMMITTED)
 
     def log_bounds(self, topic: str, partition: int) -> tuple[int, int]:
         """Return first offset and end of a partition; the end counts records that are not committed yet."""
@@ -107,19 +107,19 @@ class KafkaAdmin:
         if found["error"] is not None or found["group_state"] != "Stable":
             return None
         return sum(
-            len(place["partitions"])
+            len(log["partitions"])
             for member in found["members"]
-            for place in (member["member_assignment"] or {"assigned_partitions": ()})["assigned_partitions"]
-            if place["topic"] == topic
+            for log in (member["member_assignment"] or {"assigned_partitions": ()})["assigned_partitions"]
+            if log["topic"] == topic
         )
 
     def group_offsets(self, group: str, topic: str) -> dict[int, Committed]:
         """Return the committed offsets of a group in a topic; an admin request does not wait for open transactions."""
         found = self._call(f"ask for offsets of {group!r}", lambda client: client.list_group_offsets([group])[group])
         return {
-            place.partition: Committed(at.offset, at.metadata or "")
-            for place, at in found.items()
-            if place.topic == topic and at.offset >= 0
+            log.partition: Committed(at.offset, at.metadata or "")
+            for log, at in found.items()
+            if log.topic == topic and at.offset >= 0
         }
 
     def create_topics(self, specs: Iterable[TopicSpec]) -> list[str]:
@@ -163,17 +163,17 @@ class KafkaAdmin:
         partitions: list[dict[str, Any]] = found["partitions"]
         return partitions
 
-    def _bounds(self, places: list[TopicPartition], isolation: IsolationLevel) -> dict[int, tuple[int, int]]:
+    def _bounds(self, logs: list[TopicPartition], isolation: IsolationLevel) -> dict[int, tuple[int, int]]:
         def ask(client: KafkaAdminClient) -> dict[int, tuple[int, int]]:
-            firsts = client.list_partition_offsets(dict.fromkeys(places, OffsetSpec.EARLIEST), isolation)
-            ends = client.list_partition_offsets(dict.fromkeys(places, OffsetSpec.LATEST), isolation)
-            return {place.partition: (firsts[place].offset, ends[place].offset) for place in places}
+            firsts = client.list_partition_offsets(dict.fromkeys(logs, OffsetSpec.EARLIEST), isolation)
+            ends = client.list_partition_offsets(dict.fromkeys(logs, OffsetSpec.LATEST), isolation)
+            return {log.partition: (firsts[log].offset, ends[log].offset) for log in logs}
 
         try:
-            return self._call(f"bounds of {places[0].topic!r}", ask)
+            return self._call(f"bounds of {logs[0].topic!r}", ask)
         except client_errors.UnknownTopicOrPartitionError as error:
             raise UnknownTopicError(
-                f"{places} do not all exist: create the topic again with enough partitions"
+                f"{logs} do not all exist: create the topic again with enough partitions"
             ) from error
 
     def _call(self, what: str, ask: Callable[[KafkaAdminClient], _T]) -> _T:

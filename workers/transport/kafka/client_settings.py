@@ -176,7 +176,7 @@ def as_transport_error(what: str, error: BaseException) -> TransportError:
     """Convert an error of the client to an error of the protocol; ``what`` names the attempted action and its
     object."""
     if is_fenced(error):
-        return FencedError(f"{what}: another process took this place ({error}); restart from the committed offsets")
+        return FencedError(f"{what}: another process took over ({error}); restart from the committed offsets")
     if isinstance(error, LOGIN_REFUSALS):
         return TransportError(
             f"{what}: the broker refuses the login ({error}); see sasl_mechanism, sasl_username, and where "

@@ -155,15 +155,15 @@ class KafkaGroupConsumer:
                 unbroken -= gone
                 records = [record for record in records if record.partition not in gone]
             bytes_left = self._limits.left_bytes + enough
-            for place, batch in found.items():
-                if place.partition in unbroken:
+            for log, batch in found.items():
+                if log.partition in unbroken:
                     records += batch
             changed = unbroken != self._owned or unbroken != owned_before
             joins = bool(records) and groups.will_join(self._client)
             is_over = left <= 0 and not (found and fetches.has_resumed(self._client))
             if changed or joins or is_over or len(records) >= records_max or bytes_left <= enough:
                 break
-        self._check_place(bool(records))
+        self._check_membership(bool(records))
         self._watch()
         self._note_reached()
         assigned, revoked = self._owned - unbroken, owned_before - unbroken
@@ -178,36 +178,36 @@ class KafkaGroupConsumer:
         after another ``poll``.
         """
         self._raise_final_error()
-        place = self._place(partition)
+        log = self._named(partition)
         timeout = milliseconds(self._settings.committed_timeout_seconds)
         try:
             if self._offsets_client is None:
                 self._offsets_client = KafkaConsumer(
                     **self._settings.consumer_options(), client_id=f"{self._client_id}-offsets", group_id=self._group
                 )
-            found = self._offsets_client.committed(place, metadata=True, timeout_ms=timeout)
+            found = self._offsets_client.committed(log, metadata=True, timeout_ms=timeout)
         except client_errors.KafkaError as error:
             raise as_transport_error(f"{self._name}: the committed offset of partition {partition}", error) from error
         return None if found is None else Committed(found.offset, found.metadata or "")
 
     def seek(self, partition: int, offset: int) -> None:
         """Set the position of an assigned partition."""
-        self._client.seek(self._place(partition), offset)
+        self._client.seek(self._named(partition), offset)
         self._placed.add(partition)
 
     def pause(self, partitions: Sequence[int]) -> None:
         """Read no records of these partitions until ``resume``; fetched records stay."""
-        self._client.pause(*[self._place(partition) for partition in partitions])
+        self._client.pause(*[self._named(partition) for partition in partitions])
         for partition in partitions:
             self._reached.pop(partition, None)
 
     def resume(self, partitions: Sequence[int]) -> None:
         """Read records of these partitions again; they must have a position."""
-        places = [self._place(partition) for partition in partitions]
+        logs = [self._named(partition) for partition in partitions]
         for partition in partitions:
             if partition not in self._placed:
                 raise AssertionError(f"{self._topic}-{partition} has no position: seek before resume")
-        self._client.resume(*places)
+        self._client.resume(*logs)
 
     def lag(self) -> dict[int, int]:
         """Return records between position and end of each placed partition of which anything was fetched.
@@ -220,8 +220,8 @@ class KafkaGroupConsumer:
 
     def positions(self) -> dict[int, int]:
         """Return the offset of the next record of each placed partition; it sends no request."""
-        places = {partition: TopicPartition(self._topic, partition) for partition in sorted(self._placed)}
-        found = {partition: self._position(place) for partition, place in places.items()}
+        logs = {partition: TopicPartition(self._topic, partition) for partition in sorted(self._placed)}
+        found = {partition: self._position(log) for partition, log in logs.items()}
         return {partition: position for partition, position in found.items() if position is not None}
 
     def ends(self) -> dict[int, int]:
@@ -245,7 +245,7 @@ class KafkaGroupConsumer:
         return found
 
     def close(self) -> None:
-        """Stop; never raises. A named instance keeps its place until its session ends."""
+        """Stop; never raises. A named instance keeps its membership until its session ends."""
         self._final_error = self._final_error or TransportError(f"{self._name} was closed: make a new one")
         for client in (self._client, self._offsets_client):
             with suppress(Exception):
@@ -302,16 +302,16 @@ class KafkaGroupConsumer:
     def _note_reached(self) -> None:
         """Record since when each partition is at its end and is fetched."""
         now = time.monotonic()
-        paused = {place.partition for place in self._client.paused()}
+        paused = {log.partition for log in self._client.paused()}
         for partition, position in self.positions().items():
             if partition in paused or partition not in self._ends or position < self._ends[partition].offset:
                 self._reached.pop(partition, None)
             elif self._reached.get(partition, (-1, now))[0] != position:
                 self._reached[partition] = (position, now)
 
-    def _position(self, place: TopicPartition) -> int | None:
+    def _position(self, log: TopicPartition) -> int | None:
         try:
-            found: int | None = self._client.position(place, timeout_ms=0)
+            found: int | None = self._client.position(log, timeout_ms=0)
         except client_errors.LogTruncationError:  # the next poll finds it too, and raises
             return None
         return found
@@ -332,7 +332,7 @@ class KafkaGroupConsumer:
                 self._owned -= change.partitions
         return gone
 
-    def _check_place(self, has_records: bool) -> None:
+    def _check_membership(self, has_records: bool) -> None:
         """Refuse records if the group has removed this member since its client polled them (rule 2)."""
         noted, live = self._notes.membership, self._notes.live()
         if has_records and (live.generation, live.member) != (noted.generation, noted.member):
@@ -370,15 +370,15 @@ class KafkaGroupConsumer:
             self._away = True
             _log.warning("%s: the broker does not answer; waiting for it", self._name)
 
-    def _place(self, partition: int) -> TopicPartition:
+    def _named(self, partition: int) -> TopicPartition:
         if partition not in self._owned:
             raise AssertionError(f"{self._topic}-{partition} is not assigned to {self._name}: poll says what is")
         return TopicPartition(self._topic, partition)
 
     def _gone_text(self, offsets: dict[TopicPartition, Any]) -> str:
-        places = ", ".join(f"offset {offset} of {place.topic}-{place.partition}" for place, offset in offsets.items())
+        given = ", ".join(f"offset {offset} of {log.topic}-{log.partition}" for log, offset in offsets.items())
         return (
-            f"{self._name}: {places or 'an offset'} is outside its log; start at its beginning, if the trimmed records "
+            f"{self._name}: {given or 'an offset'} is outside its log; start at its beginning, if the trimmed records "
             "may be missed"
         )
 

@@ -41,17 +41,17 @@ class Notes:
         self.changes: list[Change] = []
         self.has_records = False
 
-    def assign(self, places: Iterable[TopicPartition]) -> None:
+    def assign(self, logs: Iterable[TopicPartition]) -> None:
         """Record new partitions, and pause them at a position that is never used."""
-        new = list(places)
+        new = list(logs)
         self.client.pause(*new)
-        for place in new:
-            self.client.seek(place, 0)
-        self.changes.append(Change(True, frozenset(place.partition for place in new)))
+        for log in new:
+            self.client.seek(log, 0)
+        self.changes.append(Change(True, frozenset(log.partition for log in new)))
 
-    def revoke(self, places: Iterable[TopicPartition]) -> None:
+    def revoke(self, logs: Iterable[TopicPartition]) -> None:
         """Record partitions that are no longer owned."""
-        self.changes.append(Change(False, frozenset(place.partition for place in places)))
+        self.changes.append(Change(False, frozenset(log.partition for log in logs)))
 
     def may_join(self) -> bool:
         """Whether a join may begin: a join invalidates records that the worker holds."""

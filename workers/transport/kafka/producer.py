@@ -148,11 +148,11 @@ class KafkaTransactionalProducer:
             if not 0 <= partition < count:
                 self._check_added(topic, partition)
                 return
-            place = TopicPartition(topic, partition)
-            pending = self._pending.get(place)
+            log = TopicPartition(topic, partition)
+            pending = self._pending.get(log)
             if pending is None or not pending.has_room(bytes_sent, self._settings.batch_bytes):
-                self._hand_over(place)
-                pending = self._pending[place] = Pending()
+                self._hand_over(log)
+                pending = self._pending[log] = Pending()
             pending.add(self._unflushed, bytes_sent, key, value, timestamp_ms, headers)
             self._unflushed += 1
         except (client_errors.KafkaError, UnreachableError) as error:
@@ -167,22 +167,22 @@ class KafkaTransactionalProducer:
         self._raise_failure()
         offsets = np.full(self._unflushed, -1)
         try:
-            for place in [*self._pending]:
-                self._hand_over(place)
+            for log in [*self._pending]:
+                self._hand_over(log)
             sent, self._sent, self._unflushed = self._sent, [], 0
             batches.wait(self._client, [one for _, _, one in sent], self._settings.flush_timeout_seconds)
         except client_errors.KafkaError as error:
             raise self._fail("flush", error) from error
         failed = []
-        for place, order, one in sent:
+        for log, order, one in sent:
             try:
                 offsets[order] = one.offsets()
             except client_errors.KafkaError as error:
-                failed.append((f"{place.topic}-{place.partition}", error))
+                failed.append((f"{log.topic}-{log.partition}", error))
         if failed:
             # The answer of the broker is the cause; records that are dropped after it have errors of the client.
-            place_name, cause = next((one for one in failed if isinstance(one[1], _ANSWERS)), failed[0])
-            raise self._fail(f"send to {place_name}", cause) from cause
+            name, cause = next((one for one in failed if isinstance(one[1], _ANSWERS)), failed[0])
+            raise self._fail(f"send to {name}", cause) from cause
         return offsets.tolist()
 
     def send_offsets(self, topic: str, offsets: Mapping[int, Committed], membership: Membership) -> None:
@@ -294,11 +294,11 @@ class KafkaTransactionalProducer:
         self._is_abandoned = False
         return client
 
-    def _hand_over(self, place: TopicPartition) -> None:
+    def _hand_over(self, log: TopicPartition) -> None:
         """Give the client the collected records of a partition as a batch."""
-        pending = self._pending.pop(place, None)
+        pending = self._pending.pop(log, None)
         if pending is not None:
-            self._sent.append((place, pending.order, batches.hand_over(self._client, place, encode(pending))))
+            self._sent.append((log, pending.order, batches.hand_over(self._client, log, encode(pending))))
 
     def _drop_records(self) -> None:
         """Forget the records since the last flush."""

@@ -24,7 +24,7 @@ class KafkaReader:
     def __init__(self, settings: KafkaSettings, topic: str) -> None:
         self._settings, self._topic = settings, topic
         self._limits = kafka_records.Limits(batch_bytes_max=settings.batch_bytes_max, with_headers=True)
-        self._places: dict[int, TopicPartition] = {}
+        self._assigned: dict[int, TopicPartition] = {}
         self._held: frozenset[int] = frozenset()
         self._ends: dict[int, fetches.End] = {}
         try:
@@ -41,17 +41,17 @@ class KafkaReader:
 
     def follow(self, starts: Mapping[int, int]) -> None:
         """Read these partitions from these offsets on."""
-        self._client.resume(*self._places.values())
-        self._places = {partition: TopicPartition(self._topic, partition) for partition in starts}
+        self._client.resume(*self._assigned.values())
+        self._assigned = {partition: TopicPartition(self._topic, partition) for partition in starts}
         self._held = frozenset()
         self._ends.clear()
-        self._client.assign(list(self._places.values()))
+        self._client.assign(list(self._assigned.values()))
         for partition, offset in starts.items():
-            self._client.seek(self._places[partition], offset)
+            self._client.seek(self._assigned[partition], offset)
 
     def poll(self, timeout_seconds: float, records_max: int, bytes_max: int = UNBOUNDED) -> list[Record]:
         """Return the records that have arrived, or none after the timeout."""
-        if not self._places:
+        if not self._assigned:
             return []
         self._limits.left_bytes = bytes_max
         try:
@@ -75,17 +75,17 @@ class KafkaReader:
     def hold(self, partitions: Collection[int]) -> None:
         """Pause these partitions until the next call."""
         held = frozenset(partitions)
-        self._client.pause(*[self._places[partition] for partition in held - self._held])
-        self._client.resume(*[self._places[partition] for partition in self._held - held])
+        self._client.pause(*[self._assigned[partition] for partition in held - self._held])
+        self._client.resume(*[self._assigned[partition] for partition in self._held - held])
         self._held = held
 
     def positions(self) -> dict[int, int]:
         """Return the offset of the next record of each partition."""
-        return {partition: self._client.position(place, timeout_ms=0) for partition, place in self._places.items()}
+        return {partition: self._client.position(log, timeout_ms=0) for partition, log in self._assigned.items()}
 
     def ends(self) -> dict[int, int]:
         """Return the end of committed records of each partition, by its last fetch."""
-        return {partition: end.offset for partition, end in self._ends.items() if partition in self._places}
+        return {partition: end.offset for partition, end in self._ends.items() if partition in self._assigned}
 
     def close(self) -> None:
         """Free the client; never raises."""

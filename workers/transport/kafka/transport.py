@@ -90,12 +90,12 @@ class KafkaTransport:
         """
         if start >= end:
             return
-        place = TopicPartition(topic, partition)
-        self._check_range(place, start, end)
+        log = TopicPartition(topic, partition)
+        self._check_range(log, start, end)
         limits = kafka_records.Limits(batch_bytes_max=self._settings.batch_bytes_max)
-        client = self._reader(limits, place, start)
+        client = self._reader(limits, log, start)
         try:
-            yield from self._read(client, limits, place, end)
+            yield from self._read(client, limits, log, end)
         finally:
             with suppress(Exception):
                 client.close(autocommit=False)
@@ -137,37 +137,37 @@ class KafkaTransport:
         """Free everything; never raises. Consumers and producers are closed by their owners."""
         self.admin.close()
 
-    def _check_range(self, place: TopicPartition, start: int, end: int) -> None:
-        first, log_end = self.admin.log_bounds(place.topic, place.partition)
+    def _check_range(self, log: TopicPartition, start: int, end: int) -> None:
+        first, log_end = self.admin.log_bounds(log.topic, log.partition)
         if start < first or end > log_end:
             raise OffsetGoneError(
-                f"{start} to {end} of {place.topic}-{place.partition} is outside its log, which holds {first} to"
+                f"{start} to {end} of {log.topic}-{log.partition} is outside its log, which holds {first} to"
                 f" {log_end}; start at its beginning, if the trimmed records may be missed"
             )
 
-    def _reader(self, limits: kafka_records.Limits, place: TopicPartition, start: int) -> KafkaConsumer:
+    def _reader(self, limits: kafka_records.Limits, log: TopicPartition, start: int) -> KafkaConsumer:
         try:
             options = self._settings.consumer_options()
             client = kafka_records.consumer(
                 self._settings.fast_fetch, limits, **options, client_id="neardup-reader", group_id=None
             )
         except client_errors.KafkaError as error:
-            raise as_transport_error(f"cannot read {place.topic}-{place.partition}", error) from error
-        client.assign([place])
-        client.seek(place, start)
+            raise as_transport_error(f"cannot read {log.topic}-{log.partition}", error) from error
+        client.assign([log])
+        client.seek(log, start)
         return client
 
     def _read(
-        self, client: KafkaConsumer, limits: kafka_records.Limits, place: TopicPartition, end: int
+        self, client: KafkaConsumer, limits: kafka_records.Limits, log: TopicPartition, end: int
     ) -> Iterator[list[Record]]:
-        what = f"cannot read {place.topic}-{place.partition} to {end}"
-        position = client.position(place, timeout_ms=0)
+        what = f"cannot read {log.topic}-{log.partition} to {end}"
+        position = client.position(log, timeout_ms=0)
         moved = time.monotonic()
         while position < end:
             limits.left_bytes = _READ_BYTES_MAX
             try:
                 found = client.poll(timeout_ms=_READ_SLICE_MILLISECONDS, max_records=_READ_RECORDS_MAX)
-                now = client.position(place, timeout_ms=0)
+                now = client.position(log, timeout_ms=0)
             except (client_errors.OffsetOutOfRangeError, client_errors.LogTruncationError) as error:
                 raise OffsetGoneError(f"{what}: {position} was trimmed during the read") from error
             except UnreadableError as error:

@@ -326,9 +326,9 @@ class MemoryCluster:
 
     def pending(self, group: str, topic: str, partition: int) -> bool:
         """Whether an open transaction has an offset of the group for this partition."""
-        place = (group, topic, partition)
+        of = (group, topic, partition)
         states = self._producers.values()
-        return any(state.transaction is not None and place in state.transaction.offsets for state in states)
+        return any(state.transaction is not None and of in state.transaction.offsets for state in states)
 
     def _topic(self, topic: str) -> _Topic:
         if topic not in self._topics:

@@ -10,8 +10,8 @@ Theory of operation. The group is *stable* or *rebalancing*.
   that one assigns it to the new owner. So two live members never own a partition at the same time.
 - A member that has not polled for the length of a session is removed at once, and its partitions are free. Its next
   ``poll`` revokes all partitions, and it joins as a new member.
-- A member with an **instance** name is static. A new member of the same instance takes over its place, partitions and
-  generation without a rebalance. The replaced member gets no notice; only its offsets are refused.
+- A member with an **instance** name is static. A new member of the same instance takes over its membership, partitions
+  and generation without a rebalance. The replaced member gets no notice; only its offsets are refused.
 - ``check`` guards offsets: the member must be in the group, at the group's present generation.
 
 Crash: a process that dies sends nothing; its member stays until its session ends or its instance returns.

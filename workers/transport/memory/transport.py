@@ -139,7 +139,7 @@ def _wait_for(wait: Wait | None, what: str, waited: float) -> float:
 
 
 @dataclass
-class _Place:
+class _Assigned:
     """The state of a consumer in a partition."""
 
     position: int | None = None
@@ -157,7 +157,7 @@ class MemoryConsumer:
         self._group = cluster.group(group, topic)
         self._member: str | None = None
         self._generation = NO_GENERATION
-        self._places: dict[int, _Place] = {}
+        self._assigned: dict[int, _Assigned] = {}
         self._is_replaced = False
         self._turn = 0
 
@@ -187,7 +187,7 @@ class MemoryConsumer:
         while True:
             with self._cluster.lock:
                 self._cluster.check("committed", self._instance)
-                self._place(partition)
+                self._one(partition)
                 if not self._cluster.pending(self._group.name, self._topic, partition):
                     return self._group.offsets.get(partition)
             waited = _wait_for(self._wait, f"offsets of {self._topic}-{partition} to be decided", waited)
@@ -195,22 +195,22 @@ class MemoryConsumer:
     def seek(self, partition: int, offset: int) -> None:
         """Set the position of an assigned partition."""
         with self._cluster.lock:
-            self._place(partition).position = offset
+            self._one(partition).position = offset
 
     def pause(self, partitions: Sequence[int]) -> None:
         """Read no records of these until ``resume``."""
         with self._cluster.lock:
             for partition in partitions:
-                self._place(partition).paused = True
+                self._one(partition).paused = True
 
     def resume(self, partitions: Sequence[int]) -> None:
         """Read records of these again; they must have a position."""
         with self._cluster.lock:
             for partition in partitions:
-                place = self._place(partition)
-                if place.position is None:
+                one = self._one(partition)
+                if one.position is None:
                     raise AssertionError(f"{self._topic}-{partition} has no position: seek before resume")
-                place.paused = False
+                one.paused = False
 
     def lag(self) -> dict[int, int]:
         """Return offsets between position and end of each partition that has a position."""
@@ -228,15 +228,16 @@ class MemoryConsumer:
             return {partition: self._end(partition) for partition in self._positions()}
 
     def close(self) -> None:
-        """Stop. A named instance keeps its place until its session ends; a member without a name leaves at once."""
+        """Stop. A named instance keeps its membership until its session ends; a member without a name leaves at
+        once."""
         with self._cluster.lock:
             if not self._instance and self._member is not None:
                 self._group.leave(self._member)
-            self._places.clear()
+            self._assigned.clear()
 
     def _sync(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Take part in the group; returns partitions that are new, and those that are no longer owned."""
-        before = self._places
+        before = self._assigned
         if self._is_replaced:
             return (), ()
         if self._member is None or self._member not in self._group.members:
@@ -244,16 +245,16 @@ class MemoryConsumer:
                 self._is_replaced = True
                 return (), ()
             self._member = self._group.join(self._instance, self._cluster.now_seconds)
-            self._places = {}
-        owned_before = frozenset(self._places)
+            self._assigned = {}
+        owned_before = frozenset(self._assigned)
         self._generation, owned = self._group.poll(self._member, owned_before, self._cluster.now_seconds)
-        self._places = {p: self._places.get(p) or _Place() for p in sorted(owned)}
+        self._assigned = {p: self._assigned.get(p) or _Assigned() for p in sorted(owned)}
         unbroken = owned_before & owned
         return tuple(sorted(owned - unbroken)), tuple(sorted(before.keys() - unbroken))
 
     def _read(self, records_max: int, bytes_max: int) -> list[Record]:
         """Read records, beginning with another partition each time; positions move only if all reads succeed."""
-        positions = {p: at for p, at in self._positions().items() if not self._places[p].paused}
+        positions = {p: at for p, at in self._positions().items() if not self._assigned[p].paused}
         first = self._turn % max(1, len(positions))
         self._turn += 1
         order = list(positions)
@@ -269,23 +270,23 @@ class MemoryConsumer:
                 bytes_max -= len(record.value or b"") + len(record.key or b"")
                 found.append(record)
         for partition, position in moved.items():
-            self._places[partition].position = position
+            self._assigned[partition].position = position
         return found
 
     def _available(self) -> int:
         positions = self._positions().items()
-        return sum(self._end(p) - at for p, at in positions if not self._places[p].paused)
+        return sum(self._end(p) - at for p, at in positions if not self._assigned[p].paused)
 
     def _positions(self) -> dict[int, int]:
-        return {p: place.position for p, place in self._places.items() if place.position is not None}
+        return {p: one.position for p, one in self._assigned.items() if one.position is not None}
 
     def _end(self, partition: int) -> int:
         return self._cluster.log(self._topic, partition).stable_end
 
-    def _place(self, partition: int) -> _Place:
-        if partition not in self._places:
+    def _one(self, partition: int) -> _Assigned:
+        if partition not in self._assigned:
             raise AssertionError(f"{self._topic}-{partition} is not assigned to {self._instance!r}: poll says what is")
-        return self._places[partition]
+        return self._assigned[partition]
 
 
 class MemoryReader:

@@ -103,27 +103,27 @@ class _Row:
         self._sent, self._row = sent, row
 
     def rebind(self, future: FutureProduceResult, row: int) -> None:
-        """Take the place ``row`` in the batch of ``future``."""
+        """Take row ``row`` of the batch of ``future``."""
         self._sent.move(self._row, future, row)
 
 
-def hand_over(client: KafkaProducer, place: TopicPartition, records: Records) -> Sent:
+def hand_over(client: KafkaProducer, log: TopicPartition, records: Records) -> Sent:
     """Put a batch into the buffer of a producer with an open transaction, as a full one, which it sends at once.
 
     The caller has made the client learn the topic. Raises the client's ``IllegalStateError`` if it was stopped.
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/producer/record_accumulator.py#L124
     """
-    client._transaction_manager.maybe_add_partition_to_transaction(place)
+    client._transaction_manager.maybe_add_partition_to_transaction(log)
     buffer = client._accumulator
-    batch = ProducerBatch(place, _builder(buffer.config["compression_attrs"], records))
+    batch = ProducerBatch(log, _builder(buffer.config["compression_attrs"], records))
     sent = Sent(batch.produce_future, records.number)
     batch._record_futures = sent
     buffer._appends_in_progress.increment()
     try:
-        with buffer._tp_lock(place):
+        with buffer._tp_lock(log):
             if buffer._closed:
                 raise client_errors.IllegalStateError("the producer was stopped")
-            buffer._batches[place].append(batch)
+            buffer._batches[log].append(batch)
             buffer._incomplete.add(batch)
     finally:
         buffer._appends_in_progress.decrement()

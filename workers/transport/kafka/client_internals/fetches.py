@@ -141,8 +141,8 @@ def note_ends(client: KafkaConsumer, ends: dict[int, End]) -> None:
             data = completed_fetch.partition_data
             stable = data.last_stable_offset
             end = data.high_watermark if stable is None or stable < 0 else stable
-            place = completed_fetch.topic_partition
-            ends[place.partition] = End(end, requested[place])
+            log = completed_fetch.topic_partition
+            ends[log.partition] = End(end, requested[log])
         return found
 
     fetcher._handle_fetch_response, fetcher._parse_fetched_data = handled, parsed
@@ -164,7 +164,7 @@ def has_resumed(client: KafkaConsumer) -> bool:
 
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/consumer/fetcher.py#L589
     """
-    return any(not client._subscription.is_paused(place) for place in client._fetcher._paused_partition_records)
+    return any(not client._subscription.is_paused(log) for log in client._fetcher._paused_partition_records)
 
 
 def is_old_format(batch: Any) -> bool:

@@ -119,7 +119,7 @@ def guard_joins(client: KafkaConsumer, may_join: Callable[[], bool]) -> None:
 def watch_partitions(client: KafkaConsumer, topic: str) -> None:
     """Let every member join again when the topic has more partitions than at its last join, not the leader alone.
 
-    The client leaves that to the leader of the group. A process that takes over the place of the leader within its
+    The client leaves that to the leader of the group. A process that takes over from the leader within its
     session does not learn that it leads: the broker says so in a later version of the join than the client speaks. So
     partitions that are added would belong to no member. A follower's join costs a rebalance at most.
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/coordinator/consumer.py#L604
