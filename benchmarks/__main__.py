@@ -23,7 +23,7 @@ from rich.console import Console
 from benchmarks import peers, real, scripts
 from benchmarks.measure import ONE_THREAD
 from benchmarks.pages import crawl, crawl_pages, extraction
-from benchmarks.recall import entities, exact, passages, sets, truncation, verdicts
+from benchmarks.recall import entities, exact, passages, sets, templates, truncation, verdicts
 from benchmarks.recall.schemes import RECALL
 from benchmarks.report import SIZES, Result, Size, print_table
 from benchmarks.service import answers, search
@@ -68,6 +68,7 @@ SCENARIOS: dict[str, Scenario] = {
         search,
         answers,
         passages,
+        templates,
         shards,
     )
     for id_, run in module.SCENARIOS.items()

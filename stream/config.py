@@ -154,7 +154,7 @@ class Config(Parameters):
     @property
     def signing_settings(self) -> dict[str, Any]:
         """The settings that are not at their defaults, as values of JSON, to be kept with what is signed; an order of
-        tokens is not among them."""
+        tokens and templates are not among them."""
         return self.model_dump(mode="json", include=_NAMED, exclude_defaults=True)
 
     def signed_otherwise(self, kept: Mapping[str, Any]) -> str:
@@ -206,8 +206,8 @@ _OF_SCHEMES = Parameters.model_fields.keys() - {
 }  # fmt: skip
 
 
-# The settings that are kept as values. An order of tokens is a file of its own.
-_NAMED = {"scheme", *Parameters.model_fields} - {"token_order"}
+# The settings that are kept as values. An order of tokens and a list of templates are files of their own.
+_NAMED = {"scheme", *Parameters.model_fields} - {"token_order", "passage_templates"}
 
 
 _READ = "settings that were read"

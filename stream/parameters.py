@@ -131,6 +131,10 @@ class Parameters(BaseModel):
         le=10_000,
         description="normalised characters of a run that two texts share, from which passages certainly find it",
     )
+    passage_templates: tuple[str, ...] | None = Field(
+        default=None,
+        description="texts that a corpus repeats, as neardup passages --templates lists them: passages leaves them out",
+    )
     window_seconds: float | None = Field(
         default=None,
         gt=0,

@@ -9,11 +9,15 @@ Guarantee: two texts of one window that share a run of at least ``passage_charac
 candidates, unless the run stands in ``bucket_candidates_max`` newer texts. Shorter runs meet by chance. Copied text is
 found; text in other words is not.
 
+Templates are a list, not a memory: texts that the settings name. Where a text repeats ``passage_characters`` of one,
+its characters of the template have no hash and count in no fraction. Then a text has four bytes more.
+
 Source: Schleimer, Wilkerson, Aiken, "Winnowing: local algorithms for document fingerprinting", SIGMOD 2003.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -38,7 +42,7 @@ from neardup.stream.scheme_interface import (
 )
 from neardup.stream.schemes.identical import text_hashes
 from neardup.stream.signatures.passage_runs import Runs, Winnowed, runs
-from neardup.stream.signatures.winnowing import POSITION_BITS, winnow
+from neardup.stream.signatures.winnowing import POSITION_BITS, Texts, listed, winnow, without
 from neardup.stream.texts.normalize import UNICODE_VERSION, NormalForm
 from neardup.stream.texts.reading import read_texts
 from neardup.stream.texts.shingles import chars
@@ -50,13 +54,16 @@ from neardup.stream.tokens.bags import sorted_sets
 _HASH_PURPOSE = 3 << 34
 _KEY_PURPOSE = np.uint64((3 << 34) + 1)
 _NO_STOPS = StopList()
-# Numbers before the selected hashes of a text in its features: two of its content, and its length.
+# Numbers before the selected hashes of a text in its features: two of its content, and its length with, in the upper
+# half, its characters of templates.
 _HEAD = 3
+_TEMPLATES_SHIFT = np.uint64(32)
 _LENGTH_BYTES = 4
 
 
 class PassagePlan(NamedTuple):
-    """The resolved settings; a ``window`` is the hashes of ``passage_characters`` characters."""
+    """The resolved settings; a ``window`` is the hashes of ``passage_characters`` characters. ``templates`` are the
+    bytes of hashes as ``winnowing.listed`` returns them."""
 
     normal_form: NormalForm
     text_characters_max: int
@@ -64,6 +71,7 @@ class PassagePlan(NamedTuple):
     window: int
     seed: int
     tuning: Tuning
+    templates: bytes = b""
     kind: str = "text"
     width: int = _LENGTH_BYTES
 
@@ -76,25 +84,52 @@ def plan(parameters: Parameters) -> PassagePlan:
             f"passage_characters={p.passage_characters} is below passage_gram={p.passage_gram}, the characters that "
             "have one hash: set passage_gram to a third of passage_characters"
         )
+    normal_form = NormalForm(p.nfkc, p.fold_case, p.fold_space)
+    templates = (
+        b"" if p.passage_templates is None else _listed(p.passage_templates, normal_form, p.passage_gram, p.seed)
+    )
     return PassagePlan(
-        normal_form=NormalForm(p.nfkc, p.fold_case, p.fold_space),
+        normal_form=normal_form,
         text_characters_max=p.text_characters_max,
         gram=p.passage_gram,
         window=p.passage_characters - p.passage_gram + 1,
         seed=p.seed,
         tuning=keyed(p.threshold, p.min_similarity)._replace(exact_score=False),
+        templates=templates,
+        width=_LENGTH_BYTES * (2 if templates else 1),
     )
+
+
+def _listed(texts: tuple[str, ...], normal_form: NormalForm, gram: int, seed: int) -> bytes:
+    """The hashes of templates. Raises ``ConfigError`` for none, and for one that is too short to have one."""
+    codes, _ = read_texts([Document("", text) for text in texts], normal_form, max(map(len, texts), default=0) * 18)
+    short = np.flatnonzero(codes.lengths < gram)
+    if not texts or len(short):
+        wrong = (
+            f"template {short[0] + 1} has {codes.lengths[short[0]]} characters"
+            if texts
+            else "passage_templates is empty"
+        )
+        raise ConfigError(f"{wrong}, but a template has at least passage_gram={gram}, normalised: leave it out")
+    return listed(chars(codes, gram, _NO_STOPS).values, int(seed_of(seed, _HASH_PURPOSE))).tobytes()
 
 
 def features(documents: Sequence[Document], plan: PassagePlan) -> Reading:
     """Of each text the hash of the whole and its length, then its selected hashes."""
     codes, refused = read_texts(documents, plan.normal_form, plan.text_characters_max)
     grams = chars(codes, plan.gram, _NO_STOPS)
-    selected, starts = winnow(grams.values, grams.starts, plan.window, int(seed_of(plan.seed, _HASH_PURPOSE)))
+    seed = int(seed_of(plan.seed, _HASH_PURPOSE))
+    selected = winnow(grams.values, grams.starts, plan.window, seed)
+    wholes, lengths = text_hashes(codes), codes.lengths.astype(np.uint64)
+    if plan.templates:
+        texts = Texts(grams.values, grams.starts, codes.lengths, wholes[:, 0].copy())
+        selected, covered = without(selected, texts, plan.gram, seed, np.frombuffer(plan.templates, np.uint64).copy())
+        lengths |= covered.astype(np.uint64) << _TEMPLATES_SHIFT
+    values, starts = selected
     usable = np.flatnonzero(codes.lengths)
-    heads = np.column_stack([text_hashes(codes), codes.lengths.astype(np.uint64)])[usable]
+    heads = np.column_stack([wholes, lengths])[usable]
     ends = np.append(starts[usable], starts[-1:]) + _HEAD * np.arange(len(usable) + 1)
-    values = np.insert(selected, np.repeat(starts[usable], _HEAD), heads.reshape(-1))
+    values = np.insert(values, np.repeat(starts[usable], _HEAD), heads.reshape(-1))
     return Reading(Features(values, ends), refused, int(codes.lengths.sum()))
 
 
@@ -105,10 +140,11 @@ def contents(features: Features) -> npt.NDArray[np.uint64]:
 
 
 def evidence(features: Features, plan: PassagePlan) -> Evidence:
-    """The selected hashes with their positions, eight bytes each, and the length of the text, four bytes."""
-    del plan
+    """The selected hashes with their positions, eight bytes each, and the length of the text, four bytes; with
+    templates also how many of its characters are theirs, four bytes."""
     at = features.starts[:-1]
-    lengths = features.values[at + _HEAD - 1].astype("<u4").view(np.uint8).reshape(-1, _LENGTH_BYTES)
+    lengths = features.values[at + _HEAD - 1].astype("<u8").view(np.uint8).reshape(-1, 2 * _LENGTH_BYTES)
+    lengths = np.ascontiguousarray(lengths[:, : plan.width])
     selected = np.delete(features.values, (at[:, None] + np.arange(_HEAD)).reshape(-1))
     return ragged_evidence(selected, features.starts - _HEAD * np.arange(len(features.starts)), lengths)
 
@@ -127,7 +163,7 @@ def common(a: Evidence, b: Evidence, plan: PassagePlan) -> Common:
     _common(*_hashes(a), *_hashes(b), first, count)
     one, other = _winnowed(a), _winnowed(b)
     fractions = runs(one, other, plan.gram, plan.window).fractions
-    similarity = np.where(one.lengths <= other.lengths, fractions[:, 0], fractions[:, 1])
+    similarity = np.where(one.own <= other.own, fractions[:, 0], fractions[:, 1])
     return Common(first, count, np.ones(len(first), np.bool_), similarity)
 
 
@@ -139,12 +175,14 @@ def shared(a: Evidence, b: Evidence, plan: PassagePlan) -> Shared:
 
 def lengths(evidence: Evidence) -> npt.NDArray[np.int64]:
     """The characters of each text, ``int64[n]``."""
-    return np.ascontiguousarray(evidence.fixed).view("<u4").reshape(-1).astype(np.int64)
+    return _numbers(evidence)[:, 0]
 
 
 def signing(plan: PassagePlan) -> tuple[object, ...]:
-    """Return what decides the normal form, the grams and which of them are selected."""
-    return (UNICODE_VERSION, *plan.normal_form, plan.text_characters_max, plan.gram, plan.window, plan.seed)
+    """Return what decides the normal form, the grams, which of them are selected, and which are left out."""
+    templates = (hashlib.sha256(plan.templates).hexdigest(),) if plan.templates else ()
+    settings = plan.text_characters_max, plan.gram, plan.window, plan.seed
+    return (UNICODE_VERSION, *plan.normal_form, *settings, *templates)
 
 
 def sample(text: str, plan: PassagePlan) -> Document:
@@ -153,7 +191,14 @@ def sample(text: str, plan: PassagePlan) -> Document:
 
 
 def _winnowed(evidence: Evidence) -> Winnowed:
-    return Winnowed(*ragged_values(evidence, np.uint64), lengths(evidence))
+    numbers = _numbers(evidence)
+    return Winnowed(*ragged_values(evidence, np.uint64), numbers[:, 0], numbers[:, 0] - numbers[:, 1:].sum(axis=1))
+
+
+def _numbers(evidence: Evidence) -> npt.NDArray[np.int64]:
+    """The characters of each text, and with templates how many are theirs."""
+    fixed = np.ascontiguousarray(evidence.fixed)
+    return fixed.view("<u4").reshape(len(fixed), fixed.shape[1] // _LENGTH_BYTES).astype(np.int64)
 
 
 def _hashes(evidence: Evidence) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:

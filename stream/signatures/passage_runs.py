@@ -36,20 +36,21 @@ _COLUMNS = 8
 
 
 class Winnowed(NamedTuple):
-    """n texts: selected hashes and their starts, as ``winnowing.winnow`` returns them, and the length of each text in
-    characters (``int64[n]``)."""
+    """n texts: selected hashes and their starts, as ``winnowing.winnow`` returns them, the length of each text in
+    characters, and how many of them are in no template (``int64[n]``)."""
 
     values: npt.NDArray[np.uint64]
     starts: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.int64]
+    own: npt.NDArray[np.int64]
 
 
 class Runs(NamedTuple):
     """What m pairs of texts share.
 
-    ``fractions`` (``float64[m, 2]``): the estimated part of each text, in [0, 1]. ``spans`` (``int64[k, 4]``): begin
-    and end of each run in the first and in the second text, in characters, by the first text; those of pair i are
-    ``spans[starts[i]:starts[i + 1]]``.
+    ``fractions`` (``float64[m, 2]``): the estimated part of each text without its templates, in [0, 1]. ``spans``
+    (``int64[k, 4]``): begin and end of each run in the first and in the second text, in characters, by the first text;
+    those of pair i are ``spans[starts[i]:starts[i + 1]]``.
     """
 
     fractions: npt.NDArray[np.float64]
@@ -62,7 +63,7 @@ def runs(a: Winnowed, b: Winnowed, gram: int, window: int) -> Runs:
 
     >>> import numpy as np
     >>> hashes = np.arange(1, 5, dtype=np.uint64) << POSITION_BITS | np.uint64(10)
-    >>> text = Winnowed(hashes, np.array([0, 4]), np.array([60]))
+    >>> text = Winnowed(hashes, np.array([0, 4]), np.array([60]), np.array([60]))
     >>> found = runs(text, text, gram=10, window=10)
     >>> found.fractions.round(2).tolist(), found.spans.tolist()
     ([[0.83, 0.83]], [[5, 55, 5, 55]])
@@ -79,8 +80,8 @@ def runs(a: Winnowed, b: Winnowed, gram: int, window: int) -> Runs:
     spans = spans[: starts[-1]]
     pairs = np.repeat(np.arange(len(sizes)), np.diff(starts))
     covered = [_covered(pairs, spans[:, column : column + 2], len(sizes)) for column in (0, 2)]
-    fractions = np.column_stack([covered[0] / np.maximum(a.lengths, 1), covered[1] / np.maximum(b.lengths, 1)])
-    return Runs(fractions, spans[np.lexsort((spans[:, 0], pairs))], starts)
+    fractions = np.column_stack([covered[0] / np.maximum(a.own, 1), covered[1] / np.maximum(b.own, 1)])
+    return Runs(np.minimum(fractions, 1.0), spans[np.lexsort((spans[:, 0], pairs))], starts)
 
 
 def _covered(pairs: npt.NDArray[np.int64], spans: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.float64]:
@@ -121,7 +122,7 @@ def _runs(a, b, gram, window, scratch, spans, starts):
         x, y = (second, first) if swapped else (first, second)
         count = _find(x, y, gram, window, scratch)
         for n in range(count):
-            _estimate(scratch.runs[n], x, y, gram)
+            _estimate(scratch.runs[n], x, y, gram, window)
         for n in range(count):
             run = scratch.runs[n]
             for column in range(4):
@@ -255,14 +256,21 @@ def _slot(value, y, table, mask):
 
 
 @inlined
-def _estimate(run, x, y, gram):
+def _estimate(run, x, y, gram, window):
     """Write the estimated begin and end of a run in both texts."""
-    before = max(_before(x, run[0]), _before(y, run[2])) // 2
-    after = max(_after(x, run[1], gram), _after(y, run[3], gram)) // 2
+    before = max(_reach(_before(x, run[0]), window), _reach(_before(y, run[2]), window)) // 2
+    after = max(_reach(_after(x, run[1], gram), window), _reach(_after(y, run[3], gram), window)) // 2
     before = min(before, x.positions[run[0]], y.positions[run[2]])
     after = min(after, max(x.length - x.positions[run[1]] - gram, 0), max(y.length - y.positions[run[3]] - gram, 0))
     run[4], run[5] = x.positions[run[0]] - before, min(x.positions[run[1]] + gram + after, x.length)
     run[6], run[7] = y.positions[run[2]] - before, min(y.positions[run[3]] + gram + after, y.length)
+
+
+@inlined
+def _reach(distance, window):
+    """How far the next selected hash is; where a template is on the way, half a window, which is the mean to a text's
+    end."""
+    return distance if distance <= window else window // 2
 
 
 @inlined

@@ -6,6 +6,9 @@ selected. Two texts that share w + g - 1 characters share a window. The least ha
 they share a selected hash with certainty, wherever the run stands. On random hashes 2 / (w + 1) of them are selected.
 In a text of one repeated character all hashes are equal, and one in w is selected; plain winnowing selects them all.
 
+Texts that a corpus repeats can be taken out afterwards (``without``): their hashes are dropped, so what is left makes
+the same runs as before.
+
 A selected hash keeps its upper 48 bits, and its position as the difference to the position before, in the lower 16
 bits. Two different runs have the same hash with probability 2^-48. A difference is at most w.
 
@@ -14,10 +17,12 @@ Source: Schleimer, Wilkerson, Aiken, "Winnowing: local algorithms for document f
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.machine.compile import inlined, kernel, raw_inner
+from neardup.stream.machine.compile import inlined, kernel, raw_inner, raw_kernel
 
 # The widest window: a difference of positions has 16 bits.
 WINDOW_MAX = (1 << 16) - 1
@@ -27,9 +32,24 @@ _HASH = ~np.uint64(WINDOW_MAX)
 _BLOCK = 16
 
 
-def winnow(
-    hashes: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64], window: int, seed: int
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+class Selected(NamedTuple):
+    """Hashes with the differences of their positions (``uint64[m]``), and the starts of texts (``int64[n + 1]``)."""
+
+    values: npt.NDArray[np.uint64]
+    starts: npt.NDArray[np.int64]
+
+
+class Texts(NamedTuple):
+    """n texts: the hashes of all positions and their starts, as ``winnow`` takes them, the characters (``int64[n]``),
+    and a hash that only this text has (``uint64[n]``)."""
+
+    hashes: npt.NDArray[np.uint64]
+    starts: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+    own: npt.NDArray[np.uint64]
+
+
+def winnow(hashes: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64], window: int, seed: int) -> Selected:
     """Select hashes of n texts, in order.
 
     Args:
@@ -52,7 +72,101 @@ def winnow(
     out, out_starts = np.empty(len(hashes), np.uint64), np.zeros(len(starts), np.int64)
     scratch = np.empty(int(np.diff(starts).max(initial=0)), np.uint64)
     _winnow(hashes, starts, window, np.uint64(seed), scratch, out, out_starts)
-    return out[: out_starts[-1]].copy(), out_starts
+    return Selected(out[: out_starts[-1]].copy(), out_starts)
+
+
+def listed(hashes: npt.NDArray[np.uint64], seed: int) -> npt.NDArray[np.uint64]:
+    """Return the form that hashes have among the selected ones, without their positions: ascending, each once."""
+    return np.unique((hashes ^ np.uint64(seed)) & _HASH)
+
+
+def without(
+    selected: Selected, texts: Texts, gram: int, seed: int, templates: npt.NDArray[np.uint64]
+) -> tuple[Selected, npt.NDArray[np.int64]]:
+    """Drop the selected hashes of templates, and those that reach into one.
+
+    Args:
+        selected: as ``winnow`` returns it.
+        texts: the n texts.
+        gram: characters that have one hash.
+        seed: of ``winnow``.
+        templates: hashes as ``listed`` returns them.
+
+    Returns:
+        The other hashes with their positions, and how many characters of each text are of templates, ``int64[n]``.
+        Where positions are further apart than a difference can say, a hash stands between them that no other text has.
+
+    >>> import numpy as np
+    >>> hashes = np.arange(1, 101, dtype=np.uint64) << POSITION_BITS
+    >>> texts = Texts(hashes, np.array([0, 100]), np.array([109]), np.array([7], np.uint64))
+    >>> left, covered = without(winnow(hashes, texts.starts, 10, 0), texts, 10, 0, listed(hashes[40:60], 0))
+    >>> (left.values >> POSITION_BITS).tolist()[29:33], covered.tolist()
+    ([30, 31, 70, 71], [29])
+    """
+    out, out_starts = np.empty_like(selected.values), np.zeros_like(selected.starts)
+    covered = np.zeros(len(out_starts) - 1, np.int64)
+    spans = np.empty((int(np.diff(selected.starts).max(initial=0)), 2), np.int64)
+    _without(selected, texts, gram, np.uint64(seed), templates, spans, out, out_starts, covered)
+    return Selected(out[: out_starts[-1]].copy(), out_starts), covered
+
+
+@raw_kernel
+def _without(selected, texts, gram, seed, templates, spans, out, out_starts, covered):
+    at = 0
+    for i in range(len(covered)):
+        values = selected.values[selected.starts[i] : selected.starts[i + 1]]
+        hashes = texts.hashes[texts.starts[i] : texts.starts[i + 1]]
+        count = _template_spans(values, hashes, gram, seed, templates, spans)
+        for n in range(count):
+            spans[n, 1] = min(spans[n, 1], texts.lengths[i])
+            covered[i] += spans[n, 1] - (spans[n, 0] if n == 0 else max(spans[n, 0], spans[n - 1, 1]))
+        position, kept, n = np.int64(0), np.int64(0), 0
+        for j in range(len(values)):
+            position += np.int64(values[j] & ~_HASH)
+            while n < count and spans[n, 1] <= position:
+                n += 1
+            if n < count and spans[n, 0] < position + gram:
+                continue
+            while position - kept > WINDOW_MAX:
+                out[at] = (texts.own[i] & _HASH) | ~_HASH
+                kept += WINDOW_MAX
+                at += 1
+            out[at] = (values[j] & _HASH) | np.uint64(position - kept)
+            kept = position
+            at += 1
+        out_starts[i + 1] = at
+
+
+@raw_inner
+def _template_spans(values, hashes, gram, seed, templates, spans):
+    """Write where a selected hash and all around it are of templates; returns how many spans, in order."""
+    position, end, count = np.int64(0), np.int64(0), 0
+    for j in range(len(values)):
+        position += np.int64(values[j] & ~_HASH)
+        if position < end or not _holds(templates, values[j] & _HASH):
+            continue
+        begin = position
+        while begin > end and _holds(templates, (hashes[begin - 1] ^ seed) & _HASH):
+            begin -= 1
+        end = position + 1
+        while end < len(hashes) and _holds(templates, (hashes[end] ^ seed) & _HASH):
+            end += 1
+        spans[count, 0], spans[count, 1] = begin, end - 1 + gram
+        count += 1
+    return count
+
+
+@inlined
+def _holds(values, wanted):
+    """Whether ascending values hold one."""
+    low, high = np.int64(0), np.int64(len(values))
+    while low < high:
+        middle = (low + high) >> 1
+        if values[middle] < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    return low < len(values) and values[low] == wanted
 
 
 @kernel

@@ -75,6 +75,7 @@ WRONG: dict[str, list[Any]] = {
     "norm_max": [0, -1, 1e31, NAN],
     "passage_gram": [1, 101],
     "passage_characters": [1, 10_001],
+    "passage_templates": ["a text", 5],
     "token_order": ["order.npy", np.array([1], np.uint64)],
     "identical_positions": [0, 1025],
     "text_characters_max": [0, 2**28 + 1],
@@ -143,6 +144,7 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "identical_positions": (3, {"signing"}),
     "passage_gram": (30, {"signing"}),
     "passage_characters": (41, {"signing"}),
+    "passage_templates": (("The quick brown fox finds strasse and strasse, again and again",), {"signing"}),
     "text_characters_max": (1000, {"signing"}),  # which texts are signed at all
     "id_bytes_max": (9, set()),
     "collection_field": ("collection", {"signing"}),

@@ -25,6 +25,7 @@ from neardup.workers.options.judging import (
     CalibrateOptions,
     EvaluateOptions,
     LearnOrderOptions,
+    PassagesOptions,
     ShowOptions,
     TuneOptions,
 )
@@ -180,6 +181,20 @@ def audit_command(options: AuditOptions, given: Given) -> None:
     from neardup.workers.settings.load import load
 
     run(options, load(given, options.config))
+
+
+@app.command("passages", cls=SettingsCommand, epilog=_EPILOG)
+@command_of(PassagesOptions)
+def passages_command(options: PassagesOptions, given: Given) -> None:
+    """List the texts that documents repeat, such as menus and licence headers, a line of JSON each, for a file of
+    --passage-templates.
+
+    Read it before you use it: what scheme passages is told to leave out is found no more.
+    """
+    from neardup.workers.commands.templates import templates
+    from neardup.workers.settings.load import load
+
+    raise typer.Exit(templates(options, load({**given, "scheme": "passages"}, options.config)))
 
 
 @app.command("learn-order", cls=SettingsCommand, epilog=_EPILOG)

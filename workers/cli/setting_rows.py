@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, get_args, get_origin
 
 _FILE = Path(__file__).with_name("setting_rows.json")
 # Settings whose value is in a separate file: their options take its path.
-_IN_FILES = ("token_order", "stop_words", "blocked")
+_IN_FILES = ("token_order", "stop_words", "passage_templates", "blocked")
 _KINDS: dict[object, str] = {bool: "switch", int: "int", float: "float"}
 
 

@@ -1,4 +1,4 @@
-"""The options of ``tune``, ``calibrate``, ``evaluate``, ``show``, ``audit`` and ``learn-order``."""
+"""The options of ``tune``, ``calibrate``, ``evaluate``, ``show``, ``audit``, ``passages`` and ``learn-order``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from neardup.workers.options.shared import CommandOptions, Paths, Quiet
+from neardup.workers.options.shared import CommandOptions, Paths, Quiet, SessionOptions
 
 AsJson = Annotated[bool, typer.Option("--json", help="print one JSON object and no picture")]
 Bins = Annotated[int, typer.Option("--bins", min=1, max=1000, help="bins of similarity between 0 and 1")]
@@ -157,6 +157,27 @@ class AuditOptions(CommandOptions):
     ] = 2_000
     draw: Annotated[int, typer.Option("--draw", metavar="N", min=0, help="the number of the draw")] = 0
     as_json: AsJson = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassagesOptions(SessionOptions):
+    """The arguments of ``passages``."""
+
+    templates: Annotated[
+        bool, typer.Option("--templates", help="list the texts that the documents repeat, for --passage-templates")
+    ] = False
+    documents: Annotated[
+        int,
+        typer.Option(
+            "--documents",
+            metavar="N",
+            min=2,
+            help="a text that N different documents repeat is a template; also one of 8 and of a fifth of a source",
+        ),
+    ] = 64
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="write to a file instead of standard output")
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,7 @@ from neardup.workers.settings.durations import is_duration, seconds_of
 from neardup.workers.settings.order_file import read_order
 from neardup.workers.settings.presets import PRESETS
 from neardup.workers.settings.stop_words_file import read_stop_words
+from neardup.workers.settings.templates_file import read_templates
 from neardup.workers.web.pages import EXTRACTORS, MODES
 
 ENVIRONMENT_PREFIX = "NEARDUP_"
@@ -176,6 +177,12 @@ class Settings(Options, Config):
     def _read_order(cls, value: Any) -> Any:
         """Read an order of tokens from the file whose path the setting holds."""
         return read_order(value) if isinstance(value, str) else value
+
+    @field_validator("passage_templates", mode="before")
+    @classmethod
+    def _read_templates(cls, value: Any) -> Any:
+        """Read templates from the file whose path the setting holds."""
+        return read_templates(value) if isinstance(value, str) else value
 
     @field_validator("stop_words", mode="before")
     @classmethod

@@ -84,6 +84,47 @@ def test_a_passage_shorter_than_its_gram_is_refused() -> None:
         Config(scheme="passages", passage_characters=30)
 
 
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_run_outside_of_templates_shares_a_key_and_a_template_none(script: str) -> None:
+    """Wherever templates stand around it; and texts of templates alone have no key."""
+    rng = random.Random(script)
+    letters = SCRIPTS[script]
+    templates = tuple(prose(rng, letters, rng.randint(60, 900)) for _ in range(5))
+    config = Config(scheme="passages", passage_templates=templates)
+    pairs = [sharing(rng, letters, 150) for _ in range(200)]
+    sides = [[f"{rng.choice(templates)}\n{text} {rng.choice(templates)}" for text in side] for side in
+             zip(*pairs, strict=True)]  # fmt: skip
+    a, b = (signed(config, side) for side in sides)
+    assert SCHEMES["passages"].common(a, b, config.plan).keys.min() > 0
+    assert np.diff(SCHEMES["passages"].keys(signed(config, templates), config.plan).starts).tolist() == [0] * 5
+    apart = [[f"{template} {prose(rng, letters, 700)}" for template in templates] for _ in range(2)]
+    found = SCHEMES["passages"].common(signed(config, apart[0]), signed(config, apart[1]), config.plan)
+    assert found.similarity.max() < 0.1
+
+
+def test_templates_count_in_no_fraction() -> None:
+    """A short report within a long template is wholly in an article without one; without the list it is a tenth."""
+    rng = random.Random(8)
+    menu, report = prose(rng, "az", 9_000), prose(rng, "az", 1_000)
+    sides = [[f"{menu} {report}"], [f"{report} {prose(rng, 'az', 4_000)}"]]
+    fractions = []
+    for templates in (None, (menu,)):
+        config = Config(scheme="passages", passage_templates=templates)
+        a, b = (signed(config, side) for side in sides)
+        fractions.append(SCHEMES["passages"].shared(a, b, config.plan).fractions[0].tolist())
+    assert fractions == [pytest.approx([0.1, 0.2], abs=0.03), pytest.approx([0.95, 0.2], abs=0.06)]
+
+
+@pytest.mark.parametrize(
+    ("templates", "message"),
+    [((), "passage_templates is empty"), (("x" * 40, "short"), "template 2 has 5 characters, but .* passage_gram=40")],
+)
+def test_templates_that_have_no_hash_are_refused(templates: tuple[str, ...], message: str) -> None:
+    """With the rule and the remedy."""
+    with pytest.raises(ConfigError, match=f"{message}.*leave it out"):
+        Config(scheme="passages", passage_templates=templates)
+
+
 def test_the_threshold_of_passages_is_a_third_unless_it_is_given() -> None:
     """A given value counts, also that of other schemes."""
     assert Config(scheme="passages").tuning.score_min == 0.3

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup.stream.signatures.passage_runs import Runs, Winnowed, runs
-from neardup.stream.signatures.winnowing import POSITION_BITS, WINDOW_MAX, winnow
+from neardup.stream.signatures.winnowing import POSITION_BITS, WINDOW_MAX, Texts, listed, winnow, without
 
 GRAM, WINDOW = 10, 20
 NUMBERS = st.lists(st.integers(0, 7), max_size=80)
@@ -68,19 +68,59 @@ def test_texts_with_a_common_window_share_a_selected_hash(
     assert {hash_ for hash_, _ in found[0]} & {hash_ for hash_, _ in found[1]}
 
 
+@given(st.lists(st.lists(st.integers(0, 7), max_size=120), max_size=4), st.sets(st.integers(0, 7)), st.integers(1, 9))
+def test_hashes_of_templates_are_left_out_and_the_others_keep_their_places(
+    rows: list[list[int]], dropped: set[int], window: int
+) -> None:
+    """Of a template that holds a selected hash, all characters are known, and what reaches into them has no hash."""
+    hashes = np.array([x for row in rows for x in row], np.uint64) << POSITION_BITS
+    starts = np.cumsum([0, *map(len, rows)])
+    lengths = np.array([len(row) + GRAM - 1 if row else 0 for row in rows], np.int64)
+    own = np.arange(len(rows), dtype=np.uint64)
+    templates = listed(np.array(sorted(dropped), np.uint64) << POSITION_BITS, 0)
+    left, covered = without(winnow(hashes, starts, window, 0), Texts(hashes, starts, lengths, own), GRAM, 0, templates)
+    for i, row in enumerate(rows):
+        part = left.values[left.starts[i] : left.starts[i + 1]]
+        kept = list(
+            zip((part >> POSITION_BITS).tolist(), np.cumsum(part & np.uint64(WINDOW_MAX)).tolist(), strict=True)
+        )
+        edges = [0, *(n for n in range(1, len(row)) if (row[n] in dropped) != (row[n - 1] in dropped)), len(row)]
+        chosen, held = selected(row, window), set()
+        for begin, end in pairwise(edges):
+            if any(begin <= position < end and hash_ in dropped for hash_, position in chosen):
+                held |= set(range(begin, end + GRAM - 1))
+        assert kept == [(h, position) for h, position in chosen if not held & set(range(position, position + GRAM))]
+        assert covered[i] == len(held)
+
+
+def test_a_gap_that_is_too_wide_for_a_difference_has_hashes_of_its_own() -> None:
+    """A template of 200,000 characters; no other text has these hashes."""
+    rng = random.Random(9)
+    hashes = np.array(numbers(rng, 50) + [5] * 200_000 + numbers(rng, 50), np.uint64) << POSITION_BITS
+    starts, lengths = np.array([0, len(hashes)]), np.array([len(hashes) + GRAM - 1])
+    chosen = winnow(hashes, starts, WINDOW, 0)
+    texts = Texts(hashes, starts, lengths, np.array([7], np.uint64) << POSITION_BITS)
+    left, covered = without(chosen, texts, GRAM, 0, np.array([5], np.uint64) << POSITION_BITS)
+    positions = np.cumsum(left.values & np.uint64(WINDOW_MAX))
+    kept = left.values >> POSITION_BITS != 7
+    assert set(positions[kept].tolist()) < set(np.cumsum(chosen.values & np.uint64(WINDOW_MAX)).tolist())
+    assert (covered[0], (~kept).sum(), positions[-1] > 200_050) == (200_000 + GRAM - 1, 3, True)
+
+
 def texts(*rows: list[int]) -> Winnowed:
     """Texts of one hash a character, and GRAM - 1 characters at the end."""
     starts = np.cumsum([0, *map(len, rows)])
     hashes = np.array([x for row in rows for x in row], np.uint64)
     mixed = (hashes + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     values, ends = winnow(mixed ^ (mixed >> np.uint64(29)), starts, WINDOW, 0)
-    return Winnowed(values, ends, np.array([len(row) + GRAM - 1 if row else 0 for row in rows]))
+    lengths = np.array([len(row) + GRAM - 1 if row else 0 for row in rows])
+    return Winnowed(values, ends, lengths, lengths)
 
 
 def single(x: Winnowed, i: int) -> Winnowed:
     """One of some texts."""
     starts = x.starts[i : i + 2]
-    return Winnowed(x.values[starts[0] : starts[1]], starts - starts[0], x.lengths[i : i + 1])
+    return Winnowed(x.values[starts[0] : starts[1]], starts - starts[0], x.lengths[i : i + 1], x.own[i : i + 1])
 
 
 def found(a: Winnowed, b: Winnowed) -> Runs:

@@ -45,7 +45,7 @@ EXCLUDED: dict[tuple[str, str], str] = {
             "test_the_sequence_is_decided_as_it_must_be",
             case,
         ): "copies alone are duplicates, not what is near"
-        for case in ("passages", "passages, short")
+        for case in ("passages", "passages, short", "passages, templates")
     },
     ("test_a_copy_is_a_pair_of_similarity_1", "vectors dot"): "a dot product with itself is the square of a length",
     ("test_copies_are_linked_once_each_and_hide_no_other_pair", "vectors dot"): "copies are compared like any others",
@@ -192,6 +192,11 @@ def some_order() -> TokenOrder:
     return TokenOrder(np.unique(found.values)[::2])
 
 
+def some_templates() -> tuple[str, ...]:
+    """Return parts of some texts of random streams of the first seed."""
+    return tuple(document.text[200:500] for document in long_stream(random.Random(1), 3))
+
+
 SETS_CASES = [
     Case(
         f"{scheme} {shingles}",
@@ -253,6 +258,7 @@ EXACT_CASES = [
     Case("identical", {"scheme": "identical"}, copious_stream),
     Case("passages", {"scheme": "passages"}, long_stream),
     Case("passages, short", {"scheme": "passages", "passage_gram": 20, "passage_characters": 60}),
+    Case("passages, templates", {"scheme": "passages", "passage_templates": some_templates()}, long_stream),
     Case("identical positions", {"scheme": "identical", "identical_positions": 5}, copious_stream),
 ]
 _VECTORS: dict[str, dict[str, Any]] = {

@@ -1,0 +1,41 @@
+"""The file of templates: JSON Lines, each with a ``text``; the other keys say where it came from and decide nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+
+from neardup.stream.errors import ConfigError
+from neardup.workers.process.exits import input_failure
+
+# Bytes: menus, headers and disclaimers of 10,000 sources have less; a longer file is another one, given by mistake.
+BYTES_MAX = 1 << 24
+
+
+def read_templates(path: str) -> tuple[str, ...]:
+    """The texts in a file, in its order. Raises ``Failure`` if it cannot be read, ``ConfigError`` for other content."""
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(BYTES_MAX + 1)
+    except OSError as error:
+        raise input_failure(f"the templates in {path}", error) from None
+    if len(content) > BYTES_MAX:
+        raise ConfigError(f"{path} is longer than {BYTES_MAX:,} bytes, which a list of templates is not: shorten it")
+    texts = []
+    for number, line in enumerate(content.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            found = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            found = None
+        if not isinstance(found, dict) or not isinstance(found.get("text"), str):
+            raise ConfigError(
+                f'line {number:,} of {path} is no object of JSON with a "text": write one as {{"text": "..."}}, or '
+                "make the file with neardup passages --templates"
+            )
+        texts.append(found["text"])
+    if not texts:
+        raise ConfigError(f"{path} holds no template")
+    return tuple(texts)
