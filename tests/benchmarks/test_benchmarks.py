@@ -311,16 +311,6 @@ def test_unknown_scenarios_are_refused_by_name(capsys: pytest.CaptureFixture[str
     assert "S1-5kb-chars5" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "id_", ["S20-passages", "S20-passages-pages", "S20-passages-code", "S20-templates-code", "S20-templates-pages"]
-)
-def test_passages_keep_their_promise(id_: str) -> None:
-    """On random texts of five scripts, and on real pages and programs if they are there."""
-    results = list(runner.SCENARIOS[id_]("smoke"))
-    assert {result.verdict for result in results if result.target is not None} <= {"reached"}
-    assert any(result.verdict for result in results) == (real.DATA.exists() or id_ == "S20-passages")
-
-
 def test_scenario_ids_are_permanent() -> None:
     """An id always names the same measurement: ids are added and never renamed."""
     assert list(runner.SCENARIOS) == [

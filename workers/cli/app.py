@@ -189,7 +189,7 @@ def passages_command(options: PassagesOptions, given: Given) -> None:
     """List the texts that documents repeat, such as menus and licence headers, a line of JSON each, for a file of
     --passage-templates.
 
-    Read it before you use it: what scheme passages is told to leave out is found no more.
+    Read it before you use it: scheme passages does not find what the list has.
     """
     from neardup.workers.commands.templates import templates
     from neardup.workers.settings.load import load
