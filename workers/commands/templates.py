@@ -34,8 +34,8 @@ _SOURCE_CONTENTS, _SOURCE_FRACTION = 8, 0.2
 
 
 class Repeated(NamedTuple):
-    """Hashes that a corpus repeats, ascending: in how many contents each stands, and the position among ``names`` of the
-    source of which it is the largest part (-1 for none) with that part."""
+    """Hashes that a corpus repeats, ascending: in how many contents each stands, and the position among ``names`` of
+    the source of which it is the largest part (-1 for none) with that part."""
 
     hashes: npt.NDArray[np.uint64]
     contents: npt.NDArray[np.int64]
