@@ -109,10 +109,11 @@ class DocumentColumns(Sequence[Document]):
         position = range(len(self))[i]
         time = float(self.times[position])
         id_, text = (column.at(position).decode(errors="replace") for column in (self.ids, self.texts))
-        collection = (
-            None if self.collections is None else self.collections.at(position).decode(errors="replace") or None
-        )
-        return Document(id_, text, None if math.isnan(time) else time, collection=collection)
+        return Document(id_, text, None if math.isnan(time) else time, collection=self.collection(position))
+
+    def collection(self, position: int) -> str | None:
+        """The collection of a document."""
+        return None if self.collections is None else self.collections.at(position).decode(errors="replace") or None
 
 
 class Pair(NamedTuple):

@@ -42,6 +42,14 @@ class ProbeOptions(SessionOptions):
     top: Top = None
 
 
+SourcesFile = Annotated[
+    str | None,
+    typer.Option(
+        "--sources", metavar="FILE", help="write what each source published, as JSON Lines, or as a table (.csv)"
+    ),
+]
+
+
 @dataclass(frozen=True, kw_only=True)
 class DedupOptions(SessionOptions):
     """The arguments of ``dedup``."""
@@ -74,12 +82,7 @@ class DedupOptions(SessionOptions):
     annotate: Annotated[
         bool, typer.Option("--annotate", help="write the dropped lines too, and with each line its verdict")
     ] = False
-    sources: Annotated[
-        str | None,
-        typer.Option(
-            "--sources", metavar="FILE", help="write what each source published, as JSON Lines, or as a table (.csv)"
-        ),
-    ] = None
+    sources: SourcesFile = None
     truth: Truth = False
     follow: Follow = False
     window_from: WindowFile = None
@@ -105,6 +108,7 @@ class BatchOptions(SessionOptions):
         str | None,
         typer.Option("--temporary", metavar="FOLDER", help="where the corpus is kept meanwhile, emptied at the end"),
     ] = None
+    sources: SourcesFile = None
     verdicts: Annotated[
         str | None,
         typer.Option("--verdicts", metavar="FILE", help="write a verdict for each document too, as dedup does"),
@@ -134,4 +138,4 @@ class BatchOptions(SessionOptions):
     @property
     def decides(self) -> bool:
         """Whether documents are decided."""
-        return self.verdicts is not None or self.output is not None
+        return any(path is not None for path in (self.verdicts, self.output, self.sources))

@@ -18,6 +18,7 @@ from neardup.stream.sources.names import source_named, source_of
 from neardup.stream.sources.reports import Reports
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.decider import Decided
+from neardup.stream.verdicts.decisions import Verdicts
 from neardup.workers.outputs.output import OutputFile
 from neardup.workers.outputs.verdict_lines import encoded
 from neardup.workers.readers.entries import Entry, LineRows, TableRows
@@ -37,13 +38,14 @@ class Sources:
 
     def add(self, entries: Sequence[Entry], accepted: npt.NDArray[np.bool_], signed: Signed, decided: Decided) -> None:
         """Count the verdicts of entries; ``accepted`` (``bool[n]``) says which of them are documents of ``signed``."""
-        verdicts = decided.verdicts
-        unknown = np.full(len(entries), NO_TIME)
-        dates = unknown.copy()
+        dates = np.full(len(entries), NO_TIME)
         dates[accepted] = signed.batch.times
-        self.ledger.add(
-            Reports(sources_of(entries), verdicts.statuses, verdicts.clusters, verdicts.late, unknown, dates)
-        )
+        self.count(sources_of(entries), decided.verdicts, dates)
+
+    def count(self, sources: Sequence[str], verdicts: Verdicts, dates: npt.NDArray[np.int64]) -> None:
+        """Count n verdicts; ``dates`` are times of documents in microseconds, ``NO_TIME`` for none (``int64[n]``)."""
+        unknown = np.full(len(dates), NO_TIME)
+        self.ledger.add(Reports(sources, verdicts.statuses, verdicts.clusters, verdicts.late, unknown, dates))
 
     def notes(self) -> list[str]:
         """Return a sentence for each hour in which a source repeated itself, unlike in the week before, and one for

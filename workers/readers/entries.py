@@ -106,6 +106,10 @@ class Rows(Sequence[Entry]):
         """Return the id of an entry that is a document."""
 
     @abstractmethod
+    def collection(self, position: int) -> str | None:
+        """Return the collection of an entry that is a document."""
+
+    @abstractmethod
     def entry(self, position: int) -> Entry:
         """Return the entry of a position, from 0."""
 
@@ -161,6 +165,10 @@ class LineRows(Rows):
         """Return the id of a line."""
         return self._documents.ids.at(position).decode(errors="replace")
 
+    def collection(self, position: int) -> str | None:
+        """Return the collection of a line."""
+        return self._documents.collection(position)
+
 
 class TableRows(Rows):
     """Consecutive rows of a table of Arrow.
@@ -200,6 +208,10 @@ class TableRows(Rows):
     def id(self, position: int) -> str:
         """Return the id of a row that is a document."""
         return self.rows.documents.ids.at(int(np.searchsorted(self.rows.positions, position))).decode(errors="replace")
+
+    def collection(self, position: int) -> str | None:
+        """Return the collection of a row that is a document."""
+        return self.rows.documents.collection(int(np.searchsorted(self.rows.positions, position)))
 
     def with_sources(self) -> list[Document]:
         """Return the rows as documents that have no more than id, source and URL; a refused row has no id."""

@@ -39,6 +39,7 @@ from neardup.workers.commands.batch.rows import RowFiles, Rows
 from neardup.workers.options.documents import BatchOptions
 from neardup.workers.outputs import window_file
 from neardup.workers.outputs.output import OutputFile, standard_output, write_pairs
+from neardup.workers.outputs.sources import Sources
 from neardup.workers.outputs.table_file import check_rows
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.session.checks import check_top
@@ -74,7 +75,8 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
     if options.truth:
         check_truth(options, settings, options.verdicts, "--verdicts", others={})
     guards = options.output is not None and not options.allow_loss
-    with Session(settings, options, sources=guards) as session:
+    counts_sources = options.sources is not None
+    with Session(settings, options, sources=guards or counts_sources) as session:
         output = standard_output()
         if options.top is not None:
             check_top(
@@ -86,7 +88,7 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
                 _folder(options) as folder,
                 Corpus(Path(folder), settings, options.memory_max, candidates=options.candidates) as corpus,
             ):
-                places = verdicts.Places(with_sources=guards)
+                places = verdicts.Places(with_sources=guards or counts_sources)
                 preference = verdicts.Preference(options.prefer or verdicts.FIRST)
                 for chunk, signed in session.signed_chunks(options.paths, Signer(settings)):
                     check_rows(options.output, "--output", chunk.entries)
@@ -304,8 +306,14 @@ def _check_verdicts(options: BatchOptions) -> None:
         raise Failure(
             Exit.USAGE, f"--prefer {options.prefer} says which documents are kept: add --verdicts FILE or --output FILE"
         )
+    if options.sources is not None and options.prefer not in (None, verdicts.FIRST):
+        raise Failure(
+            Exit.USAGE,
+            f"--sources says who was first by arrival, and --prefer {options.prefer} decides in another order: leave "
+            "out one of them",
+        )
     if options.decides and (options.top is not None or options.candidates):
-        name = "verdicts" if options.verdicts is not None else "output"
+        name = next(name for name in ("verdicts", "output", "sources") if getattr(options, name) is not None)
         raise Failure(Exit.USAGE, f"--{name} is decided by the pairs: leave out --top and --candidates")
     if options.output is not None:
         check_twice(options.output, options.paths)
@@ -324,14 +332,20 @@ def decide(
     if options.verdicts is not None:
         with OutputFile(options.verdicts, "the verdicts") as file:
             verdicts.write(file, f"the verdicts to {options.verdicts}", corpus.rows, places, decided)
+    exceeded: dict[str, Any] = {}
+    if options.sources is not None:
+        with Sources(options.sources, session.settings.sources_max) as sources:
+            verdicts.count_sources(sources, corpus.rows, places, decided)
+        session.notes.extend(sources.notes())
+        exceeded["sources_exceeded"] = dict(sources.ledger.exceeded)
     if options.output is not None:
-        if places.with_sources:
+        if not options.allow_loss and places.with_sources:
             verdicts.check_loss(places, order, decided)
         statuses = np.full(len(places), REFUSED, np.uint8)
         statuses[at] = decided.statuses
         between = partial(verdicts.decided_between, corpus.rows, places, decided) if options.annotate else None
         write_kept(options.output, session, statuses, between)
-    return verdicts.summary_of(corpus.rows, at, decided)
+    return verdicts.summary_of(corpus.rows, at, decided) | exceeded
 
 
 def _folder(options: BatchOptions) -> tempfile.TemporaryDirectory[str]:

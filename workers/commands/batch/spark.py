@@ -142,7 +142,12 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
 
 def _check(options: BatchOptions, settings: Settings) -> None:
     """Raise ``Failure`` for options that need the input, or the table, on one machine."""
-    for name, value in (("top", options.top), ("keep", options.keep), ("output", options.output)):
+    for name, value in (
+        ("top", options.top),
+        ("keep", options.keep),
+        ("output", options.output),
+        ("sources", options.sources),
+    ):
         if value is not None:
             raise Failure(
                 Exit.USAGE,

@@ -36,7 +36,7 @@ from neardup.workers.commands.batch.join import CONTENT_PAIRS, execute_with, ins
 from neardup.workers.commands.batch.rows import RowFiles, Rows
 from neardup.workers.outputs.clusters import LARGEST
 from neardup.workers.outputs.output import write_pairs
-from neardup.workers.outputs.sources import sources_of
+from neardup.workers.outputs.sources import Sources, sources_of
 from neardup.workers.outputs.verdict_lines import Decision, verdict_line
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.readers.entries import Entry
@@ -145,7 +145,7 @@ def _length(document: Document) -> float:
 
 class Places:
     """The positions of all entries of the input, including refused ones; ``rows`` are the places of the documents,
-    ``named`` the sources of the documents if ``with_sources``, by their place in ``names``."""
+    ``named`` the sources of the entries if ``with_sources``, by their place in ``names``."""
 
     def __init__(self, *, with_sources: bool = False) -> None:
         self.rows = array("q")
@@ -159,8 +159,7 @@ class Places:
         """Add the entries of a chunk."""
         entries, reasons = judged(chunk, signed)
         if self.with_sources:
-            found_in = (name for n, name in enumerate(sources_of(entries)) if n not in reasons)
-            self.named.extend(self.names.setdefault(name, len(self.names)) for name in found_in)
+            self.named.extend(self.names.setdefault(name, len(self.names)) for name in sources_of(entries))
         for n, entry in enumerate(entries):
             found = entry.found
             if n in reasons:
@@ -169,6 +168,11 @@ class Places:
             elif isinstance(found, Document):
                 self.add_document(entry.source, entry.line)
                 preference.add(preference.value_of(entry, found))
+
+    def sources(self, at: Rows) -> list[str]:
+        """Return the sources of the entries at places."""
+        names, named = list(self.names), np.array(self.named, np.int32)
+        return [names[n] for n in named[at].tolist()]
 
     def add_document(self, source: str, line: int) -> None:
         """Add an entry that is a document."""
@@ -258,11 +262,10 @@ def check_loss(places: Places, order: Rows, verdicts: Verdicts) -> None:
 
     A corpus at rest has no last hour, so all documents of a source count together.
     """
-    names, named = list(places.names), np.frombuffer(places.named, np.int32) if places.named else np.empty(0, np.int32)
-    ledger, unknown = Ledger(max(len(names), 1)), np.full(_ROWS, NO_TIME)
+    ledger, unknown, rows = Ledger(max(len(places.names), 1)), np.full(_ROWS, NO_TIME), np.array(places.rows, np.int64)
     for first in range(0, len(order), _ROWS):
         at = order[first : first + _ROWS]
-        sources, times = [names[n] for n in named[at].tolist()], unknown[: len(at)]
+        sources, times = places.sources(rows[at]), unknown[: len(at)]
         ledger.add(Reports(sources, verdicts.statuses[at], verdicts.clusters[at], verdicts.late[at], times, times))
     lost = [f"{one['source']!r} ({one['repeated']:,} of {one['documents']:,} documents)" for one in ledger.repeating()]
     if lost:
@@ -273,6 +276,18 @@ def check_loss(places: Places, order: Rows, verdicts: Verdicts) -> None:
             "pages, templates and what extractors leave are; look at them, leave the sources out of the input, or add "
             "--allow-loss",
         )
+
+
+def count_sources(sources: Sources, rows: RowFiles, places: Places, verdicts: Verdicts) -> None:
+    """Count the verdicts of all entries for their sources, in order of arrival."""
+    at = np.array(places.rows, np.int64)
+    for first in range(0, len(places), _ROWS):
+        end = min(first + _ROWS, len(places))
+        begin, stop = np.searchsorted(at, [first, end]).tolist()
+        dates = np.full(end - first, NO_TIME)
+        dates[at[begin:stop] - first] = rows.times(np.arange(begin, stop))
+        decided = decided_between(rows, places, verdicts, first, end).verdicts
+        sources.count(places.sources(np.arange(first, end)), decided, dates)
 
 
 def decided_between(rows: RowFiles, places: Places, verdicts: Verdicts, first: int, end: int) -> Decided:

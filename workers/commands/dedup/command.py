@@ -271,6 +271,8 @@ def _ids(entries: Sequence[Entry]) -> Callable[[int], str]:
 
 def _collection(entries: Sequence[Entry], n: int) -> str | None:
     """Return the collection of an entry."""
+    if isinstance(entries, Rows):
+        return entries.collection(n)
     found = entries[n].found
     return found.collection if isinstance(found, Document) else None
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from neardup.workers.commands.batch.corpus import run as batch
 from neardup.workers.commands.dedup.command import run
-from neardup.workers.options.documents import DedupOptions
+from neardup.workers.options.documents import BatchOptions, DedupOptions
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.settings.load import load
 
@@ -108,3 +109,21 @@ def test_a_source_that_repeats_itself_is_named(tmp_path: Path, capsys: pytest.Ca
     warned = [line for line in capsys.readouterr().err.splitlines() if "same source" in line]
     assert len(warned) == 1
     assert warned[0].startswith("warning: 199 of 200 documents of a in the hour of 1970-01-01 02:00 UTC are duplicates")
+
+
+@pytest.mark.parametrize("name", ["s.jsonl", "s.csv"])
+def test_batch_writes_the_same(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes], name: str) -> None:
+    """Also of refused lines, and next to the kept documents."""
+    path, (one, other) = written(tmp_path), (tmp_path / name, tmp_path / f"batch_{name}")
+    found(path, name)
+    for output in (None, str(tmp_path / "kept")):
+        batch(BatchOptions([str(path)], quiet=True, sources=str(other), output=output), load({}, None))
+        assert other.read_bytes() == one.read_bytes()
+    assert b'"older"' in capfdbinary.readouterr().out
+
+
+def test_batch_counts_no_sources_in_another_order(tmp_path: Path) -> None:
+    """Who was first by arrival is not known if the longest text is the original; so it is on a cluster."""
+    options = BatchOptions([str(written(tmp_path))], quiet=True, sources=str(tmp_path / "s"), prefer="longest")
+    with pytest.raises(Failure, match="--prefer longest decides in another order"):
+        batch(options, load({}, None))
