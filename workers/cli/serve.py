@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -49,11 +50,13 @@ def serve_command(options: ServeCommandOptions, given: Given) -> None:
         raise Failure(Exit.USAGE, f"{', '.join(others)} belong to a deployment: leave them out, or add --from-kafka")
     settings = load(given, options.config, ServeSettings)
     if options.action is not None:
+        from neardup.workers.process.compiling import Compiling, say
         from neardup.workers.store.migrating import migrate
 
         if options.action != "migrate" or options.to is None or options.salvage:
             raise Failure(Exit.USAGE, f"serve {options.action}: give serve migrate --state OLD --to NEW, or no word")
-        raise typer.Exit(migrate(settings, Path(options.state), Path(options.to)))
+        with Compiling(say, steps=sys.stderr.isatty()):
+            raise typer.Exit(migrate(settings, Path(options.state), Path(options.to)))
     if options.to is not None:
         raise Failure(Exit.USAGE, "--to is for serve migrate: leave it out")
     from neardup.workers.http.server import serve

@@ -33,7 +33,7 @@ from neardup.workers.http.outgoing.hook import Hook
 from neardup.workers.http.outgoing.starting import bounds_of, hook_of, rules_of
 from neardup.workers.http.window import near, window_requests
 from neardup.workers.http.writer import Writer
-from neardup.workers.process.compiling import Compiling
+from neardup.workers.process.compiling import Compiling, say
 from neardup.workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
 from neardup.workers.process.warming import warm
 from neardup.workers.settings.serve import ServeSettings, is_loopback
@@ -101,10 +101,10 @@ def serve(settings: ServeSettings, state: str, *, salvage: bool = False) -> Exit
     fingerprints = {"signing": settings.signing_fingerprint, "matching": settings.matching_fingerprint}
     if salvage:
         sound, damaged, kept = salvage_log(Path(state), settings.plan.width)
-        _say(f"{sound:,} rows are sound, {damaged:,} are left out; the file before is {kept}")
+        say(f"{sound:,} rows are sound, {damaged:,} are left out; the file before is {kept}")
     log = Log(Path(state), fingerprints, settings.durability, settings)
     try:
-        with Compiling(_say, steps=sys.stderr.isatty()):
+        with Compiling(say, steps=sys.stderr.isatty()):
             warm(Config(**{name: getattr(settings, name) for name in Config.model_fields}))
         keeper = Keeper(
             settings, log, keep_texts=settings.keep_texts, history_seconds=settings.history_seconds,
@@ -258,12 +258,7 @@ def _announce(settings: ServeSettings, address: socket.socket) -> None:
     host, port = address.getsockname()[:2]
     scheme = "https" if settings.tls_certfile else "http"
     named = f"[{host}]" if ":" in host else host
-    _say(f"serving on {scheme}://{named}:{port}")
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(f"neardup: {line}\n")
-    sys.stderr.flush()
+    say(f"serving on {scheme}://{named}:{port}")
 
 
 def bound(host: str, port: int) -> socket.socket:

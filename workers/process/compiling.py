@@ -7,6 +7,7 @@ compiler reports the beginning and the end of each function, on the thread that 
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +25,12 @@ _STEP_FUNCTIONS = 10
 # The compiler's own package declares no types.
 _register: Callable[[str, event.Listener], None] = event.register
 _unregister: Callable[[str, event.Listener], None] = event.unregister
+
+
+def say(line: str) -> None:
+    """Write a line to standard error, now."""
+    sys.stderr.write(f"neardup: {line}\n")
+    sys.stderr.flush()
 
 
 class Compiling(event.Listener):

@@ -6,10 +6,15 @@ from contextlib import nullcontext
 
 import pytest
 from command import PROCESS_SECONDS_MAX, clean_environment
+from numba.core import event
+from typer.testing import CliRunner
 
+from neardup.workers.cli.app import app
+from neardup.workers.commands.tune import sample
 from neardup.workers.process import kernel_cache, table_compiler
 from neardup.workers.process.compiling import Compiling
 from neardup.workers.process.table_compiler import TableCompiler
+from neardup.workers.store import migrating
 
 
 def test_the_first_function_is_announced_and_the_time_of_nested_ones_counts_once():
@@ -24,6 +29,25 @@ def test_the_first_function_is_announced_and_the_time_of_nested_ones_counts_once
     watch.on_end(None)
     assert (watch.functions, watch.seconds) == (3, 6.0)
     assert [line.startswith("compiling for this machine, once") for line in lines] == [True]
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "arguments"),
+    [
+        (sample, "_show", ["tune", "--sample", "pyproject.toml"]),
+        (migrating, "migrate", ["serve", "migrate", "--state", "old", "--to", "new"]),
+    ],
+)
+def test_commands_that_sign_report_the_first_compilation(module, name, arguments, monkeypatch):
+    """Also those without a session: the user waits for half a minute there, too."""
+
+    def compiles(*_, **__):
+        with event.trigger_event("numba:compile"):
+            return 0
+
+    monkeypatch.setattr(module, name, compiles)
+    done = CliRunner().invoke(app, arguments)
+    assert done.stderr.startswith("neardup: compiling for this machine, once")
 
 
 @pytest.mark.parametrize(("steps", "lines_said"), [(False, 1), (True, 3)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,6 +20,7 @@ from neardup.stream.texts.normalize import CodePoints, NormalForm, code_points
 from neardup.stream.theory.shingle_length import Sample, Similarity, enough, expected, measured, safe, sampled
 from neardup.workers.display.printing import facts, print_found
 from neardup.workers.options.shared import SessionOptions
+from neardup.workers.process.compiling import Compiling, say
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.session.session import Session
 from neardup.workers.settings.files import Settings, fields_of
@@ -36,7 +38,11 @@ def show(settings: Settings, paths: Sequence[str], *, as_json: bool) -> None:
         raise Failure(
             Exit.USAGE, f"--sample is about shingles of texts, but {settings.scheme} takes none: leave it out"
         )
-    documents = list(_documents(settings, paths))
+    with Compiling(say, steps=sys.stderr.isatty()):
+        _show(settings, list(_documents(settings, paths)), as_json=as_json)
+
+
+def _show(settings: Settings, documents: Sequence[Document], *, as_json: bool) -> None:
     codes = _codes(settings, documents)
     sample = sampled(codes)
     least, most = enough(*sample[1:]), safe(*sample[1:])

@@ -2,7 +2,7 @@
 
 import { get, post } from './api.js';
 import { found } from './curve.js';
-import { chance, count, el, failed, idNode, notice, percent, score } from './dom.js';
+import { chance, count, el, expands, failed, idNode, notice, percent, score } from './dom.js';
 import { differences, explained } from './pair.js';
 
 const NEAREST = 10;
@@ -18,7 +18,7 @@ let pasted = null; // the whole of a long text
 export function ask(view, { signal, ready }) {
   const text = el('textarea', { name: 'text', rows: 7, dir: 'auto', placeholder: 'Paste an article, a page, a message', required: true, 'aria-label': 'Text' });
   const other = el('input', { name: 'other', autocomplete: 'off', spellcheck: 'false', dir: 'auto', placeholder: 'id of a document that you expect (optional)', 'aria-label': 'Id of a document that you expect' });
-  const place = el('div', { class: 'answers', 'aria-live': 'polite' });
+  const answers = el('div', { class: 'answers', 'aria-live': 'polite' });
   const long = el('p', { class: 'quiet', role: 'status', hidden: true });
   const field = () => {
     text.value = pasted === null ? typed : `${pasted.slice(0, SHOWN_CHARACTERS)} …`;
@@ -42,20 +42,20 @@ export function ask(view, { signal, ready }) {
     event.preventDefault();
     answer(pasted ?? text.value, other.value.trim());
   } }, text, long, el('div', { class: 'row' }, other, look));
-  view.append(el('h1', {}, 'Ask'), el('p', { class: 'quiet' }, 'Is something like this in the window? Looking adds nothing.'), form, place);
+  view.append(el('h1', {}, 'Ask'), el('p', { class: 'quiet' }, 'Is something like this in the window? Looking adds nothing.'), form, answers);
   ready();
 
   async function answer(asked, expected) {
-    place.replaceChildren(notice('loading', 'Looking'));
+    answers.replaceChildren(notice('loading', 'Looking'));
     look.disabled = true;
     try {
       const document = { id: `${MINE} ${crypto.getRandomValues(new Uint32Array(2)).join('-')}`, text: asked };
       const { settings } = await get('/v1/figures', signal);
       const looked = await lookedUp(document, signal);
       const why = expected ? await post(`/v1/why?${new URLSearchParams({ b: expected })}`, document, signal) : null;
-      place.replaceChildren(...near(document, looked, settings, signal), ...(why ? wanted(document, why, settings) : []));
+      answers.replaceChildren(...near(document, looked, settings, signal), ...(why ? wanted(document, why, settings) : []));
     } catch (error) {
-      if (!signal.aborted) place.replaceChildren(failed(error, () => answer(asked, expected)));
+      if (!signal.aborted) answers.replaceChildren(failed(error, () => answer(asked, expected)));
     }
     look.disabled = false;
   }
@@ -101,29 +101,14 @@ function nothing(below, settings) {
 
 function list(document, found_, settings, signal) {
   return el('ol', { class: 'near' }, found_.map((one) => {
-    const open = el('button', { type: 'button', 'aria-expanded': 'false', onclick: () => toggle() }, 'See why');
+    const open = el('button', { type: 'button' }, 'See why');
     const item = el('li', {}, el('div', { class: 'line' }, idNode(one.id),
       el('span', { class: 'meter', role: 'img', 'aria-label': `similarity ${score(one.similarity)}` }, meter(one.similarity)),
       el('span', { class: 'score' }, score(one.similarity)), open));
-    let shown = null;
-    async function toggle() {
-      if (shown) {
-        shown.remove();
-        shown = null;
-      } else {
-        shown = el('div', { class: 'why' }, notice('loading', 'Comparing'));
-        item.append(shown);
-        const place = shown;
-        try {
-          const why = await post(`/v1/why?${new URLSearchParams({ b: one.id })}`, document, signal);
-          place.replaceChildren(...explained(why, settings), differences(why, settings.keep_texts, { [document.id]: MINE }));
-        } catch (error) {
-          if (!signal.aborted) place.replaceChildren(failed(error));
-        }
-      }
-      open.setAttribute('aria-expanded', String(Boolean(shown)));
-      open.textContent = shown ? 'Close' : 'See why';
-    }
+    expands(open, item, 'why', signal, async () => {
+      const why = await post(`/v1/why?${new URLSearchParams({ b: one.id })}`, document, signal);
+      return [...explained(why, settings), differences(why, settings.keep_texts, { [document.id]: MINE })];
+    }, ['See why', 'Close']);
     return item;
   }));
 }

@@ -58,14 +58,14 @@ function operation(method, path, one, { schemas: all, responses }) {
       part('Status', table(answers))));
 }
 
-const place = document.getElementById('requests');
+const panel = document.getElementById('requests');
 try {
   const description = await get('/openapi.json');
   document.getElementById('intro').textContent = `${description.info.description} Errors are problem details (RFC 9457): rule, remedy and field.`;
   for (const [path, methods] of Object.entries(description.paths)) {
-    for (const method of METHODS.filter((name) => methods[name])) place.append(operation(method, path, methods[method], description.components));
+    for (const method of METHODS.filter((name) => methods[name])) panel.append(operation(method, path, methods[method], description.components));
   }
 } catch (error) {
-  place.replaceChildren(failed(error));
+  panel.replaceChildren(failed(error));
 }
 document.getElementById('view').dataset.ready = 'true';

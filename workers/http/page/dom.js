@@ -126,3 +126,27 @@ export function notice(kind, title, detail, action) {
 export const failed = (error, again) => error.reason === 'needs_window' ? notice('empty', error.title, error.detail)
   : notice('failed', error.title ?? 'The service does not answer', error.detail ?? 'The page tries again by itself.',
     again ? el('button', { type: 'button', onclick: again }, 'Try again') : null);
+
+/** Let a button show what `load` gives at the end of `item`, and hide it again. Its text changes if it has `labels`: closed, open. */
+export function expands(button, item, kind, signal, load, labels = null) {
+  let shown = null;
+  button.setAttribute('aria-expanded', 'false');
+  button.addEventListener('click', async () => {
+    const opens = !shown;
+    button.setAttribute('aria-expanded', String(opens));
+    if (labels) button.textContent = labels[Number(opens)];
+    if (!opens) {
+      shown.remove();
+      shown = null;
+      return;
+    }
+    const room = el('div', { class: kind }, notice('loading', 'Comparing'));
+    shown = room;
+    item.append(room);
+    try {
+      room.replaceChildren(...await load());
+    } catch (error) {
+      if (!signal.aborted) room.replaceChildren(failed(error));
+    }
+  });
+}

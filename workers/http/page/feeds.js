@@ -7,16 +7,16 @@ const LISTED = 500;
 const REFRESH_MILLISECONDS = 10_000;
 
 export function feeds(view, { signal, ready }) {
-  const place = el('div', {}, notice('loading', 'Loading the feeds'));
-  view.append(el('div', { class: 'head' }, el('h1', {}, 'Feeds')), place);
+  const panel = el('div', {}, notice('loading', 'Loading the feeds'));
+  view.append(el('div', { class: 'head' }, el('h1', {}, 'Feeds')), panel);
 
   async function load() {
     try {
       const found = await get(`/v1/feeds?limit=${LISTED}`, signal);
-      place.replaceChildren(...(found.feeds.length ? [counts(found.counts), table(found.feeds)]
+      panel.replaceChildren(...(found.feeds.length ? [counts(found.counts), table(found.feeds)]
         : [notice('empty', 'No feeds are watched', 'Start neardup feed --to-serve with the address of this service.')]));
     } catch (error) {
-      if (!signal.aborted) place.replaceChildren(failed(error));
+      if (!signal.aborted) panel.replaceChildren(failed(error));
     }
     ready();
     if (!signal.aborted) setTimeout(load, REFRESH_MILLISECONDS);

@@ -13,9 +13,9 @@ const MARKS_MIN = 10;
 const RESAMPLES = 400;
 
 export function judge(view, { signal, ready }) {
-  const place = el('div', { class: 'judge' }, notice('loading', 'Looking for pairs around the threshold'));
+  const panel = el('div', { class: 'judge' }, notice('loading', 'Looking for pairs around the threshold'));
   const result = el('div', { class: 'result', 'aria-live': 'polite' });
-  view.append(el('h1', {}, 'Judge'), el('p', { class: 'quiet' }, 'Are the two duplicates? Press 1 for yes and 0 for no. The marks give a threshold.'), place, result);
+  view.append(el('h1', {}, 'Judge'), el('p', { class: 'quiet' }, 'Are the two duplicates? Press 1 for yes and 0 for no. The marks give a threshold.'), panel, result);
   let pairs = [];
   let at = 0;
   let settings = null;
@@ -24,20 +24,20 @@ export function judge(view, { signal, ready }) {
   async function load() {
     try {
       ({ settings } = await get('/v1/figures', signal));
-      if (!settings.compares) place.replaceChildren(notice('empty', 'This service has no signatures to compare', 'Ask a service with a window of its own.'));
+      if (!settings.compares) panel.replaceChildren(notice('empty', 'This service has no signatures to compare', 'Ask a service with a window of its own.'));
       else {
         pairs = await around(settings.score_min, signal);
         await show();
       }
     } catch (error) {
-      if (!signal.aborted) place.replaceChildren(failed(error, load));
+      if (!signal.aborted) panel.replaceChildren(failed(error, load));
     }
     ready();
   }
 
   async function show() {
     if (at >= pairs.length) {
-      place.replaceChildren(notice('empty', pairs.length ? 'These were all pairs' : 'No pairs yet', pairs.length ? 'The threshold below follows from your marks.' : 'Pairs come from stories with two documents or more.'));
+      panel.replaceChildren(notice('empty', pairs.length ? 'These were all pairs' : 'No pairs yet', pairs.length ? 'The threshold below follows from your marks.' : 'Pairs come from stories with two documents or more.'));
       return;
     }
     const [older, newer] = pairs[at];
@@ -48,7 +48,7 @@ export function judge(view, { signal, ready }) {
       return;
     }
     const button = (mark, text, key) => el('button', { type: 'button', 'data-mark': mark, onclick: () => say(why, mark) }, text, ' ', el('kbd', {}, key));
-    place.replaceChildren(
+    panel.replaceChildren(
       el('p', { class: 'quiet' }, `Pair ${count(at + 1)} of ${count(pairs.length)}, similarity ${score(why.similarity)}`),
       el('div', { class: 'marking', role: 'group', 'aria-label': 'Are they duplicates?' }, button('duplicate', 'Duplicates', '1'), button('different', 'Not duplicates', '0')),
       differences(why, settings.keep_texts));
@@ -59,13 +59,13 @@ export function judge(view, { signal, ready }) {
     marked.push([why.similarity, mark === 'duplicate' ? 1 : 0]);
     at += 1;
     result.replaceChildren(...told(marked, settings));
-    show().catch((error) => { if (!signal.aborted) place.replaceChildren(failed(error, show)); });
+    show().catch((error) => { if (!signal.aborted) panel.replaceChildren(failed(error, show)); });
   }
 
   document.addEventListener('keydown', (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
     const mark = { 1: 'duplicate', 0: 'different' }[event.key];
-    if (mark) place.querySelector(`[data-mark=${mark}]`)?.click();
+    if (mark) panel.querySelector(`[data-mark=${mark}]`)?.click();
   }, { signal });
   load();
 }

@@ -12,7 +12,7 @@ import { oneSource, sources } from './sources.js';
 import { stories } from './stories.js';
 import { story } from './story.js';
 
-// The first part of the address behind # -> the view. A view gets the place to fill, the rest of the address, and a
+// The first part of the address behind # -> the view. A view gets the element to fill, the rest of the address, and a
 // signal that ends it; it may return a function that takes the figures of each moment.
 const VIEWS = {
   now: ['Now', now], stories: ['Stories', stories], story: ['Story', story], sources: ['Sources', sources],

@@ -10,7 +10,7 @@ const POINTS_MIN = 30; // a young service has a curve of its first five minutes
 const NUMBERS = ['', '', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten'];
 const LIST_MILLISECONDS = 900;
 
-/** A figure with its name, its value, a line below, and the place of its picture. */
+/** A figure with its name, its value, a line below, and its picture. */
 function tile(name) {
   const value = el('span', { class: 'value' }, '–');
   const unit = el('span', { class: 'unit' });

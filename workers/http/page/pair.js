@@ -21,24 +21,24 @@ export function pair(view, { query, signal, ready }) {
     if (location.hash === address) load();
     else location.hash = address;
   } }, field('a', a, 'One id'), field('b', b, 'Another id'), el('button', { type: 'submit', class: 'primary' }, 'Compare'));
-  const place = el('div', { class: 'pair' });
-  view.append(el('h1', {}, 'Pair'), form, place);
+  const panel = el('div', { class: 'pair' });
+  view.append(el('h1', {}, 'Pair'), form, panel);
 
   async function load() {
-    place.replaceChildren(notice('loading', 'Comparing'));
+    panel.replaceChildren(notice('loading', 'Comparing'));
     try {
       const { settings } = await get('/v1/figures', signal);
       const why = settings.compares ? await get(`/v1/why?${new URLSearchParams({ a, b })}`, signal) : await published(a, b, signal);
-      if (why === null) place.replaceChildren(notice('empty', 'The deployment has found no such pair', 'They are too different, or the pair was made with a copy of one of them.'));
-      else place.replaceChildren(...explained(why, settings), marking(why), settings.compares ? differences(why, settings.keep_texts) : '');
+      if (why === null) panel.replaceChildren(notice('empty', 'The deployment has found no such pair', 'They are too different, or the pair was made with a copy of one of them.'));
+      else panel.replaceChildren(...explained(why, settings), marking(why), settings.compares ? differences(why, settings.keep_texts) : '');
     } catch (error) {
-      if (!signal.aborted) place.replaceChildren(failed(error, load));
+      if (!signal.aborted) panel.replaceChildren(failed(error, load));
     }
     ready();
   }
   if (a && b) load();
   else {
-    place.append(notice('empty', 'Name two documents', 'The page shows what they share, in what they differ, and why they are a pair or why not.'));
+    panel.append(notice('empty', 'Name two documents', 'The page shows what they share, in what they differ, and why they are a pair or why not.'));
     ready();
   }
 }
@@ -55,7 +55,7 @@ export function explained(why, settings) {
   const is = ['pair', 'copy', 'decided', 'version'].includes(why.reason);
   const about = why.about ? [' ', idNode(why.about)] : [];
   const sentence = why.reason === 'pair' ? 'They are a pair.'
-    : why.reason === 'copy' ? 'They are near. A copy of one of them makes the pair in its place:'
+    : why.reason === 'copy' ? 'They are near. A copy of one of them makes the pair instead:'
     : why.reason === 'decided' ? 'They are near: the decision compared the two directly.'
     : why.reason === 'version' ? 'They are of one story: the decision compared another version of the first one.' : `They are no pair: ${why.sentence}.`;
   const parts = [el('p', { class: `verdict ${is ? 'is' : 'not'}` }, sentence, about)];
@@ -90,16 +90,16 @@ export function differences(why, kept, names = {}) {
   if (!why.passages?.length) {
     return notice('empty', 'No texts to compare', kept ? 'The text of one of them is not stored.' : 'This service stores no texts: start it with --keep-texts.');
   }
-  const place = el('div', {});
+  const panel = el('div', {});
   let limit = CHARACTERS;
   const draw = () => {
     const sides = ['first', 'second'].map((kind) => side(why, kind, limit, names));
     const cut = sides.some((one) => one.cut);
-    place.replaceChildren(el('div', { class: 'sides' }, sides.map((one) => one.node)),
+    panel.replaceChildren(el('div', { class: 'sides' }, sides.map((one) => one.node)),
       cut ? el('button', { type: 'button', class: 'further', onclick: () => { limit *= 4; draw(); } }, 'Show more of the texts') : '');
   };
   draw();
-  return place;
+  return panel;
 }
 
 function side(why, kind, limit, names) {

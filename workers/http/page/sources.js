@@ -18,16 +18,16 @@ function lag(seconds) {
 }
 
 export function sources(view, { signal, ready }) {
-  const place = el('div', {}, notice('loading', 'Loading the sources'));
-  view.append(el('div', { class: 'head' }, el('h1', {}, 'Sources')), place);
+  const panel = el('div', {}, notice('loading', 'Loading the sources'));
+  view.append(el('div', { class: 'head' }, el('h1', {}, 'Sources')), panel);
 
   async function load() {
     try {
       const found = await get(`/v1/sources?limit=${LISTED}`, signal);
-      place.replaceChildren(...repeating(found.repeating), found.sources.length ? table(found.sources)
+      panel.replaceChildren(...repeating(found.repeating), found.sources.length ? table(found.sources)
         : notice('empty', 'No sources yet', 'A document names its source in the field source, or is named by an address.'));
     } catch (error) {
-      if (!signal.aborted) place.replaceChildren(failed(error));
+      if (!signal.aborted) panel.replaceChildren(failed(error));
     }
     ready();
     if (!signal.aborted) setTimeout(load, REFRESH_MILLISECONDS);
@@ -55,14 +55,14 @@ function table(rows) {
 
 export function oneSource(view, { rest, signal, ready }) {
   const name = decodeURIComponent(rest.join('/'));
-  const place = el('div', {}, notice('loading', 'Loading the source'));
-  view.append(el('p', {}, el('a', { class: 'back', href: '#/sources' }, 'All sources')), el('h1', {}, el('bdi', {}, shownId(name))), place);
+  const panel = el('div', {}, notice('loading', 'Loading the source'));
+  view.append(el('p', {}, el('a', { class: 'back', href: '#/sources' }, 'All sources')), el('h1', {}, el('bdi', {}, shownId(name))), panel);
 
   async function load() {
     try {
-      place.replaceChildren(...told(await get(`/v1/sources/${encodeURIComponent(name)}`, signal)));
+      panel.replaceChildren(...told(await get(`/v1/sources/${encodeURIComponent(name)}`, signal)));
     } catch (error) {
-      if (!signal.aborted) place.replaceChildren(failed(error, load));
+      if (!signal.aborted) panel.replaceChildren(failed(error, load));
     }
     ready();
   }

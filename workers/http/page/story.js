@@ -2,7 +2,7 @@
 
 import { get } from './api.js';
 import { curve } from './curve.js';
-import { count, download, el, failed, idNode, linked, moment, notice, score, shownId, source, words } from './dom.js';
+import { count, download, el, expands, failed, idNode, linked, moment, notice, score, shownId, source, words } from './dom.js';
 import { differences, pairAddress } from './pair.js';
 import { arrivals, duration } from './stories.js';
 
@@ -14,17 +14,17 @@ const COLUMNS = ['id', 'source', 'title', 'url', 'status', 'duplicate_of', 'simi
 export function story(view, { rest, signal, ready }) {
   const number = Number(rest[0]);
   const pages = [-1]; // the place that each page begins behind
-  const place = el('div', { class: 'story' }, notice('loading', 'Loading the story'));
-  view.append(el('p', {}, el('a', { class: 'back', href: '#/stories' }, 'All stories')), place);
+  const panel = el('div', { class: 'story' }, notice('loading', 'Loading the story'));
+  view.append(el('p', {}, el('a', { class: 'back', href: '#/stories' }, 'All stories')), panel);
 
   async function load(refocus = false) {
     try {
       const after = pages.at(-1);
       const cluster = await get(`/v1/clusters/${number}?limit=${MEMBERS}${after < 0 ? '' : `&after=${after}`}`, signal);
-      place.replaceChildren(...told(cluster).filter(Boolean));
-      if (refocus) place.querySelector('h2[tabindex]').focus();
+      panel.replaceChildren(...told(cluster).filter(Boolean));
+      if (refocus) panel.querySelector('h2[tabindex]').focus();
     } catch (error) {
-      if (!signal.aborted) place.replaceChildren(failed(error, () => load()));
+      if (!signal.aborted) panel.replaceChildren(failed(error, () => load()));
     }
     ready();
   }
@@ -99,28 +99,14 @@ function updates(cluster, signal) {
 }
 
 function version(update, signal) {
-  const open = el('button', { type: 'button', class: 'link', 'aria-expanded': 'false', onclick: toggle }, 'Changes');
+  const open = el('button', { type: 'button', class: 'link' }, 'Changes');
   const item = el('li', {}, el('time', {}, moment(update.date ?? update.time)), idNode(update.id),
     el('span', { class: 'score', title: 'similarity to the version that was compared' }, score(update.similarity)),
     typeof update.matched === 'number' ? open : null);
-  let shown = null;
-  async function toggle() {
-    if (shown) {
-      shown.remove();
-      shown = null;
-    } else {
-      shown = el('div', { class: 'changes' }, notice('loading', 'Comparing'));
-      item.append(shown);
-      const place = shown;
-      try {
-        const { passages } = await get(`/v1/differences?older=${update.matched}&newer=${update.place}`, signal);
-        place.replaceChildren(differences({ older: 'before', newer: 'after', passages }, true, { before: 'The compared version', after: 'This version' }));
-      } catch (error) {
-        if (!signal.aborted) place.replaceChildren(failed(error));
-      }
-    }
-    open.setAttribute('aria-expanded', String(Boolean(shown)));
-  }
+  expands(open, item, 'changes', signal, async () => {
+    const { passages } = await get(`/v1/differences?older=${update.matched}&newer=${update.place}`, signal);
+    return [differences({ older: 'before', newer: 'after', passages }, true, { before: 'The compared version', after: 'This version' })];
+  });
   return item;
 }
 
