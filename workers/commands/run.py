@@ -96,6 +96,11 @@ def run(options: RunOptions, settings: Settings, index: Sequence[str] | None = N
         keep(options.keep, matcher)
     if options.overview:
         session.notes.append("\n".join(overview.lines()))
+    if options.top is not None and index is None:
+        session.notes.append(
+            "note: run looks back only: the neighbours of a document are among those before it, and the first has "
+            "none; batch --top looks at all"
+        )
     if options.output is not None:
         session.notes.append(f"the pairs stand in {options.output}")
     if options.truth:

@@ -54,7 +54,10 @@ Candidates = Annotated[bool, typer.Option("--candidates", help="write candidates
 Top = Annotated[
     int | None,
     typer.Option(
-        "--top", metavar="K", min=1, help="write the K most similar documents of each instead of pairs, best first"
+        "--top",
+        metavar="K",
+        min=1,
+        help="write the K most similar documents of each instead of pairs, best first; of run among those before it",
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="no reports, no progress bar, no summary")]

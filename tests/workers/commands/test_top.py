@@ -47,9 +47,12 @@ def nearest_of(done):
 
 def test_run_ranks_earlier_documents_and_batch_all(neardup, news):  # noqa: F811
     """Each document has its own line, even without a neighbour; equal contents count as one neighbour."""
-    run = nearest_of(neardup("run", "--top", 2, "--threshold", "0.6", "--verify", "exact", news))
-    assert run == {"a": [], "b": ["a"], "c": ["b", "a"], "d": ["b", "a"], "e": []}
-    batch = nearest_of(neardup("batch", "--top", 2, "--threshold", "0.6", "--verify", "exact", news))
+    done = neardup("run", "--top", 2, "--threshold", "0.6", "--verify", "exact", news)
+    assert nearest_of(done) == {"a": [], "b": ["a"], "c": ["b", "a"], "d": ["b", "a"], "e": []}
+    assert b"note: run looks back only" in done.stderr
+    done = neardup("batch", "--top", 2, "--threshold", "0.6", "--verify", "exact", news)
+    assert b"looks back" not in done.stderr
+    batch = nearest_of(done)
     assert batch == {"a": ["d", "c"], "b": ["d", "a"], "c": ["d", "a"], "d": ["b", "a"], "e": []}
 
 

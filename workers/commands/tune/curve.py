@@ -10,6 +10,7 @@ from rich.table import Table
 from neardup.stream.config import Config
 from neardup.stream.json_lines import SIMILARITY_DIGITS
 from neardup.stream.schemes import SCHEMES
+from neardup.stream.schemes.grid_functions import candidate_probability
 from neardup.stream.theory.curves import error_areas, half_point, similarity_at, threshold_step
 from neardup.stream.theory.tuning import Tuning, curve, probabilities
 from neardup.workers.display.pictures import POINTS, Area, Curve, Mark, Picture
@@ -22,6 +23,9 @@ _AROUND = (-0.3, -0.2, -0.1, -0.05, 0.0, 0.05, 0.1)
 
 # Public names of values whose name in the library differs.
 _NAMES = {"score_min": "cut"}
+# Of a print, the part of the squares that hold a minutia; and for two prints of one finger, the part of these that hold
+# one in the other too (Mining of Massive Datasets, Example 3.23).
+_MINUTIAE, _REPEATED = 0.2, 0.8
 # Values of a tuning that are valid only if the law of candidates is known.
 _CHANCES = ("candidate_probability", "pass_probability", "recall")
 
@@ -33,7 +37,8 @@ def show(config: Config, *, plot: str | None, as_json: bool) -> None:
         tables = [_choice(config), _probabilities(config.tuning)]
         print_found(summary(config), tables, as_json=as_json, drawn=picture(config.tuning), plot=plot)
     elif plot is None:
-        print_found(summary(config), [_choice(config)], as_json=as_json)
+        rates = grid_rates(config)
+        print_found(summary(config), [_choice(config), *([_rates(rates)] if rates else [])], as_json=as_json)
     else:
         raise Failure(Exit.USAGE, f"--plot draws the S-curve, but {config.scheme} has none: leave it out")
 
@@ -55,9 +60,28 @@ def summary(config: Config) -> dict[str, Any]:
         **chosen,
         "rows_total": tuning.bands * tuning.rows,
         **_shape(tuning),
+        **({"rates": rates} if (rates := grid_rates(config)) else {}),
         "around": around,
         "fingerprints": names,
     }
+
+
+def grid_rates(config: Config) -> list[dict[str, float]]:
+    """Return for each number of groups how likely two prints are candidates, of one finger and of two fingers: if
+    functions were independent, and as they are on this grid. Without a grid, nothing."""
+    if config.scheme != "grid":
+        return []
+    shape = config.grid_functions, config.grid_function_squares
+    chances = {"one_finger": _MINUTIAE * _REPEATED, "two_fingers": _MINUTIAE * _MINUTIAE}
+    return [
+        {
+            "groups": groups,
+            **{f"{name}_function": chance**config.grid_function_squares for name, chance in chances.items()},
+            **{f"{name}_independent": candidate_probability(p, None, groups, *shape) for name, p in chances.items()},
+            **{name: candidate_probability(p, config.grid_squares, groups, *shape) for name, p in chances.items()},
+        }
+        for groups in range(1, config.grid_groups + 1)
+    ]
 
 
 def picture(tuning: Tuning) -> Picture:
@@ -157,4 +181,19 @@ def _probabilities(tuning: Tuning) -> Table:
     for s, candidate, emitted in _around(tuning):
         mark = " (threshold)" if s == tuning.threshold else ""
         table.add_row(f"{s:g}{mark}", f"{candidate:.6f}", f"{emitted:.6f}")
+    return table
+
+
+def _rates(rates: list[dict[str, float]]) -> Table:
+    one, two = (f"{rates[0][f'{name}_function']:.6f}" for name in ("one_finger", "two_fingers"))
+    table = Table(
+        title=f"A function says yes to two prints of one finger with {one}, to prints of two fingers with {two}",
+        caption=f"if a square holds a minutia with {_MINUTIAE:g}, and again in another print of the finger with "
+        f"{_REPEATED:g}",
+    )
+    for heading in ("groups", "one finger, independent", "on this grid", "two fingers, independent", "on this grid"):
+        table.add_column(heading, justify="right")
+    for row in rates:
+        chances = [row[f"{name}{kind}"] for name in ("one_finger", "two_fingers") for kind in ("_independent", "")]
+        table.add_row(f"{row['groups']}", *(f"{chance:.4f}" for chance in chances))
     return table

@@ -74,9 +74,23 @@ def test_a_scheme_without_a_law_of_its_similarity_tells_its_guarantee_and_no_cha
     assert values["around"] == []
     assert "recall" not in values
     show(config, plot=None, as_json=False)
-    assert "A pair of this similarity" not in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "A pair of this similarity" not in out
+    assert "0.004096" in out
     with pytest.raises(Failure, match="--plot draws the S-curve, but grid has none: leave it out"):
         show(config, plot=str(tmp_path / "x.svg"), as_json=False)
+
+
+def test_the_rates_of_a_grid_are_those_of_the_textbook():
+    """Example 3.23 for independent functions: .985 and .063 in one group, .970 and .0040 in two."""
+    one, two = summary(Config(scheme="grid"))["rates"]
+    assert (one["one_finger_function"], one["two_fingers_function"]) == pytest.approx((0.004096, 0.000064))
+    assert (one["one_finger_independent"], one["two_fingers_independent"]) == pytest.approx((0.985, 0.063), abs=0.0005)
+    assert (two["one_finger_independent"], two["two_fingers_independent"]) == pytest.approx((0.970, 0.004), abs=0.0005)
+    assert two["one_finger"] < two["one_finger_independent"] < one["one_finger_independent"]
+    (row,) = summary(Config(scheme="grid", grid_functions=1030, grid_groups=1))["rates"]
+    assert row["one_finger_independent"] == pytest.approx(1 - (1 - 0.004096) ** 1030)
+    assert "rates" not in summary(Config())
 
 
 def test_a_scheme_with_an_exact_score_has_no_margin(capsys):
