@@ -90,7 +90,7 @@ def test_batch_names_the_newest_copy_that_lies_within_the_window(tmp_path, windo
     with Corpus(tmp_path, settings) as corpus:
         corpus.add(Signer(settings).sign(documents).batch)
         corpus.find()
-        found = [neighbours for _, part in corpus.nearest(10) for neighbours in part]
+        found = [neighbours for part in corpus.nearest(10) for neighbours in part.neighbours]
     scored = Deduplicator(Config(threshold=0.6, verify="exact"))
     scored.process([Document(text, text) for text in texts])
     for one, neighbours in zip(documents, found, strict=True):
