@@ -32,6 +32,15 @@ def wait_seconds(interval_seconds: float, failures: int, retry_after_seconds: fl
     return min(max(wait, retry_after_seconds), WAIT_SECONDS_MAX)
 
 
+def longest_seconds(interval_seconds: float) -> float:
+    """Return the longest wait after a request that succeeds, if the server asks for none.
+
+    >>> longest_seconds(600)
+    660.0
+    """
+    return interval_seconds * (1 + _JITTER)
+
+
 def retry_after(value: str, now: float) -> float:
     """Return the seconds that a field Retry-After asks for: a number of seconds or a date; 0 for anything else.
 

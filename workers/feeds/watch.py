@@ -35,7 +35,7 @@ from neardup.workers.feeds.condition import Condition, listed
 from neardup.workers.feeds.fetch import Fetched, FetchError
 from neardup.workers.feeds.items import Item, Named
 from neardup.workers.feeds.lists import FeedLists
-from neardup.workers.feeds.schedule import retry_after, wait_seconds
+from neardup.workers.feeds.schedule import longest_seconds, retry_after, wait_seconds
 from neardup.workers.feeds.state import FeedState, FeedStates
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.process.stop import Stop
@@ -153,6 +153,22 @@ class Feed:
     def wait_seconds(self) -> float | None:
         """The seconds until the next request; ``None`` if there is none."""
         return self._condition.wait_seconds
+
+    def rest_seconds(self, now: float) -> float | None:
+        """The seconds until the first request of this process, ``None`` if there is none.
+
+        A feed that was read is asked at once. One that failed, or whose server wants a longer wait, is asked when that
+        wait is over, as far as its condition is remembered; one that is gone is asked no more.
+        """
+        condition, interval = self._condition, self._watching.interval_seconds
+        if not self._watching.follow or condition.asked is None:
+            return 0.0
+        if condition.reason == "feed_gone":
+            return None
+        wait = condition.wait_seconds or 0.0
+        if not condition.failures and wait <= longest_seconds(interval):
+            return 0.0
+        return min(max(0.0, condition.asked + wait - now), wait)
 
     def _wait_seconds(self, random: float) -> float | None:
         """Return the seconds until the next request; ``None`` if there is none."""
@@ -348,8 +364,10 @@ def _watch_feed(
 ) -> None:
     """Watch one feed until the end. The last result says so, or is an exception that the caller raises."""
     last: Exception | _Ended = _Ended(feed.url)
+    seconds = feed.rest_seconds(world.now())
     try:
-        while not ended.is_set() and is_wanted(feed.url):
+        rests = seconds is None or (seconds > 0 and world.wait(seconds))
+        while not rests and not ended.is_set() and is_wanted(feed.url):
             put(feed.poll(world))
             seconds = feed.wait_seconds
             if seconds is None or world.wait(seconds):
