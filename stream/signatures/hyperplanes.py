@@ -92,11 +92,6 @@ def lift(vectors: npt.NDArray[np.float32], squares: Floats, norm_max: float) -> 
     return np.hstack([vectors.astype(np.float64) / norm_max, added[:, None]]).astype(np.float32)
 
 
-def lift_query(queries: npt.NDArray[np.float32], squares: Floats) -> npt.NDArray[np.float32]:
-    """Queries ``float32[n, d + 1]`` of length one, [q, 0] / |q|, to compare with vectors of ``lift``; none is zero."""
-    return np.hstack([queries / np.sqrt(squares)[:, None], np.zeros((len(queries), 1))]).astype(np.float32)
-
-
 @lru_cache(maxsize=8)
 def _panels(dimension: int, count: int, seed: int, planes: str) -> npt.NDArray[np.float32]:
     return projections.panels(PLANES[planes](count, dimension, seed))

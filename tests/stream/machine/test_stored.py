@@ -200,6 +200,7 @@ def test_kernels_with_instructions_and_with_models_are_kept_apart(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The choice is a part of the key: neither runs the code of the other."""
+    monkeypatch.setattr(module, "MODELS", ())
     compiled_sum()(WIDE)
     monkeypatch.setattr(module, "MODELS", ("models",))
     for misses in (1, 0):

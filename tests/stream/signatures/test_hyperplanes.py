@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from neardup.stream.signatures.banding import keys
-from neardup.stream.signatures.hyperplanes import PLANES, agreement, cosine, degrees, lift, lift_query, sign, sketch
+from neardup.stream.signatures.hyperplanes import PLANES, agreement, cosine, degrees, lift, sign, sketch
 from neardup.stream.vectors.packed_bits import agreement as bits_of_pairs
 from neardup.stream.vectors.packed_bits import width
 from neardup.stream.vectors.pairwise import dot
@@ -107,7 +107,8 @@ def test_a_lifted_query_meets_a_lifted_vector_at_its_dot_product() -> None:
     rng = np.random.default_rng(8)
     x, q = (rng.standard_normal((200, 12)).astype(np.float32) for _ in range(2))
     norm_max = float(np.sqrt(dot(x, x).max()))
-    lifted, query = lift(x, dot(x, x), norm_max), lift_query(q, dot(q, q))
+    lifted = lift(x, dot(x, x), norm_max)
+    query = np.hstack([q / np.sqrt(dot(q, q))[:, None], np.zeros((200, 1))]).astype(np.float32)
     expected = (x.astype(float) * q).sum(axis=1) / (np.linalg.norm(q.astype(float), axis=1) * norm_max)
     assert (lifted.astype(float) * query).sum(axis=1) == pytest.approx(expected, abs=1e-6)
     for unit in (lifted, query):
