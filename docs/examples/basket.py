@@ -2,10 +2,12 @@
 
 A buyer is the set of the items bought, an item the set of its buyers, and Jaccard similarity says which are alike. A
 buyer is offered what similar buyers have, or what is similar to the items of the buyer: the score of an item is the sum
-of the similarities that speak for it. First three buyers of four items, then the baskets of a food store, whose similar
-pairs are compared with the known ones; at last ratings, which make an item count as often as it has stars.
+of the similarities that speak for it. First three buyers of four items; then buyers who have no item in common, by
+groups of items; then the baskets of a food store, whose similar pairs are compared with the known ones; at last
+ratings, which make an item count as often as it has stars.
 
-Usage: python docs/examples/basket.py [DATA], the folder that holds the set itemsets_fimi.
+Usage: python docs/examples/basket.py [DATA], the folder that holds the set itemsets_fimi. Without it, and where there
+is none next to the project, the store has baskets that are drawn at random.
 
 Source: Mining of Massive Datasets, 3.1.1 and 3.1.3; 3.9 for the index of prefixes, which misses no pair.
 """
@@ -13,9 +15,11 @@ Source: Mining of Massive Datasets, 3.1.1 and 3.1.3; 3.9 for the index of prefix
 from __future__ import annotations
 
 import csv
+import random
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 
 from neardup.stream import Config, Deduplicator, Document
@@ -25,6 +29,15 @@ Sets = Mapping[str, Sequence[str]]
 Near = Mapping[str, Mapping[str, float]]
 
 TOY: Sets = {"B1": ["A", "B"], "B2": ["A", "B", "D"], "B3": ["A", "C", "D"]}
+# Buyers of films. C1 and C2 have no film in common, but C3 and C4 have films of both.
+FILMS: Sets = {
+    "C1": ["Comet 1", "Comet 3"],
+    "C2": ["Comet 2", "Comet 4"],
+    "C3": ["Comet 1", "Comet 2", "Comet 4"],
+    "C4": ["Comet 2", "Comet 3", "Comet 4"],
+    "C5": ["Harvest 1", "Harvest 2"],
+    "C6": ["Harvest 1", "Harvest 2", "Harvest 3"],
+}
 EXACT = Config(shingles="tokens", scheme="prefix", threshold=0.5)
 # A signature in so many bands finds pairs of .5 as well, with the recall of the settings, .95 at the threshold.
 SIGNED = Config(shingles="tokens", verify="exact", threshold=0.5, rows_max=512)
@@ -94,12 +107,47 @@ def toy() -> None:
     print(f"B1 is offered, by items:  {shown(by_items(TOY, near_items, 'B1'))}")
 
 
-def store(folder: Path) -> None:
-    """Print how the pairs of baskets compare with the known ones, and what some baskets are offered."""
+def grouped(sets: Sets, threshold: float) -> Sets:
+    """The same sets of groups in place of elements: elements that stand in similar sets are one group, named by its
+    first element."""
+    near = similar(inverted(sets), EXACT.model_copy(update={"threshold": threshold}))
+    group = {element: element for elements in sets.values() for element in elements}
+    for a, b in sorted(pairs_of(near)):
+        first, second = sorted((group[a], group[b]))
+        group = {element: first if name == second else name for element, name in group.items()}
+    return {name: sorted({group[element] for element in elements}) for name, elements in sets.items()}
+
+
+def groups() -> None:
+    """Print which buyers are alike by their films, and by groups of films that the same buyers have."""
+    sets = FILMS
+    for what in ("films", "groups of films"):
+        near = pairs_of(similar(sets, EXACT))
+        print(f"alike by {what}: {'  '.join(f'{a}-{b}' for a, b in sorted(near))}")
+        sets = grouped(sets, 1 / 4)
+
+
+def real_store(folder: Path) -> tuple[Sets, set[tuple[str, str]]]:
+    """The baskets of the data set, and its pairs of a similarity of .5 or more."""
     lines = (folder / "foodmart.dat").read_text(encoding="utf-8").splitlines()
-    bought = {str(number): line.split() for number, line in enumerate(lines)}
     with (folder / "foodmart_pairs_j050.csv").open(encoding="utf-8") as file:
         known = {(min(row["a"], row["b"]), max(row["a"], row["b"])) for row in csv.DictReader(file)}
+    return {str(number): line.split() for number, line in enumerate(lines)}, known
+
+
+def drawn_store() -> tuple[Sets, set[tuple[str, str]]]:
+    """Baskets that are drawn at random, some as copies with one item changed, and their pairs by comparing all."""
+    rng = random.Random(1)
+    baskets = [rng.sample(range(1, 200), rng.randint(4, 10)) for _ in range(300)]
+    baskets += [[*rng.choice(baskets)[:-1], rng.randint(200, 300)] for _ in range(100)]
+    bought = {str(number): [str(item) for item in basket] for number, basket in enumerate(baskets)}
+    sets = {name: set(items) for name, items in bought.items()}
+    pairs = combinations(sorted(sets), 2)
+    return bought, {(a, b) for a, b in pairs if 3 * len(sets[a] & sets[b]) >= len(sets[a]) + len(sets[b])}
+
+
+def store(bought: Sets, known: set[tuple[str, str]]) -> None:
+    """Print how the pairs of baskets compare with the known ones, and what some baskets are offered."""
     near_buyers = similar(bought, EXACT)
     print(f"\n{len(bought)} baskets, {len(known)} known pairs of a similarity of .5 or more")
     for name, near in (("prefix", near_buyers), ("signatures", similar(bought, SIGNED))):
@@ -114,12 +162,14 @@ def store(folder: Path) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Print the three cases."""
+    """Print the cases."""
     folder = (Path(arguments[0]) if arguments else DATA) / "itemsets_fimi"
-    if not folder.is_dir():
+    if arguments and not folder.is_dir():
         sys.exit(f"{folder} is no folder: name the folder that holds the set itemsets_fimi")
     toy()
-    store(folder)
+    print()
+    groups()
+    store(*(real_store(folder) if folder.is_dir() else drawn_store()))
     stars = Config(shingles="tokens", ratings="stars", measure="jaccard_bag", scheme="prefix", threshold=0.5)
     ratings = [Document("C1", tokens={"a": 3, "b": 1}), Document("C2", tokens={"a": 2, "b": 2, "c": 1})]
     print("\nstars of two customers as bags:", *Deduplicator(stars).process(ratings))

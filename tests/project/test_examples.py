@@ -8,6 +8,7 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,21 @@ def test_news_pages_are_grouped_by_the_article_and_not_by_the_newspaper(
     assert paper == pytest.approx(1 / 3, abs=0.05)
     assert max(recall for _, _, recall in characters) > 0.9
     assert max(precision for _, precision, _ in characters) < 0.1
+    assert output in README.read_text(encoding="utf-8")
+
+
+def test_passages_find_what_whole_texts_do_not(run: Run) -> None:
+    """Sentences in another order are found by both, half of a text and two sentences by passages alone."""
+    output = run("passages/plagiarism.py")
+    rows = {line[:30].strip(): [float(x) for x in line[30:].split()] for line in output.splitlines()[1:]}
+    whole = {name: row[0] for name, row in rows.items()}
+    part = {name: max(row[1:3]) for name, row in rows.items()}
+    assert min(whole["all of it"], whole["sentences in another order"]) > 0.9
+    assert max(whole["half of it"], whole["two sentences"]) < 0.5
+    assert min(part["all of it"], part["sentences in another order"]) > 0.9
+    assert part["half of it"] > 0.5
+    assert part["two sentences"] > 0.1
+    assert part["nothing"] == 0
     assert output in README.read_text(encoding="utf-8")
 
 
@@ -143,6 +159,26 @@ def test_fingerprints_are_found_and_compared_as_often_as_the_textbook_computes(r
         assert law_false == pytest.approx(book_false, abs=0.001)
         assert measured_false == pytest.approx(law_false, rel=0.1)
     assert output in README.read_text(encoding="utf-8")
+
+
+def test_buyers_without_a_common_item_meet_by_groups_of_items(run: Run, tmp_path: Path) -> None:
+    """Films that the same buyers have are one group; also in a clone without data, where all drawn pairs are found."""
+    example = functions("basket.py")
+    alike = [
+        example["pairs_of"](example["similar"](sets, example["EXACT"]))
+        for sets in (example["FILMS"], example["grouped"](example["FILMS"], 1 / 4))
+    ]
+    comets = {(a, b) for a, b in combinations(("C1", "C2", "C3", "C4"), 2)}
+    assert ("C1", "C2") not in alike[0]
+    assert alike[1] == comets | {("C5", "C6")}
+    copy = tmp_path / "bare" / "docs" / "examples" / "basket.py"
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes((FOLDER / "basket.py").read_bytes())
+    output = run(str(copy))
+    known, found = (re.search(pattern, output) for pattern in (r"(\d+) known pairs", r"prefix: (\d+) of .*, 0 others"))
+    assert known
+    assert found
+    assert int(found[1]) == int(known[1]) > 50
 
 
 def test_similar_baskets_are_the_known_ones(real_data: Callable[[str], Path], run: Run) -> None:

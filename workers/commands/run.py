@@ -94,18 +94,23 @@ def run(options: RunOptions, settings: Settings, index: Sequence[str] | None = N
         from neardup.workers.outputs.window_file import keep
 
         keep(options.keep, matcher)
+    session.notes += _notes(options, overview, looks_back=index is None)
+    if options.truth:
+        add_truth(session, settings, pairs=options.output)
+    return session.end(matcher.table.counts())
+
+
+def _notes(options: RunOptions, overview: Overview, *, looks_back: bool) -> Iterator[str]:
+    """Yield what the options add to the summary."""
     if options.overview:
-        session.notes.append("\n".join(overview.lines()))
-    if options.top is not None and index is None:
-        session.notes.append(
+        yield "\n".join(overview.lines())
+    if options.top is not None and looks_back:
+        yield (
             "note: run looks back only: the neighbours of a document are among those before it, and the first has "
             "none; batch --top looks at all"
         )
     if options.output is not None:
-        session.notes.append(f"the pairs stand in {options.output}")
-    if options.truth:
-        add_truth(session, settings, pairs=options.output)
-    return session.end(matcher.table.counts())
+        yield f"the pairs stand in {options.output}"
 
 
 def _answers(

@@ -32,6 +32,7 @@ REAL = Path(__file__).resolve().parents[5] / "shared/data/itn_multilingual/docs.
 SCHEMES = [
     "one_permutation chars", "exact, minhash in 4 bytes", "containment", "buckets shared", "prefix chars",
     "identical positions", "vectors cosine", "vectors dot", "records exact", "records shingled", "grouped chars",
+    "passages", "passages, templates",
 ]  # fmt: skip
 TEXT = f"{WORDS}; " * 5
 

@@ -18,7 +18,9 @@ from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.settings.load import load
 
 TEXT = f"{WORDS}; " * 5
-SCHEMES = ["one_permutation chars", "tokens", "prefix chars", "identical", "vectors cosine", "vectors dot", "grid"]
+SCHEMES = [
+    "one_permutation chars", "tokens", "prefix chars", "identical", "passages", "vectors cosine", "vectors dot", "grid",
+]  # fmt: skip
 
 
 def lines(*documents):
