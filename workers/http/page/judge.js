@@ -3,7 +3,7 @@
 import { get } from './api.js';
 import { count, download, el, failed, notice, percent, score } from './dom.js';
 import { marks } from './marks.js';
-import { differences } from './pair.js';
+import { differences, idsOf } from './pair.js';
 
 const PAIRS = 50;
 const STORIES = 60; // stories that are looked at for pairs
@@ -40,8 +40,8 @@ export function judge(view, { signal, ready }) {
       panel.replaceChildren(notice('empty', pairs.length ? 'These were all pairs' : 'No pairs yet', pairs.length ? 'The threshold below follows from your marks.' : 'Pairs come from stories with two documents or more.'));
       return;
     }
-    const [older, newer] = pairs[at];
-    const why = await get(`/v1/why?${new URLSearchParams({ a: older, b: newer })}`, signal);
+    const [older, newer, , collection] = pairs[at];
+    const why = await get(`/v1/why?${idsOf(older, newer, collection)}`, signal);
     if (typeof why.similarity !== 'number') {
       at += 1;
       await show();
@@ -77,15 +77,15 @@ async function around(threshold, signal) {
   for (const { cluster } of clusters) {
     const { members } = await get(`/v1/clusters/${cluster}?limit=${MEMBERS}`, signal);
     for (const one of members) {
-      if (one.duplicate_of !== null && one.similarity !== null && one.similarity < 1) found.push([one.duplicate_of, one.id, one.similarity]);
+      if (one.duplicate_of !== null && one.similarity !== null && one.similarity < 1) found.push([one.duplicate_of, one.id, one.similarity, one.collection]);
     }
   }
   const { clusters: single } = await get('/v1/clusters?sort=newest&size_min=1&limit=500', signal);
   const known = new Map(single.map((one) => [one.cluster, one.representative]));
   const related = single.filter((one) => known.get(one.related) && one.representative).slice(0, RELATED);
   for (const one of related) {
-    const why = await get(`/v1/why?${new URLSearchParams({ a: known.get(one.related), b: one.representative })}`, signal);
-    if (typeof why.similarity === 'number') found.push([why.older, why.newer, why.similarity]);
+    const why = await get(`/v1/why?${idsOf(known.get(one.related), one.representative, one.collection)}`, signal);
+    if (typeof why.similarity === 'number') found.push([why.older, why.newer, why.similarity, one.collection]);
   }
   return found.sort((a, b) => Math.abs(a[2] - threshold) - Math.abs(b[2] - threshold)).slice(0, PAIRS);
 }

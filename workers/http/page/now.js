@@ -149,7 +149,7 @@ function row(verdict) {
   const original = verdict.duplicate_of;
   const title = words(verdict.preview, verdict.id);
   const link = original === null ? el('span', { class: 'title', dir: 'auto' }, title)
-    : el('a', { class: 'title', dir: 'auto', href: pairAddress(original, verdict.id), title: `Compare with ${shownId(original)}` }, title);
+    : el('a', { class: 'title', dir: 'auto', href: pairAddress(original, verdict.id, verdict.collection), title: `Compare with ${shownId(original)}` }, title);
   return el('li', { 'data-place': verdict.place },
     el('time', {}, clock(verdict.time)), link,
     el('span', { class: 'from' }, named(verdict.id), original === null ? null : [' also in ', named(original)]),

@@ -9,15 +9,18 @@ import { marks } from './marks.js';
 const CHARACTERS = 30_000;
 const PASSAGES = 4_000;
 
-export const pairAddress = (a, b) => `#/pair?${new URLSearchParams({ a, b })}`;
+/** The parameters of two ids; those of a collection name it. */
+export const idsOf = (a, b, collection) => new URLSearchParams({ a, b, ...(collection ? { collection } : {}) });
+
+export const pairAddress = (a, b, collection) => `#/pair?${idsOf(a, b, collection)}`;
 
 export function pair(view, { query, signal, ready }) {
-  const [a, b] = ['a', 'b'].map((name) => query.get(name) ?? '');
+  const [a, b, collection] = ['a', 'b', 'collection'].map((name) => query.get(name) ?? '');
   const field = (name, value, text) => el('label', {}, text, el('input', { name, value, autocomplete: 'off', spellcheck: 'false', dir: 'auto', required: true }));
   const form = el('form', { class: 'two', onsubmit: (event) => {
     event.preventDefault();
     const values = new FormData(form);
-    const address = pairAddress(values.get('a'), values.get('b'));
+    const address = pairAddress(values.get('a'), values.get('b'), collection);
     if (location.hash === address) load();
     else location.hash = address;
   } }, field('a', a, 'One id'), field('b', b, 'Another id'), el('button', { type: 'submit', class: 'primary' }, 'Compare'));
@@ -28,7 +31,7 @@ export function pair(view, { query, signal, ready }) {
     panel.replaceChildren(notice('loading', 'Comparing'));
     try {
       const { settings } = await get('/v1/figures', signal);
-      const why = settings.compares ? await get(`/v1/why?${new URLSearchParams({ a, b })}`, signal) : await published(a, b, signal);
+      const why = settings.compares ? await get(`/v1/why?${idsOf(a, b, collection)}`, signal) : await published(a, b, signal);
       if (why === null) panel.replaceChildren(notice('empty', 'The deployment has found no such pair', 'They are too different, or the pair was made with a copy of one of them.'));
       else panel.replaceChildren(...explained(why, settings), marking(why), settings.compares ? differences(why, settings.keep_texts) : '');
     } catch (error) {

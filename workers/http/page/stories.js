@@ -17,14 +17,15 @@ const address = (values) => {
 };
 
 export function stories(view, { query, signal, ready }) {
-  const asked = Object.fromEntries(['q', 'source', 'time', 'size', 'sort', 'cursor'].map((name) => [name, query.get(name) ?? '']));
+  const asked = Object.fromEntries(['q', 'source', 'collection', 'time', 'size', 'sort', 'cursor'].map((name) => [name, query.get(name) ?? '']));
   const sort = Object.hasOwn(SORTS, asked.sort) ? asked.sort : 'size';
   const cards = el('div', { class: 'cards', 'aria-busy': 'true' }, notice('loading', 'Loading the stories'));
   const turn = el('p', { class: 'turn' });
+  const form = search(asked);
   const choice = ([name, text]) => el('a', { href: address({ ...asked, sort: name, cursor: '' }), 'aria-current': sort === name ? 'true' : null }, text);
   view.append(
     el('div', { class: 'head' }, el('h1', {}, 'Stories'), el('p', { class: 'choices', role: 'group', 'aria-label': 'Order' }, Object.entries(SORTS).map(choice))),
-    search(asked), cards, turn,
+    form, cards, turn,
   );
   let tag = null;
 
@@ -45,7 +46,8 @@ export function stories(view, { query, signal, ready }) {
   }
 
   function draw({ clusters, next }) {
-    const filtered = asked.q || asked.source || asked.time || asked.size;
+    if (clusters.some((one) => one.collection)) form.elements.collection.hidden = false;
+    const filtered = asked.q || asked.source || asked.collection || asked.time || asked.size;
     cards.replaceChildren(...(clusters.length ? merged(clusters).map(card)
       : filtered ? [notice('empty', 'No story is like that', 'Try fewer words, a longer time, or stories of any size.', el('a', { href: '#/stories' }, 'All stories'))]
         : [notice('empty', 'No stories yet', 'A story begins when a second document says nearly the same as an earlier one.')]));
@@ -65,6 +67,7 @@ function search(asked) {
   } },
   el('input', { name: 'q', type: 'search', value: asked.q, dir: 'auto', maxlength: 200, placeholder: 'Words, an id or a source', 'aria-label': 'Words, an id or a source' }),
   el('input', { name: 'source', value: asked.source, dir: 'auto', placeholder: 'Any source', 'aria-label': 'Source' }),
+  el('input', { name: 'collection', value: asked.collection, dir: 'auto', hidden: !asked.collection, placeholder: 'Any collection', 'aria-label': 'Collection' }),
   select('time', TIMES, 'Time'), select('size', SIZES, 'Size'), el('button', { type: 'submit', class: 'primary' }, 'Search'));
   for (const field of form.querySelectorAll('select')) field.addEventListener('change', () => form.requestSubmit());
   return form;
@@ -72,7 +75,7 @@ function search(asked) {
 
 function parameters(asked, sort) {
   const values = { sort, limit: CARDS, strip: true };
-  for (const name of ['q', 'source', 'cursor']) if (asked[name]) values[name] = asked[name];
+  for (const name of ['q', 'source', 'collection', 'cursor']) if (asked[name]) values[name] = asked[name];
   if (asked.size) values.size_min = asked.size;
   if (asked.time) values.since = Math.round(Date.now() / 1000 - Number(asked.time));
   return new URLSearchParams(values);

@@ -78,7 +78,7 @@ function row(member, original) {
     el('div', { class: 'what' }, title, el('span', { class: 'line' }, name, ' ', link ? el('a', { href: link, target: '_blank', rel: 'noopener noreferrer nofollow' }, 'Open the article') : null), idNode(member.id)),
     member.id === original ? el('span', { class: 'tag', title: 'It arrived before the others; their dates may be earlier' }, 'arrived first')
       : el('span', { class: 'score', title: member.similarity === null ? '' : `similarity ${score(member.similarity)}` }, member.similarity === null ? '' : score(member.similarity)),
-    member.id === original ? el('span') : el('a', { href: pairAddress(member.duplicate_of ?? original, member.id) }, 'Compare'));
+    member.id === original ? el('span') : el('a', { href: pairAddress(member.duplicate_of ?? original, member.id, member.collection) }, 'Compare'));
 }
 
 /** How many documents the story had at each moment. */
