@@ -220,7 +220,8 @@ class Parameters(BaseModel):
         "sketch (nothing, and the similarity is an estimate)",
     )
     planes: str = Field(
-        default="normal", description="components of random hyperplanes: " + ", ".join(PLANE_COMPONENTS)
+        default="normal",
+        description="components of random hyperplanes: " + ", ".join(PLANE_COMPONENTS) + ", not for sparse vectors",
     )
     distance_scale: float | None = Field(
         default=None, gt=0, le=1e30, description="distance from which the similarity is 0, of measures euclidean and l1"

@@ -150,7 +150,7 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "collection_field": ("collection", {"signing"}),
 }
 # Fields whose other value refuses what is signed here.
-REFUSING = ("text_characters_max", "dimension", "rating_max", "tokens_max")
+REFUSING = ("text_characters_max", "dimension", "rating_max", "tokens_max", "planes")
 SHAPE_OF_SHINGLED = ("record_shingle_k", "record_bands", "record_rows")
 # Field -> settings that give it a meaning, if the defaults give it none.
 BASES: dict[str, dict[str, Any]] = {

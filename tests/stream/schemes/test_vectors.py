@@ -169,6 +169,16 @@ def test_a_vector_that_cannot_be_used_is_refused(measure: str, vector: Any, reas
     assert signed.batch.ids_at(np.arange(signed.batch.size)) == ["a", "b"]
 
 
+@pytest.mark.parametrize("measure", ["cosine", "dot"])
+def test_planes_of_signs_refuse_sparse_vectors(measure: str) -> None:
+    """With 16 components the recall is kept, with few it is not; normal planes take any vector."""
+    few, enough = [0.1] * 15 + [0.0] * 17, [0.1] * 16 + [0.0] * 16
+    documents = [Document("few", vector=few), Document("enough", vector=enough)]
+    for planes, refused in (("signs", [(0, "few", "vector_sparse")]), ("normal", [])):
+        signed = Signer(Config(**SETTINGS[measure], planes=planes)).sign(documents)
+        assert [(r.position, r.id, r.reason) for r in signed.refusals] == refused
+
+
 def test_a_zero_vector_has_a_dot_product_and_a_distance() -> None:
     """Only of an angle it has none."""
     for measure in ("dot", "euclidean", "l1"):

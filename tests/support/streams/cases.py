@@ -120,6 +120,7 @@ SCHEME_REASONS: dict[str, str] = {
     "vector_length": "test_vectors.py",
     "vector_range": "test_vectors.py",
     "vector_zero": "test_vectors.py",
+    "vector_sparse": "test_vectors.py",
     "vector_norm": "test_vectors.py",
     "vector_component": "test_vectors.py",
     "vector_bit": "test_vectors.py",
