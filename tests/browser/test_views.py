@@ -6,7 +6,10 @@ import time
 
 import pytest
 from axe import findings
+from devtools import Browser
 from news import documents
+from open_page import Page
+from service_process import Serving
 
 NOW = time.time()
 LONG = [
@@ -14,6 +17,10 @@ LONG = [
     "A ferry with forty cars left the harbour at dawn, because the tide was higher than in any year before this one.",
     "Two choirs of the valley sing on the old bridge tonight, and the council has closed the road for all who listen.",
 ]  # fmt: skip
+CLOCKS = (
+    "The museum of clocks opens again on Friday after a year of repairs, with a tower clock that has one hand alone."
+)
+TITLES = "[...document.querySelectorAll('.card h2')].map((one) => one.innerText)"
 BUSY = "document.querySelector('main').getAttribute('aria-busy') === 'false'"
 FEEDS = [
     {"url": "https://harbour-post.example/feed.xml", "failures": 0, "succeeded": NOW - 50, "asked": NOW - 50,
@@ -182,3 +189,41 @@ def test_no_view_has_an_error_or_breaks_the_policy(filled):
     assert filled.browser.events["Runtime.exceptionThrown"] == []
     entries = [entry["entry"]["text"] for entry in filled.browser.events["Log.entryAdded"]]
     assert [text for text in entries if "Content Security Policy" in text or "TrustedHTML" in text] == []
+
+
+@pytest.fixture
+def separate(tmp_path_factory, chromium):
+    """The page after the same two documents came in two collections."""
+    serving = Serving(
+        tmp_path_factory.mktemp("state"), "--durability", "normal", "--keep-texts", "--collection-field", "lang"
+    )
+    browser = Browser(chromium, tmp_path_factory.mktemp("browser"))
+    try:
+        page = Page(browser, serving)
+        page.check_all(
+            [
+                {"id": id_, "text": CLOCKS + end, "lang": name, "title": f"Clocks {name}"}
+                for id_, end in (("a", ""), ("b", " Entry is free."))
+                for name in ("en", "fr")
+            ]
+        )
+        browser.open(f"{serving.url}/#/stories")
+        yield page
+        page.client.close()
+    finally:
+        browser.close()
+        serving.kill()
+
+
+def test_stories_are_filtered_by_collection_and_compared_within_it(separate):
+    """The filter shows where documents have collections; the address of a pair names that of both."""
+    separate.browser.wait(f"{TITLES}.length === 2 && !document.querySelector('form.search').elements.collection.hidden")
+    separate.show("stories?collection=fr", f"{TITLES}.length === 1")
+    assert separate.browser.evaluate(TITLES) == ["Clocks fr"]
+    assert separate.browser.evaluate("document.querySelector('form.search').elements.collection.value") == "fr"
+    [story] = separate.client.get("/v1/clusters?collection=fr").json()["clusters"]
+    link = "[...document.querySelectorAll('.members a')].find((one) => one.hash.startsWith('#/pair'))?.hash"
+    address = separate.show(f"story/{story['cluster']}", link)
+    assert "collection=fr" in address
+    said = separate.show(address.removeprefix("#/"), "document.querySelector('.pair .verdict')?.innerText")
+    assert said.startswith("They are a pair"), json.dumps(said)

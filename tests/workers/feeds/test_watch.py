@@ -12,13 +12,12 @@ import pytest
 from neardup.stream.errors import Reason
 from neardup.stream.json_lines import Fields
 from neardup.stream.sources.names import source_of
-from neardup.workers.feeds.condition import Condition
 from neardup.workers.feeds.fetch import Fetched, FetchError
 from neardup.workers.feeds.items import Item, Named
 from neardup.workers.feeds.lists import FeedLists
 from neardup.workers.feeds.schedule import WAIT_SECONDS_MAX, retry_after, wait_seconds
 from neardup.workers.feeds.state import FeedStates, open_states
-from neardup.workers.feeds.watch import AHEAD_SECONDS, Feed, Watching, World, _watch_feed, watch
+from neardup.workers.feeds.watch import AHEAD_SECONDS, Feed, Watching, World, watch
 from neardup.workers.process.exits import Failure
 from neardup.workers.process.stop import Stop
 
@@ -266,28 +265,6 @@ def test_a_restart_goes_on_where_the_state_ends(tmp_path):
         assert feed.poll(outside.world).entries == []
         assert outside.sent[-1]["If-None-Match"] == '"x"'
         assert [entry.found.id for entry in feed.poll(outside.world).entries] == ["urn:c"]
-
-
-def test_a_restart_keeps_the_waits_of_feeds_that_failed():
-    """A feed that was read is asked at once, one that is gone never; a wait is what is left of it, also if the clock
-    is set back."""
-    asked, failed = Condition(asked=NOW, wait_seconds=600.0), {"failures": 2, "reason": "fetch_status"}
-    for condition, later, rest in (
-        (None, 0.0, 0.0), (asked, 0.0, 0.0), (asked._replace(wait_seconds=7_000.0), 1_000.0, 6_000.0),
-        (asked._replace(**failed), 100.0, 500.0), (asked._replace(**failed), 700.0, 0.0),
-        (asked._replace(**failed), -9_000.0, 600.0), (asked._replace(failures=1, reason="feed_gone"), 1e9, None),
-    ):  # fmt: skip
-        assert Feed(URL, WATCHING, None, condition).rest_seconds(NOW + later) == rest
-        assert Feed(URL, WATCHING._replace(follow=False), None, condition).rest_seconds(NOW + later) == 0.0
-    outside, results = Outside([item("a")], 304), []
-    _watch_feed(
-        Feed(URL, WATCHING, None, Condition(reason="feed_gone", failures=1, asked=NOW)), lambda url: True,
-        outside.world, threading.Event(), results.append,
-    )  # fmt: skip
-    assert (outside.sent, len(results)) == ([], 1)
-    resting = Feed(URL, WATCHING, None, asked._replace(**failed))
-    _watch_feed(resting, lambda url: len(results) < 2, outside.world, threading.Event(), results.append)
-    assert outside.waits[0] == 600.0
 
 
 def test_a_state_is_for_one_process_and_for_nothing_else(tmp_path):
