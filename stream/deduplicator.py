@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sized
 from functools import partial
 from threading import Lock
@@ -9,6 +10,7 @@ from types import NoneType
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from neardup.stream.arrow.columns import Rows
 from neardup.stream.arrow.tables import (
@@ -30,6 +32,8 @@ from neardup.stream.json_lines import Fields
 from neardup.stream.neighbours.nearest import check_ranks, ranked
 from neardup.stream.pair_rule import Matches
 from neardup.stream.pipeline import Matcher, Signed, Signer, chunks, match_step
+from neardup.stream.schemes import SCHEMES
+from neardup.stream.schemes.partial_sets import shortfall
 from neardup.stream.verdicts.decider import Decider
 from neardup.stream.windows.messages import fill, window_of
 
@@ -37,6 +41,8 @@ from neardup.stream.windows.messages import fill, window_of
 _P = TypeVar("_P", bound=Sized)
 _T = TypeVar("_T")
 _R = TypeVar("_R")
+# Documents after which small ones are worth a warning: the recall of fewer is not known well.
+_WARNED_DOCUMENTS_MIN = 1_000
 
 
 class Deduplicator:
@@ -69,6 +75,10 @@ class Deduplicator:
         self.refusals: list[Refusal] = []
         self.refused = 0
         self._lock = Lock()
+        # Documents by the number of bands that have a key, where small ones lack some; None once a warning was given.
+        self._bands: npt.NDArray[np.int64] | None = None
+        if SCHEMES[self.config.scheme].partial:
+            self._bands = np.zeros(self.config.tuning.bands + 1, np.int64)
         self._decider = Decider(self.matcher)
         self._row_numbers = RowNumbers(lambda: self._decider.places)
 
@@ -322,6 +332,18 @@ class Deduplicator:
     ) -> list[_T]:
         return self._answers(chunks(documents), signer.sign, answer, name, list)
 
+    def _warn_of_small_documents(self, signed: Signed) -> None:
+        """Warn once if the scheme lacks so many keys of the documents that its recall is not kept."""
+        if self._bands is None:
+            return
+        keys = np.diff(SCHEMES[self.config.scheme].keys(signed.batch.evidence, self.config.plan).starts)
+        self._bands += np.bincount(keys, minlength=len(self._bands))
+        if self._bands.sum() >= _WARNED_DOCUMENTS_MIN:
+            config = self.config
+            if found := shortfall(config.scheme, config.tuning, config.recall_promised, self._bands):
+                self._bands = None
+                warnings.warn(found, stacklevel=5)
+
     def _answers(
         self,
         parts: Iterable[_P],
@@ -342,6 +364,7 @@ class Deduplicator:
                 with self._lock:
                     self.refused += len(signed.refusals)
                     answers += answer(part, signed)
+                    self._warn_of_small_documents(signed)
         except BaseException as error:
             error.__dict__[name] = joined(answers)
             raise

@@ -25,6 +25,9 @@ from neardup.stream.signatures import partial, partial_banding
 from neardup.stream.theory.curves import candidate_probability
 from neardup.stream.theory.tuning import SKETCH_BITS, Tuning
 
+# A recall below the promised one by this much is worth a warning.
+_RECALL_SLACK = 0.02
+
 
 def plan(parameters: Parameters) -> SetPlan:
     """Each hash function makes ``groups`` rows, at most all rows."""
@@ -89,6 +92,19 @@ def recall_of(tuning: Tuning, bands_with_keys: npt.NDArray[np.int64]) -> float:
     if not documents.sum():
         return math.nan
     return float(np.average(met, weights=documents)) * tuning.pass_probability
+
+
+def shortfall(scheme: str, tuning: Tuning, promised: float, bands_with_keys: npt.NDArray[np.int64]) -> str:
+    """Say that documents are too small for a scheme to keep the promised recall; empty if they are not.
+
+    ``bands_with_keys`` are the counts of ``recall_of``; zeros say nothing.
+    """
+    if not bands_with_keys.any() or (recall := recall_of(tuning, bands_with_keys)) >= promised - _RECALL_SLACK:
+        return ""
+    return (
+        f"pairs are missing: the documents are too small for scheme {scheme}, so the recall at the threshold is "
+        f"{recall:.3f} at most, not {promised:.3g}; use one_permutation"
+    )
 
 
 EXAMPLES: tuple[Mapping[str, object], ...] = tuple({"sketch_bits": bits} for bits in SKETCH_BITS)

@@ -44,9 +44,6 @@ from neardup.workers.session.losses import sentences, summary_of
 from neardup.workers.session.report import Rejects, Report, sentence_of
 from neardup.workers.settings.files import WINDOW_MOST, Settings, fields_of
 
-# A recall below the promised one by this much causes a warning.
-_RECALL_SLACK = 0.02
-
 
 class Chunk(NamedTuple):
     """Consecutive entries, and the documents among them; rows whose documents are columns are a chunk of their own."""
@@ -221,14 +218,11 @@ class Session:
         """Warn if the recall is less than promised, because documents are too small for the scheme."""
         if not self._bands.any():
             return
-        from neardup.stream.schemes.partial_sets import recall_of
+        from neardup.stream.schemes.partial_sets import shortfall
 
-        recall, promised = recall_of(self.settings.tuning, self._bands), self.settings.recall_promised
-        if recall < promised - _RECALL_SLACK:
-            self.report.say(
-                f"warning: pairs are missing: the documents are too small for scheme {self.settings.scheme}, so the "
-                f"recall at the threshold is {recall:.3f} at most, not {promised:.3g}; use one_permutation"
-            )
+        settings = self.settings
+        if found := shortfall(settings.scheme, settings.tuning, settings.recall_promised, self._bands):
+            self.report.say(f"warning: {found}")
 
     def refuse(self, chunk: Chunk, reasons: Mapping[int, str]) -> None:
         """Report the refused entries of a chunk and write them to the rejects, in the order of the input.
