@@ -41,7 +41,7 @@ def plain(text):
     return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).split())
 
 
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long) for name in SETS])
 def test_no_explanation_of_a_member_is_false(tmp_path, name):
     """The reason says whether the pair was emitted when the later one came, which copy made it, or what the decision
     compared; the similarity is that of the comparison."""
