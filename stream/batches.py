@@ -17,7 +17,7 @@ from neardup.stream.collections.ids import (
     separated_keys,
 )
 from neardup.stream.config import Config
-from neardup.stream.documents import COLLECTION, ID, TIMESTAMP, Column, Document, DocumentColumns
+from neardup.stream.documents import COLLECTION, ID, TIMESTAMP, Column, Document, DocumentColumns, Refusal
 from neardup.stream.errors import ConfigError
 from neardup.stream.kernels.hashing import hash_strings
 from neardup.stream.machine.compile import kernel
@@ -261,6 +261,14 @@ def id_hashes(ids: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> npt.
     hashes = np.empty(len(starts) - 1, np.uint64)
     hash_strings(ids, starts, _ID_SEED, hashes)
     return hashes
+
+
+def accepted_of(documents: Sequence[Document], refusals: Sequence[Refusal]) -> Sequence[Document]:
+    """Return the documents that were not refused, in order: the rows of their batch."""
+    if not refusals:
+        return documents
+    refused = {refusal.position for refusal in refusals}
+    return [document for position, document in enumerate(documents) if position not in refused]
 
 
 def kinds_of(batch: Batch, shard: Shard, by_content: bool) -> npt.NDArray[np.uint8]:

@@ -23,6 +23,8 @@ from neardup.stream.arrow.tables import (
     verdict_part,
 )
 from neardup.stream.bands_message import encode_window, reader_of
+from neardup.stream.batches import accepted_of
+from neardup.stream.canaries.canaries import Canaries, recall_values
 from neardup.stream.collections.ids import full_id
 from neardup.stream.config import Config
 from neardup.stream.documents import Document, Explanation, Neighbour, Pair, Refusal, Verdict, check_type
@@ -54,6 +56,7 @@ class Deduplicator:
     Args:
         config: what to find and within which limits; ``Config()`` by default.
         candidates: report the candidates below the minimum score as well.
+        canaries_every: of one document in so many an edited copy is looked up (``recall``); 0 for none.
 
     Attributes:
         refusals: the refused documents of the call that ended last.
@@ -66,12 +69,13 @@ class Deduplicator:
         ('a', 'b')
     """
 
-    def __init__(self, config: Config | None = None, *, candidates: bool = False) -> None:
+    def __init__(self, config: Config | None = None, *, candidates: bool = False, canaries_every: int = 0) -> None:
         check_type(config, (Config, NoneType), "a configuration is a neardup.Config: Config(threshold=0.8)")
         self.config = config or Config()
         self.signer = Signer(self.config)
         self._query_signer = Signer(self.config, queries=True)
         self.matcher = Matcher(self.config, candidates=candidates)
+        self._canaries = Canaries(self.matcher, canaries_every)
         self.refusals: list[Refusal] = []
         self.refused = 0
         self._lock = Lock()
@@ -192,7 +196,11 @@ class Deduplicator:
         >>> [verdict.status for verdict in dedup.decide([Document("a", text), Document("b", text + "!")])]
         ['original', 'duplicate']
         """
-        return self._run(documents, self.signer, self._decider.decide, "verdicts")
+
+        def decided(chunk: list[Document], signed: Signed) -> list[Verdict]:
+            return self._watched(chunk, signed, list(self._decider.decide(chunk, signed)))
+
+        return self._run(documents, self.signer, decided, "verdicts")
 
     def decide_table(
         self,
@@ -274,6 +282,24 @@ class Deduplicator:
         with self._lock:
             return explain(self.matcher, self.signer, a, b, collection)
 
+    def recall(self) -> dict[str, Any]:
+        """What is found of what should be, as far as it is known while documents come.
+
+        Returns:
+            ``limits``: pairs of different contents that were found, those that limits of candidates are expected to
+            have cost, and the fraction found. ``canaries``: what was found of edited copies of documents, with an
+            interval; ``faults`` are misses without a cause. Schemes of other than sets have no canaries. Looking
+            changes nothing: no answer, no count, no window.
+
+        >>> dedup = Deduplicator(canaries_every=100)
+        >>> pairs = dedup.process(Document(str(n), f"text number {n * n} of {n}") for n in range(2_000))
+        >>> found = dedup.recall()["canaries"]
+        >>> found["faults"], found["trials"] > 10
+        (0, True)
+        """
+        with self._lock:
+            return recall_values(self.matcher.table.counts(), self._canaries)
+
     def counts(self) -> dict[str, int]:
         """What has happened so far, by the names of ``neardup.stream.table.COUNTERS``, and ``refused``."""
         with self._lock:
@@ -321,7 +347,16 @@ class Deduplicator:
         return Fields(id_, text, timestamp, timestamp_unit=unit, collection=self.config.collection_field)
 
     def _matched(self, *, add: bool) -> Callable[[list[Document], Signed], list[Pair]]:
-        return lambda _, signed: match_step(self.matcher, signed.batch, add=add).pairs()
+        def matched(chunk: list[Document], signed: Signed) -> list[Pair]:
+            found = match_step(self.matcher, signed.batch, add=add).pairs()
+            return self._watched(chunk, signed, found) if add else found
+
+        return matched
+
+    def _watched(self, chunk: list[Document], signed: Signed, answers: list[_T]) -> list[_T]:
+        """Return answers to documents that were added, and let the canaries look."""
+        self._canaries.after(accepted_of(chunk, signed.refusals), signed.batch)
+        return answers
 
     def _run(
         self,

@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from neardup.stream.machine.compile import raw_kernel
 from neardup.stream.table import views
-from neardup.stream.table.band_table import BandTable
+from neardup.stream.table.band_table import BandTable, Candidates
 from neardup.stream.table.chains import (
     CONTENT,
+    CUTS,
     ID,
     NO_LIMIT,
     OLDEST,
@@ -128,6 +129,34 @@ def found_again(table: BandTable, items: Items, slot: int) -> npt.NDArray[np.int
     _found_again(store, limits, items, slot, options, Work(new_journal(0), found, new_scratch(keys)))
     store.state[:] = before
     return found.slots[: found.length[0]]
+
+
+def looked_up(table: BandTable, items: Items) -> tuple[Candidates, npt.NDArray[np.bool_]]:
+    """Probe without a trace: the candidates of n items, and which probes reached a limit (``bool[n]``).
+
+    No counter changes, also inside a step; a probe is counted item by item, so each is a call.
+    """
+    state = table._store.state
+    before, cut = state.copy(), np.zeros(len(items.times), np.bool_)
+    found = table.probe_add(items, add=False)
+    if state[CUTS] > before[CUTS]:
+        for n in range(len(cut)):
+            cuts = int(state[CUTS])
+            table.probe_add(_one_item(items, n), add=False)
+            cut[n] = state[CUTS] > cuts
+    state[:] = before
+    return found, cut
+
+
+def _one_item(items: Items, n: int) -> Items:
+    """Return a probe of item n alone."""
+    keys, ids = slice(*items.key_starts[n : n + 2].tolist()), slice(*items.id_starts[n : n + 2].tolist())
+    return items._replace(
+        kinds=items.kinds[n : n + 1], keys=items.keys[keys], key_starts=items.key_starts[n : n + 2] - keys.start,
+        payloads=items.payloads[keys], contents=items.contents[n : n + 1], times=items.times[n : n + 1],
+        ids=items.ids[ids], id_starts=items.id_starts[n : n + 2] - ids.start, fixed=items.fixed[n : n + 1],
+        ragged=items.ragged[:0], ragged_starts=np.zeros(2, np.int64),
+    )  # fmt: skip
 
 
 @raw_kernel

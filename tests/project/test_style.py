@@ -115,9 +115,9 @@ LAYERS: list[set[str]] = [
     {"verdicts.restoring", "sources.accounts"},
     {"sources.brake", "sources.reports"},
     {"verdicts.decisions", "sources.ledger"},
-    {"verdicts.rows_before"},
-    {"verdicts.decider"},
-    {"arrow.tables", "windows", "windows.messages"},
+    {"verdicts.rows_before", "canaries.draws"},
+    {"verdicts.decider", "canaries.edits"},
+    {"arrow.tables", "canaries", "canaries.canaries", "windows", "windows.messages"},
     {"deduplicator"},
     {""},
 ]

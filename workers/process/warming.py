@@ -55,7 +55,7 @@ def warm(config: Config) -> None:
         config: the settings of the service.
     """
     documents, scheme = samples(config), SCHEMES[config.scheme]
-    dedup = Deduplicator(config)
+    dedup = Deduplicator(config, canaries_every=1)
     dedup.decide(documents)
     dedup.decide(documents[:1])
     dedup.probe(documents)

@@ -1,0 +1,318 @@
+"""Canaries: edited copies of documents of the window, looked up as if they came now, to see what is found.
+
+Theory of operation. Of one document in ``every`` an original is kept in the pool: its evidence, and an edited copy.
+For each, one original of the pool is looked up. A third of them are new, a third are among the newest documents, a
+sixth among the oldest of a full window, and the others anywhere. Its edited copy probes all buckets: the chance that it
+is found follows from its similarity. Then the evidence of the original probes one band alone, in turn, and finds it.
+
+What the two pieces of evidence have in common says whether the table must find the original. If it does not, there is
+a cause that is counted (a limit, an eviction, a removal), or else the probe is tried once more and is a fault. The
+chances are watched, too (``RateAlarm``). The window that an original must be in follows from the settings and the time
+of the stream, not from the table.
+
+A canary is never added. It has an id that no document has, and a content of its own, so it is no copy. A probe changes
+no counter and no time of the table.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.stream.batches import CONTENT_HALF, MICROSECONDS, Batch, concatenate, make_batch, select, table_items
+from neardup.stream.canaries.draws import Draws
+from neardup.stream.canaries.edits import edited, has_canaries, similarities
+from neardup.stream.documents import Document
+from neardup.stream.estimates.intervals import clopper_pearson
+from neardup.stream.estimates.limits import recall_by_limits
+from neardup.stream.estimates.rate_alarm import RateAlarm
+from neardup.stream.pair_rule import judge
+from neardup.stream.pipeline import Matcher
+from neardup.stream.scheme_interface import Evidence, Keys
+from neardup.stream.schemes import SCHEMES
+from neardup.stream.table import NO_TIME, again
+from neardup.stream.theory.tuning import probabilities
+
+EVERY = 100
+# Originals that are kept; beyond, half of them are dropped at random.
+_POOL_MAX = 4_096
+NEWEST, _OLDEST_PART = 20_000, 0.05
+_PARTS = 1 << 20
+# Canaries of one look: their probes share the cost of a call.
+_TOGETHER = 4
+# Kinds of originals in turn.
+_NEW, _NEAR, _OLD, _ANY = range(4)
+_TURNS = (_NEW, _NEAR, _NEW, _NEAR, _OLD, _ANY)
+# No document has this id, for it is not UTF-8.
+_ID = np.frombuffer(b"\xff", np.uint8)
+# A similarity is asked for in decimal digits.
+_ROUNDING = 1e-9
+# What a curve may leave out: a chance that is computed for large sets.
+_SLACK = 0.01
+
+
+def recall_values(counts: Mapping[str, int], canaries: Canaries) -> dict[str, Any]:
+    """Return what is known of recall as values of JSON, by the counters of a table and by its canaries."""
+    found, missed = counts["near_pairs"], counts["missed_pairs"]
+    estimate = recall_by_limits(found, missed).value
+    limits = {"found": found, "missed": missed, "uncompared": counts["uncompared"], "truncated": counts["truncated"]}
+    return {
+        "limits": {"value": None if math.isnan(estimate) else estimate, **limits},
+        "canaries": canaries.values(),
+    }
+
+
+class Original(NamedTuple):
+    """A document of the window, as it was signed, and its edited copy: ``own`` and ``copy`` are batches of one row.
+    ``evicted`` is how many documents had been evicted when it came."""
+
+    slot: int
+    content: int
+    time: int
+    evicted: int
+    own: Batch
+    copy: Batch
+    similarity: float
+
+
+class Canaries:
+    """The canaries of one matcher: ``trials`` and what was ``found`` by the similarity asked for, ``causes`` of misses,
+    ``faults``, and the ``alarm`` of the chances.
+
+    Args:
+        matcher: holds the window.
+        every: one document in so many; 0 for none.
+        seed: draws originals and edits, with that of the configuration.
+    """
+
+    def __init__(self, matcher: Matcher, every: int = EVERY, seed: int = 0) -> None:
+        config = matcher.config
+        self._matcher, self._scheme, self._config = matcher, SCHEMES[config.scheme], config
+        self._every = every if has_canaries(config) else 0
+        self._draws = Draws(config.seed + seed)
+        self._similarities = similarities(config) if self._every else ()
+        self._pool: list[Original] = []
+        self._kept_part, self._seen, self._sown, self._looks, self._probed_bands = 1.0, 0, 0, 0, 0
+        self._waiting: list[Original] = []
+        self.trials: Counter[float] = Counter()
+        self.found: Counter[float] = Counter()
+        self.band_trials = self.faults = 0
+        self.causes: Counter[str] = Counter()
+        self.alarm = RateAlarm()
+
+    def after(self, documents: Sequence[Document], batch: Batch) -> None:
+        """Take the documents that a step has added, ``documents[i]`` is row i of the batch; look up what is due."""
+        if not self._every:
+            return
+        first = -self._seen % self._every
+        self._seen += batch.size
+        for row in range(first, batch.size, self._every):
+            self._sow(documents[row], batch, row)
+            self._waiting += self._chosen()
+        if len(self._waiting) >= _TOGETHER:
+            waiting, self._waiting = self._waiting, []
+            self.look(waiting)
+
+    def restored(self, batch: Batch, first_slot: int, newest: int = 0) -> None:
+        """Take signed documents that a store says are in the window, from ``first_slot`` on.
+
+        Their copies are equal to them, because a store has no elements. Of the ``newest`` documents each one is kept:
+        those that a restored table may lack.
+        """
+        if not self._every:
+            return
+        evicted = self._matcher.table.counts()["evicted"]
+        for row in range(batch.size):
+            self._seen += 1
+            if self._seen % self._every == 0 or row >= batch.size - newest:
+                time = int(batch.times[row])
+                own = self._row(select(batch, np.array([row])), time)
+                content = int(batch.contents[row, CONTENT_HALF])
+                self._keep(Original(first_slot + row, content, time, evicted, own, own, 1.0))
+
+    def look(self, originals: Sequence[Original]) -> None:
+        """Look up originals: the copy of each in all buckets, then the original in one band alone."""
+        originals = [one for one in originals if self._is_promised(one)]
+        if not originals:
+            return
+        copies = concatenate([one.copy for one in originals])
+        keys = self._scheme.keys(copies.evidence, self._config.plan)
+        own = concatenate([one.own for one in originals])
+        chances = self._chances([one.similarity for one in originals])
+        must = self._is_pair(copies, own.evidence)
+        missed = self._missed(originals, copies, keys, must)
+        for n, (one, chance) in enumerate(zip(originals, chances, strict=True)):
+            is_found = bool(must[n]) and n not in missed
+            least = max(asked for asked in self._similarities if asked <= one.similarity + _ROUNDING)
+            self.trials[least] += 1
+            self.found[least] += is_found
+            if missed.get(n) in (None, "fault"):  # what a limit costs is counted, and no matter of the curve
+                self.alarm.add(is_missed=not is_found, chance=chance)
+        bands = self._one_band(self._scheme.keys(own.evidence, self._config.plan))
+        self.band_trials += len(originals)
+        self._missed(originals, own, bands, np.ones(len(originals), np.bool_))
+
+    def values(self) -> dict[str, Any]:
+        """Return what was found, as values of JSON."""
+        trials, found = self.trials.total(), self.found.total()
+        recall = clopper_pearson(found, trials)
+        return {
+            "every": self._every,
+            "documents": self._sown,
+            "trials": trials,
+            "found": found,
+            "recall": None if not trials else {"value": recall.value, "low": recall.low, "high": recall.high},
+            "by_similarity": [
+                {"similarity": one, "trials": self.trials[one], "found": self.found[one]} for one in self._similarities
+            ],
+            "band_trials": self.band_trials,
+            "causes": dict(self.causes),
+            "faults": self.faults,
+            "alarm": self.alarm.rings,
+        }
+
+    def _sow(self, document: Document, batch: Batch, row: int) -> None:
+        """Keep a document that was just added as an original, unless it is late or its evidence is of no set."""
+        table = self._matcher.table
+        slot = table.slot_end - batch.size + row
+        if slot < table.oldest:
+            return
+        time = int(again.counted_times(table, np.array([slot]))[0])
+        similarity = self._similarities[self._sown % len(self._similarities)]
+        edit = edited(document, batch, row, self._config, similarity, self._draws)
+        if edit is None or self._horizon() > time:
+            return
+        self._sown += 1
+        own = select(batch, np.array([row]))
+        copy = make_batch(own.ids, own.id_starts, own.times, own.contents, edit.evidence)
+        evicted, content = table.counts()["evicted"], int(batch.contents[row, CONTENT_HALF])
+        self._keep(Original(slot, content, time, evicted, self._row(own, time), self._row(copy, time), edit.similarity))
+
+    def _row(self, one: Batch, time: int) -> Batch:
+        """Return a batch of one row as a canary: with an id and a content of its own, and the time of its original."""
+        contents = self._draws.numbers(2).reshape(1, 2)
+        evidence = Evidence(one.fixed, one.ragged, one.ragged_starts)
+        return make_batch(_ID, np.array([0, 1]), np.array([time]), contents, evidence)
+
+    def _keep(self, original: Original) -> None:
+        if self._draws.below(_PARTS) < self._kept_part * _PARTS or not self._pool:
+            self._pool.append(original)
+        if len(self._pool) > _POOL_MAX:
+            self._pool = [one for one in self._pool if self._is_promised(one)]
+            if len(self._pool) > _POOL_MAX // 2:
+                kept = np.sort(self._draws.order(len(self._pool))[: _POOL_MAX // 2])
+                self._pool = [self._pool[n] for n in kept.tolist()]
+                self._kept_part /= 2
+
+    def _chosen(self) -> list[Original]:
+        """Return the next original to look up, or none: the kinds take turns."""
+        kind = _TURNS[self._looks % len(_TURNS)]
+        self._looks += 1
+        first = 0
+        while first < len(self._pool) and not self._is_promised(self._pool[first]):
+            first += 1
+        del self._pool[:first]
+        if not self._pool:
+            return []
+        if kind == _NEW:
+            return [self._pool[-1]]
+        begin, end = 0, len(self._pool)
+        slots = [one.slot for one in self._pool] if kind in (_NEAR, _OLD) else []
+        if kind == _NEAR:
+            begin = min(bisect_left(slots, self._matcher.table.slot_end - NEWEST), end - 1)
+        elif kind == _OLD:
+            end = max(self._old_end(slots), 1)
+        return [self._pool[begin + self._draws.below(end - begin)]]
+
+    def _old_end(self, slots: Sequence[int]) -> int:
+        """The end of the originals in the oldest part of a full window: by time, or by documents."""
+        table, config = self._matcher.table, self._config
+        if config.window_seconds is not None and table.stream_time != NO_TIME:
+            until = self._horizon() + int(_OLDEST_PART * config.window_seconds * MICROSECONDS)
+            end = next((n for n, one in enumerate(self._pool) if one.time > until), len(self._pool))
+        else:
+            end = bisect_left(slots, table.slot_end - int((1 - _OLDEST_PART) * config.window_documents))
+        return end or len(self._pool)
+
+    def _horizon(self) -> int:
+        """The time from which documents must be in the window, by the settings and the time of the stream."""
+        config, now = self._config, self._matcher.table.stream_time
+        if config.window_seconds is None or now == NO_TIME:
+            return int(NO_TIME)
+        return now - round(config.window_seconds * MICROSECONDS) - round(config.lateness_seconds * MICROSECONDS)
+
+    def _is_promised(self, one: Original) -> bool:
+        """Whether an original must be in the window."""
+        within = self._matcher.table.slot_end - one.slot <= self._config.window_documents
+        return within and one.time >= self._horizon()
+
+    def _chances(self, reached: list[float]) -> list[float]:
+        """The chances that copies are missed, by the curve of the settings; 1 where it is not known."""
+        if self._scheme.partial:
+            return [1.0] * len(reached)
+        found = probabilities(self._config.tuning, np.array(reached))[1]
+        return [1.0 if one != one else min(1 - one + _SLACK, 1.0) for one in found.tolist()]
+
+    def _is_pair(self, copies: Batch, own: Evidence) -> npt.NDArray[np.bool_]:
+        """Whether copies and their originals are pairs, by their evidence alone."""
+        config = self._config
+        common = self._scheme.common(copies.evidence, own, config.plan)
+        none = np.zeros(copies.size, np.bool_)
+        exact = config.tuning.exact_score
+        return judge(common, none, config.tuning.score_min, config.buckets_shared_min, exact_score=exact).is_pair
+
+    def _one_band(self, keys: Keys) -> Keys:
+        """The key of one band of each item, the bands in turn."""
+        counts = np.diff(keys.starts)
+        turns = self._probed_bands + np.arange(len(counts))
+        self._probed_bands += len(counts)
+        rows = np.flatnonzero(counts)
+        at = keys.starts[:-1][rows] + turns[rows] % counts[rows]
+        starts = np.concatenate([[0], np.cumsum(counts > 0)])
+        return Keys(keys.values[at], starts, keys.payloads[at] if len(keys.payloads) else keys.payloads)
+
+    def _missed(
+        self, originals: Sequence[Original], probes: Batch, keys: Keys, must: npt.NDArray[np.bool_]
+    ) -> dict[int, str]:
+        """Look originals up; return those that must be found and are not, with the cause, which is counted. What has
+        no cause is looked up once more."""
+        items = table_items(probes, keys)
+        missed = {
+            n: cause
+            for n, cause in self._lookup(originals, items).items()
+            if must[n] and keys.starts[n] < keys.starts[n + 1]
+        }
+        if any(cause == "fault" for cause in missed.values()):
+            second = self._lookup(originals, items)
+            missed = {n: second[n] for n in missed if n in second}
+        for cause in missed.values():
+            self.causes[cause] += cause != "fault"
+            self.faults += cause == "fault"
+        self.causes += Counter()  # drops zeros
+        return missed
+
+    def _lookup(self, originals: Sequence[Original], items: Any) -> dict[int, str]:
+        """Probe, and return the positions of originals that are not found, with their causes."""
+        table = self._matcher.table
+        found, cut = again.looked_up(table, items)
+        contents = again.contents(table, found.slots)
+        wanted = np.array([one.content for one in originals], np.uint64)
+        is_met = np.zeros(len(originals), np.bool_)
+        is_met[found.items[contents == wanted[found.items]]] = True
+        return {n: self._cause(originals[n], is_cut=bool(cut[n])) for n in np.flatnonzero(~is_met).tolist()}
+
+    def _cause(self, one: Original, *, is_cut: bool) -> str:
+        table = self._matcher.table
+        if is_cut:
+            return "truncated"
+        if one.slot < table.oldest:
+            return "evicted" if table.counts()["evicted"] > one.evicted else "fault"
+        if one.slot < table.slot_end and again.removed(table, one.slot):
+            return "removed"
+        return "fault"

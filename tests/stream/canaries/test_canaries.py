@@ -1,0 +1,146 @@
+"""Canaries change nothing, raise no alarm on a healthy window, and notice a fault."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from canary_streams import FAULTS, World
+
+from neardup.stream import Config, Deduplicator, Document, Signer
+from neardup.stream.canaries.draws import Draws
+from neardup.stream.canaries.edits import edited, similarities
+from neardup.stream.estimates.rate_alarm import LEVEL, RateAlarm
+
+# Of a third of the canaries that are new, all but the first are found; the others wait for the window to fill.
+NOTICED_WITHIN = 20_000
+CONFIGS: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "a small window": {"window_documents": 300},
+    "limits": {"bucket_candidates_max": 2, "probe_candidates_max": 4},
+    "minhash": {"scheme": "minhash", "threshold": 0.6},
+    "exact": {"verify": "exact", "threshold": 0.7},
+    "partial": {"scheme": "grouped", "threshold": 0.7},
+    "equality of short texts": {"characters_min": 60, "threshold": 0.5},
+    "records": {"scheme": "identical"},
+}
+
+
+def stories(count: int, seed: int) -> list[Document]:
+    """Copies, edits, late documents, new versions, documents that are refused."""
+    rng = random.Random(seed)
+    bases = [" ".join(f"w{rng.randrange(3_000)}" for _ in range(rng.randint(2, 70))) for _ in range(count // 4)]
+    out = []
+    for n in range(count):
+        text = rng.choice(bases[: 1 + n // 4])
+        edit = rng.choice(["", "", f" more{n}"])
+        time = n * 10.0 - rng.choice([0, 0, 0, 0, 400])
+        out.append(Document(f"d{rng.randrange(count)}", rng.choice([text + edit] * 20 + [""]), time))
+    return out
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("seed", range(2))
+def test_canaries_change_no_answer_no_count_and_no_window(name: str, seed: int) -> None:
+    """Pairs, verdicts, counters, stream time and the saved window are equal byte by byte, with and without them."""
+    config = Config(window_seconds=4_000.0, lateness_seconds=300.0, **CONFIGS[name])
+    documents, rng = stories(1_500, seed), random.Random(seed)
+    for decides in (False, True):
+        plain, watched = Deduplicator(config), Deduplicator(config, canaries_every=3)
+        at = 0
+        while at < len(documents):
+            part, at = documents[at : at + rng.choice([1, 7, 90])], at + 90
+            answers = [dedup.decide(part) if decides else dedup.process(part) for dedup in (plain, watched)]
+            assert answers[0] == answers[1]
+            if rng.random() < 0.2:
+                assert plain.remove(part[0].id) == watched.remove(part[0].id)
+        assert plain.counts() == watched.counts()
+        assert plain.matcher.table.stream_time == watched.matcher.table.stream_time
+        assert plain.save() == watched.save()
+        found = watched.recall()["canaries"]
+        assert (found["faults"], found["alarm"]) == (0, False)
+        assert (found["trials"] > 20) == (name != "records")
+        assert plain.recall()["limits"] == watched.recall()["limits"]
+
+
+def test_causes_are_counted_and_are_no_faults() -> None:
+    """A limit, an eviction and a removal explain a miss."""
+    config = Config(bucket_candidates_max=1, probe_candidates_max=1, threshold=0.6)
+    dedup, rng = Deduplicator(config, canaries_every=2), random.Random(1)
+    base = [f"w{n}" for n in range(40)]
+    for n in range(0, 2_000, 10):
+        part = []
+        for m in range(n, n + 10):
+            words = list(base)
+            for row in rng.sample(range(40), 2):
+                words[row] = f"x{rng.randrange(10**6)}"
+            part.append(Document(f"d{m}", " ".join(words)))
+        dedup.process(part)
+        for one in part[:4]:
+            dedup.remove(one.id)
+    found = dedup.recall()["canaries"]
+    assert found["faults"] == 0
+    assert not found["alarm"]
+    assert found["causes"]["truncated"] > 50
+    assert found["causes"]["removed"] > 0
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_fault_is_noticed(fault: str, seed: int) -> None:
+    """Within 20,000 documents after it begins; before, nothing is."""
+    world = World(seed)
+    world.run(12_000)
+    assert world.canaries.faults == 0
+    FAULTS[fault](world)
+    assert world.until_noticed(NOTICED_WITHIN) is not None
+
+
+def test_an_edited_copy_has_the_similarity_that_it_states() -> None:
+    """The fraction of equal rows of two sketches estimates it; it is at least the one asked for, by one element."""
+    config, draws = Config(sketch_bits=16), Draws(1)
+    document = Document("a", " ".join(f"word{n}" for n in range(400)))
+    batch = Signer(config).sign([document]).batch
+    for similarity in similarities(config):
+        copies = [edited(document, batch, 0, config, similarity, draws) for _ in range(40)]
+        states = {copy.similarity for copy in copies if copy is not None}
+        assert len(states) == 1
+        assert similarity <= min(states) < similarity + 0.002
+        rows = np.concatenate([copy.evidence.fixed.view(np.uint16) for copy in copies if copy is not None])
+        agree = float((rows == batch.fixed.copy().view(np.uint16)).mean())
+        assert abs(agree - similarity) < 0.03
+
+
+def test_a_small_set_is_copied_whole_and_a_text_for_equality_has_no_copy() -> None:
+    """Below 20 elements an edit would be coarse; what is no set of elements cannot be edited."""
+    config, draws = Config(), Draws(1)
+    document = Document("a", "some text")
+    batch = Signer(config).sign([document]).batch
+    copy = edited(document, batch, 0, config, 0.8, draws)
+    assert copy is not None
+    assert copy.similarity == 1
+    assert np.array_equal(copy.evidence.fixed, batch.fixed)
+    equal = Config(characters_min=60)
+    assert edited(document, Signer(equal).sign([document]).batch, 0, equal, 0.8, draws) is None
+
+
+@pytest.mark.parametrize("chance", [0.02, 0.1, 0.3])
+def test_the_alarm_keeps_its_level_and_notices_an_excess_that_begins_late(chance: float) -> None:
+    """At a level of .05, at most a twentieth of healthy streams ring at any time; lost finds are noticed."""
+    rng, streams = np.random.default_rng(3), 200
+    rung = 0
+    for _ in range(streams):
+        alarm = RateAlarm(0.05)
+        for missed in (rng.random(400) < chance).tolist():
+            alarm.add(is_missed=missed, chance=chance)
+        rung += alarm.rings
+    assert rung <= 0.05 * streams + 3 * np.sqrt(0.05 * streams)
+    late = RateAlarm(LEVEL)
+    for missed in (rng.random(2_000) < chance).tolist():
+        late.add(is_missed=missed, chance=chance)
+    assert not late.rings
+    for missed in (rng.random(400) < chance + 0.3 * (1 - chance)).tolist():
+        late.add(is_missed=missed, chance=chance)
+    assert late.rings
