@@ -25,10 +25,9 @@ from neardup.stream.arrow.tables import (
 from neardup.stream.bands_message import encode_window, reader_of
 from neardup.stream.batches import accepted_of
 from neardup.stream.canaries.canaries import Canaries, recall_values
-from neardup.stream.collections.ids import full_id
+from neardup.stream.collections.ids import name_of
 from neardup.stream.config import Config
 from neardup.stream.documents import Document, Explanation, Neighbour, Pair, Refusal, Verdict, check_type
-from neardup.stream.errors import ConfigError
 from neardup.stream.explanations.explain import explain
 from neardup.stream.json_lines import Fields
 from neardup.stream.neighbours.nearest import check_ranks, ranked
@@ -198,7 +197,9 @@ class Deduplicator:
         """
 
         def decided(chunk: list[Document], signed: Signed) -> list[Verdict]:
-            return self._watched(chunk, signed, list(self._decider.decide(chunk, signed)))
+            verdicts = list(self._decider.decide(chunk, signed))
+            self._canaries.after(accepted_of(chunk, signed.refusals), signed.batch)
+            return verdicts
 
         return self._run(documents, self.signer, decided, "verdicts")
 
@@ -255,7 +256,7 @@ class Deduplicator:
         were."""
         # An id with a lone surrogate was never added, so its bytes are those of no id.
         check_type(id_, str, "an id is a string: call remove for each id")
-        id_bytes = self._name(id_, collection).encode("utf-8", "surrogatepass")
+        id_bytes = name_of(id_, collection, separate=self.config.separate).encode("utf-8", "surrogatepass")
         with self._lock:
             return self._decider.remove(id_bytes)
 
@@ -334,14 +335,6 @@ class Deduplicator:
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("a Deduplicator cannot be pickled or copied: neardup.save_window writes its window to a file")
 
-    def _name(self, id_: str, collection: str | None) -> str:
-        """The id as the table has it."""
-        if self.config.separate:
-            return full_id(id_, collection)
-        if collection is not None:
-            raise ConfigError(f"collection={collection!r} is given, but collection_field is not set: set it")
-        return id_
-
     def _fields(self, id_: str, text: str, timestamp: str, unit: str) -> Fields:
         """The names of the columns of a table."""
         return Fields(id_, text, timestamp, timestamp_unit=unit, collection=self.config.collection_field)
@@ -349,14 +342,11 @@ class Deduplicator:
     def _matched(self, *, add: bool) -> Callable[[list[Document], Signed], list[Pair]]:
         def matched(chunk: list[Document], signed: Signed) -> list[Pair]:
             found = match_step(self.matcher, signed.batch, add=add).pairs()
-            return self._watched(chunk, signed, found) if add else found
+            if add:
+                self._canaries.after(accepted_of(chunk, signed.refusals), signed.batch)
+            return found
 
         return matched
-
-    def _watched(self, chunk: list[Document], signed: Signed, answers: list[_T]) -> list[_T]:
-        """Return answers to documents that were added, and let the canaries look."""
-        self._canaries.after(accepted_of(chunk, signed.refusals), signed.batch)
-        return answers
 
     def _run(
         self,

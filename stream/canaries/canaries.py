@@ -49,6 +49,9 @@ _TOGETHER = 4
 # Kinds of originals in turn.
 _NEW, _NEAR, _OLD, _ANY = range(4)
 _TURNS = (_NEW, _NEAR, _NEW, _NEAR, _OLD, _ANY)
+# What came of a probe: found; missed because copy and original share too little; missed by a cause; without one.
+OUTCOMES = ("found", "chance", "truncated", "evicted", "removed", "fault")
+FOUND, CHANCE, TRUNCATED, EVICTED, REMOVED, FAULT = OUTCOMES
 # No document has this id, for it is not UTF-8.
 _ID = np.frombuffer(b"\xff", np.uint8)
 # A similarity is asked for in decimal digits.
@@ -82,8 +85,8 @@ class Original(NamedTuple):
 
 
 class Canaries:
-    """The canaries of one matcher: ``trials`` and what was ``found`` by the similarity asked for, ``causes`` of misses,
-    ``faults``, and the ``alarm`` of the chances.
+    """The canaries of one matcher: ``trials`` and what was ``found`` by the similarity asked for, the ``outcomes`` of
+    all probes, and the ``alarm`` of the chances.
 
     Args:
         matcher: holds the window.
@@ -102,8 +105,7 @@ class Canaries:
         self._waiting: list[Original] = []
         self.trials: Counter[float] = Counter()
         self.found: Counter[float] = Counter()
-        self.band_trials = self.faults = 0
-        self.causes: Counter[str] = Counter()
+        self.outcomes: Counter[str] = Counter()
         self.alarm = RateAlarm()
 
     def after(self, documents: Sequence[Document], batch: Batch) -> None:
@@ -152,10 +154,9 @@ class Canaries:
             least = max(asked for asked in self._similarities if asked <= one.similarity + _ROUNDING)
             self.trials[least] += 1
             self.found[least] += is_found
-            if missed.get(n) in (None, "fault"):  # what a limit costs is counted, and no matter of the curve
+            if missed.get(n, FAULT) == FAULT:  # what a limit costs is counted, and no matter of the curve
                 self.alarm.add(is_missed=not is_found, chance=chance)
         bands = self._one_band(self._scheme.keys(own.evidence, self._config.plan))
-        self.band_trials += len(originals)
         self._missed(originals, own, bands, np.ones(len(originals), np.bool_))
 
     def values(self) -> dict[str, Any]:
@@ -171,9 +172,8 @@ class Canaries:
             "by_similarity": [
                 {"similarity": one, "trials": self.trials[one], "found": self.found[one]} for one in self._similarities
             ],
-            "band_trials": self.band_trials,
-            "causes": dict(self.causes),
-            "faults": self.faults,
+            "outcomes": {one: self.outcomes[one] for one in OUTCOMES},
+            "faults": self.outcomes[FAULT],
             "alarm": self.alarm.rings,
         }
 
@@ -288,13 +288,12 @@ class Canaries:
             for n, cause in self._lookup(originals, items).items()
             if must[n] and keys.starts[n] < keys.starts[n + 1]
         }
-        if any(cause == "fault" for cause in missed.values()):
+        if FAULT in missed.values():
             second = self._lookup(originals, items)
             missed = {n: second[n] for n in missed if n in second}
-        for cause in missed.values():
-            self.causes[cause] += cause != "fault"
-            self.faults += cause == "fault"
-        self.causes += Counter()  # drops zeros
+        self.outcomes.update(missed.values())
+        by_chance = int(np.count_nonzero(~must))
+        self.outcomes.update({FOUND: len(originals) - len(missed) - by_chance, CHANCE: by_chance})
         return missed
 
     def _lookup(self, originals: Sequence[Original], items: Any) -> dict[int, str]:
@@ -302,17 +301,19 @@ class Canaries:
         table = self._matcher.table
         found, cut = again.looked_up(table, items)
         contents = again.contents(table, found.slots)
+        own = np.concatenate([one.own.fixed for one in originals])
+        is_whole = (table.fixed(found.slots) == own[found.items]).all(axis=1)
         wanted = np.array([one.content for one in originals], np.uint64)
         is_met = np.zeros(len(originals), np.bool_)
-        is_met[found.items[contents == wanted[found.items]]] = True
+        is_met[found.items[(contents == wanted[found.items]) & is_whole]] = True
         return {n: self._cause(originals[n], is_cut=bool(cut[n])) for n in np.flatnonzero(~is_met).tolist()}
 
     def _cause(self, one: Original, *, is_cut: bool) -> str:
         table = self._matcher.table
         if is_cut:
-            return "truncated"
+            return TRUNCATED
         if one.slot < table.oldest:
-            return "evicted" if table.counts()["evicted"] > one.evicted else "fault"
+            return EVICTED if table.counts()["evicted"] > one.evicted else FAULT
         if one.slot < table.slot_end and again.removed(table, one.slot):
-            return "removed"
-        return "fault"
+            return REMOVED
+        return FAULT

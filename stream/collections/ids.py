@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.documents import Column, Document
+from neardup.stream.errors import ConfigError
 from neardup.stream.kernels.hashing import BASE, GOLDEN, mix64
 from neardup.stream.machine.compile import kernel
 from neardup.stream.machine.lanes import copy_range
@@ -34,6 +35,15 @@ def full_id(id_: str, collection: str | None) -> str:
     ('news\\x1fa', '\\x1fa')
     """
     return f"{collection or ''}{SEPARATOR}{id_}"
+
+
+def name_of(id_: str, collection: str | None, *, separate: bool) -> str:
+    """Return an id as a table has it: the full one if collections are kept apart. Raises ``ConfigError``."""
+    if separate:
+        return full_id(id_, collection)
+    if collection is not None:
+        raise ConfigError(f"collection={collection!r} is given, but collection_field is not set: set it")
+    return id_
 
 
 def split_id(full: str) -> tuple[str | None, str]:

@@ -67,9 +67,9 @@ LAYERS: list[set[str]] = [
     {"tokens.elements", "tokens.bags", "tokens.verify"},
     {"tokens.token_order"},
     {"records.nicknames", "evaluation.calibration", "evaluation.judging"},
-    {"evaluation.clusters", "estimates.intervals", "estimates.limits", "estimates.sample_index"},
-    {"estimates.loss_accounts"},
-    {"vectors.draws", "vectors.packed_bits", "vectors.projections", "vectors.vector_input"},
+    {"evaluation.clusters"}
+    | {f"estimates.{module}" for module in ("intervals", "limits", "rate_alarm", "sample_index")},
+    {"estimates.loss_accounts", "vectors.draws", "vectors.packed_bits", "vectors.projections", "vectors.vector_input"},
     {"texts.url_tokens", "texts.plain_words"},
     {"texts.shingles"},
     {"theory.shingle_length"},

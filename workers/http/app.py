@@ -309,7 +309,8 @@ async def figures(service: Service, request: Request) -> Response:
     """``GET /v1/figures``: what the service does now and did in the last hour, and the settings that matter for it."""
     counted = service.events.figures
     operated = await run_in_threadpool(operation, service.observer, counted.refused, service.reader.path)
-    values = {"present": counted.present(), "history": counted.history(), "operation": operated}
+    values: dict[str, Any] = {"present": counted.present(), "history": counted.history(), "operation": operated}
+    values["recall"] = counted.recall()
     return json_response(values | {"settings": _shown_settings(service.settings)})
 
 

@@ -36,11 +36,17 @@ class Figures:
         window: returns the number of documents in the window.
         waiting: returns the number of documents that wait for the writer.
         now: the clock, in seconds since the epoch.
+        recall: returns what is known of recall; ``None`` where another process finds the pairs.
     """
 
     def __init__(
-        self, window: Callable[[], float], waiting: Callable[[], float], now: Callable[[], float] = time.time
+        self,
+        window: Callable[[], float],
+        waiting: Callable[[], float],
+        now: Callable[[], float] = time.time,
+        recall: Callable[[], dict[str, Any] | None] = lambda: None,
     ) -> None:
+        self.recall = recall
         self._window, self._waiting, self._now = window, waiting, now
         self._lock = threading.Lock()
         self._started = self._second = int(now())

@@ -22,6 +22,7 @@ from starlette.applications import Starlette
 
 from neardup.stream.config import Config
 from neardup.workers.http.access import Access
+from neardup.workers.http.answers.recall import Recall
 from neardup.workers.http.app import Service, application, publisher
 from neardup.workers.http.bodies import decoding
 from neardup.workers.http.connections import connection_type, raise_file_limit
@@ -110,7 +111,7 @@ def serve(settings: ServeSettings, state: str, *, salvage: bool = False) -> Exit
             settings, log, keep_texts=settings.keep_texts, history_seconds=settings.history_seconds,
             clock=time.time if settings.clock == "arrival" else None, blocked=blocked,
             announced=Outbox(rules_of(settings, time.time), separate=settings.separate),
-            sources_max=settings.sources_max,
+            sources_max=settings.sources_max, canaries_every=settings.canaries_every,
         )  # fmt: skip
         return asyncio.run(
             run(settings, address, token, lambda on_broken: started(settings, keeper, on_broken, hook=hook))
@@ -132,7 +133,8 @@ def started(
     reader = Reader(keeper.log.path, separate=settings.separate)
     observer = Metrics(SERVE, {"role": SERVE})
     last = keeper.log.meta()["places"] - 1
-    figures = Figures(lambda: keeper.matcher.table.documents, lambda: writer.waiting, now)
+    recall = Recall(keeper.matcher.table.counts, keeper.canaries, observer)
+    figures = Figures(lambda: keeper.matcher.table.documents, lambda: writer.waiting, now, recall.values)
     events = Events(
         reader.after, last, settings.event_readers_max, figures, reader.previews,
         lambda: observer.count("service_event_readers_slow"),
@@ -143,6 +145,7 @@ def started(
     def on_step(answers: list[Answer]) -> None:
         publish(answers)
         degrading.table(keeper.matcher.table.counts())
+        recall.count()
         if delivery is not None:
             delivery.wake()
 
@@ -158,6 +161,7 @@ def started(
     def measure() -> None:
         observer.set("service_waiting_documents", writer.waiting)
         observer.set("service_window_documents", keeper.matcher.table.documents)
+        recall.measure()
         measure_sources(observer, reader, now)
         measure_outbox(reader, observer, now())
 
@@ -167,17 +171,9 @@ def started(
         writer.stop()
 
     service = Service(
-        settings,
-        reader,
-        events,
-        observer,
-        decoding(settings, now),
-        partial(near, writer),
-        lambda: writer.alive,
-        lambda: writer.alive,
-        measure,
-        now,
-    )
+        settings, reader, events, observer, decoding(settings, now), partial(near, writer), lambda: writer.alive,
+        lambda: writer.alive, measure, now,
+    )  # fmt: skip
     app = application(service, window_requests(writer))
     return Running(app, events, stop, lambda: writer.error, degrading.refused)
 

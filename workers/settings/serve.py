@@ -125,6 +125,12 @@ class ServeOptions(BaseModel):
     webhook_dead_max: int = Field(
         default=10_000, ge=0, le=10**9, description="dead events that are kept at most; the oldest are lost"
     )
+    canaries_every: int = Field(
+        default=100,
+        ge=0,
+        le=10**9,
+        description="of one document in so many an edited copy is looked up, to measure recall; 0 for none",
+    )
     verdict_seconds_max: float = Field(
         default=10.0,
         gt=0,

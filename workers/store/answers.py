@@ -1,7 +1,8 @@
-"""The answer of the service about a document."""
+"""The answer of the service about a document, and its pairs as an answer lists them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from neardup.stream.documents import Neighbour, Pair
@@ -37,3 +38,13 @@ class Answer(NamedTuple):
     url: str | None = None
     title: str | None = None
     collection: str | None = None
+
+
+def newest(id_: str, found: Sequence[Pair]) -> tuple[Pair, ...]:
+    """Return the pairs of one document, the most similar first, with the document as the newer one."""
+    if not found:  # so it is for most documents
+        return ()
+    turned = [
+        Pair(pair.older if pair.newer == id_ else pair.newer, id_, pair.similarity, pair.buckets) for pair in found
+    ]
+    return tuple(sorted(turned, key=lambda pair: -pair.similarity))

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.batches import CONTENT_HALF, MICROSECONDS, Batch
+from neardup.stream.canaries.canaries import Canaries
 from neardup.stream.collections.ids import full_id
 from neardup.stream.config import Config
 from neardup.stream.documents import Document, Explanation, Pair
@@ -42,7 +43,7 @@ from neardup.stream.verdicts.restoring import Decided as Restored
 from neardup.stream.verdicts.restoring import members_before
 from neardup.stream.verdicts.row_columns import NONE
 from neardup.stream.verdicts.rule import DOCUMENT, STATUSES, UNCHANGED
-from neardup.workers.store.answers import Answer
+from neardup.workers.store.answers import Answer, newest
 from neardup.workers.store.blocked import NOTHING_BLOCKED, BlockList
 from neardup.workers.store.extra import sources
 from neardup.workers.store.extra.outbox import NOTHING_ANNOUNCED, Outbox
@@ -50,6 +51,9 @@ from neardup.workers.store.extra.sources import Shown, shown_by
 from neardup.workers.store.extra.transactions import transaction
 from neardup.workers.store.log import Log, StoreFull
 from neardup.workers.store.rows import EQUAL, LATE, Row, arrivals_of, batch_of, removals_of, restored_of
+
+# Of the newest documents of a restored window, and of each page of it, so many have canaries: the last step among them.
+_RESTORED_NEWEST = 64
 
 
 class Keeper:
@@ -65,6 +69,7 @@ class Keeper:
         blocked: the ids and contents whose documents are refused.
         sources_max: sources that the ledger knows at most.
         announced: stores the events of each step for the web hook.
+        canaries_every: of one document in so many an edited copy is looked up; 0 for none.
     """
 
     def __init__(
@@ -78,12 +83,13 @@ class Keeper:
         blocked: BlockList = NOTHING_BLOCKED,
         sources_max: int = SOURCES_MAX,
         announced: Outbox = NOTHING_ANNOUNCED,
+        canaries_every: int = 0,
     ) -> None:
         self.config, self.log, self._keep_texts, self._clock, self.blocked = config, log, keep_texts, clock, blocked
         self._announced = announced
         self._history = int(history_seconds * MICROSECONDS)
         self.signer, self.matcher = Signer(config), Matcher(config)
-        self._decider = Decider(self.matcher)
+        self._decider, self.canaries = Decider(self.matcher), Canaries(self.matcher, canaries_every)
         self._ledger = Ledger(sources_max, is_stored=True)
         self._repeating: list[dict[str, Any]] = []
         self._replay()
@@ -148,7 +154,7 @@ class Keeper:
                 name = document.collection or None
                 ranks = ranked(self.matcher, signed.batch, nearest) if nearest else ()
                 near = tuple(one for part in ranks for one in part.neighbours[0])
-                answers.append(Answer(document.id, pairs=_newest(document.id, found), nearest=near, collection=name))
+                answers.append(Answer(document.id, pairs=newest(document.id, found), nearest=near, collection=name))
         return answers
 
     def near(self, id_: str, collection: str | None = None) -> tuple[Pair, ...] | None:
@@ -157,7 +163,7 @@ class Keeper:
         stored = self.log.latest(self._stored_id(id_, collection))
         if stored is None or stored[0].place < self._oldest:
             return None
-        return _newest(id_, self.matcher.match(batch_of([stored[0]], self.config.plan.width), add=False).pairs())
+        return newest(id_, self.matcher.match(batch_of([stored[0]], self.config.plan.width), add=False).pairs())
 
     def why(self, a: str | Document, b: str, collection: str | None = None) -> Explanation:
         """Explain why an id, or a document that is not added, is a pair with another id or not; with passages of their
@@ -263,6 +269,7 @@ class Keeper:
             statuses, clusters, late = (getattr(decided.verdicts, name) for name in ("statuses", "clusters", "late"))
             when = (batch.times, dates) if self._clock is not None else (dates, batch.times)
             self._ledger.add(Reports([source or "" for source, *_ in shown], statuses, clusters, late, *when))
+        self.canaries.after(documents, batch)
         answers = []
         for document, row, found in zip(documents, rows, pairs, strict=True):
             original = None if row.original is None else next(originals)
@@ -271,9 +278,9 @@ class Keeper:
                 row.place,
             )  # fmt: skip
             date = None if row.date is None else row.date / MICROSECONDS
-            newest = _newest(document.id, found)
+            near = newest(document.id, found)
             times = row.time / MICROSECONDS, date, bool(row.flags & LATE)
-            answer = Answer(document.id, None, *verdict, row.status == UNCHANGED, newest, *times)
+            answer = Answer(document.id, None, *verdict, row.status == UNCHANGED, near, *times)
             collection = document.collection or None
             answers.append(answer._replace(source=row.source, url=row.url, title=row.title, collection=collection))
         return answers
@@ -348,9 +355,10 @@ class Keeper:
         parts: list[tuple[Arrivals, Restored]] = []
         gone: dict[bytes, None] = {}
         for rows in self.log.rows():
-            batch = batch_of(rows, self.config.plan.width)
+            batch, first = batch_of(rows, self.config.plan.width), table.slot_end
             with step(table):
                 self.matcher.match(batch, probe=False)
+            self.canaries.restored(batch, first, _RESTORED_NEWEST)
             parts.append((arrivals_of(rows, batch), restored_of(rows)))
             gone.update(dict.fromkeys(row.id for row in rows if row.gone))
         removals = removals_of(list(gone))
@@ -368,13 +376,3 @@ class Keeper:
         else:
             self._decider.restore(arrivals, restored, meta["places"])
             self.log.begin_stories(self._decider.story_changes())
-
-
-def _newest(id_: str, found: Sequence[Pair]) -> tuple[Pair, ...]:
-    """Return the pairs of one document, the most similar first, with the document as the newer one."""
-    if not found:  # so it is for most documents
-        return ()
-    turned = [
-        Pair(pair.older if pair.newer == id_ else pair.newer, id_, pair.similarity, pair.buckets) for pair in found
-    ]
-    return tuple(sorted(turned, key=lambda pair: -pair.similarity))

@@ -1,7 +1,7 @@
 """Every metric in one table (name, kind, unit, roles, meaning, label), and the export to Prometheus.
 
 Code uses the names of the table. Prometheus sees them with the prefix ``neardup_``, and counters with the suffix
-``_total``. Units are Prometheus' base units, and end the name. A metric has at most one label. Its values are
+``_total``. Units are Prometheus' base units, and end the name. A metric has at most two labels. Their values are
 listed here, or they are the partitions that the worker owns, the feeds that are watched, or the largest sources.
 
 Histograms accept whole arrays, so the cost of a metric does not grow with the documents.
@@ -24,6 +24,7 @@ from prometheus_client.core import (
     Metric,
 )
 
+from neardup.stream.canaries.canaries import OUTCOMES as CANARY_OUTCOMES
 from neardup.stream.documents import REASONS
 from neardup.stream.table import COUNTERS
 from neardup.stream.verdicts.rule import STATUSES
@@ -59,7 +60,8 @@ _CLUSTER_BOUNDS = (2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1_000.0, 10_000.0, 10
 
 
 class Row(NamedTuple):
-    """One metric. ``values`` are all values of ``label``; a label without values means the partitions owned."""
+    """One metric. ``values`` are all values of ``label``; a label without values means the partitions owned. A comma
+    separates two labels, and their values."""
 
     name: str
     kind: str
@@ -152,6 +154,15 @@ _ROWS = (
     Row("service_event_readers", "gauge", "clients", _SERVE, "Clients that read /v1/events."),
     Row("service_event_readers_slow", "counter", "clients", _SERVE,
         "Clients that read /v1/events and were disconnected because they were slow."),
+    # Recall.
+    Row("recall_ratio", "gauge", "ratio", _SERVE,
+        "Fraction that is found: of pairs, as far as limits cost them, and of canaries, with a 95 percent interval.",
+        "estimate,bound", ("limits,value", "canaries,value", "canaries,low", "canaries,high")),
+    Row("recall_alarm", "gauge", "boolean", _SERVE,
+        "1 once canaries are found less often than the settings promise, which chance does once in a million streams."),
+    Row("canary_probes", "counter", "probes", _SERVE,
+        "Probes of canaries, by what came of them; chance: the two share no bucket; fault: there is no cause.",
+        "outcome", CANARY_OUTCOMES),
     # Sources.
     Row("source_documents", "gauge", "documents", _SERVE,
         "Documents of each of the 20 largest sources so far, and of all others together.", "source"),
@@ -293,7 +304,7 @@ class Metrics:
 
     def _family(self, row: Row) -> Metric:
         name = PREFIX + row.name
-        labels = [row.label] if row.label else []
+        labels = row.label.split(",") if row.label else []
         if row.kind == "info":
             return InfoMetricFamily(name, row.help, value=self._info)
         if row.kind == "histogram":
@@ -302,5 +313,5 @@ class Metrics:
         kind = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily}[row.kind]
         family: CounterMetricFamily | GaugeMetricFamily = kind(name, row.help, labels=labels)
         for label, value in self._numbers[row.name].items():
-            family.add_metric([label] if row.label else [], value)
+            family.add_metric(label.split(",", len(labels) - 1) if labels else [], value)
         return family

@@ -10,6 +10,7 @@ import pytest
 from canary_streams import FAULTS, World
 
 from neardup.stream import Config, Deduplicator, Document, Signer
+from neardup.stream.canaries.canaries import FAULT
 from neardup.stream.canaries.draws import Draws
 from neardup.stream.canaries.edits import edited, similarities
 from neardup.stream.estimates.rate_alarm import LEVEL, RateAlarm
@@ -83,8 +84,8 @@ def test_causes_are_counted_and_are_no_faults() -> None:
     found = dedup.recall()["canaries"]
     assert found["faults"] == 0
     assert not found["alarm"]
-    assert found["causes"]["truncated"] > 50
-    assert found["causes"]["removed"] > 0
+    assert found["outcomes"]["truncated"] > 50
+    assert found["outcomes"]["removed"] > 0
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -93,7 +94,7 @@ def test_a_fault_is_noticed(fault: str, seed: int) -> None:
     """Within 20,000 documents after it begins; before, nothing is."""
     world = World(seed)
     world.run(12_000)
-    assert world.canaries.faults == 0
+    assert world.canaries.outcomes[FAULT] == 0
     FAULTS[fault](world)
     assert world.until_noticed(NOTICED_WITHIN) is not None
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from neardup.stream import Config, Document, Matcher, Signer
-from neardup.stream.canaries.canaries import Canaries
+from neardup.stream.canaries.canaries import FAULT, Canaries
 from neardup.stream.pipeline import match_step
 from neardup.stream.table.chains import KEYS
 
@@ -53,7 +53,7 @@ class World:
         """Run until a fault or the alarm; return how many documents that took, ``None`` if it did not come."""
         began = self.documents
         while self.documents - began < documents_max:
-            if self.canaries.faults or self.canaries.alarm.rings:
+            if self.canaries.outcomes[FAULT] or self.canaries.alarm.rings:
                 return self.documents - began
             self.run(self.documents + STEP)
         return None

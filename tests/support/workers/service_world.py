@@ -42,6 +42,7 @@ def opened(folder, settings, clock=None):
         clock=clock,
         blocked=read_block_list(settings.blocked, create=True),
         announced=Outbox(rules_of(settings, lambda: NOW), separate=settings.separate),
+        canaries_every=settings.canaries_every,
     )
 
 

@@ -76,8 +76,12 @@ RESPONSES: dict[str, Answered] = {
         JSON, record({"passages": listed(link("Passage"))}),
     ),
     "figures": Answered(
-        200, "present, history (steps of ten seconds, the oldest first), operation (counts since the start, the disk) "
-        "and settings.", JSON, record(dict.fromkeys(("present", "history", "operation", "settings"), _OBJECT)),
+        200, "present, history (steps of ten seconds, the oldest first), operation (counts since the start, the disk), "
+        "settings, and recall: what limits cost and what canaries found; null with --from-kafka.",
+        JSON, record(
+            dict.fromkeys(("present", "history", "operation", "settings"), _OBJECT)
+            | {"recall": {"type": ["object", "null"]}}
+        ),
     ),
     "feeds": Answered(
         200, "The feeds, the worst first, and how many have each state.",

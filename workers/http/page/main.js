@@ -64,9 +64,12 @@ function state(name) {
 }
 
 async function promise() {
-  const { settings } = await get('/v1/figures');
+  const { settings, recall } = await get('/v1/figures');
+  const found = recall?.canaries.recall;
   document.querySelector('nav a[href="#/ask"]').hidden = !settings.compares;
-  const text = `Finds ${percent(settings.recall)} of the pairs at similarity ${score(settings.threshold)}, more above.`;
+  const text = found
+    ? `Finds ${percent(found.value, 1)} of edited copies (${percent(found.low, 1)} to ${percent(found.high, 1)}), measured.`
+    : `Promises ${percent(settings.recall)} of the pairs at similarity ${score(settings.threshold)}, more above.`;
   document.getElementById('promise').textContent = text;
 }
 

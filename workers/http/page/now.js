@@ -45,7 +45,8 @@ function headline(figures) {
 }
 
 export function now(view, { signal, ready }) {
-  const tiles = { speed: tile('Documents a second'), copies: tile('Copies'), time: tile('Time to answer'), window: tile('Window') };
+  const tiles = { speed: tile('Documents a second'), copies: tile('Copies'), time: tile('Time to answer'), window: tile('Window'), recall: tile('Recall') };
+  tiles.recall.node.classList.add('recall');
   const [first, second] = [el('span', { class: 'first' }), el('span', { class: 'second' })];
   const list = el('ol', { class: 'latest' });
   const empty = el('p', { class: 'quiet' }, 'No copy has been found yet.');
@@ -83,11 +84,22 @@ export function now(view, { signal, ready }) {
     const each = smooth(history.documents.map((n) => n / history.step_seconds).slice(0, -1), 3);
     const fraction = smooth(history.documents.map((n, i) => (n ? history.duplicates[i] / n : null)), 3);
     const hour = { points };
-    for (const one of Object.values(tiles)) one.axis.replaceChildren(el('span', {}, minutes === 60 ? 'an hour ago' : `${minutes} minutes ago`), el('span', {}, 'now'));
+    for (const one of [tiles.speed, tiles.copies, tiles.time, tiles.window]) one.axis.replaceChildren(el('span', {}, minutes === 60 ? 'an hour ago' : `${minutes} minutes ago`), el('span', {}, 'now'));
     tiles.speed.drawn(each, { ...hour, label: 'Documents a second in the last hour' }, rate);
     tiles.copies.drawn(fraction, { ...hour, top: 0.5, label: 'Fraction of copies in the last hour' }, percent);
     tiles.time.drawn(smooth(history.seconds_median, 3), { ...hour, label: 'Median time to answer in the last hour' }, (one) => seconds(one).join(' '));
     tiles.window.drawn(history.window_documents, { ...hour, label: 'Documents in the window in the last hour' }, compact);
+  }
+
+  /** What canaries have found, else what the settings promise; and what limits cost. */
+  function measured(recall) {
+    const promised = `${percent(settings.recall)} of the pairs at ${score(settings.threshold)} are promised`;
+    const found = recall?.canaries.recall;
+    const missed = recall?.limits.missed ? `; limits cost ${count(recall.limits.missed)} of ${count(recall.limits.found + recall.limits.missed)} pairs` : '';
+    const wrong = recall?.canaries.faults ? `${count(recall.canaries.faults)} documents of the window were not found; ` : recall?.canaries.alarm ? 'Less is found than promised; ' : '';
+    if (!found) return tiles.recall.set('–', '', `${wrong}${recall?.canaries.every ? 'no edited copy has been looked up yet' : 'not measured'}; ${promised}${missed}`);
+    const range = `${percent(found.low, 1)} to ${percent(found.high, 1)}`;
+    tiles.recall.set(percent(found.value, 1), '', `${wrong}${range}: ${count(recall.canaries.found)} of ${count(recall.canaries.trials)} edited copies found; ${promised}${missed}`);
   }
 
   async function load() {
@@ -97,6 +109,7 @@ export function now(view, { signal, ready }) {
       problem.replaceChildren();
       shown(last ?? figures.present);
       drawn(figures);
+      measured(figures.recall);
       strip.replaceChildren(...operated(figures.operation));
       listed(figures.present.latest);
     } catch (error) {

@@ -1,0 +1,56 @@
+"""What the service finds of what should be: limits and canaries, for the figures, the metrics and the log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from neardup.stream.canaries.canaries import FAULT, Canaries, recall_values
+from neardup.workers.telemetry.metrics import Metrics
+
+_FAULT = (
+    "a document of the window was not found, although it shares a bucket with what looked for it, %s times: copies of "
+    "other documents may be missed, too; restart the service, and report this"
+)
+_RARE = "canaries are found less often than the settings promise: look at recall of /v1/figures"
+
+
+class Recall:
+    """The recall of a window. ``count`` belongs to the thread of the writer, the others may be called from any.
+
+    Args:
+        counts: returns the counters of the table.
+        canaries: look at the window.
+        observer: the metrics of the service.
+    """
+
+    def __init__(self, counts: Callable[[], Mapping[str, int]], canaries: Canaries, observer: Metrics) -> None:
+        self._counts, self._canaries, self.observer = counts, canaries, observer
+        self._said = False
+
+    def values(self) -> dict[str, Any]:
+        """Return what is known of recall as values of JSON."""
+        return recall_values(self._counts(), self._canaries)
+
+    def count(self) -> None:
+        """Count what canaries have found since the last call; say in the log what is wrong."""
+        for outcome, total in self._canaries.outcomes.items():
+            grown = total - self.observer.value("canary_probes", outcome)
+            if grown > 0:
+                self.observer.count("canary_probes", grown, outcome)
+                if outcome == FAULT:
+                    logging.getLogger(__name__).error(_FAULT, f"{grown:,.0f}")
+        if self._canaries.alarm.rings and not self._said:
+            self._said = True
+            logging.getLogger(__name__).error(_RARE)
+
+    def measure(self) -> None:
+        """Set the gauges of recall."""
+        found = self.values()
+        gauges = {("limits", "value"): found["limits"]["value"]}
+        gauges |= {("canaries", bound): value for bound, value in (found["canaries"]["recall"] or {}).items()}
+        for labels, value in gauges.items():
+            if value is not None:
+                self.observer.set("recall_ratio", value, ",".join(labels))
+        self.observer.set("recall_alarm", self._canaries.alarm.rings)
