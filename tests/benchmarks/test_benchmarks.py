@@ -318,7 +318,7 @@ def test_scenario_ids_are_permanent() -> None:
         "S6-recall-generated", "S6-recall-exact", "S6-minwise", "S6-recall-real", "S7-command", "S8-records",
         "S8-prints", "S9-exact-short-texts", "S9-exact-recall", "S10-vectors-speed", "S10-vectors-recall",
         "S11-scripts", "S12-truncation", "S13-verdicts", "S14-linker", "S15-arrow",
-        "S16-pages", "S17-crawl", "S18-whole-run", "S19-sources", "S21-search", "S20-passages",
+        "S16-pages", "S17-crawl", "S18-whole-run", "S19-sources", "S21-search", "S23-serve", "S20-passages",
         "S20-passages-pages", "S20-passages-code", "S20-passages-speed", "S20-templates-code",
         "S20-templates-pages", "S22-shards",
     ]  # fmt: skip

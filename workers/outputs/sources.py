@@ -93,9 +93,13 @@ def sources_of(entries: Sequence[Entry]) -> list[str]:
     if isinstance(entries, TableRows):
         return [source_of(document) or "" for document in entries.with_sources()]
     if isinstance(entries, LineRows) and entries.sources is not None and entries.urls is not None:
-        columns = map(_strings, (entries.documents.ids, entries.sources, entries.urls))
-        return [source_named(*one) or "" for one in zip(*columns, strict=True)]
+        return sources_in(entries.documents.ids, entries.sources, entries.urls)
     return [(source_of(entry.found) or "") if isinstance(entry.found, Document) else "" for entry in entries]
+
+
+def sources_in(ids: Column, sources: Column, urls: Column) -> list[str]:
+    """Return the source of each document of columns, empty for none."""
+    return [source_named(*one) or "" for one in zip(*map(_strings, (ids, sources, urls)), strict=True)]
 
 
 def _strings(column: Column) -> list[str]:

@@ -71,7 +71,7 @@ _ALWAYS = int(NO_WINDOW) - 1
 def run(options: BatchOptions, settings: Settings) -> Exit:
     """Run to the end; returns the exit code. Raises ``Failure`` for input, output or storage that cannot be used."""
     counts, found = batch_join.Counts(0, 0, 0), None
-    _check_verdicts(options)
+    check_verdicts(options)
     if options.truth:
         check_truth(options, settings, options.verdicts, "--verdicts", others={})
     guards = options.output is not None and not options.allow_loss
@@ -300,7 +300,7 @@ def _write(answers: Iterator[tuple[int, bytes]], output: IO[bytes], session: Ses
             return
 
 
-def _check_verdicts(options: BatchOptions) -> None:
+def check_verdicts(options: BatchOptions) -> None:
     """Raise ``Failure`` for options that verdicts exclude."""
     if not options.decides and options.prefer is not None:
         raise Failure(

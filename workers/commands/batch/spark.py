@@ -32,7 +32,7 @@ from neardup.stream.pipeline import table_limits
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.table import COUNTERS, NO_TIME, NO_WINDOW
 from neardup.workers.commands.batch import queries
-from neardup.workers.commands.batch.corpus import Corpus, decide
+from neardup.workers.commands.batch.corpus import Corpus, check_verdicts, decide
 from neardup.workers.commands.batch.join import Counts
 from neardup.workers.commands.batch.verdicts import FIRST, Places, Preference
 from neardup.workers.options.documents import BatchOptions
@@ -100,25 +100,29 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
     _check(options, settings)
     local = replace(options, paths=[path for path in options.paths if "://" not in path])
     found: dict[str, Any] | None = None
+    guards = options.output is not None and not options.allow_loss
     with (
         Session(settings, local) as session,
         tempfile.TemporaryDirectory(prefix="neardup-", dir=options.temporary) as folder,
     ):
         output = standard_output()
-        settings = with_order(session, options.paths, settings)
+        settings = with_order(session, options.paths, settings, window_files=options.keep is not None)
         is_given = SparkSession.getActiveSession() is not None
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # of a task on this machine
         spark = SparkSession.builder.appName("neardup").config("spark.ui.showConsoleProgress", "false").getOrCreate()
         try:
             preference = Preference(options.prefer or FIRST)
             given = _input(spark, options.paths, settings)
-            rows = _signed(given, settings, preference if options.prefer not in (None, FIRST) else None)
-            counts = _join(spark, rows, given, settings)
+            ranks = options.prefer not in (None, FIRST)
+            rows = _signed(given, settings, preference if ranks else None, sources=guards)
+            counts = _join(spark, rows, given, settings, 0.0 if options.candidates else settings.tuning.score_min)
             with Corpus(Path(folder), settings, options.memory_max) as corpus:
-                places = Places()
+                places = Places(with_sources=guards)
                 for part in _parts(rows, "n", given.entries):
                     _take(part, given, corpus, places, preference, session)
                 corpus.arrive()
+                if options.keep is not None:
+                    corpus.keep(options.keep)
                 if options.decides:
                     corpus.link()
                 place_of = np.frombuffer(places.rows, np.int64) if places.rows else np.empty(0, np.int64)
@@ -141,18 +145,11 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
 
 
 def _check(options: BatchOptions, settings: Settings) -> None:
-    """Raise ``Failure`` for options that need the input, or the table, on one machine."""
-    for name, value in (
-        ("top", options.top),
-        ("keep", options.keep),
-        ("output", options.output),
-        ("sources", options.sources),
-    ):
+    """Raise ``Failure`` for options that this engine does not have, or that exclude each other."""
+    for name, value in (("top", options.top), ("truth", options.truth or None), ("sources", options.sources)):
         if value is not None:
-            raise Failure(
-                Exit.USAGE,
-                f"--engine spark does not do --{name}: leave it out; --verdicts FILE says what to keep of the input",
-            )
+            raise Failure(Exit.USAGE, f"--engine spark does not do --{name}: leave it out, or run on one machine")
+    check_verdicts(options)
     if settings.input_format not in (AUTO, LINES) or settings.html_field is not None or STDIN in options.paths:
         raise Failure(Exit.USAGE, "--engine spark reads files of JSON Lines: name files or folders of them")
 
@@ -191,15 +188,16 @@ def _rank(file: str, ranks: dict[str, int], files: list[str]) -> int:
     return next((i for i, path in enumerate(files) if file.startswith(path)), len(files))
 
 
-def _signed(given: Input, settings: Settings, preference: Preference | None) -> DataFrame:
+def _signed(given: Input, settings: Settings, preference: Preference | None, *, sources: bool) -> DataFrame:
     """Return a row for each entry of the input."""
     value = None if preference is None else preference.value_of
-    task = tasks.SignTask(settings, fields_of(settings), given.names, given.begins, settings.line_ids, value)
+    fields = fields_of(settings, sources=sources)
+    task = tasks.SignTask(settings, fields, given.names, given.begins, settings.line_ids, value, sources)
     return given.lines.mapInArrow(partial(tasks.sign_lines, task), tasks.SIGNED).persist(StorageLevel.DISK_ONLY)
 
 
-def _join(spark: SparkSession, signed: DataFrame, given: Input, settings: Settings) -> Counts:
-    """Make the view ``pairs``; returns the counts of the join."""
+def _join(spark: SparkSession, signed: DataFrame, given: Input, settings: Settings, score_min: float) -> Counts:
+    """Make the view ``pairs``, of candidates from ``score_min`` on; returns the counts of the join."""
     scheme, limits = SCHEMES[settings.scheme], table_limits(settings, SCHEMES[settings.scheme])
     window = min(limits.window, _ALWAYS)
     _view(signed.where("reason IS NULL"), "rows")
@@ -222,7 +220,7 @@ def _join(spark: SparkSession, signed: DataFrame, given: Input, settings: Settin
     probes = _answered(spark, window, identical=False).persist(StorageLevel.DISK_ONLY)
     counts = Counts(probes.count(), links.count(), cuts)
     _view(links.unionByName(probes), "found", kept=False)
-    judge = partial(tasks.judge_rows, settings, settings.tuning.score_min)
+    judge = partial(tasks.judge_rows, settings, score_min)
     _view(spark.sql(_PAIRS).mapInArrow(judge, tasks.PAIRS), "pairs")
     return counts
 
@@ -272,9 +270,11 @@ def _take(
     batch: Batch = tasks.batch_of(accepted.combine_chunks())
     corpus.add(batch)
     session.report.documents += batch.size
-    columns = (part.column(name).to_pylist() for name in ("file", "line", "reason", "id", "value", "raw"))
-    for file, line, reason, id_, value, raw in zip(*columns, strict=True):
+    columns = (part.column(name).to_pylist() for name in ("file", "line", "reason", "id", "value", "source", "raw"))
+    for file, line, reason, id_, value, source, raw in zip(*columns, strict=True):
         name = given.names[file]
+        if places.with_sources:
+            places.add_source(source)
         if reason is None:
             places.add_document(name, line)
             preference.add(value)

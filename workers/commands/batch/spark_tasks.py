@@ -30,8 +30,10 @@ from neardup.stream.pair_rule import judge
 from neardup.stream.pipeline import CHUNK_DOCUMENTS, Signer
 from neardup.stream.scheme_interface import Evidence
 from neardup.stream.schemes import SCHEMES
+from neardup.stream.sources.names import source_of
+from neardup.workers.outputs.sources import sources_in
 from neardup.workers.readers.entries import Entry, reason_of_line
-from neardup.workers.readers.json.columns import decode_columns
+from neardup.workers.readers.json.columns import Decoded, decode_columns
 from neardup.workers.readers.lines import BOM
 
 Batches = Iterator[pa.RecordBatch]
@@ -40,7 +42,7 @@ Split = tuple[str, int]
 COUNTED = "file string, block long, lines long, entries long"
 SIGNED = (
     "n long, file string, block long, line long, id binary, time long, high long, low long, fixed binary, "
-    "ragged binary, value double, reason string, raw binary"
+    "ragged binary, value double, source string, reason string, raw binary"
 )
 KEYS = "key long, content long, payload long"
 PAIRS = (
@@ -58,8 +60,8 @@ class Begin(NamedTuple):
 
 class SignTask(NamedTuple):
     """What signing needs: the configuration, the names of fields, the names of files in reports, the beginnings of
-    splits, whether a line without an id is named by its file and number, and the preference of a document (``None``:
-    none)."""
+    splits, whether a line without an id is named by its file and number, the preference of a document (``None``:
+    none), and whether rows have the source of their document."""
 
     config: Config
     fields: Fields
@@ -67,6 +69,7 @@ class SignTask(NamedTuple):
     begins: dict[Split, Begin]
     line_ids: bool
     value: Callable[[Entry, Document], float] | None
+    sources: bool
 
 
 def count_lines(batches: Batches) -> Batches:
@@ -140,7 +143,8 @@ def _signed(
 ) -> pa.RecordBatch:
     """Sign the entries from number ``first`` on, which are lines of these numbers."""
     name, count = task.names[split[0]], len(raws)
-    found = _decoded(task, name, raws, numbers)
+    decoded = _decoded(task, name, raws, numbers)
+    found = decoded.documents if isinstance(decoded, Decoded) else decoded
     if isinstance(found, DocumentColumns):
         at: Sequence[int] = range(count)
         signed = signer.sign(found)
@@ -161,28 +165,37 @@ def _signed(
     for i, id_ in zip(accepted, signed.batch.ids_at(row[accepted]), strict=True):
         ids[i] = id_.encode()
     taken = pa.array(row, mask=row < 0)
-    values = [0.0] * count
+    values, sources = [0.0] * count, [""] * count
     if task.value is not None:
         entries = (Entry(name, numbers[i], raws[i], one) for i, one in enumerate(found))
         values = [task.value(one, one.found) if isinstance(one.found, Document) else 0.0 for one in entries]
+    if task.sources:
+        sources = _sources(decoded)
     contents = signed.batch.contents.view(np.int64)
     hashed = signed.batch.times, contents[:, 0].copy(), contents[:, 1].copy()
     columns: list[Any] = [
         np.arange(first, first + count), [split[0]] * count, [split[1]] * count, numbers, ids,
         *(pa.array(column).take(taken) for column in hashed),
         *(column.take(taken) for column in _binaries(signed.batch.evidence)),
-        values, [reasons.get(i) for i in range(count)], [raws[i] if i in reasons else None for i in range(count)],
+        values, sources, [reasons.get(i) for i in range(count)],
+        [raws[i] if i in reasons else None for i in range(count)],
     ]  # fmt: skip
     return _made(SIGNED, columns)
 
 
-def _decoded(
-    task: SignTask, name: str, raws: list[bytes], numbers: list[int]
-) -> DocumentColumns | list[Document | Reason]:
+def _sources(decoded: Decoded | list[Document | Reason]) -> list[str]:
+    """Return the source of each entry, empty for none."""
+    found = decoded.documents if isinstance(decoded, Decoded) else decoded
+    if isinstance(decoded, Decoded) and decoded.sources is not None and decoded.urls is not None:
+        return sources_in(decoded.documents.ids, decoded.sources, decoded.urls)
+    return [(source_of(one) or "") if isinstance(one, Document) else "" for one in found]
+
+
+def _decoded(task: SignTask, name: str, raws: list[bytes], numbers: list[int]) -> Decoded | list[Document | Reason]:
     """Decode lines: as columns if all are flat objects, else one by one."""
     columns = decode_columns(raws, [None] * len(raws), task.fields)
     if columns is not None:
-        return columns.documents
+        return columns
     return [
         decode_document(
             raw.removeprefix(BOM) if number == 1 else raw, task.fields, f"{name}:{number}" if task.line_ids else None

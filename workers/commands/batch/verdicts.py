@@ -159,7 +159,8 @@ class Places:
         """Add the entries of a chunk."""
         entries, reasons = judged(chunk, signed)
         if self.with_sources:
-            self.named.extend(self.names.setdefault(name, len(self.names)) for name in sources_of(entries))
+            for name in sources_of(entries):
+                self.add_source(name)
         for n, entry in enumerate(entries):
             found = entry.found
             if n in reasons:
@@ -178,6 +179,10 @@ class Places:
         """Add an entry that is a document."""
         self.rows.append(len(self))
         self._add(source, line)
+
+    def add_source(self, name: str) -> None:
+        """Add the source of the next entry."""
+        self.named.append(self.names.setdefault(name, len(self.names)))
 
     def add_refused(self, source: str, line: int, reason: str, id_: str | None, collection: str | None) -> None:
         """Add a refused entry."""

@@ -61,15 +61,18 @@ def spark() -> Generator[Any]:
 
 
 @pytest.fixture
-def batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any) -> Callable[..., tuple[bytes, bytes]]:
-    """Run the command with an engine; return its pairs and its verdicts."""
+def batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any) -> Callable[..., tuple[bytes, ...]]:
+    """Run the command with an engine; return its pairs, its verdicts, what it keeps and its window."""
     monkeypatch.chdir(tmp_path)
 
-    def run(engine: str, *paths: str, **settings: Any) -> tuple[bytes, bytes]:
-        options = BatchOptions(list(paths), quiet=True, engine=engine, verdicts="verdicts")
+    def run(engine: str, *paths: str, **settings: Any) -> tuple[bytes, ...]:
+        options = BatchOptions(
+            list(paths), quiet=True, engine=engine, verdicts="verdicts", output="kept", annotate=True, keep="window"
+        )
         capfdbinary.readouterr()
         assert ENGINES[engine](options, load(settings, None)) == Exit.SUCCESS
-        return capfdbinary.readouterr().out, (tmp_path / "verdicts").read_bytes()
+        written = [(tmp_path / name).read_bytes() for name in ("verdicts", "kept", "window")]
+        return capfdbinary.readouterr().out, *written
 
     return run
 
@@ -93,11 +96,25 @@ def test_pairs_and_verdicts_do_not_depend_on_the_engine(spark: Any, batch: Any, 
         assert batch("spark", *given, **settings) == wanted, partitions
 
 
-@pytest.mark.parametrize("option", ["top", "keep", "output"])
+@pytest.mark.filterwarnings("ignore")
+def test_a_source_that_repeats_itself_is_named_by_every_engine(spark: Any, batch: Any, tmp_path: Path) -> None:
+    """The documents to keep are not written, with the same sentence."""
+    rows = ({"id": f"d{n}", "text": WORDS[:200] + str(n % 3), "url": f"https://a.example/{n}"} for n in range(250))
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    said = []
+    for engine in ENGINES:
+        with pytest.raises(Failure, match=r"'a\.example' \(24\d of 250") as refused:
+            batch(engine, "in.jsonl")
+        said.append((refused.value.code, str(refused.value)))
+        assert not (tmp_path / "kept").exists()
+    assert said[0] == said[1]
+
+
+@pytest.mark.parametrize("option", ["top", "truth"])
 def test_what_needs_one_machine_is_refused(option: str) -> None:
     """In a sentence that says what to do."""
     pytest.importorskip("pyspark")
-    options = BatchOptions(["in.jsonl"], engine="spark", **{option: 3 if option == "top" else "file"})
+    options = BatchOptions(["in.jsonl"], engine="spark", **{option: 3})
     with pytest.raises(Failure, match=f"--{option}: leave it out") as refused:
         ENGINES["spark"](options, load({}, None))
     assert refused.value.code == Exit.USAGE
