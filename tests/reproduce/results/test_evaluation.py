@@ -28,7 +28,7 @@ except ImportError:
     from neardup.workers.commands import learn_order
 from neardup.workers.settings.files import Settings
 calls, plain = [], learn_order.wrong_values
-learn_order.wrong_values = lambda *given: calls.append(1) or plain(*given)
+learn_order.wrong_values = lambda *given, **named: calls.append(1) or plain(*given, **named)
 chunk = SimpleNamespace(documents=[Document(str(n), "some words and the number %d" % n) for n in range(300)])
 session = SimpleNamespace(look_ahead=lambda paths, follow: iter([chunk, None]), notes=[])
 order = learn_order.with_order(session, ["x"], Settings(scheme="prefix")).token_order
