@@ -78,6 +78,15 @@ def running(command, log, **options):
                 process.wait()
 
 
+def check(port, *documents):
+    """Send documents to the service."""
+    for document in documents:
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{port}/v1/check", json.dumps(document).encode(), {"Content-Type": "application/json"}
+        )
+        urllib.request.urlopen(request, timeout=60).close()
+
+
 @pytest.fixture(scope="module")
 def scraped(prometheus, bootstrap_servers, tmp_path_factory):
     """Topics, a worker of each role, documents with a pair and a bad one, and a Prometheus that has scraped all
@@ -126,12 +135,7 @@ def scraped(prometheus, bootstrap_servers, tmp_path_factory):
         subprocess.run(load_command, check=True, capture_output=True, timeout=120, **options)
         with KafkaProducer(bootstrap_servers=bootstrap_servers) as producer:  # load would refuse it here
             producer.send(f"{environment['NEARDUP_TOPIC_PREFIX']}documents", b'{"id": "bad"}').get(30)
-        for line in (lines[0], lines[2]):  # a pair: without one there is no recall
-            check = urllib.request.Request(
-                f"http://127.0.0.1:{ports['neardup-serve']}/v1/check", json.dumps(line).encode(),
-                {"Content-Type": "application/json"},
-            )  # fmt: skip
-            urllib.request.urlopen(check, timeout=60).close()
+        check(ports["neardup-serve"], lines[0], lines[2])  # a pair: without one there is no recall
         wait_for("the service has answered", lambda: answers.ask("neardup_service_requests_total > 0"))
         wait_for("the bad one is refused", lambda: answers.ask("neardup_refused_total > 0"))
         wait_for("pairs are scraped", lambda: answers.ask("neardup_pairs_total > 0"))
