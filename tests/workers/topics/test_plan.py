@@ -54,6 +54,11 @@ def test_each_class_of_settings_has_its_steps() -> None:
     assert [step.means.partition(":")[0] for step in steps("retention_seconds=3600", "window_seconds=200")] == [
         "The topics", "A replay"
     ]  # fmt: skip
+    both = steps("retention_seconds=3600", "commit_interval_ms=100")
+    assert [step.means.partition(":")[0] for step in both] == ["The topics", "In place"]
+    (unmade,) = list(steps_of(transport(), StreamSettings(**{**GIVEN, "verdicts": True}), BEFORE))
+    assert unmade.means.startswith("In place")  # the topics of verdicts stay, and the workers must know
+    assert steps("replication_factor=2") == []  # it counts for a new topic only
 
 
 @pytest.mark.parametrize("change", ["threshold=0.7", "scheme=minhash", "shingles=words", "bands_partitions=4"])

@@ -12,8 +12,9 @@ from contextlib import closing
 from typing import NamedTuple
 
 from neardup.stream.errors import ConfigError
+from neardup.workers.commands.topics.making import fail_if_wanted_unsafe
 from neardup.workers.settings import option_name
-from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.settings.kafka import StreamSettings, TopicOptions
 from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN, names_of
 from neardup.workers.topics.rules import TopicPlan, judge_wanted, topic_plans
 from neardup.workers.transport.kafka.connect import connect
@@ -34,9 +35,7 @@ def plan(before: StreamSettings, after: StreamSettings) -> None:
     Raises:
         ConfigError: the new settings name another deployment, or could lose live state.
     """
-    wrong = [f"{topic}: {found.key}={found.value} {found.problem}" for topic, found in judge_wanted(after)]
-    if wrong:
-        raise ConfigError("; ".join(wrong))
+    fail_if_wanted_unsafe(judge_wanted(after))
     changes = _changes(before, after)
     sys.stdout.writelines(f"{name}: {was} -> {now}\n" for name, (was, now) in changes.items())
     with closing(connect(before)) as transport:
@@ -62,7 +61,7 @@ def steps_of(transport: Transport, before: StreamSettings, after: StreamSettings
         yield from _topic_steps(before, after)
         if before.matching_fingerprint != after.matching_fingerprint:
             yield _replay(transport, before, after)
-        elif _restarts(before, after):
+        elif _changes(before, after).keys() - TopicOptions.model_fields.keys():
             means = "In place: restart the workers with the new settings, one after the other."
             yield Step(means, "", ("neardup status",))
         return
@@ -124,12 +123,6 @@ def _alter(old: TopicPlan | None, new: TopicPlan, after: StreamSettings) -> Iter
             f"kafka-configs.sh {at} --alter --entity-type topics --entity-name {new.name} "
             f"--add-config {','.join(configs)}"
         )
-
-
-def _restarts(before: StreamSettings, after: StreamSettings) -> bool:
-    """Whether a setting differs that only running workers know."""
-    made = [{each.name: (each.partitions, dict(each.configs)) for each in topic_plans(one)} for one in (before, after)]
-    return bool(_changes(before, after)) and made[0] == made[1]
 
 
 def _changes(before: StreamSettings, after: StreamSettings) -> dict[str, tuple[object, object]]:
