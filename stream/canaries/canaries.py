@@ -16,7 +16,6 @@ no counter and no time of the table.
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -30,7 +29,7 @@ from neardup.stream.canaries.draws import Draws
 from neardup.stream.canaries.edits import edited, has_canaries, similarities
 from neardup.stream.documents import Document
 from neardup.stream.estimates.intervals import clopper_pearson
-from neardup.stream.estimates.limits import recall_by_limits
+from neardup.stream.estimates.limits import counted_recall
 from neardup.stream.estimates.rate_alarm import RateAlarm
 from neardup.stream.pair_rule import judge
 from neardup.stream.pipeline import Matcher
@@ -62,13 +61,11 @@ _SLACK = 0.01
 
 def recall_values(counts: Mapping[str, int], canaries: Canaries) -> dict[str, Any]:
     """Return what is known of recall as values of JSON, by the counters of a table and by its canaries."""
-    found, missed = counts["near_pairs"], counts["missed_pairs"]
-    estimate = recall_by_limits(found, missed).value
-    limits = {"found": found, "missed": missed, "uncompared": counts["uncompared"], "truncated": counts["truncated"]}
-    return {
-        "limits": {"value": None if math.isnan(estimate) else estimate, **limits},
-        "canaries": canaries.values(),
-    }
+    limits = {
+        "value": counted_recall(counts), "found": counts["near_pairs"], "missed": counts["missed_pairs"],
+        "uncompared": counts["uncompared"], "truncated": counts["truncated"],
+    }  # fmt: skip
+    return {"limits": limits, "canaries": canaries.values()}
 
 
 class Original(NamedTuple):
@@ -223,21 +220,24 @@ class Canaries:
         if kind == _NEW:
             return [self._pool[-1]]
         begin, end = 0, len(self._pool)
-        slots = [one.slot for one in self._pool] if kind in (_NEAR, _OLD) else []
         if kind == _NEAR:
-            begin = min(bisect_left(slots, self._matcher.table.slot_end - NEWEST), end - 1)
+            begin = min(self._first_from(self._matcher.table.slot_end - NEWEST), end - 1)
         elif kind == _OLD:
-            end = max(self._old_end(slots), 1)
+            end = self._old_end()
         return [self._pool[begin + self._draws.below(end - begin)]]
 
-    def _old_end(self, slots: Sequence[int]) -> int:
+    def _first_from(self, slot: int) -> int:
+        """The index of the first original that is not older than a slot."""
+        return bisect_left(self._pool, slot, key=lambda one: one.slot)
+
+    def _old_end(self) -> int:
         """The end of the originals in the oldest part of a full window: by time, or by documents."""
         table, config = self._matcher.table, self._config
         if config.window_seconds is not None and table.stream_time != NO_TIME:
             until = self._horizon() + int(_OLDEST_PART * config.window_seconds * MICROSECONDS)
             end = next((n for n, one in enumerate(self._pool) if one.time > until), len(self._pool))
         else:
-            end = bisect_left(slots, table.slot_end - int((1 - _OLDEST_PART) * config.window_documents))
+            end = self._first_from(table.slot_end - int((1 - _OLDEST_PART) * config.window_documents))
         return end or len(self._pool)
 
     def _horizon(self) -> int:

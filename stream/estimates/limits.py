@@ -7,6 +7,7 @@ or what shares a template, so the newest and the oldest of a bucket speak for th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -57,6 +58,12 @@ def losses_of(
     bounds = np.column_stack([firsts, firsts + candidates - 1]).ravel()
     oldest = np.minimum(np.minimum.reduceat(slots, bounds)[::2], slots[bounds[1::2]])
     return Losses(owners, uncompared[truncated], uncompared[truncated] * pairs / candidates, oldest)
+
+
+def counted_recall(counts: Mapping[str, int]) -> float | None:
+    """Return ``recall_by_limits`` of the counters of a table; ``None`` without pairs."""
+    found = recall_by_limits(counts["near_pairs"], counts["missed_pairs"]).value
+    return None if np.isnan(found) else found
 
 
 def recall_by_limits(pairs: int, missed: int) -> Proportion:

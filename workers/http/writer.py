@@ -135,8 +135,8 @@ class Writer:
 
     def _is_quick(self, work: _Work) -> bool:
         """Whether the event loop may decide the documents itself."""
-        is_small = work.call is None and work.characters <= _HERE_CHARACTERS
-        return is_small and self._here and not self._running and time.monotonic() < self._quick_until
+        is_due = self._here and not self._running and time.monotonic() < self._quick_until
+        return is_due and work.call is None and work.characters <= _HERE_CHARACTERS
 
     def stop(self) -> None:
         """Finish the waiting work, and end the thread."""

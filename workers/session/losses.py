@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from neardup.stream.batches import Batch
 from neardup.stream.collections.ids import bare_ids
-from neardup.stream.estimates.limits import recall_by_limits
+from neardup.stream.estimates.limits import counted_recall
 from neardup.stream.estimates.loss_accounts import LossAccounts
 from neardup.stream.pipeline import Matcher, Slice
 from neardup.stream.sources.names import host_of
@@ -33,8 +32,8 @@ def count_losses(
 
 def summary_of(counts: Mapping[str, int], accounts: LossAccounts) -> dict[str, Any]:
     """Return what a summary says of limits, besides the counters of the table."""
-    estimate = recall_by_limits(counts["near_pairs"], counts["missed_pairs"]).value
-    found: dict[str, Any] = {"recall_by_limits": None if math.isnan(estimate) else round(estimate, 4)}
+    recall = counted_recall(counts)
+    found: dict[str, Any] = {"recall_by_limits": None if recall is None else round(recall, 4)}
     values = accounts.values()
     return found | ({"limits": values} if values["largest"] else {})
 
