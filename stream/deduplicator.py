@@ -25,9 +25,10 @@ from neardup.stream.arrow.tables import (
 from neardup.stream.bands_message import encode_window, reader_of
 from neardup.stream.batches import accepted_of
 from neardup.stream.canaries.canaries import Canaries, recall_values
-from neardup.stream.collections.ids import name_of
+from neardup.stream.collections.ids import stored_id
 from neardup.stream.config import Config
 from neardup.stream.documents import Document, Explanation, Neighbour, Pair, Refusal, Verdict, check_type
+from neardup.stream.errors import ConfigError
 from neardup.stream.explanations.explain import explain
 from neardup.stream.json_lines import Fields
 from neardup.stream.neighbours.nearest import check_ranks, ranked
@@ -254,11 +255,11 @@ class Deduplicator:
     def remove(self, id_: str, collection: str | None = None) -> int:
         """Remove every version of an id of a collection: it is never reported again. Returns how many versions there
         were."""
-        # An id with a lone surrogate was never added, so its bytes are those of no id.
         check_type(id_, str, "an id is a string: call remove for each id")
-        id_bytes = name_of(id_, collection, separate=self.config.separate).encode("utf-8", "surrogatepass")
+        if collection is not None and not self.config.separate:
+            raise ConfigError(f"collection={collection!r} is given, but collection_field is not set: set it")
         with self._lock:
-            return self._decider.remove(id_bytes)
+            return self._decider.remove(stored_id(id_, collection, separate=self.config.separate))
 
     def explain(self, a: str | Document, b: str | Document, collection: str | None = None) -> Explanation:
         """Why two documents are a pair, or why not; changes nothing.

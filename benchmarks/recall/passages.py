@@ -40,6 +40,7 @@ _CHANGED = {0.0: 1.0, 0.02: 0.95, 0.05: 0.40}
 _HOSTS_SCORE = 0.3
 _DRAWS = 5
 PASSAGE = 150
+NO_DATA = {"note": "the folder of real data is not there"}
 # An odd number and its inverse modulo 2^64.
 _BASES = 0xBF58476D1CE4E5B9, pow(0xBF58476D1CE4E5B9, -1, 1 << 64)
 
@@ -94,7 +95,7 @@ def changed(text: str, part: float, rng: random.Random) -> str:
 def pages(size: Size) -> Iterator[Result]:
     """Recall of the whole page by its article; pairs of pages of different hosts."""
     if not (DATA / "html_articles").exists():
-        yield Result(PAGES, "pages", None, "", details={"note": "the folder of real data is not there"})
+        yield Result(PAGES, "pages", None, "", details=NO_DATA)
         return
     truth = json.loads((DATA / "html_articles" / "ground-truth.json").read_text(encoding="utf-8"))
     found = articles(_PAGES[size])
@@ -120,14 +121,21 @@ def pages(size: Size) -> Iterator[Result]:
     yield Result(PAGES, "pairs of pages of different hosts", foreign, "", Target("equal to", 0), {"pairs": len(pairs)})
 
 
+def java_programs() -> dict[str, str]:
+    """The programs of irplag_java by id; none where the folder of real data is not there."""
+    path = DATA / "irplag_java" / "docs.jsonl"
+    if not path.exists():
+        return {}
+    return {one["id"]: one["text"] for one in map(json.loads, path.read_text(encoding="utf-8").splitlines())}
+
+
 def code(size: Size) -> Iterator[Result]:
     """The area under the curve of copied programs against others, each compared with the program of its task."""
     del size  # there are 460 of them
-    path = DATA / "irplag_java" / "docs.jsonl"
-    if not path.exists():
-        yield Result(CODE, "programs", None, "", details={"note": "the folder of real data is not there"})
+    texts = java_programs()
+    if not texts:
+        yield Result(CODE, "programs", None, "", details=NO_DATA)
         return
-    texts = {one["id"]: one["text"] for one in map(json.loads, path.read_text(encoding="utf-8").splitlines())}
     originals = {id_.split("/")[0]: id_ for id_ in texts if "/original/" in id_}
     others = [id_ for id_ in texts if "/original/" not in id_]
     for name, shape in {"default": (40, 150), "excerpts": (30, 100), "excerpts-short": (20, 60)}.items():

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.pages.extraction import articles
 from benchmarks.real import DATA
-from benchmarks.recall.passages import SEED, changed
+from benchmarks.recall.passages import NO_DATA, SEED, changed, java_programs
 from benchmarks.report import Result, Size, Target
 from neardup.stream import Config, Deduplicator, Document, Signer
 from neardup.stream.pipeline import Matcher, match_step
@@ -49,15 +49,14 @@ def learned(documents: Sequence[Document], contents_min: int) -> Config:
 def code(size: Size) -> Iterator[Result]:
     """Pairs of programs with a header that share no run of a gram besides."""
     del size  # there are 460 of them
-    path = DATA / "irplag_java" / "docs.jsonl"
-    if not path.exists():
-        yield Result(CODE, "programs", None, "", details={"note": "the folder of real data is not there"})
+    programs = java_programs()
+    if not programs:
+        yield Result(CODE, "programs", None, "", details=NO_DATA)
         return
     text = _LICENCE.read_text(encoding="utf-8")
     lines = text[text.index("Licensed under the Apache License, Version 2.0") :].strip().splitlines()
     header = "/*\n" + "".join(f" * {line.strip()}\n" for line in lines) + " */\n"
-    programs = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    bare = {one["id"]: _COMMENTS.sub("", one["text"]) for one in programs}
+    bare = {id_: _COMMENTS.sub("", program) for id_, program in programs.items()}
     headed = [Document(id_, header + text) for id_, text in bare.items()]
     plain, listed = Config(scheme="passages"), learned(headed, len(headed) // 2)
     for name, config in {"without a list": plain, "with a list": listed}.items():
@@ -79,7 +78,7 @@ def pages(size: Size) -> Iterator[Result]:
     """Pairs of pages of one host, and the recall of whole pages by their article."""
     del size  # a host has two pages, in no order
     if not (DATA / "html_articles").exists():
-        yield Result(PAGES, "pages", None, "", details={"note": "the folder of real data is not there"})
+        yield Result(PAGES, "pages", None, "", details=NO_DATA)
         return
     found = articles(181)
     truth = json.loads((DATA / "html_articles" / "ground-truth.json").read_text(encoding="utf-8"))

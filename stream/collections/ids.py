@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.documents import Column, Document
-from neardup.stream.errors import ConfigError
 from neardup.stream.kernels.hashing import BASE, GOLDEN, mix64
 from neardup.stream.machine.compile import kernel
 from neardup.stream.machine.lanes import copy_range
@@ -37,13 +36,12 @@ def full_id(id_: str, collection: str | None) -> str:
     return f"{collection or ''}{SEPARATOR}{id_}"
 
 
-def name_of(id_: str, collection: str | None, *, separate: bool) -> str:
-    """Return an id as a table has it: the full one if collections are kept apart. Raises ``ConfigError``."""
-    if separate:
-        return full_id(id_, collection)
-    if collection is not None:
-        raise ConfigError(f"collection={collection!r} is given, but collection_field is not set: set it")
-    return id_
+def stored_id(id_: str, collection: str | None, *, separate: bool) -> bytes:
+    """Return the bytes that a table and a store have of an id: of the full one if collections are ``separate``.
+
+    An id with a lone surrogate was never added, so its bytes are those of no id.
+    """
+    return (full_id(id_, collection) if separate else id_).encode("utf-8", "surrogatepass")
 
 
 def split_id(full: str) -> tuple[str | None, str]:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.batches import CONTENT_HALF, Batch, bucket_keys, id_columns, make_batch, table_items
-from neardup.stream.collections.ids import bare_ids, full_id
+from neardup.stream.collections.ids import bare_ids, stored_id
 from neardup.stream.documents import Document, Explanation, check_type
 from neardup.stream.explanations.passages import passages
 from neardup.stream.pair_rule import Judged, judge
@@ -80,8 +80,7 @@ def _given(matcher: Matcher, signer: Signer, document: Document) -> _Side:
 def _stored(matcher: Matcher, id_: str, collection: str | None) -> _Side:
     """The latest version of an id in the window."""
     table, side = matcher.table, _Side(id_, collection)
-    name = full_id(id_, collection) if matcher.config.separate else id_
-    columns = id_columns([name.encode("utf-8", "surrogatepass")])
+    columns = id_columns([stored_id(id_, collection, separate=matcher.config.separate)])
     nothing = fixed_evidence(np.zeros((1, matcher.config.plan.width), np.uint8))
     named = make_batch(*columns, np.array([NO_TIME]), np.zeros((1, 2), np.uint64), nothing)
     slot = again.newest_version(table, table_items(named, regular_keys(np.empty((1, 0), np.uint64))))

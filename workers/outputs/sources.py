@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -94,7 +94,12 @@ def sources_of(entries: Sequence[Entry]) -> list[str]:
         return [source_of(document) or "" for document in entries.with_sources()]
     if isinstance(entries, LineRows) and entries.sources is not None and entries.urls is not None:
         return sources_in(entries.documents.ids, entries.sources, entries.urls)
-    return [(source_of(entry.found) or "") if isinstance(entry.found, Document) else "" for entry in entries]
+    return sources_among(entry.found for entry in entries)
+
+
+def sources_among(found: Iterable[object]) -> list[str]:
+    """Return the source of each document, empty for none and for what is no document."""
+    return [(source_of(one) or "") if isinstance(one, Document) else "" for one in found]
 
 
 def sources_in(ids: Column, sources: Column, urls: Column) -> list[str]:

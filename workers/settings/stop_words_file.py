@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from neardup.stream.errors import ConfigError
-from neardup.workers.process.exits import input_failure
+from neardup.workers.settings.short_file import read_short
 
 # Bytes: the longest built-in list has 20 kB, so a longer file is another one, given by mistake.
 BYTES_MAX = 1 << 20
@@ -13,13 +11,7 @@ BYTES_MAX = 1 << 20
 
 def read_stop_words(path: str) -> tuple[str, ...]:
     """The words in a file, in its order. Raises ``Failure`` if it cannot be read, ``ConfigError`` if it holds none."""
-    try:
-        with Path(path).open("rb") as file:
-            content = file.read(BYTES_MAX + 1)
-    except OSError as error:
-        raise input_failure(f"the stop words in {path}", error) from None
-    if len(content) > BYTES_MAX:
-        raise ConfigError(f"{path} is longer than {BYTES_MAX:,} bytes, which a stop list is not: name a shorter file")
+    content = read_short(path, "the stop words", BYTES_MAX, "a stop list is not: name a shorter file")
     try:
         lines = [line.strip() for line in content.decode("utf-8-sig").splitlines()]
     except UnicodeDecodeError as error:

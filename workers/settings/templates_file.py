@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import orjson
 
 from neardup.stream.errors import ConfigError
-from neardup.workers.process.exits import input_failure
+from neardup.workers.settings.short_file import read_short
 
 # Bytes: menus, headers and disclaimers of 10,000 sources have less; a longer file is another one, given by mistake.
 BYTES_MAX = 1 << 24
@@ -15,13 +13,7 @@ BYTES_MAX = 1 << 24
 
 def read_templates(path: str) -> tuple[str, ...]:
     """The texts in a file, in its order. Raises ``Failure`` if it cannot be read, ``ConfigError`` for other content."""
-    try:
-        with Path(path).open("rb") as file:
-            content = file.read(BYTES_MAX + 1)
-    except OSError as error:
-        raise input_failure(f"the templates in {path}", error) from None
-    if len(content) > BYTES_MAX:
-        raise ConfigError(f"{path} is longer than {BYTES_MAX:,} bytes, which a list of templates is not: shorten it")
+    content = read_short(path, "the templates", BYTES_MAX, "a list of templates is not: shorten it")
     texts = []
     for number, line in enumerate(content.splitlines(), 1):
         if not line.strip():

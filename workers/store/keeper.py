@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.batches import CONTENT_HALF, MICROSECONDS, Batch
+from neardup.stream.batches import CONTENT_HALF, MICROSECONDS, Batch, accepted_of
 from neardup.stream.canaries.canaries import Canaries
-from neardup.stream.collections.ids import full_id
+from neardup.stream.collections.ids import stored_id
 from neardup.stream.config import Config
 from neardup.stream.documents import Document, Explanation, Pair
 from neardup.stream.explanations.explain import explain
@@ -105,7 +105,7 @@ class Keeper:
         """
         signed = self.blocked.refuse(self.signer.sign(documents))
         refused = {refusal.position: refusal.reason for refusal in signed.refusals}
-        accepted = [document for position, document in enumerate(documents) if position not in refused]
+        accepted = accepted_of(documents, signed.refusals)
         arrival = self._present() if refused else 0
         lost = refusals([source_of(documents[position]) or "" for position in refused], arrival)
         answers = iter(self._added(accepted, signed._replace(refusals=[]), lost) if accepted else ())
@@ -214,8 +214,7 @@ class Keeper:
 
     def _stored_id(self, id_: str, collection: str | None) -> bytes:
         """Return an id as the table and the log have it."""
-        named = full_id(id_, collection) if self.config.separate else id_
-        return named.encode("utf-8", "surrogatepass")
+        return stored_id(id_, collection, separate=self.config.separate)
 
     @contextmanager
     def _step(self) -> Iterator[None]:

@@ -11,7 +11,7 @@ import re
 import sqlite3
 from typing import NamedTuple
 
-from neardup.stream.collections.ids import full_id
+from neardup.stream.collections.ids import full_id, stored_id
 from neardup.stream.verdicts.rule import STATUSES, UPDATE
 from neardup.workers.store.extra.words import MATCHES_MAX, query_of
 
@@ -171,6 +171,5 @@ def _documents_with(text: str, filters: Filters) -> tuple[str, tuple[object, ...
 
 def _ids(text: str, filters: Filters) -> tuple[str, tuple[object, ...]]:
     """Return the condition that an id begins with a text: in UTF-8 no byte is 255."""
-    named = full_id(text, filters.collection) if filters.separate else text
-    begin = named.encode("utf-8", "surrogatepass")
+    begin = stored_id(text, filters.collection, separate=filters.separate)
     return "d.id >= ? AND d.id < ?", (begin, begin + b"\xff")

@@ -26,6 +26,7 @@ from kafka.admin import (
 )
 from kafka_harness import WAIT_SECONDS_MAX
 from kafka_world import World, reached, stories
+from secured_listener import require
 
 from neardup.workers.commands.dead import chosen, replay
 from neardup.workers.commands.load import load_paths
@@ -56,13 +57,8 @@ One = tuple[Right, str]
 def guarded(session_broker: Broker) -> Iterator[Broker]:
     """A broker whose second address wants a name and allows nothing; without a name everything is allowed."""
     broker = Broker()
-    listeners = {"PLAINTEXT": broker.port, "NAMED": broker.proxied_port}
-    advertised = [f"{name}://{HOST}:{port}" for name, port in listeners.items()]
     users = " ".join(f'user_{user}="{user}"' for user in USERS)
-    broker.settings |= {
-        "listeners": ",".join([*advertised, f"CONTROLLER://{HOST}:{broker.controller_port}"]),
-        "advertised.listeners": ",".join(advertised),
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,NAMED:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+    settings = {
         "listener.name.named.sasl.enabled.mechanisms": "PLAIN",
         "listener.name.named.plain.sasl.jaas.config": (
             f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};"
@@ -70,6 +66,7 @@ def guarded(session_broker: Broker) -> Iterator[Broker]:
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
     }
+    require(broker, "NAMED", "SASL_PLAINTEXT", settings)
     with broker:
         yield broker
 

@@ -16,6 +16,7 @@ from broker import HOST, Broker
 from kafka import KafkaAdminClient
 from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 from kafka_deployment import WAIT_SECONDS_MAX, Deployment, documents, pairs_in
+from secured_listener import require
 
 from neardup.workers.process.exits import Exit
 from neardup.workers.settings.kafka import StreamSettings
@@ -67,12 +68,7 @@ def secured(session_broker: Broker, tmp_path_factory: pytest.TempPathFactory) ->
     keytool("-exportcert", "-rfc", "-keystore", str(store), "-alias", "broker", "-file", str(cafile))
     login = "org.apache.kafka.common.security"
     broker = Broker()
-    listeners = {"PLAINTEXT": broker.port, "SECURED": broker.proxied_port}
-    advertised = [f"{name}://{HOST}:{port}" for name, port in listeners.items()]
-    broker.settings |= {
-        "listeners": ",".join([*advertised, f"CONTROLLER://{HOST}:{broker.controller_port}"]),
-        "advertised.listeners": ",".join(advertised),
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECURED:SASL_SSL,CONTROLLER:PLAINTEXT",
+    settings = {
         "listener.name.secured.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
         "listener.name.secured.plain.sasl.jaas.config": (
             f'{login}.plain.PlainLoginModule required user_{USER}="{PASSWORD}";'
@@ -82,11 +78,12 @@ def secured(session_broker: Broker, tmp_path_factory: pytest.TempPathFactory) ->
         "ssl.keystore.location": str(store),
         "ssl.keystore.password": STORE_PASSWORD,
     }
+    address = require(broker, "SECURED", "SASL_SSL", settings)
     with broker:
         with KafkaAdminClient(bootstrap_servers=broker.bootstrap) as admin:
             made = [UserScramCredentialUpsertion(USER, ScramMechanism.SCRAM_SHA_512, PASSWORD)]
             admin.alter_user_scram_credentials(made)
-        yield Secured(broker, f"{HOST}:{broker.proxied_port}", cafile)
+        yield Secured(broker, address, cafile)
 
 
 @pytest.fixture

@@ -30,8 +30,7 @@ from neardup.stream.pair_rule import judge
 from neardup.stream.pipeline import CHUNK_DOCUMENTS, Signer
 from neardup.stream.scheme_interface import Evidence
 from neardup.stream.schemes import SCHEMES
-from neardup.stream.sources.names import source_of
-from neardup.workers.outputs.sources import sources_in
+from neardup.workers.outputs.sources import sources_among, sources_in
 from neardup.workers.readers.entries import Entry, reason_of_line
 from neardup.workers.readers.json.columns import Decoded, decode_columns
 from neardup.workers.readers.lines import BOM
@@ -188,7 +187,7 @@ def _sources(decoded: Decoded | list[Document | Reason]) -> list[str]:
     found = decoded.documents if isinstance(decoded, Decoded) else decoded
     if isinstance(decoded, Decoded) and decoded.sources is not None and decoded.urls is not None:
         return sources_in(decoded.documents.ids, decoded.sources, decoded.urls)
-    return [(source_of(one) or "") if isinstance(one, Document) else "" for one in found]
+    return sources_among(found)
 
 
 def _decoded(task: SignTask, name: str, raws: list[bytes], numbers: list[int]) -> Decoded | list[Document | Reason]:

@@ -155,14 +155,12 @@ def is_fenced(error: BaseException | None) -> bool:
 
 def is_producer_fenced(error: BaseException | None) -> bool:
     """Whether an error says that the producer's epoch is over; the client often keeps only its text."""
-    names = [kind.__name__ for kind in _PRODUCER_FENCED]
-    return any(isinstance(one, _PRODUCER_FENCED) or any(name in str(one) for name in names) for one in _chain(error))
+    return _names_one_of(_PRODUCER_FENCED, error)
 
 
 def is_forbidden(error: BaseException) -> bool:
     """Whether the broker knows this user and does not allow what it asked for; the client may keep only the text."""
-    names = [kind.__name__ for kind in client_errors.AuthorizationError.__subclasses__()]
-    return any(name in repr(one) for one in _chain(error) for name in names)
+    return _names_one_of(tuple(client_errors.AuthorizationError.__subclasses__()), error)
 
 
 def is_passing(error: BaseException) -> bool:
@@ -190,6 +188,12 @@ def as_transport_error(what: str, error: BaseException) -> TransportError:
     if is_passing(error):
         return UnreachableError(f"{what}: no answer in time ({error}); see whether the broker is up and try again")
     return TransportError(f"{what}: {error}")
+
+
+def _names_one_of(kinds: tuple[type[BaseException], ...], error: BaseException | None) -> bool:
+    """Whether an error, or one that it wraps, is of one of these kinds or has its name in its text."""
+    names = [kind.__name__ for kind in kinds]
+    return any(isinstance(one, kinds) or any(name in str(one) for name in names) for one in _chain(error))
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:
