@@ -54,7 +54,7 @@ def scan_lines(lines, keys, has_key, names, found):
     """Scan n lines; returns the index of the first that is not accepted, n if all are.
 
     ``lines``, ``keys`` and ``names`` (of the fields, in order) are pairs of bytes and starts. ``found`` has the
-    arrays of ``neardup.workers.readers.json.columns.Found``; it is complete only if all lines are accepted.
+    arrays of ``neardup.workers.readers.json.columns.Scanned``; it is complete only if all lines are accepted.
     """
     data, starts = lines
     row = found.scratch

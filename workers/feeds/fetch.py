@@ -31,7 +31,7 @@ _BLOCK_BYTES = 1 << 16
 _PORTS = {"http": 80, "https": 443}
 
 
-class Limits(NamedTuple):
+class FetchLimits(NamedTuple):
     """The limits of a request; ``is_allowed``: whether it may go to an address."""
 
     bytes_max: int
@@ -60,7 +60,7 @@ class FetchError(Exception):
 def fetch(
     url: str,
     header: Mapping[str, str],
-    limits: Limits,
+    limits: FetchLimits,
     *,
     resolve: Any = socket.getaddrinfo,
     context: ssl.SSLContext | None = None,
@@ -123,7 +123,7 @@ def _parsed(url: str) -> Url:
 
 
 def _connected(
-    url: Url, limits: Limits, resolve: Any, context: ssl.SSLContext | None, left: Callable[[], float]
+    url: Url, limits: FetchLimits, resolve: Any, context: ssl.SSLContext | None, left: Callable[[], float]
 ) -> HTTPConnection:
     """Return a connection to the first address that accepts one. Raises ``FetchError``."""
     host = (url.host or "").strip("[]")

@@ -49,7 +49,7 @@ from neardup.workers.settings.serve import ServeSettings, ViewSettings
 from neardup.workers.store.answers import Answer
 from neardup.workers.store.listing import Filters
 from neardup.workers.store.log import StoreFull
-from neardup.workers.store.reading import Reader
+from neardup.workers.store.reading import StoreReader
 from neardup.workers.telemetry.metrics import Metrics
 
 
@@ -62,7 +62,7 @@ class Service(NamedTuple):
     """
 
     settings: ServeSettings
-    reader: Reader
+    reader: StoreReader
     events: Events
     observer: Metrics
     decoding: Decoding

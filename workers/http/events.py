@@ -86,11 +86,11 @@ class Events:
     """The buffer and its readers.
 
     Args:
-        after: returns at most so many stored verdicts behind a place (``Reader.after``).
+        after: returns at most so many stored verdicts behind a place (``StoreReader.after``).
         last: the place of the newest stored verdict, -1 without one.
         readers_max: connections at most; further ones are refused.
         figures: count every published verdict.
-        previews: returns the first words of the documents at places (``Reader.previews``).
+        previews: returns the first words of the documents at places (``StoreReader.previews``).
         on_slow: called for each reader that is disconnected because it is slow, on the publishing thread.
         buffer_events: events of the buffer at most.
         heartbeat_seconds: time without an event after which a comment is sent.

@@ -43,7 +43,7 @@ from neardup.workers.store.blocked import read_block_list
 from neardup.workers.store.extra.outbox import Outbox
 from neardup.workers.store.keeper import Keeper
 from neardup.workers.store.log import DURABILITIES, Log
-from neardup.workers.store.reading import Reader
+from neardup.workers.store.reading import StoreReader
 from neardup.workers.store.salvage import salvage as salvage_log
 from neardup.workers.telemetry.metrics import SERVE, Metrics
 
@@ -130,7 +130,7 @@ def started(
 ) -> Running:
     """Start the service of a window. ``hook`` gets the events of stories, ``now`` is the clock in seconds since the
     epoch."""
-    reader = Reader(keeper.log.path, separate=settings.separate)
+    reader = StoreReader(keeper.log.path, separate=settings.separate)
     observer = Metrics(SERVE, {"role": SERVE})
     last = keeper.log.meta()["places"] - 1
     recall = Recall(keeper.matcher.table.counts, keeper.canaries, observer)
@@ -178,7 +178,7 @@ def started(
     return Running(app, events, stop, lambda: writer.error, degrading.refused)
 
 
-def measure_sources(observer: Metrics, reader: Reader, now: Callable[[], float]) -> None:
+def measure_sources(observer: Metrics, reader: StoreReader, now: Callable[[], float]) -> None:
     """Set the gauges of sources: the largest by name, those without one and the others in parentheses."""
     *largest, (_, *every) = reader.source_totals(SOURCES_SHOWN)
     documents, own = ({source or "(none)": numbers[n] for source, *numbers in largest} for n in (0, 1))

@@ -93,7 +93,7 @@ class ReadOptions(ExtractionOptions, Protocol):
 _Read = Entry | Rows | Pending[Entry]
 
 
-class Reader:
+class EntryReader:
     """Reads paths one after the other. ``bytes_read`` and ``blank_lines`` are counters; ``like_json`` are the files
     that were read as one text, though they begin like JSON.
 

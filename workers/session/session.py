@@ -39,7 +39,7 @@ from neardup.workers.process.stop import Stop
 from neardup.workers.readers.entries import LEFT_OUT, PASSED, Entry, Rows, TableRows
 from neardup.workers.readers.lines import Line
 from neardup.workers.readers.paths import check_paths, total_bytes
-from neardup.workers.readers.reader import Reader
+from neardup.workers.readers.reader import EntryReader
 from neardup.workers.session.losses import sentences, summary_of
 from neardup.workers.session.report import Rejects, Report, sentence_of
 from neardup.workers.settings.files import WINDOW_MOST, Settings, fields_of
@@ -133,7 +133,7 @@ class Session:
         )
         self.compiling = Compiling(self.report.say, steps=sys.stderr.isatty())
         self._spill_record = spill_record
-        self.reader = Reader(
+        self.reader = EntryReader(
             settings, fields_of(settings, sources=sources), self.stop, self._spill, every_line=every_line,
             records=spill_record is not None,
         )  # fmt: skip

@@ -31,7 +31,7 @@ _ANSWER = """
 """
 
 
-class Reader:
+class StoreReader:
     """Reads the log at ``path``. Any number of threads may share one. ``separate``: its ids are full ids
     (``neardup.stream.collections.ids``)."""
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from neardup.stream.documents import Pair
 from neardup.stream.verdicts.rule import REFUSED, REMOVED, UNCHANGED
 from neardup.workers.store.log import Log
-from neardup.workers.store.reading import Reader
+from neardup.workers.store.reading import StoreReader
 from neardup.workers.store.rows import LATE, Row
 
 _TABLES = """
@@ -159,7 +159,7 @@ class View(Log):
         self._writer.executemany("INSERT OR REPLACE INTO positions VALUES (?, ?, ?)", rows)
 
 
-class ViewReader(Reader):
+class ViewReader(StoreReader):
     """Reads a view. Any number of threads may share one."""
 
     def size(self) -> int:

@@ -45,7 +45,7 @@ from neardup.workers.readers.entries import FILE_REASONS, TableRows
 from neardup.workers.readers.lines import IDLE
 from neardup.workers.readers.mail.mbox import mbox_lines
 from neardup.workers.readers.mail.message import mail_document, read_mail
-from neardup.workers.readers.reader import Reader as SourceReader
+from neardup.workers.readers.reader import EntryReader
 from neardup.workers.readers.warc import warc_lines
 from neardup.workers.settings.files import Options
 from neardup.workers.web.extractor import REFUSED, TEXT, answer
@@ -140,7 +140,7 @@ def read_table(content: bytes) -> str:
         file.flush()
         options = Options(input_format="parquet" if content[:4] == b"PAR1" else "arrow")
         kinds = Counter()
-        for part in SourceReader(options, Fields(), Stop(), lambda part: None).parts([file.name]):
+        for part in EntryReader(options, Fields(), Stop(), lambda part: None).parts([file.name]):
             if isinstance(part, TableRows):
                 signed = SIGNER.sign(part.rows.documents)
                 reasons = part.refused({place: reason for place, _, reason in signed.refusals})

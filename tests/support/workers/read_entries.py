@@ -2,11 +2,11 @@
 
 from neardup.stream.json_lines import Fields
 from neardup.workers.process.stop import Stop
-from neardup.workers.readers.reader import Reader
+from neardup.workers.readers.reader import EntryReader
 from neardup.workers.settings.files import Options
 
 
 def found(path, content, fields=Fields(), **options):  # noqa: B008 - immutable
     path.write_bytes(content)
-    reader = Reader(Options(**options), fields, Stop(), lambda part: None)
+    reader = EntryReader(Options(**options), fields, Stop(), lambda part: None)
     return [entry.found for entry in reader.read([str(path)]) if entry is not None]

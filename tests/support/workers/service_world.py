@@ -23,7 +23,7 @@ from neardup.workers.store.blocked import read_block_list
 from neardup.workers.store.extra.outbox import Outbox
 from neardup.workers.store.keeper import Keeper
 from neardup.workers.store.log import DURABILITIES, Log
-from neardup.workers.store.reading import Reader
+from neardup.workers.store.reading import StoreReader
 from neardup.workers.telemetry.metrics import SERVE, Metrics
 
 TEXT = "Heavy rain is expected along the northern coast from Friday, and the ferries will not run before Sunday."
@@ -54,7 +54,7 @@ class World:
         self.keeper = opened(folder, self.settings, (lambda: NOW) if self.settings.clock == "arrival" else None)
         self.broken = []
         self.observer = Metrics(SERVE)
-        reader = Reader(self.keeper.log.path, separate=self.settings.separate)
+        reader = StoreReader(self.keeper.log.path, separate=self.settings.separate)
         last, count = self.keeper.log.meta()["places"] - 1, self.observer.count
         figures = Figures(lambda: self.keeper.matcher.table.documents, lambda: self.writer.waiting)
         self.events = Events(

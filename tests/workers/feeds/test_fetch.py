@@ -10,10 +10,10 @@ import trustme
 from web_server import WebServer
 
 from neardup.workers.feeds.addresses import addresses_of, is_public
-from neardup.workers.feeds.fetch import Fetched, FetchError, Limits, fetch
+from neardup.workers.feeds.fetch import Fetched, FetchError, FetchLimits, fetch
 from neardup.workers.feeds.reasons import FEED_REASONS
 
-LIMITS = Limits(100_000, 60.0, 3, lambda number: True)
+LIMITS = FetchLimits(100_000, 60.0, 3, lambda number: True)
 
 
 def resolving(**numbers):

@@ -8,7 +8,7 @@ import pytest
 from service_world import NOW, listening, world_in
 
 from neardup.workers.commands.feed import command
-from neardup.workers.feeds.fetch import Limits, fetch
+from neardup.workers.feeds.fetch import FetchLimits, fetch
 from neardup.workers.feeds.items import read_items
 from neardup.workers.feeds.watch import World
 from neardup.workers.options.running import FeedCommandOptions
@@ -131,7 +131,7 @@ class Watched:
 
     def fetch(self, url, header):
         seconds = 0.3 if "/drip" in url or "/silent" in url else 60.0
-        return fetch(url, header, Limits(BYTES_MAX, seconds, 3, lambda number: True))
+        return fetch(url, header, FetchLimits(BYTES_MAX, seconds, 3, lambda number: True))
 
 
 @pytest.mark.processes

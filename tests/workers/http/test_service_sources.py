@@ -20,7 +20,7 @@ from neardup.workers.settings.serve import ServeSettings
 from neardup.workers.store.extra.sources import load
 from neardup.workers.store.keeper import Keeper
 from neardup.workers.store.log import StoreFull
-from neardup.workers.store.reading import Reader
+from neardup.workers.store.reading import StoreReader
 from neardup.workers.telemetry.metrics import SERVE, Metrics
 
 URL = "https://www.first.example/a"
@@ -107,7 +107,7 @@ def test_the_ledger_equals_a_replay_of_the_answers(name: str, real_data: Callabl
             keeper.log.close()
             keeper = opened(tmp_path, settings, lambda: clock[0])
     assert sum(one.status == "duplicate" for one in ones) > 100
-    expected, reader = replay(ones), Reader(keeper.log.path)
+    expected, reader = replay(ones), StoreReader(keeper.log.path)
     assert {one["source"] for one in reader.sources(1_000)["sources"]} == {one["source"] for one in expected.values()}
     for source, values in expected.items():
         found = reader.source(source)
@@ -129,10 +129,10 @@ def test_a_refused_document_needs_no_room(tmp_path: Path, monkeypatch: pytest.Mo
     keeper = opened(tmp_path, ServeSettings(), lambda: NOW)
     monkeypatch.setattr(keeper.log, "commit", full)
     assert keeper.check([Document("a", "", source="s")])[0].refused == "empty"
-    assert Reader(keeper.log.path).sources(9)["sources"] == []
+    assert StoreReader(keeper.log.path).sources(9)["sources"] == []
     monkeypatch.undo()
     keeper.check([Document("a", "", source="s")])
-    assert Reader(keeper.log.path).sources(9)["sources"][0]["refused"] == 1
+    assert StoreReader(keeper.log.path).sources(9)["sources"][0]["refused"] == 1
     keeper.log.close()
 
 
@@ -180,7 +180,7 @@ def test_damaged_parts_of_the_ledger_are_left_out(tmp_path: Path) -> None:
 def test_metrics_name_the_largest_sources(tmp_path: Path) -> None:
     """Twenty by name, the others together; a source that is no longer among them loses its series."""
     keeper = opened(tmp_path, ServeSettings(), lambda: NOW)
-    reader, observer = Reader(keeper.log.path), Metrics(SERVE)
+    reader, observer = StoreReader(keeper.log.path), Metrics(SERVE)
 
     def series(name: str) -> dict[str, float]:
         measure_sources(observer, reader, lambda: NOW + 3_600)

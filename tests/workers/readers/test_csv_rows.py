@@ -25,7 +25,7 @@ from neardup.workers.readers.csv_rows import table_lines
 from neardup.workers.readers.entries import FILE_REASONS
 from neardup.workers.readers.formats import FORMATS, choose
 from neardup.workers.readers.lines import HEADER, split_lines
-from neardup.workers.readers.reader import Reader
+from neardup.workers.readers.reader import EntryReader
 from neardup.workers.session.loader import Loader
 from neardup.workers.session.session import Session
 from neardup.workers.settings.files import Options
@@ -59,7 +59,7 @@ def json_lines(rows):
 def read(path, fields=RECORDS, stop=None, **options):
     """The entries of a path, and the spilled bytes."""
     spilled = []
-    reader = Reader(Options(**options), fields, stop or Stop(), lambda part: spilled.append(part.raw))
+    reader = EntryReader(Options(**options), fields, stop or Stop(), lambda part: spilled.append(part.raw))
     entries = [entry for entry in reader.read([str(path)]) if entry is not None]
     return entries, b"".join(spilled), reader
 

@@ -13,7 +13,7 @@ from neardup.stream.json_lines import Fields
 from neardup.workers.process.stop import Stop
 from neardup.workers.readers.entries import Entry, LineRows
 from neardup.workers.readers.lines import BOM, Line, Run, flattened, split_runs
-from neardup.workers.readers.reader import Reader
+from neardup.workers.readers.reader import EntryReader
 from neardup.workers.settings.files import Settings
 
 FLAT = [b'{"id":"a","text":"one","timestamp":5}', '{"id":"é","text":"zwei"}'.encode(), b' {"text":"x","id":7}\r']
@@ -24,8 +24,8 @@ OTHERS = [
 CONTENTS = st.lists(st.sampled_from(FLAT * 4 + OTHERS), min_size=1, max_size=40)
 
 
-def reader(settings: Settings) -> Reader:
-    return Reader(settings, Fields(), Stop(), lambda part: None)
+def reader(settings: Settings) -> EntryReader:
+    return EntryReader(settings, Fields(), Stop(), lambda part: None)
 
 
 def entries(path: Path, *, together: bool, line_ids: bool = True) -> list[Entry | None]:

@@ -17,7 +17,7 @@ from neardup.workers.settings.serve import ServeSettings
 from neardup.workers.store.answers import Answer
 from neardup.workers.store.listing import Filters
 from neardup.workers.store.migrating import migrate
-from neardup.workers.store.reading import Reader
+from neardup.workers.store.reading import StoreReader
 
 RELEASED = Path(__file__).parents[2] / "fixtures" / "0.1.0"
 OLD = ServeSettings(keep_texts=True, threshold=0.7, window_documents=30, k=5)
@@ -48,7 +48,7 @@ def test_a_window_that_is_signed_again_keeps_documents_verdicts_and_stories(tmp_
     before = (tmp_path / "old" / "window.sqlite").read_bytes()
     assert migrate(NEW, tmp_path / "old", tmp_path / "new") == Exit.SUCCESS
     assert (tmp_path / "old" / "window.sqlite").read_bytes() == before
-    old, new = (Reader(tmp_path / name / "window.sqlite") for name in ("old", "new"))
+    old, new = (StoreReader(tmp_path / name / "window.sqlite") for name in ("old", "new"))
     for answer in answers:
         assert new.document(answer.id.encode()) == old.document(answer.id.encode())
     listed = [[{**one, "first_time": 0} for one in reader.clusters("size", 100, Filters())[0]] for reader in (old, new)]
@@ -91,6 +91,6 @@ def test_what_cannot_be_signed_again_is_said(tmp_path: Path) -> None:
     [kept] = keeper.check([Document("b", text(2, 2), NOW)])
     keeper.log.close()
     migrate(NEW, tmp_path / "bare", tmp_path / "new")
-    reader = Reader(tmp_path / "new" / "window.sqlite")
+    reader = StoreReader(tmp_path / "new" / "window.sqlite")
     assert reader.document(b"a") == []
     assert [version["place"] for version in reader.document(b"b")] == [kept.place]

@@ -11,7 +11,7 @@ from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.settings.serve import ServeSettings
 from neardup.workers.store.listing import Filters
 from neardup.workers.store.log import Log
-from neardup.workers.store.reading import Reader
+from neardup.workers.store.reading import StoreReader
 from neardup.workers.store.salvage import salvage
 
 SETTINGS = ServeSettings(threshold=0.7, keep_texts=True)
@@ -78,7 +78,7 @@ def test_salvaged_rows_answer_as_before(folder):
     assert (found.sound, found.damaged) == (COUNT - 3, 3)
     assert found.kept.exists()
     keeper = opened(folder, SETTINGS)
-    reader = Reader(keeper.log.path)
+    reader = StoreReader(keeper.log.path)
     try:
         lost = {"d5", "d20", "d30", "d7"}
         for n, text in enumerate(texts()):

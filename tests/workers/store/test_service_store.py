@@ -8,7 +8,7 @@ from service_world import NOW, TEXT, opened
 
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.settings.serve import ServeSettings
-from neardup.workers.store.reading import Reader
+from neardup.workers.store.reading import StoreReader
 
 # Schemes with a sketch, with ragged evidence, without equal contents, and with vectors.
 SCHEMES = ("one_permutation chars", "exact", "records exact", "prefix words", "vectors cosine")
@@ -26,7 +26,7 @@ def test_a_restart_changes_no_answer(name, tmp_path):
     settings = ServeSettings(**case.settings, window_seconds=600.0, lateness_seconds=60.0, window_documents=60)
     steady, restarted = opened(tmp_path / "steady", settings), opened(tmp_path / "restarted", settings)
     stream, seen, outlived = case.stream(rng, 240), set(), 0
-    reader = Reader(restarted.log.path)
+    reader = StoreReader(restarted.log.path)
     for first in range(0, len(stream), 12):
         documents = [
             document._replace(
@@ -46,7 +46,7 @@ def test_a_restart_changes_no_answer(name, tmp_path):
         assert restarted.probe(documents[:2]) == steady.probe(documents[:2])
         removed = f"d{rng.randrange(80)}"
         assert restarted.remove(removed) == steady.remove(removed)
-        assert reader.sources(9) == Reader(steady.log.path).sources(9)
+        assert reader.sources(9) == StoreReader(steady.log.path).sources(9)
         closed(restarted)
         restarted = opened(tmp_path / "restarted", settings)
         for document in documents:
@@ -85,7 +85,7 @@ def test_a_history_keeps_verdicts_whose_documents_have_left_the_window(tmp_path)
         document._replace(id=f"d{n}", timestamp=NOW + n)
         for n, document in enumerate(CASES["exact"].stream(random.Random(1), 80))
     ]
-    reader = Reader(keeper.log.path)
+    reader = StoreReader(keeper.log.path)
     for first in range(0, 80, 8):
         assert keeper.check(documents[first : first + 8]) == plain.check(documents[first : first + 8])
         closed(keeper)

@@ -78,7 +78,7 @@ def read(of, data, fetch_offset=0, aborted=()):
 def part_of(limits=None, is_fast=True):
     """One partition's part of a fetch, in the class of a client."""
     read_batch = kafka_records.read_batch if is_fast else kafka_records.read_batch_by_client
-    limits = limits or kafka_records.Limits()
+    limits = limits or kafka_records.ClientLimits()
     return fetches.partition_records(partial(kafka_records._read_or_refuse, read_batch, limits), limits)
 
 
@@ -154,20 +154,20 @@ def test_a_batch_over_the_limit_becomes_one_record_that_says_so(codec, is_fast):
     large = [(i, b"key", b"x" * 10_000, []) for i in range(20)]
     packed = built(large, codec, base=1)
     data = built(small, codec) + packed + built(small, codec, base=21)
-    limits = kafka_records.Limits(batch_bytes_max=200_000)
+    limits = kafka_records.ClientLimits(batch_bytes_max=200_000)
     found, at, raised = read(part_of(limits, is_fast), data)
     assert [(one.offset, one.value, one.refused) for one in found] == [
         (0, b"small", None), (20, None, RefusedBatch(1, len(packed))), (21, b"small", None),
     ]  # fmt: skip
     assert (at, raised) == (22, False)
-    limits = kafka_records.Limits(batch_bytes_max=210_000)
+    limits = kafka_records.ClientLimits(batch_bytes_max=210_000)
     assert len(read(part_of(limits, is_fast), data)[0]) == 22
 
 
 def test_a_refused_batch_begins_where_the_reader_stood():
     """Records already read under another limit are not part of the letter."""
     data = built([(0, None, b"x" * 10_000, [])] * 5, "gzip", base=100)
-    part = part_of(kafka_records.Limits(batch_bytes_max=9_000))
+    part = part_of(kafka_records.ClientLimits(batch_bytes_max=9_000))
     assert read(part, data, fetch_offset=103)[0][0].refused == RefusedBatch(103, len(data))
 
 
@@ -181,7 +181,7 @@ def test_an_unknown_codec_is_refused_by_name():
 
 def test_a_poll_ends_with_the_record_that_uses_up_its_bytes():
     """A poll also counts bytes: a few large records need as much memory as many small ones."""
-    limits = kafka_records.Limits(left_bytes=250)
+    limits = kafka_records.ClientLimits(left_bytes=250)
     part = part_of(limits)(0, PLACE, MemoryRecords(built([(0, b"k", b"v" * 99, [])] * 9)))
     assert [len(part.take(100)), limits.left_bytes] == [3, -50]
     limits.left_bytes = 100

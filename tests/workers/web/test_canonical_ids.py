@@ -10,7 +10,7 @@ from shell_harness import Bench
 from neardup.stream.json_lines import Fields
 from neardup.workers.options.shared import SessionOptions
 from neardup.workers.process.stop import Stop
-from neardup.workers.readers.reader import Reader
+from neardup.workers.readers.reader import EntryReader
 from neardup.workers.session.loader import Loader
 from neardup.workers.session.session import Session
 from neardup.workers.settings.files import Options, Settings
@@ -77,7 +77,7 @@ def test_any_text_has_a_form_that_stays(rest):
 
 
 def read(path, **options):
-    reader = Reader(Options(**options), Fields(), Stop(), lambda part: None)
+    reader = EntryReader(Options(**options), Fields(), Stop(), lambda part: None)
     return [entry.found.id for entry in reader.read([str(path)])], reader.ids_changed
 
 

@@ -16,7 +16,7 @@ from neardup.stream.json_lines import Fields
 from neardup.workers.process.exits import Failure
 from neardup.workers.process.stop import Stop
 from neardup.workers.readers.entries import FILE_REASONS
-from neardup.workers.readers.reader import Reader
+from neardup.workers.readers.reader import EntryReader
 from neardup.workers.settings.files import Options
 from neardup.workers.web.extraction import Extraction, Pending, readable
 from neardup.workers.web.markup import ROWS
@@ -26,7 +26,7 @@ ARTICLE = PARAGRAPH * 5
 
 
 def read(path, **options):
-    reader = Reader(Options(html_processes=1, **options), Fields(), Stop(), lambda part: None)
+    reader = EntryReader(Options(html_processes=1, **options), Fields(), Stop(), lambda part: None)
     return [entry for entry in reader.read([str(path)]) if entry is not None]
 
 

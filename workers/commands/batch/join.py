@@ -52,7 +52,7 @@ JOIN items b ON b.n = older
 """
 
 
-class Found(NamedTuple):
+class JoinedPairs(NamedTuple):
     """Candidates: the newer and the older row (``int64[m]``), and whether they are copies (``bool[m]``)."""
 
     newer: Rows
@@ -150,12 +150,12 @@ def _answer(database: Connection, window: int, *, identical: bool) -> None:
     database.execute("DROP TABLE judged")
 
 
-def candidates(database: Connection, rows_max: int) -> Iterator[Found]:
+def candidates(database: Connection, rows_max: int) -> Iterator[JoinedPairs]:
     """Return the candidates, at most ``rows_max`` at a time, by newer row; for each, the newest older rows first."""
     cursor = database.execute("SELECT newer, older, identical FROM found ORDER BY newer, older DESC")
     while rows := cursor.fetchmany(rows_max):
         newer, older, identical = zip(*rows, strict=True)
-        yield Found(np.array(newer, np.int64), np.array(older, np.int64), np.array(identical, np.bool_))
+        yield JoinedPairs(np.array(newer, np.int64), np.array(older, np.int64), np.array(identical, np.bool_))
 
 
 def insert(database: Connection, table: str, columns: dict[str, npt.NDArray[Any]]) -> None:

@@ -20,7 +20,7 @@ from neardup.workers.outputs.verdict_lines import VERDICT_KEY, annotated, verdic
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.readers.entries import Entry, TableRows
 from neardup.workers.readers.paths import display
-from neardup.workers.readers.reader import Reader
+from neardup.workers.readers.reader import EntryReader
 from neardup.workers.session.session import Session, chunked
 from neardup.workers.settings.files import fields_of
 
@@ -59,7 +59,7 @@ def write_kept(
     """
     settings, paths = session.settings, session.options.paths
     annotates = decided_between is not None
-    reader = Reader(settings, fields_of(settings), session.stop, lambda part: None)
+    reader = EntryReader(settings, fields_of(settings), session.stop, lambda part: None)
     lines, at = Lines(VERDICT_KEY if annotates else ""), 0
     with ExitStack() as stack:
         table, file = None, None

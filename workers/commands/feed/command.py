@@ -17,7 +17,7 @@ from neardup.stream.pipeline import Signer
 from neardup.workers.commands.feed.service import Checking
 from neardup.workers.feeds.addresses import is_public
 from neardup.workers.feeds.condition import Condition
-from neardup.workers.feeds.fetch import Fetched, Limits, fetch
+from neardup.workers.feeds.fetch import Fetched, FetchLimits, fetch
 from neardup.workers.feeds.items import Item, Named, items_of
 from neardup.workers.feeds.lists import FeedLists
 from neardup.workers.feeds.pages import page_text
@@ -180,7 +180,7 @@ def _any_address(number: str) -> bool:
 
 
 def _world(settings: FeedSettings, ended: threading.Event, extraction: Extraction | None) -> World:
-    limits = Limits(
+    limits = FetchLimits(
         settings.fetch_bytes_max,
         settings.fetch_seconds_max,
         settings.redirects_max,

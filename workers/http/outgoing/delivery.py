@@ -28,7 +28,7 @@ from neardup.workers.store.extra.outbox import Event, Outcome
 from neardup.workers.store.extra.transactions import transaction
 from neardup.workers.store.keeper import Keeper
 from neardup.workers.store.log import StoreFull
-from neardup.workers.store.reading import Reader
+from neardup.workers.store.reading import StoreReader
 from neardup.workers.telemetry.metrics import Metrics
 
 # Events that are sent before their outcomes are stored.
@@ -68,7 +68,7 @@ class Delivery:
 
     def __init__(
         self,
-        reader: Reader,
+        reader: StoreReader,
         call: Callable[[Callable[[Keeper], Any]], Future[Any]],
         send: Sender,
         bounds: Bounds,
@@ -177,7 +177,7 @@ class Delivery:
         return True
 
 
-def measure_outbox(reader: Reader, observer: Metrics, now: float) -> None:
+def measure_outbox(reader: StoreReader, observer: Metrics, now: float) -> None:
     """Set the gauges of the outbox."""
     try:
         waiting, dead, created = reader.outbox_counts()

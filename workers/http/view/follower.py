@@ -66,7 +66,7 @@ class _Line(NamedTuple):
     read_seconds: float
 
 
-class Decided(NamedTuple):
+class Resolved(NamedTuple):
     """What became of a document: its answer, or the number of removed versions."""
 
     answer: Answer
@@ -105,7 +105,7 @@ class Follower:
         self._on_step, self._on_broken, self._on_removed = on_step, on_broken, on_removed
         self._clock = clock
         self._lock = threading.Lock()
-        self._awaited: dict[int, Future[Decided]] = {}
+        self._awaited: dict[int, Future[Resolved]] = {}
         self._heap: list[_Line] = []
         self._next: int | None = view.meta()["places"] if view.positions(topics.verdicts) else None
         self._stopping = threading.Event()
@@ -135,10 +135,10 @@ class Follower:
         """Whether the view follows the topics."""
         return self._thread.is_alive() and self.error is None
 
-    def expect(self, places: Iterable[int]) -> list[Future[Decided]]:
+    def expect(self, places: Iterable[int]) -> list[Future[Resolved]]:
         """Return futures of the verdicts about these places; call it before the documents are committed."""
         with self._lock:
-            futures: list[Future[Decided]] = [Future() for _ in places]
+            futures: list[Future[Resolved]] = [Future() for _ in places]
             self._awaited.update(zip(places, futures, strict=True))
             return futures
 
@@ -273,18 +273,18 @@ class Follower:
         for future, decided in awaited:  # a request that is answered is counted, and its event is sent
             future.set_result(decided)
 
-    def _decided(self, line: _Line, row: Row | int, *, with_pairs: bool) -> Decided:
+    def _decided(self, line: _Line, row: Row | int, *, with_pairs: bool) -> Resolved:
         id_ = str(line.fields.get("id", ""))
         if isinstance(row, int):
             refused = "refused" if line.fields["status"] == STATUSES[REFUSED] else None
-            return Decided(Answer(id_, refused), row)
+            return Resolved(Answer(id_, refused), row)
         verdict = (
             STATUSES[row.said], line.fields.get("duplicate_of"), row.similarity, row.cluster, row.related,
             row.previous, row.matched, row.place, row.status == UNCHANGED,
         )  # fmt: skip
         pairs = self._reader.earlier(row.id) if with_pairs else ()
         late = bool(row.flags & LATE)
-        return Decided(Answer(id_, None, *verdict, pairs, row.time / MICROSECONDS, late=late))
+        return Resolved(Answer(id_, None, *verdict, pairs, row.time / MICROSECONDS, late=late))
 
 
 def _add_pairs(view: View, records: Sequence[Record]) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import NamedTuple
 
-from neardup.workers.http.view.follower import Decided
+from neardup.workers.http.view.follower import Resolved
 from neardup.workers.http.writer import Broken, Busy
 from neardup.workers.topics.messages import partition_of_key
 from neardup.workers.topics.places import place_of
@@ -37,7 +37,7 @@ class Sent(NamedTuple):
     """A committed message: its place in the topic, and its verdict to come."""
 
     place: int
-    decided: Future[Decided]
+    decided: Future[Resolved]
 
 
 class _Work(NamedTuple):
@@ -62,7 +62,7 @@ class Outbox:
         produce: Callable[[], Producer],
         topic: str,
         partitions: int,
-        expect: Callable[[list[int]], list[Future[Decided]]],
+        expect: Callable[[list[int]], list[Future[Resolved]]],
         forget: Callable[[list[int]], None],
         messages_max: int,
     ) -> None:

@@ -19,7 +19,7 @@ from neardup.workers.http.app import Handlers, Service, answer_values, path_of, 
 from neardup.workers.http.bodies import JSON, JSON_LINES, Refused, lines_of, read_body
 from neardup.workers.http.described.parameters import ADD, BLOCK, flag
 from neardup.workers.http.problems import field_of, json_line, json_response, problem_values, shown
-from neardup.workers.http.view.follower import Decided, Follower
+from neardup.workers.http.view.follower import Follower, Resolved
 from neardup.workers.http.view.outbox import Outbox, Sent, Unsent
 from neardup.workers.http.writer import Broken, Busy
 from neardup.workers.store.view import ViewReader
@@ -195,7 +195,7 @@ async def _sent(sending: Sending, messages: list[tuple[bytes, bytes | None]], *,
             raise Refused("ended") from None
 
 
-async def _decided(sending: Sending, sent: Sent, deadline: float) -> Decided | None:
+async def _decided(sending: Sending, sent: Sent, deadline: float) -> Resolved | None:
     """Wait for a verdict; ``None`` if it is not there at the deadline (of ``time.monotonic``)."""
     try:
         return await asyncio.wait_for(asyncio.wrap_future(sent.decided), max(0.0, deadline - time.monotonic()))

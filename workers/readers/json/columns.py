@@ -35,7 +35,7 @@ _PADDING = bytes(PADDING)
 _NO_NAME = b"\xff"
 
 
-class Found(NamedTuple):
+class Scanned(NamedTuple):
     """What the scan writes: bytes and starts of ids and texts; kinds, values and spans of the timestamps; whether an id
     is not the key of its line; the spans of collection, source and URL."""
 
@@ -138,9 +138,9 @@ def _names(fields: Fields) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]
     return np.frombuffer(b"".join(names), np.uint8), starts_of(names)
 
 
-def _room(count: int, line_bytes: int, key_bytes: int) -> Found:
+def _room(count: int, line_bytes: int, key_bytes: int) -> Scanned:
     """Return the arrays that the scan of ``count`` lines fills."""
-    return Found(
+    return Scanned(
         ids=np.empty(line_bytes + key_bytes, np.uint8),
         id_starts=np.zeros(count + 1, np.int64),
         texts=np.empty(line_bytes, np.uint8),

@@ -99,7 +99,7 @@ class KafkaGroupConsumer:
         self._away = False
         self._ends: dict[int, fetches.End] = {}  # of committed records, by the last fetch
         self._reached: dict[int, tuple[int, float]] = {}  # a position at its end, and since when it is fetched
-        self._limits = kafka_records.Limits(
+        self._limits = kafka_records.ClientLimits(
             batch_bytes_max=settings.batch_bytes_max, with_headers=settings.with_headers
         )
         try:

@@ -23,7 +23,7 @@ class KafkaReader:
 
     def __init__(self, settings: KafkaSettings, topic: str) -> None:
         self._settings, self._topic = settings, topic
-        self._limits = kafka_records.Limits(batch_bytes_max=settings.batch_bytes_max, with_headers=True)
+        self._limits = kafka_records.ClientLimits(batch_bytes_max=settings.batch_bytes_max, with_headers=True)
         self._assigned: dict[int, TopicPartition] = {}
         self._held: frozenset[int] = frozenset()
         self._ends: dict[int, fetches.End] = {}

@@ -5,7 +5,7 @@ price of parsing the JSON that it holds. That is replaced in a client made with 
 what it does without a limit: it unpacks a compressed batch whole, whatever that holds, and counts the records of a poll
 alone. Here a batch that unpacks to more than ``batch_bytes_max`` is refused, and one record with ``refused`` stands for
 it; a poll ends with the record that uses up its bytes. Checksums, and which batches a transaction hides, stay with the
-client. Headers are passed over, except where ``Limits.with_headers`` asks for them.
+client. Headers are passed over, except where ``ClientLimits.with_headers`` asks for them.
 
 A record is a run of zigzag varints and bytes: length, attributes, difference of time, difference of offset, length and
 bytes of key, the same of value, number of headers, headers (Kafka's message format 2). Logs may hold messages of the
@@ -37,15 +37,15 @@ _AS_RECORD: Callable[[Any], Record] = partial(tuple.__new__, Record)
 
 
 @dataclass
-class Limits(fetches.Budget):
-    """Limits of a client: the bytes of the next poll, and the unpacked bytes of a compressed batch."""
+class ClientLimits(fetches.Budget):
+    """ClientLimits of a client: the bytes of the next poll, and the unpacked bytes of a compressed batch."""
 
     left_bytes: int = UNBOUNDED
     batch_bytes_max: int = UNBOUNDED
     with_headers: bool = False
 
 
-def consumer(is_fast: bool, limits: Limits, **options: Any) -> KafkaConsumer:
+def consumer(is_fast: bool, limits: ClientLimits, **options: Any) -> KafkaConsumer:
     """Make a client for ``poll``; with ``is_fast`` it uses our reader of batches. Raises the client's errors."""
     client = KafkaConsumer(**options)
     read = read_batch if is_fast else read_batch_by_client
@@ -53,7 +53,7 @@ def consumer(is_fast: bool, limits: Limits, **options: Any) -> KafkaConsumer:
     return client
 
 
-def _read_or_refuse(read: _ReadBatch, limits: Limits, number: int, batch: Any, start: int) -> list[Record]:
+def _read_or_refuse(read: _ReadBatch, limits: ClientLimits, number: int, batch: Any, start: int) -> list[Record]:
     """Return the records of a batch, or the record of its refusal; ``start`` is the offset where the fetch began."""
     try:
         return read(number, batch, limits.batch_bytes_max, limits.with_headers)

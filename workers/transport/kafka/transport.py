@@ -92,7 +92,7 @@ class KafkaTransport:
             return
         log = TopicPartition(topic, partition)
         self._check_range(log, start, end)
-        limits = kafka_records.Limits(batch_bytes_max=self._settings.batch_bytes_max)
+        limits = kafka_records.ClientLimits(batch_bytes_max=self._settings.batch_bytes_max)
         client = self._reader(limits, log, start)
         try:
             yield from self._read(client, limits, log, end)
@@ -145,7 +145,7 @@ class KafkaTransport:
                 f" {log_end}; start at its beginning, if the trimmed records may be missed"
             )
 
-    def _reader(self, limits: kafka_records.Limits, log: TopicPartition, start: int) -> KafkaConsumer:
+    def _reader(self, limits: kafka_records.ClientLimits, log: TopicPartition, start: int) -> KafkaConsumer:
         try:
             options = self._settings.consumer_options()
             client = kafka_records.consumer(
@@ -158,7 +158,7 @@ class KafkaTransport:
         return client
 
     def _read(
-        self, client: KafkaConsumer, limits: kafka_records.Limits, log: TopicPartition, end: int
+        self, client: KafkaConsumer, limits: kafka_records.ClientLimits, log: TopicPartition, end: int
     ) -> Iterator[list[Record]]:
         what = f"cannot read {log.topic}-{log.partition} to {end}"
         position = client.position(log, timeout_ms=0)

@@ -14,7 +14,7 @@ from neardup.workers.http.outgoing.delivery import Bounds, Delivery, measure_out
 from neardup.workers.http.outgoing.hook import Failed, Hook, secret_of, signed
 from neardup.workers.settings.serve import ServeSettings
 from neardup.workers.store.extra import outbox
-from neardup.workers.store.reading import Reader
+from neardup.workers.store.reading import StoreReader
 
 OTHER = "Quarterly earnings were flat, said the chairman, who leaves the company at the end of the year."
 
@@ -27,7 +27,7 @@ def world(tmp_path):
 
 def waiting(world, now=NOW):
     """The bodies of the events that wait."""
-    return [json.loads(event.body) for event in Reader(world.keeper.log.path).due_events(now, 10_000)]
+    return [json.loads(event.body) for event in StoreReader(world.keeper.log.path).due_events(now, 10_000)]
 
 
 BOUNDS = Bounds(100.0, 1000, 10)
@@ -35,7 +35,7 @@ BOUNDS = Bounds(100.0, 1000, 10)
 
 def delivery(world, send, bounds=BOUNDS, now=lambda: NOW):
     """What sends the events of a world, without its thread."""
-    return Delivery(Reader(world.keeper.log.path), world.writer.call, send, bounds, world.observer, now)
+    return Delivery(StoreReader(world.keeper.log.path), world.writer.call, send, bounds, world.observer, now)
 
 
 def test_a_story_begins_grows_is_corrected_and_loses_a_document(world):
@@ -137,13 +137,13 @@ def test_each_event_arrives_in_the_order_of_its_story_whatever_fails(tmp_path, s
                 stored |= dict(rows)
                 sending = delivery(world, hook.send, Bounds(1e9, 1000, 0), lambda: clock[0])
                 if turn % 3 == 0:  # a crash: what was sent is not stored as sent
-                    sending._sent(Reader(world.keeper.log.path).due_events(clock[0], 100))
+                    sending._sent(StoreReader(world.keeper.log.path).due_events(clock[0], 100))
                 for _ in range(10):
                     sending.turn()
                     clock[0] += 700
         with world_in(tmp_path, **settings) as world:
             sending = delivery(world, hook.send, Bounds(1e9, 1000, 0), lambda: clock[0])
-            while Reader(world.keeper.log.path).outbox_counts()[0]:
+            while StoreReader(world.keeper.log.path).outbox_counts()[0]:
                 sending.turn()
                 clock[0] += 700
         taken = receiver.taken
@@ -208,9 +208,9 @@ def test_events_that_are_too_many_die_oldest_first(world):
         world.check(name, " ".join(f"{name}{n}" for n in range(20)))
     sending = delivery(world, lambda *_: Failed("no answer"), Bounds(1e9, 3, 1))
     sending.turn()
-    assert Reader(world.keeper.log.path).outbox_counts() == (3, 1, NOW)
+    assert StoreReader(world.keeper.log.path).outbox_counts() == (3, 1, NOW)
     assert [world.observer.value(f"service_webhook_{name}") for name in ("dead", "lost")] == [2, 1]
-    measure_outbox(Reader(world.keeper.log.path), world.observer, NOW + 5)
+    measure_outbox(StoreReader(world.keeper.log.path), world.observer, NOW + 5)
     gauges = [world.observer.value(f"service_webhook_{name}") for name in ("waiting", "dead_kept", "oldest_seconds")]
     assert gauges == [3, 1, 5.0]
 
