@@ -172,12 +172,29 @@ def is_free(port: int) -> bool:
     return True
 
 
-def free_port(*taken: int, count: int = 1) -> int:
-    """Return the first of `count` consecutive ports of `PORTS_FREE` that are free and not in `taken`."""
+# A port that was given stays bound in the name space of datagrams, where Kafka has none: no other process that asks
+# here is given it, although its server has not started yet. The reservations end with the process.
+_reserved: list[socket.socket] = []
+
+
+def _reserve(port: int) -> bool:
+    """Reserve a port for this process; return whether it was neither reserved nor in use."""
+    held = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        held.bind((HOST, port))
+    except OSError:
+        held.close()
+        return False
+    _reserved.append(held)
+    return is_free(port)
+
+
+def free_port(count: int = 1) -> int:
+    """Return the first of `count` consecutive ports of `PORTS_FREE`, which no other caller gets."""
     chance = random.SystemRandom()
     for _ in range(1_000):
-        ports = range(first := chance.choice(PORTS_FREE), first + count)
-        if not set(taken) & set(ports) and all(map(is_free, ports)):
+        first = chance.choice(PORTS_FREE)
+        if all(_reserve(port) for port in range(first, first + count)):
             return first
     raise BrokerUnavailableError(f"no free port in {PORTS_FREE} of {HOST}: end what listens there")
 
@@ -194,9 +211,7 @@ class Broker:
     def __init__(self, *, port: int = 0, settings: Mapping[str, str] | None = None, lasting: bool = False) -> None:
         self.jvm = JVM if lasting else (*JVM, SHORT_LIVED)
         self.port = port or free_port()
-        self.proxied_port = free_port(self.port)
-        self.proxy_port = free_port(self.port, self.proxied_port)
-        self.controller_port = free_port(self.port, self.proxied_port, self.proxy_port)
+        self.proxied_port, self.proxy_port, self.controller_port = free_port(), free_port(), free_port()
         self.settings = dict(settings or {})
         self.folder: Path | None = None
         self.process: subprocess.Popen[bytes] | None = None

@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import broker
 import pytest
-from broker import Broker, is_free
+from broker import Broker, free_port, is_free
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from make_topic import MakeTopic
 from proxy import Api, Proxy, Side
@@ -213,6 +214,16 @@ def test_the_foreground_broker_names_the_occupied_port(session_broker: Broker) -
     assert run.returncode == 1
     assert f"{session_broker.bootstrap} is already in use" in run.stderr
     assert not is_free(session_broker.port)
+
+
+def test_a_port_that_was_given_is_given_to_no_other_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even before its server listens: two clusters that start at once have no port in common."""
+    port = free_port()
+    monkeypatch.setattr(broker, "PORTS_FREE", [port])
+    monkeypatch.setattr(broker, "_reserved", [])  # as in another process
+    with pytest.raises(broker.BrokerUnavailableError, match="no free port"):
+        free_port()
+    assert is_free(port)
 
 
 def _is_alive(pid: int) -> bool:
