@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -33,13 +34,16 @@ ENDS = ("", "!")
 TYPED = {"neardup.workers.settings.durations._PART"}
 
 
-PRODUCT = "\n".join(
-    path.read_text(encoding="utf-8") for folder in ("stream", "workers") for path in (ROOT / folder).rglob("*.py")
-)
+@cache
+def expressions() -> dict[str, str]:
+    """Names and methods of all compiled expressions, in order."""
+    return dict(sorted(_expressions()))
 
 
-def expressions() -> Iterator[tuple[str, str]]:
+def _expressions() -> Iterator[tuple[str, str]]:
     """Name and methods of each compiled expression at the top of a module; others are named in the lines below."""
+    sources = (path for folder in ("stream", "workers") for path in (ROOT / folder).rglob("*.py"))
+    product = "\n".join(path.read_text(encoding="utf-8") for path in sources)
     for package in (neardup.stream, neardup.workers):
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             module = importlib.import_module(found.name)
@@ -47,17 +51,16 @@ def expressions() -> Iterator[tuple[str, str]]:
             for name, value in vars(module).items():
                 if not isinstance(value, re.Pattern | regex.Pattern) or f"\n{name} = " not in f"\n{source}":
                     continue
-                readers = source if name.startswith("_") else PRODUCT
+                readers = source if name.startswith("_") else product
                 used = [method for method in METHODS if re.search(rf"\b{name}\.{method}\b", readers)]
                 yield f"{found.name}.{name}", " ".join(used or ["match", "search"])
 
 
-EXPRESSIONS = dict(sorted(expressions()))
 TRY = f"""
 import importlib, signal, sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
-from test_regular_expressions import CPU_SECONDS_MAX, ENDS, EXPRESSIONS, PIECES, SIZE, TYPED
-for name in EXPRESSIONS.keys() - TYPED:
+from test_regular_expressions import CPU_SECONDS_MAX, ENDS, PIECES, SIZE, TYPED, expressions
+for name in expressions().keys() - TYPED:
     signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS_MAX)  # its signal ends the process
     module, _, short = name.rpartition(".")
     pattern = getattr(importlib.import_module(module), short)
@@ -65,7 +68,7 @@ for name in EXPRESSIONS.keys() - TYPED:
         for end in ENDS:
             text = piece * (SIZE // len(piece)) + end
             text = text.encode() if isinstance(pattern.pattern, bytes) else text
-            for method in EXPRESSIONS[name].split():
+            for method in expressions()[name].split():
                 if end and method not in ("match", "fullmatch", "search"):
                     continue  # the others read on after each hit, so their end is one of many
                 print(name, repr(piece), repr(end), method, flush=True)
@@ -84,9 +87,14 @@ def test_every_expression_takes_linear_time() -> None:
     done = subprocess.run([sys.executable, "-c", TRY], capture_output=True, check=False, timeout=PROCESS_SECONDS_MAX)
     lines = done.stdout.decode().splitlines()
     assert done.returncode == 0, f"{done.stderr.decode()}{done.returncode} after {lines[-1:]}"
-    assert {line.split()[0] for line in lines} == EXPRESSIONS.keys() - TYPED
+    assert {line.split()[0] for line in lines} == expressions().keys() - TYPED
 
 
 def test_expressions_are_found() -> None:
     """The readers of mail, WARC and pages are among them."""
-    assert {name.rpartition(".")[0].rpartition(".")[2] for name in EXPRESSIONS} >= {"message", "mbox", "warc", "markup"}
+    assert {name.rpartition(".")[0].rpartition(".")[2] for name in expressions()} >= {
+        "message",
+        "mbox",
+        "warc",
+        "markup",
+    }

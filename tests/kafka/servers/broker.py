@@ -18,10 +18,8 @@ import argparse
 import contextlib
 import hashlib
 import os
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -32,11 +30,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
+from ports import HOST, free_port, is_free
+
 HERE = Path(__file__).resolve().parent
-HOST = "127.0.0.1"
-# Below Linux's range for outgoing connections (32768 and up): while the broker is down no client's outgoing
-# socket can take its port, nor connect to itself there.
-PORTS_FREE = range(15_000, 32_000)
 RESOLVE_SECONDS_MAX = 600.0  # the first Maven run fetches some 45 MB
 FORMAT_SECONDS_MAX = 240.0
 START_SECONDS_MAX = 240.0  # 3 s on an idle machine; several times that with every core busy
@@ -159,44 +155,6 @@ def find_java() -> str:
 def tail(text: str, lines_max: int = LOG_TAIL_LINES) -> str:
     """Return the last lines of a text."""
     return "\n".join(text.splitlines()[-lines_max:])
-
-
-def is_free(port: int) -> bool:
-    """Return whether a process can listen on this port of 127.0.0.1 now."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
-    return True
-
-
-# A port that was given stays bound in the name space of datagrams, where Kafka has none: no other process that asks
-# here is given it, although its server has not started yet. The reservations end with the process.
-_reserved: list[socket.socket] = []
-
-
-def _reserve(port: int) -> bool:
-    """Reserve a port for this process; return whether it was neither reserved nor in use."""
-    held = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    try:
-        held.bind((HOST, port))
-    except OSError:
-        held.close()
-        return False
-    _reserved.append(held)
-    return is_free(port)
-
-
-def free_port(count: int = 1) -> int:
-    """Return the first of `count` consecutive ports of `PORTS_FREE`, which no other caller gets."""
-    chance = random.SystemRandom()
-    for _ in range(1_000):
-        first = chance.choice(PORTS_FREE)
-        if all(_reserve(port) for port in range(first, first + count)):
-            return first
-    raise BrokerUnavailableError(f"no free port in {PORTS_FREE} of {HOST}: end what listens there")
 
 
 class Broker:

@@ -20,7 +20,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from broker import HOST, SHORT_LIVED, Broker
+from broker import SHORT_LIVED, Broker
+from ports import HOST
 
 # Several nodes share a machine with the workers.
 JVM = ("-Xms128m", "-Xmx256m", "-XX:+UseSerialGC", "-Djava.awt.headless=true", SHORT_LIVED)

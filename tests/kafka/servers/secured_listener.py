@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broker import HOST, Broker
+from broker import Broker
+from ports import HOST
 
 
 def require(broker: Broker, name: str, protocol: str, settings: Mapping[str, str]) -> str:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from broker import HOST, Broker
+from broker import Broker
 from kafka import KafkaAdminClient
 from kafka.admin import (
     ACL,
@@ -26,6 +26,7 @@ from kafka.admin import (
 )
 from kafka_harness import WAIT_SECONDS_MAX
 from kafka_world import World, reached, stories
+from ports import HOST
 from secured_listener import require
 
 from neardup.workers.commands.dead import chosen, replay

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from broker import HOST, Broker
+from broker import Broker
 from kafka import KafkaAdminClient
 from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 from kafka_deployment import WAIT_SECONDS_MAX, Deployment, documents, pairs_in
+from ports import HOST
 from secured_listener import require
 
 from neardup.workers.process.exits import Exit

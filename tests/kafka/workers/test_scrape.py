@@ -14,10 +14,10 @@ import uuid
 
 import pytest
 import yaml
-from broker import free_port
 from deploy_files import DEPLOY, ROOT, dashboard_expressions, exported, load, recorded, rules
 from kafka import KafkaProducer
 from kafka_deployment import WAIT_SECONDS_MAX
+from ports import free_port
 
 NEARDUP = [sys.executable, "-m", "neardup"]
 TEXT = "the quick brown fox jumps over the lazy dog while seven wizards boil their jugs of liquid in a quiet corner "

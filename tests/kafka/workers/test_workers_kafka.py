@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from broker import free_port
 from kafka_deployment import WAIT_SECONDS_MAX, Deployment, documents, get, pairs_in, wait_until
+from ports import free_port
 
 from neardup.workers.transport.kafka.transport import KafkaSettings, KafkaTransport, TopicSpec
 

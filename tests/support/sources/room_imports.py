@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import sys
+from functools import cache
 
 from python_files import ROOT, nodes
 
 sys.path.insert(0, str(ROOT / "docs"))
 from rooms import Room, architecture, picture, read_rooms
 
-__all__ = ["ARROWS", "DOCS", "FILES", "MODULES", "ROOMS", "Room", "architecture", "picture", "reachable", "room_of"]
+__all__ = ["DOCS", "FILES", "MODULES", "ROOMS", "Room", "architecture", "arrows", "picture", "reachable", "room_of"]
 
 DOCS = ROOT / "docs"
 ROOMS = read_rooms((DOCS / "rooms.txt").read_text(encoding="utf-8"))
@@ -33,6 +34,7 @@ def room_of(module: str) -> str | None:
     return max(found)[1] if found else None
 
 
+@cache
 def arrows() -> dict[str, set[str]]:
     """Room -> the other rooms that its modules import, inside functions too."""
     found: dict[str, set[str]] = {room.name: set() for room in ROOMS}
@@ -46,9 +48,6 @@ def arrows() -> dict[str, set[str]]:
                     if other and other != own:
                         found[own].add(other)
     return found
-
-
-ARROWS = arrows()
 
 
 def reachable(name: str) -> set[str]:
