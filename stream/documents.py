@@ -187,6 +187,24 @@ class Neighbour(NamedTuple):
     probability: float
 
 
+class Relation(NamedTuple):
+    """What a document has in common with an earlier one, of scheme ``passages``.
+
+    Attributes:
+        kind: ``part_of`` if at least half of the document stands in the earlier one, else ``contains`` if at least
+            half of the earlier one stands in the document, else ``shares``.
+        id: the id of the earlier document.
+        older_fraction, newer_fraction: the estimated part of the earlier text and of the document, in [0, 1].
+        passages: begin and end in the earlier text, then in the document, in normalised code points.
+    """
+
+    kind: str
+    id: str
+    older_fraction: float
+    newer_fraction: float
+    passages: tuple[tuple[int, int, int, int], ...]
+
+
 class Verdict(NamedTuple):
     """The decision about one document, made once.
 
@@ -204,6 +222,7 @@ class Verdict(NamedTuple):
         matched: the place of the kept version that its content was compared with, or is equal to.
         late: whether it came after its window: it was compared, and has no further effect.
         collection: of the document, and of the original.
+        relation: of scheme ``passages``, to the earlier document that it shares most with; ``None`` without one.
     """
 
     id: str
@@ -216,6 +235,7 @@ class Verdict(NamedTuple):
     matched: int | None = None
     late: bool = False
     collection: str | None = None
+    relation: Relation | None = None
 
 
 class Passage(NamedTuple):

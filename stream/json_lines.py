@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,12 +22,11 @@ import orjson
 from neardup.stream.collections.ids import SEPARATOR
 from neardup.stream.documents import Document, Neighbour
 from neardup.stream.errors import Reason
-from neardup.stream.pair_rule import Matches
+from neardup.stream.pair_rule import RELATIONS, Matches, relations_of
 
 # Digits of a similarity in the output: the standard error of an estimate is .01 at best (4,096 rows at .5).
 SIMILARITY_DIGITS = 4
 # The part of a text from which it is a part of the other one.
-_HALF = 0.5
 # Characters of an address and of a title; more are cut off.
 URL_CHARACTERS_MAX, TITLE_CHARACTERS_MAX = 2_000, 500
 # The parser gives up below this depth; the number is its own.
@@ -241,11 +241,11 @@ def shared_values(matches: Matches) -> Iterator[dict[str, Any]]:
         yield from ({} for _ in matches.older)
         return
     fractions, spans, starts = matches.shared
-    rounded, listed = np.round(fractions, SIMILARITY_DIGITS).tolist(), spans.tolist()
-    for (older, newer), first, end in zip(rounded, starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+    rounded, listed = np.round(fractions, SIMILARITY_DIGITS), spans.tolist()
+    kinds, bounds = relations_of(rounded).tolist(), pairwise(starts.tolist())
+    for kind, (older, newer), (first, end) in zip(kinds, rounded.tolist(), bounds, strict=True):
         passages = [{"older": span[:2], "newer": span[2:]} for span in listed[first:end]]
-        relation = "part_of" if newer >= _HALF else "contains" if older >= _HALF else "shares"
-        yield {"relation": relation, "older_fraction": older, "newer_fraction": newer, "passages": passages}
+        yield {"relation": RELATIONS[kind], "older_fraction": older, "newer_fraction": newer, "passages": passages}
 
 
 def encode_nearest(

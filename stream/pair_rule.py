@@ -19,6 +19,9 @@ from neardup.stream.table import NO_TIME
 
 # The greatest similarity of two different contents that is an estimate: the output has four digits, and 1 means a copy.
 ESTIMATE_MAX = 0.9999
+# What a text is to another one: part of it, from half of itself on; what contains it; or one that shares something.
+RELATIONS = ("part_of", "contains", "shares")
+_HALF = 0.5
 
 
 class Judged(NamedTuple):
@@ -155,6 +158,26 @@ def deciding(scheme: AnyScheme, similarity: npt.NDArray[np.float64]) -> npt.NDAr
     Where a scheme finds what texts share, only copies do: the rest of a dropped document would be lost.
     """
     return np.ones(len(similarity), np.bool_) if scheme.shared is None else similarity == 1.0
+
+
+def deciding_parts(
+    similarity: npt.NDArray[np.float64], newer: npt.NDArray[np.float64], part_min: float | None
+) -> npt.NDArray[np.float64]:
+    """Return how alike m pairs are for the decision about the newer text, ``float64[m]``; -1 if it stays.
+
+    Args:
+        similarity: 1 for copies.
+        newer: the part of the newer text that stands in the older one, in [0, 1].
+        part_min: the part from which it is a duplicate; ``None``: only copies are.
+    """
+    is_part = newer >= (2.0 if part_min is None else part_min)
+    return np.where(similarity == 1.0, 1.0, np.where(is_part, np.minimum(newer, ESTIMATE_MAX), -1.0))
+
+
+def relations_of(fractions: npt.NDArray[np.float64]) -> npt.NDArray[np.int8]:
+    """Return what the second text of each pair is to the first, ``int8[m]``, as a position in ``RELATIONS``;
+    ``fractions`` (``float64[m, 2]``) are rounded as they are shown."""
+    return np.where(fractions[:, 1] >= _HALF, 0, np.where(fractions[:, 0] >= _HALF, 1, 2)).astype(np.int8)
 
 
 def orient(arrived: Matches, *, ties_by_id: bool = False) -> Matches:

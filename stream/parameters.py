@@ -135,6 +135,13 @@ class Parameters(BaseModel):
         default=None,
         description="texts that a corpus repeats, as neardup passages --templates lists them: passages leaves them out",
     )
+    passage_part_min: float | None = Field(
+        default=None,
+        ge=0.5,
+        le=1,
+        description="part of a text that stands in an earlier one, from which it is a duplicate; by default only "
+        "copies are",
+    )
     window_seconds: float | None = Field(
         default=None,
         gt=0,

@@ -111,6 +111,9 @@ class Shared(NamedTuple):
         return Shared(np.where(swap[:, None], self.fractions[:, ::-1], self.fractions), spans, self.starts)
 
 
+NO_SHARED = Shared(np.empty((0, 2)), np.empty((0, 4), np.int64), np.zeros(1, np.int64))
+
+
 def joined_shared(parts: Sequence[Shared]) -> Shared:
     """Return the pairs of several parts one after the other."""
     counts = [np.diff(part.starts) for part in parts]
@@ -155,6 +158,12 @@ def sign_features(scheme: Scheme[Any], documents: Sequence[Document], plan: Plan
     features, refused, characters = scheme.features(documents, plan)
     contents, evidence = scheme.contents(features), scheme.evidence(features, plan)
     return Signing(contents, evidence, refused, characters, len(features.values))
+
+
+def no_part(plan: Plan) -> float | None:
+    """Return ``None``: no part of a document makes it a duplicate."""
+    del plan
+    return None
 
 
 # One example: the defaults of all settings.
@@ -207,6 +216,9 @@ class Scheme(NamedTuple, Generic[PlanT]):
     shared: Callable[[Evidence, Evidence, PlanT], Shared] | None = None
     # the normalised code points of each text, ``int64[n]``, where ``shared`` is known
     lengths: Callable[[Evidence], npt.NDArray[np.int64]] | None = None
+    # the part of a text that stands in an earlier one, from which it is a duplicate, where ``shared`` is known; None:
+    # only copies are
+    part_min: Callable[[PlanT], float | None] = no_part
     # settings that have another default here: values of fields of ``Parameters``
     defaults: Mapping[str, object] = MappingProxyType({})
     # a document that only probes, changed so that it can be compared; None: it is compared as it is

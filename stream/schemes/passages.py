@@ -63,7 +63,7 @@ _LENGTH_BYTES = 4
 
 class PassagePlan(NamedTuple):
     """The resolved settings; a ``window`` is the hashes of ``passage_characters`` characters. ``templates`` are the
-    bytes of hashes as ``winnowing.listed`` returns them."""
+    bytes of hashes as ``winnowing.listed`` returns them, ``part_min`` is of verdicts."""
 
     normal_form: NormalForm
     text_characters_max: int
@@ -74,15 +74,21 @@ class PassagePlan(NamedTuple):
     templates: bytes = b""
     kind: str = "text"
     width: int = _LENGTH_BYTES
+    part_min: float | None = None
 
 
 def plan(parameters: Parameters) -> PassagePlan:
-    """Raises ``ConfigError`` for passages that are shorter than a gram."""
+    """Raises ``ConfigError`` for passages that are shorter than a gram, and for a threshold of 1."""
     p = parameters
     if p.passage_characters < p.passage_gram:
         raise ConfigError(
             f"passage_characters={p.passage_characters} is below passage_gram={p.passage_gram}, the characters that "
             "have one hash: set passage_gram to a third of passage_characters"
+        )
+    if p.threshold == 1:
+        raise ConfigError(
+            "threshold=1.0 asks for equal texts, but a fraction of 1 is an estimate: set a lower threshold, or scheme "
+            "identical"
         )
     normal_form = NormalForm(p.nfkc, p.fold_case, p.fold_space)
     templates = (
@@ -97,6 +103,7 @@ def plan(parameters: Parameters) -> PassagePlan:
         tuning=keyed(p.threshold, p.min_similarity)._replace(exact_score=False),
         templates=templates,
         width=_LENGTH_BYTES * (2 if templates else 1),
+        part_min=p.passage_part_min,
     )
 
 
@@ -173,6 +180,11 @@ def shared(a: Evidence, b: Evidence, plan: PassagePlan) -> Shared:
     return Shared(*found)
 
 
+def part_min(plan: PassagePlan) -> float | None:
+    """The part of a text that stands in an earlier one and makes it a duplicate."""
+    return plan.part_min
+
+
 def lengths(evidence: Evidence) -> npt.NDArray[np.int64]:
     """The characters of each text, ``int64[n]``."""
     return _numbers(evidence)[:, 0]
@@ -217,6 +229,7 @@ SCHEME = Scheme(
     sample=sample,
     shared=shared,
     lengths=lengths,
+    part_min=part_min,
     defaults={"threshold": 0.3, "bucket_candidates_max": 64},
 )  # fmt: skip
 

@@ -19,9 +19,10 @@ import numpy.typing as npt
 from neardup.stream.batches import CONTENT_HALF, MICROSECONDS, Batch, id_columns, id_hashes
 from neardup.stream.collections.ids import bare_ids
 from neardup.stream.config import Config
-from neardup.stream.documents import COLLECTION, ID, Document, Verdict
+from neardup.stream.documents import COLLECTION, ID, Document, Relation, Verdict
 from neardup.stream.errors import ConfigError
-from neardup.stream.pair_rule import deciding
+from neardup.stream.explanations.relations import Relations, by_arrival, closest, joined_relations
+from neardup.stream.pair_rule import deciding_parts
 from neardup.stream.pipeline import Matcher, Signed, Slice, compares_directly
 from neardup.stream.scheme_interface import Evidence
 from neardup.stream.schemes import SCHEMES
@@ -51,13 +52,14 @@ class Decided(NamedTuple):
 
     ``first_place`` is the place of the first arrival, ``first_row`` the row number of the first document among them;
     ``ids`` are those of the originals, of the arrivals where ``verdicts.originals`` is not ``NONE``, in order, without
-    collections.
+    collections. ``relations`` are those of the arrivals, where the scheme knows what texts share.
     """
 
     verdicts: Verdicts
     first_place: int
     first_row: int
     ids: list[str]
+    relations: Relations | None = None
 
 
 class Decider:
@@ -78,6 +80,7 @@ class Decider:
             )
         )  # fmt: skip
         self._beyond, self._holdings = beyond, Holdings(config.plan.width)
+        self._part_min = SCHEMES[config.scheme].part_min(config.plan)
         self._places = 0  # of the documents decided so far, refused ones included
         self._first_slot: int | None = None  # of the document with row number 0
         self._open = False
@@ -127,7 +130,7 @@ class Decider:
         accepted = np.ones(len(documents), np.bool_)
         accepted[[refusal.position for refusal in signed.refusals]] = False
         decided = self.decide_columns(accepted, signed)
-        return _verdicts(documents, decided.verdicts, decided.ids)
+        return _verdicts(documents, decided)
 
     def decide_columns(
         self, accepted: npt.NDArray[np.bool_], signed: Signed, seen: Callable[[Slice], None] | None = None
@@ -144,15 +147,15 @@ class Decider:
                 matcher keeps candidates that are no pairs.
         """
         decisions, first_place = self.decisions, self._places
-        offset = self._offset()
+        offset, relations = self._offset(), list[Relations]()
         with self.step():
-            parts = list(self._decide(accepted, signed, offset, seen))
+            parts = list(self._decide(accepted, signed, offset, relations, seen))
             verdicts = parts[0] if len(parts) == 1 else Verdicts(*map(np.concatenate, zip(*parts, strict=True)))
             ids = self._original_ids(verdicts)
             if self._matcher.config.separate:
                 ids = bare_ids(ids)
             self._places += len(accepted)
-        return Decided(verdicts, first_place, decisions.end - signed.batch.size, ids)
+        return Decided(verdicts, first_place, decisions.end - signed.batch.size, ids, joined_relations(relations))
 
     def remove(self, id_: bytes) -> int:
         """Remove all versions of an id (UTF-8; a full id, if there are collections); returns how many there were."""
@@ -252,9 +255,11 @@ class Decider:
         accepted: npt.NDArray[np.bool_],
         signed: Signed,
         offset: int,
+        relations: list[Relations],
         seen: Callable[[Slice], None] | None,
     ) -> Iterator[Verdicts]:
-        """The verdicts of consecutive arrivals: those of a slice before the next slice is matched."""
+        """The verdicts of consecutive arrivals: those of a slice before the next slice is matched. ``relations``
+        receives what they share."""
         batch, count, rows = signed.batch, len(accepted), np.flatnonzero(accepted)
         kinds = np.where(accepted, DOCUMENT, REFUSAL).astype(np.uint8)
         ids, contents = np.zeros(count, np.uint64), np.zeros(count, np.uint64)
@@ -267,8 +272,16 @@ class Decider:
         for part in self._matcher.slices(batch):
             end = count if part.end == batch.size else int(rows[part.end])
             arrivals = Arrivals._make(column[first:end] for column in columns)
-            decides = deciding(SCHEMES[self._matcher.config.scheme], part.matches.similarity)
-            similarities = part.matches.similarity[decides].astype(np.float32)
+            similarity = part.matches.similarity
+            if part.matches.shared is not None:
+                shared, names = by_arrival(part.matches, batch.times[part.items])
+                others = np.flatnonzero(similarity < 1)
+                best = others[closest(part.items[others], part.slots[others], shared.fractions[others])]
+                ids_of = [names[n] for n in best.tolist()]
+                relations.append(Relations(rows[part.items[best]], ids_of, shared.select(best)))
+                similarity = deciding_parts(similarity, shared.fractions[:, 1], self._part_min)
+            decides = np.flatnonzero(similarity >= 0)
+            similarities = similarity[decides].astype(np.float32)
             found = Found(rows[part.items[decides]] - first, part.slots[decides] - offset, similarities)
             yield self.decisions.decide(arrivals, found, self._compare(batch, rows, first, offset))
             if seen is not None:
@@ -324,13 +337,16 @@ def _story_age(config: Config) -> int:
 _NOTHING_FOUND = Found(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
 
 
-def _verdicts(documents: Sequence[Document], verdicts: Verdicts, ids: list[str]) -> Iterator[Verdict]:
+def _verdicts(documents: Sequence[Document], decided: Decided) -> Iterator[Verdict]:
     """Verdicts as objects, made column by column: four times as fast as one by one."""
-    statuses, clusters, originals, similarities, related, previous, matched, _, late = verdicts
+    statuses, clusters, originals, similarities, related, previous, matched, _, late = decided.verdicts
+    shared: list[Relation | None] = [None] * len(documents)
+    for row, relation in () if decided.relations is None else decided.relations.values():
+        shared[row] = relation
     columns = (
         map(ID, documents),
         map(STATUSES.__getitem__, statuses.tolist()),
-        _spread(ids, originals != NONE),
+        _spread(decided.ids, originals != NONE),
         *(
             _spread(column[rows].tolist(), rows)
             for column, rows in (
@@ -343,6 +359,7 @@ def _verdicts(documents: Sequence[Document], verdicts: Verdicts, ids: list[str])
         ),
         late.tolist(),
         map(COLLECTION, documents),
+        shared,
     )
     return map(_new_verdict, zip(*columns, strict=True))
 

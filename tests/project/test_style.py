@@ -99,8 +99,8 @@ LAYERS: list[set[str]] = [
     {"batches"},
     {"pipeline"},
     {"json_lines", "bands_message"},
-    {"explanations", "explanations.passages", "arrow", "arrow.columns", "arrow.ids"},
-    {"explanations.explain"},
+    {"explanations", "explanations.given_texts", "explanations.passages", "explanations.relations"},
+    {"explanations.explain", "arrow", "arrow.columns", "arrow.ids"},
     {
         "neighbours",
         "neighbours.nearest",

@@ -76,6 +76,7 @@ WRONG: dict[str, list[Any]] = {
     "passage_gram": [1, 101],
     "passage_characters": [1, 10_001],
     "passage_templates": ["a text", 5],
+    "passage_part_min": [0.4, 1.1, NAN],
     "token_order": ["order.npy", np.array([1], np.uint64)],
     "identical_positions": [0, 1025],
     "text_characters_max": [0, 2**28 + 1],
@@ -145,6 +146,7 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "passage_gram": (30, {"signing"}),
     "passage_characters": (41, {"signing"}),
     "passage_templates": (("The quick brown fox finds strasse and strasse, again and again",), {"signing"}),
+    "passage_part_min": (0.8, set()),
     "text_characters_max": (1000, {"signing"}),  # which texts are signed at all
     "id_bytes_max": (9, set()),
     "collection_field": ("collection", {"signing"}),

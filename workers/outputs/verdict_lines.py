@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from neardup.stream.documents import Document
+from neardup.stream.documents import Document, Relation
+from neardup.stream.explanations.given_texts import GivenTexts
 from neardup.stream.json_lines import SIMILARITY_DIGITS, escape_unprintable
 from neardup.stream.verdicts.decider import Decided
 from neardup.stream.verdicts.row_columns import NONE
@@ -32,6 +33,11 @@ class Decision(NamedTuple):
     late: bool | None = None
     reason: str | None = None
     collection: str | None = None
+    relation: str | None = None
+    relation_to: str | None = None
+    older_fraction: float | None = None
+    newer_fraction: float | None = None
+    passages: list[dict[str, Any]] | None = None
 
     @classmethod
     def of(
@@ -52,13 +58,33 @@ class Decision(NamedTuple):
             collection or None,
         )
 
+    def with_relation(self, found: Relation | None, passages: list[dict[str, Any]] | None = None) -> Decision:
+        """Return the verdict with a relation; ``passages`` are its passages, if they were looked up in the text."""
+        if found is None:
+            return self
+        if passages is None:
+            passages = [{"older": [a, b], "newer": [c, d]} for a, b, c, d in found.passages]
+        return self._replace(
+            relation=found.kind, relation_to=found.id, older_fraction=found.older_fraction,
+            newer_fraction=found.newer_fraction, passages=passages,
+        )  # fmt: skip
+
 
 _NAMES = Decision._fields
 
 
-def verdict_lines(entries: Sequence[Entry], reasons: dict[int, str], decided: Decided) -> Iterator[bytes]:
-    """Yield the verdict of each entry as JSON. ``reasons``: reasons of refused entries, by index in ``entries``."""
-    ids = iter(decided.ids)
+def verdict_lines(
+    entries: Sequence[Entry], reasons: dict[int, str], decided: Decided, texts: GivenTexts | None = None
+) -> Iterator[bytes]:
+    """Yield the verdict of each entry as JSON.
+
+    Args:
+        entries: of the input.
+        reasons: reasons of refused entries, by index in ``entries``.
+        decided: the verdicts.
+        texts: of earlier entries, to look passages up in the texts; receives the texts of these entries.
+    """
+    ids, relations = iter(decided.ids), dict(() if decided.relations is None else decided.relations.values())
     columns = (column.tolist() for column in decided.verdicts)
     path, path_json = "", b'""'
     for n, (entry, *row) in enumerate(zip(entries, *columns, strict=True)):
@@ -67,13 +93,22 @@ def verdict_lines(entries: Sequence[Entry], reasons: dict[int, str], decided: De
         if entry.source != path:
             path, path_json = entry.source, encoded(entry.source)
         is_plain = status == ORIGINAL and related < 0 and previous < 0 and entry.line and not late
+        is_plain = is_plain and n not in relations
         is_plain = is_plain and document is not None and not document.collection
         if is_plain and document is not None and document.id.isascii() and document.id.isprintable():
             # Most lines: a third of the time that the general way takes.
+            if texts is not None:
+                texts.add(document.id, document.text)
             values = place, path_json, entry.line, orjson.dumps(document.id), cluster
             yield b'{"place":%d,"path":%b,"line":%d,"id":%b,"status":"original","cluster":%d}' % values
             continue
         decision = Decision.of(row, ids, reasons.get(n), None if document is None else document.collection)
+        found, passages = relations.get(n), None
+        if texts is not None and document is not None and n not in reasons:
+            named = document.text, document.collection
+            passages = None if found is None else texts.passages(found, *named)
+            texts.add(document.id, *named)
+        decision = decision.with_relation(found, passages)
         yield verdict_line(place, entry.source, entry.line, None if document is None else document.id, decision)
 
 

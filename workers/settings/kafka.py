@@ -280,6 +280,13 @@ class StreamSettings(Secrets, TopicOptions, StreamOptions, ConnectionOptions, Se
             raise ValueError("must be left out: topics and feeds have no collections; use run, dedup, batch or serve")
         return value
 
+    @field_validator("passage_part_min")
+    @classmethod
+    def _no_parts(cls, value: float | None) -> float | None:
+        if value is not None:
+            raise ValueError("must be left out: verdicts on Kafka drop copies only; use dedup, batch or serve")
+        return value
+
     @field_validator("forward")
     @classmethod
     def _known_statuses(cls, values: tuple[str, ...]) -> tuple[str, ...]:

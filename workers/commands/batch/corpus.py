@@ -26,10 +26,12 @@ from neardup.stream.bands_message import BandMessage
 from neardup.stream.batches import Batch, bucket_keys
 from neardup.stream.documents import Neighbour
 from neardup.stream.errors import install_command
+from neardup.stream.explanations.relations import Relations
 from neardup.stream.json_lines import encode_matches, encode_nearest
 from neardup.stream.neighbours.nearest import Ranked, chance_found
-from neardup.stream.pair_rule import Matches, deciding, judge, orient, scored, shared_of
+from neardup.stream.pair_rule import Matches, judge, orient, scored, shared_of
 from neardup.stream.pipeline import Signer, compares_directly, table_limits
+from neardup.stream.scheme_interface import NO_SHARED, Shared, joined_shared
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.table import COUNTERS, NO_TIME, NO_WINDOW
 from neardup.stream.verdicts.decisions import VerdictLimits, Verdicts
@@ -166,13 +168,40 @@ class Corpus:
 
     def link(self) -> None:
         """Prepare to collect the pairs of ``matches`` for ``decide``."""
-        self._links = verdicts.Links(self._database)
+        shares, plan = self._scheme.shared is not None, self.settings.plan
+        self._links = verdicts.Links(self._database, shares=shares, part_min=self._scheme.part_min(plan))
 
-    def add_links(self, newer: Rows, older: Rows, similarity: npt.NDArray[np.float64]) -> None:
-        """Collect pairs of rows for ``decide``, after ``link``."""
+    def add_links(self, newer: Rows, older: Rows, similarity: npt.NDArray[np.float64], shared: Shared | None) -> None:
+        """Collect pairs of rows for ``decide``, after ``link``, with what they share."""
         if self._links is not None:
-            decides = deciding(self._scheme, similarity)
-            self._links.add(newer[decides], older[decides], similarity[decides])
+            self._links.add(newer, older, similarity, shared)
+
+    def shared(self, newer: Rows, older: Rows, identical: npt.NDArray[np.bool_]) -> Shared | None:
+        """Return what pairs of rows share; ``None`` if the scheme does not know."""
+        if self._scheme.shared is None:
+            return None
+        rows, plan = self.rows, self.settings.plan
+        parts = [
+            shared_of(self._scheme, rows.evidence(older[at]), rows.evidence(newer[at]), identical[at], plan)
+            for at in self._parts(np.arange(len(newer)), newer, older)
+        ]
+        known = [part for part in parts if part is not None]
+        return joined_shared(known) if known else NO_SHARED
+
+    def relations(self, order: Rows) -> verdicts.RelationsOf | None:
+        """Return how to find the relations of rows, after ``decide`` in this order; ``None`` if the scheme knows
+        none."""
+        if self._links is None or self._scheme.shared is None:
+            return None
+        partners = self._links.partners(order)
+
+        def relations_of(rows: Rows) -> Relations:
+            at = np.flatnonzero(partners[rows] >= 0)
+            later, others = rows[at], partners[rows[at]]
+            shared = self.shared(later, others, np.zeros(len(at), np.bool_))
+            return Relations(at, self.rows.ids(others), NO_SHARED if shared is None else shared)
+
+        return relations_of
 
     def decide(self, order: Rows, places: Rows) -> Verdicts:
         """Return the verdicts of all rows, decided in this order. Call it after ``link`` and the last of
@@ -249,12 +278,12 @@ class Corpus:
         )
         pairs = np.flatnonzero(judged.is_pair)
         newer, older = newer[pairs], older[pairs]
-        self.add_links(newer, older, judged.similarity[pairs])
+        shared = self.shared(newer, older, identical[pairs])
+        self.add_links(newer, older, judged.similarity[pairs], shared)
         arrived = Matches(
             rows.ids(older), rows.ids(newer), rows.times(older), rows.times(newer),
             judged.similarity[pairs], judged.keys[pairs],
-            shared_of(self._scheme, rows.evidence(older), rows.evidence(newer), identical[pairs], settings.plan),
-            rows.collections(newer),
+            shared, rows.collections(newer),
         )  # fmt: skip
         return orient(arrived)
 
@@ -328,10 +357,10 @@ def decide(
 ) -> dict[str, Any]:
     """Decide, and write the verdicts and the kept documents; returns their part of the summary."""
     order, at = preference.order(), np.array(places.rows, np.int64)
-    decided = corpus.decide(order, at)
+    decided, relations = corpus.decide(order, at), corpus.relations(order)
     if options.verdicts is not None:
         with OutputFile(options.verdicts, "the verdicts") as file:
-            verdicts.write(file, f"the verdicts to {options.verdicts}", corpus.rows, places, decided)
+            verdicts.write(file, f"the verdicts to {options.verdicts}", corpus.rows, places, decided, relations)
     exceeded: dict[str, Any] = {}
     if options.sources is not None:
         with Sources(options.sources, session.settings.sources_max) as sources:
@@ -343,7 +372,9 @@ def decide(
             verdicts.check_loss(places, order, decided)
         statuses = np.full(len(places), REFUSED, np.uint8)
         statuses[at] = decided.statuses
-        between = partial(verdicts.decided_between, corpus.rows, places, decided) if options.annotate else None
+        between = None
+        if options.annotate:
+            between = partial(verdicts.decided_between, corpus.rows, places, decided, relations)
         write_kept(options.output, session, statuses, between)
     return verdicts.summary_of(corpus.rows, at, decided) | exceeded
 

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 import numpy as np
 import numpy.typing as npt
 
+from neardup.stream.explanations.given_texts import GivenTexts
 from neardup.stream.verdicts.decider import Decided
 from neardup.stream.verdicts.rule import KEPT, REFUSED
 from neardup.workers.outputs.output import Lines, OutputFile, write_pairs
@@ -60,7 +61,7 @@ def write_kept(
     settings, paths = session.settings, session.options.paths
     annotates = decided_between is not None
     reader = EntryReader(settings, fields_of(settings), session.stop, lambda part: None)
-    lines, at = Lines(VERDICT_KEY if annotates else ""), 0
+    lines, at, texts = Lines(VERDICT_KEY if annotates else ""), 0, GivenTexts.of(settings)
     with ExitStack() as stack:
         table, file = None, None
         if is_table(path):
@@ -76,7 +77,7 @@ def write_kept(
             chosen = found != REFUSED if annotates else np.isin(found, KEPT)
             decided = None if decided_between is None else decided_between(first, at)
             if table is None:
-                _add_lines(lines, entries, np.flatnonzero(chosen).tolist(), decided)
+                _add_lines(lines, entries, np.flatnonzero(chosen).tolist(), decided, texts)
             elif isinstance(entries, TableRows):
                 table.add(entries, chosen, None if decided is None else verdict_columns(entries, decided))
             else:
@@ -91,8 +92,10 @@ def write_kept(
             )
 
 
-def _add_lines(lines: Lines, entries: Sequence[Entry], chosen: list[int], decided: Decided | None) -> None:
+def _add_lines(
+    lines: Lines, entries: Sequence[Entry], chosen: list[int], decided: Decided | None, texts: GivenTexts | None
+) -> None:
     """Add the chosen entries, each with its verdict if there are verdicts."""
-    verdicts = [] if decided is None else list(verdict_lines(entries, {}, decided))
+    verdicts = [] if decided is None else list(verdict_lines(entries, {}, decided, texts))
     for n in chosen:
         lines.add(entries[n], annotated(entries[n], verdicts[n]) if verdicts else None)

@@ -29,6 +29,7 @@ from neardup.stream.errors import Reason, install_command
 from neardup.stream.json_lines import encode_matches
 from neardup.stream.pair_rule import Matches, orient
 from neardup.stream.pipeline import table_limits
+from neardup.stream.scheme_interface import Shared
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.table import COUNTERS, NO_TIME, NO_WINDOW
 from neardup.workers.commands.batch import queries
@@ -127,12 +128,14 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
                     corpus.link()
                 place_of = np.frombuffer(places.rows, np.int64) if places.rows else np.empty(0, np.int64)
                 for part in _parts(spark.table("pairs"), "newer", given.entries, ("older", False)):
-                    matches = _matches(part, settings)
+                    newer, older = (
+                        np.searchsorted(place_of, part.column(name).to_numpy()) for name in ("newer", "older")
+                    )
+                    similarity = part.column("similarity").to_numpy()
+                    shared = corpus.shared(newer, older, similarity == 1.0)
+                    matches = _matches(part, settings, shared)
                     if options.decides:
-                        newer, older = (
-                            np.searchsorted(place_of, part.column(name).to_numpy()) for name in ("newer", "older")
-                        )
-                        corpus.add_links(newer, older, part.column("similarity").to_numpy())
+                        corpus.add_links(newer, older, similarity, shared)
                     session.report.pairs += len(matches.older)
                     write_pairs(output, encode_matches(matches))
                 if options.decides:
@@ -284,10 +287,10 @@ def _take(
             session.refuse_entry(Entry(name, line, raw, Reason(reason)), reason)
 
 
-def _matches(part: pa.Table, settings: Settings) -> Matches:
-    """Return pairs in the form of ``Matcher``."""
+def _matches(part: pa.Table, settings: Settings, shared: Shared | None) -> Matches:
+    """Return pairs in the form of ``Matcher``, with what they share."""
     older, newer = ([id_.decode() for id_ in part.column(name).to_pylist()] for name in ("older_id", "newer_id"))
     older_times, newer_times = (part.column(name).to_numpy() for name in ("older_time", "newer_time"))
     similarity, buckets = (part.column(name).to_numpy() for name in ("similarity", "buckets"))
-    arrived = Matches(older, newer, older_times, newer_times, similarity, buckets.astype(np.int32))
+    arrived = Matches(older, newer, older_times, newer_times, similarity, buckets.astype(np.int32), shared)
     return orient(arrived.within_collections() if settings.separate else arrived)

@@ -24,15 +24,18 @@ import orjson
 
 from neardup.stream.batches import CONTENT_HALF, id_columns, id_hashes
 from neardup.stream.documents import Document
+from neardup.stream.explanations.relations import Relations, closest
 from neardup.stream.json_lines import named_collection
+from neardup.stream.pair_rule import deciding_parts
 from neardup.stream.pipeline import Signed
+from neardup.stream.scheme_interface import Shared
 from neardup.stream.sources.ledger import Ledger
 from neardup.stream.sources.reports import Reports
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.decider import Decided
 from neardup.stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits, Verdicts
 from neardup.stream.verdicts.rule import DOCUMENT, DUPLICATE, ORIGINAL, REFUSED, STATUSES, UNCHANGED, UPDATE
-from neardup.workers.commands.batch.join import CONTENT_PAIRS, execute_with, insert
+from neardup.workers.commands.batch.join import execute_with, insert
 from neardup.workers.commands.batch.rows import RowFiles, Rows
 from neardup.workers.outputs.clusters import LARGEST
 from neardup.workers.outputs.output import write_pairs
@@ -55,30 +58,57 @@ _SHOWN = 10
 _REFUSED_VERDICT = REFUSED, -1, -1, 0, -1, -1, -1, False, False
 
 # Convert pairs of contents, in both directions, to pairs of each row with the first decided row of the other content.
+# ``own`` is the part of ``one`` that stands in ``other``. Pairs of rows with what they have in common are kept apart.
 _RANKED = """
 CREATE TABLE ranked AS SELECT i.n, i.content, i.time, c.number FROM items i JOIN columns c ON c.n = i.n;
 CREATE TABLE foremost AS SELECT content, min(number) AS number FROM ranked GROUP BY content;
 CREATE TABLE decided_with AS
-SELECT r.number, f.number AS other, p.similarity FROM (
-    SELECT one, other, max(similarity) AS similarity FROM ({content_pairs}) WHERE one <> other GROUP BY one, other
+SELECT r.number, f.number AS other, p.similarity, p.own FROM (
+    SELECT one, other, max(similarity) AS similarity, max(own) AS own FROM ({content_pairs})
+    WHERE one <> other GROUP BY one, other
 ) p JOIN ranked r ON r.content = p.one JOIN foremost f ON f.content = p.other WHERE f.number < r.number;
+CREATE TABLE related AS
+SELECT greatest(a.number, b.number) AS number, least(a.number, b.number) AS other,
+       CASE WHEN a.number > b.number THEN newer_part ELSE older_part END AS own,
+       CASE WHEN a.number > b.number THEN older_part ELSE newer_part END AS its
+FROM linked JOIN ranked a ON a.n = newer JOIN ranked b ON b.n = older WHERE similarity < 1;
 """
+
+_CONTENT_PARTS = """
+SELECT a.content AS one, b.content AS other, similarity, newer_part AS own FROM linked
+JOIN items a ON a.n = newer JOIN items b ON b.n = older
+UNION ALL
+SELECT b.content AS one, a.content AS other, similarity, older_part AS own FROM linked
+JOIN items a ON a.n = newer JOIN items b ON b.n = older
+"""
+# Returns the relations of rows, by their index in the argument.
+RelationsOf = Callable[[Rows], Relations]
 
 
 class Links:
-    """The pairs of a corpus as rows; its cursor leaves results of ``database`` readable."""
+    """The pairs of a corpus as rows; its cursor leaves results of ``database`` readable.
 
-    def __init__(self, database: duckdb.DuckDBPyConnection) -> None:
+    Where the scheme knows what texts share, ``part_min`` is the part of a text that makes it a duplicate (``None``:
+    only copies are duplicates).
+    """
+
+    def __init__(self, database: duckdb.DuckDBPyConnection, *, shares: bool, part_min: float | None) -> None:
         self._cursor = database.cursor()
-        self._cursor.execute("CREATE TABLE linked (newer BIGINT, older BIGINT, similarity FLOAT)")
+        self._shares, self._part_min = shares, part_min
+        self._cursor.execute(
+            "CREATE TABLE linked (newer BIGINT, older BIGINT, similarity FLOAT, older_part DOUBLE, newer_part DOUBLE)"
+        )
 
-    def add(self, newer: Rows, older: Rows, similarity: npt.NDArray[np.float64]) -> None:
-        """Add pairs of rows."""
-        insert(self._cursor, "linked", {"newer": newer, "older": older, "similarity": similarity})
+    def add(self, newer: Rows, older: Rows, similarity: npt.NDArray[np.float64], shared: Shared | None = None) -> None:
+        """Add pairs of rows, with what the older and the newer one of each share, if the scheme knows."""
+        fractions = np.column_stack([similarity, similarity]) if shared is None else shared.fractions
+        older_part, newer_part = fractions.T.copy()
+        columns = {"newer": newer, "older": older, "similarity": similarity}
+        insert(self._cursor, "linked", {**columns, "older_part": older_part, "newer_part": newer_part})
 
     def rank(self, order: Rows) -> None:
         """Set the order of decisions, a list of rows. Call it after the last ``add``."""
-        query = _RANKED.format(content_pairs=CONTENT_PAIRS.format(pairs="linked"))
+        query = _RANKED.format(content_pairs=_CONTENT_PARTS)
         execute_with(self._cursor, query, {"n": order, "number": np.arange(len(order))})
 
     def times(self, first: int, end: int) -> npt.NDArray[np.int64]:
@@ -88,10 +118,25 @@ class Links:
     def found(self, first: int, end: int) -> Found:
         """Return the pairs of the rows at positions ``first`` to ``end`` of the order with rows before them."""
         query = (
-            "SELECT number, other, similarity FROM decided_with WHERE number >= ? AND number < ? ORDER BY number, other"
+            "SELECT number, other, similarity, own FROM decided_with WHERE number >= ? AND number < ? "
+            "ORDER BY number, other"
         )
-        numbers, others, similarity = self._fetch(query, first, end)
+        numbers, others, similarity, own = self._fetch(query, first, end)
+        if self._shares:
+            similarity = deciding_parts(similarity, own, self._part_min)
+            decides = similarity >= 0
+            numbers, others, similarity = numbers[decides], others[decides], similarity[decides]
         return Found(numbers - first, others, similarity.astype(np.float32))
+
+    def partners(self, order: Rows) -> Rows:
+        """Return for each row the one decided before it that it shares most with, ``int64[n]``, -1 for none."""
+        partners = np.full(len(order), -1)
+        query = "SELECT number, other, own, its FROM related WHERE number >= ? AND number < ? ORDER BY number, other"
+        for first in range(0, len(order), _ROWS):
+            numbers, others, own, its = self._fetch(query, first, first + _ROWS)
+            best = closest(numbers, others, np.column_stack([its, own]))
+            partners[order[numbers[best]]] = order[others[best]]
+        return partners
 
     def _fetch(self, query: str, first: int, end: int) -> list[npt.NDArray[Any]]:
         return [np.asarray(column) for column in self._cursor.execute(query, [first, end]).fetchnumpy().values()]
@@ -252,12 +297,14 @@ def _compared(
     return similarity(order[first + items], order[numbers]).astype(np.float32)
 
 
-def write(file: IO[bytes], what: str, rows: RowFiles, places: Places, verdicts: Verdicts) -> None:
+def write(
+    file: IO[bytes], what: str, rows: RowFiles, places: Places, verdicts: Verdicts, relations: RelationsOf | None
+) -> None:
     """Write the verdicts in the format of ``dedup``, in order of arrival."""
     ends = np.searchsorted(np.frombuffer(places.rows, np.int64) if places.rows else np.empty(0, np.int64),
                            np.arange(0, len(places) + _ROWS, _ROWS)).tolist()  # fmt: skip
     for n, (begin, end) in enumerate(pairwise(ends)):
-        named = _decisions(rows, np.arange(begin, end), verdicts)
+        named = _decisions(rows, np.arange(begin, end), verdicts, relations)
         last = min((n + 1) * _ROWS, len(places))
         write_pairs(file, b"".join(places.lines(n * _ROWS, last, named)), what)
 
@@ -291,11 +338,13 @@ def count_sources(sources: Sources, rows: RowFiles, places: Places, verdicts: Ve
         begin, stop = np.searchsorted(at, [first, end]).tolist()
         dates = np.full(end - first, NO_TIME)
         dates[at[begin:stop] - first] = rows.times(np.arange(begin, stop))
-        decided = decided_between(rows, places, verdicts, first, end).verdicts
+        decided = decided_between(rows, places, verdicts, None, first, end).verdicts
         sources.count(places.sources(np.arange(first, end)), decided, dates)
 
 
-def decided_between(rows: RowFiles, places: Places, verdicts: Verdicts, first: int, end: int) -> Decided:
+def decided_between(
+    rows: RowFiles, places: Places, verdicts: Verdicts, relations: RelationsOf | None, first: int, end: int
+) -> Decided:
     """Return the verdicts of the entries at places ``first`` to ``end``; refused entries have a verdict too."""
     at = np.frombuffer(places.rows, np.int64) if places.rows else np.empty(0, np.int64)
     begin, stop = np.searchsorted(at, [first, end]).tolist()
@@ -304,15 +353,22 @@ def decided_between(rows: RowFiles, places: Places, verdicts: Verdicts, first: i
     for column, part in zip(columns, parts, strict=True):
         column[at[begin:stop] - first] = part
     made = Verdicts._make(columns)
-    return Decided(made, first, begin, rows.ids(made.originals[made.originals >= 0]))
+    found = None if relations is None else relations(np.arange(begin, stop))
+    if found is not None:
+        found = found._replace(rows=at[begin:stop][found.rows] - first)
+    return Decided(made, first, begin, rows.ids(made.originals[made.originals >= 0]), found)
 
 
-def _decisions(rows: RowFiles, at: Rows, verdicts: Verdicts) -> Iterator[tuple[str, Decision]]:
+def _decisions(
+    rows: RowFiles, at: Rows, verdicts: Verdicts, relations: RelationsOf | None
+) -> Iterator[tuple[str, Decision]]:
     part = Verdicts._make(column[at] for column in verdicts)
     originals = iter(rows.ids(part.originals[part.originals >= 0]))
     names = rows.collections(at) or [None] * len(at)
-    for id_, name, *columns in zip(rows.ids(at), names, *(column.tolist() for column in part), strict=True):
-        yield id_, Decision.of(columns, originals, collection=name)
+    related = dict(() if relations is None else relations(at).values())
+    columns = zip(rows.ids(at), names, *(column.tolist() for column in part), strict=True)
+    for n, (id_, name, *row) in enumerate(columns):
+        yield id_, Decision.of(row, originals, collection=name).with_relation(related.get(n))
 
 
 def summary_of(rows: RowFiles, places: Rows, verdicts: Verdicts) -> dict[str, Any]:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from neardup.stream.documents import Document
 from neardup.stream.errors import Reason
+from neardup.stream.explanations.given_texts import GivenTexts
 from neardup.stream.pipeline import Matcher, Signed, Signer
 from neardup.stream.verdicts.decider import Decided, Decider
 from neardup.stream.verdicts.representatives import FIRST, ranks_of
@@ -139,6 +140,7 @@ class _Outputs:
         self._sources: Sources | None = None
         if options.sources is not None:
             self._sources = stack.enter_context(Sources(options.sources, settings.sources_max))
+        self._texts = GivenTexts.of(settings)
         self.statuses: Counter[int] = Counter()
 
     def add(self, chunk: Chunk, signed: Signed, decider: Decider, lose: Callable[..., None]) -> None:
@@ -208,6 +210,9 @@ class _Outputs:
         elif isinstance(entries, LineRows):
             self._kept.add_lines(entries.raws, np.isin(decided.verdicts.statuses, KEPT))
             lines = ()
+        shown = verdicts
+        if self._texts is not None and (self._annotate or self._write_removed is not None):
+            shown = list(verdict_lines(entries, reasons, decided, self._texts))
         statuses = decided.verdicts.statuses.tolist()
         n = 0
         for entry in lines:
@@ -221,9 +226,9 @@ class _Outputs:
             if self._archive is not None:
                 _archive(self._archive, entry, verdicts[n - 1] if status in (DUPLICATE, UNCHANGED) else None)
             if writes_kept and (status in KEPT or (self._annotate and status in (DUPLICATE, UNCHANGED))):
-                self._kept.add(entry, annotated(entry, verdicts[n - 1]) if self._annotate else None)
+                self._kept.add(entry, annotated(entry, shown[n - 1]) if self._annotate else None)
             elif status in (DUPLICATE, UNCHANGED) and self._write_removed is not None and not self._annotate:
-                self._removed.add(entry, annotated(entry, verdicts[n - 1]))
+                self._removed.add(entry, annotated(entry, shown[n - 1]))
         kept = self._kept.taken()
         if self._write_kept is not None:
             self._write_kept(kept)
