@@ -23,7 +23,7 @@ from rich.console import Console
 from benchmarks import peers, real, scripts
 from benchmarks.measure import ONE_THREAD
 from benchmarks.pages import crawl, crawl_pages, extraction
-from benchmarks.recall import entities, exact, passages, sets, templates, truncation, verdicts
+from benchmarks.recall import canaries, entities, exact, passages, sets, templates, truncation, verdicts
 from benchmarks.recall.schemes import RECALL
 from benchmarks.report import SIZES, Result, Size, print_table
 from benchmarks.service import answers, search
@@ -70,6 +70,7 @@ SCENARIOS: dict[str, Scenario] = {
         passages,
         templates,
         shards,
+        canaries,
     )
     for id_, run in module.SCENARIOS.items()
 }  # fmt: skip
@@ -78,7 +79,7 @@ SEEDS = {
     "command": command.SEED, "entities": entities.SEED, "exact": exact.SEED, "vectors": vectors.SEED,
     "scripts": scripts.SEED, "truncation": truncation.SEED, "linker": linker.SEED, "crawl": crawl_pages.SEED,
     "arrow": arrow.SEED, "whole_run": whole_run.SEED, "sources": sources.SEED, "search": search.SEED,
-    "passages": passages.SEED, "shards": shards.SEED, "answers": answers.SEED,
+    "passages": passages.SEED, "shards": shards.SEED, "answers": answers.SEED, "canaries": canaries.SEED,
 }  # fmt: skip
 
 

@@ -41,6 +41,11 @@ _READ_BYTES = 1 << 24
 DECISIONS_MAGIC = b"NDUPDEC"
 # What the settings of a window begin with; fingerprint and settings as JSON follow.
 _SETTINGS_MAGIC = b"NDUPSET1"
+# What is wrong with a window whose constant texts were signed otherwise, and the first part of the remedy.
+SIGNED_ELSEWHERE = (
+    "was signed under the same settings by a program that reads or hashes the same texts otherwise, so its documents "
+    "cannot be compared with new ones: use the versions of neardup, Python, NumPy and Numba that signed it"
+)
 _HEADER = struct.Struct("<4sBB2x16sIIIIII")
 _HEADER_MORE = struct.Struct("<qI4x")  # of version 3
 
@@ -144,18 +149,23 @@ def reader_of(data: bytes) -> Callable[[int], bytes]:
 
 
 def encode_window(
-    messages: Iterable[BandMessage], stream_time: int, config: Config, decisions: Iterable[bytes] = ()
+    messages: Iterable[BandMessage],
+    stream_time: int,
+    config: Config,
+    decisions: Iterable[bytes] = (),
+    signature: str = "",
 ) -> Iterator[bytes]:
     """A window as parts of bytes: the signed documents that a stream still holds, to begin another one with.
 
     A magic number, then blocks: the stream time just before the first document (i64, microseconds, ``NO_TIME`` for
-    none), the settings of the configuration that signed them, what was decided about the documents, if anything,
-    messages in order of arrival, and an empty block at the end. A block begins with four bytes, its number (u32), its
-    length (u32) and the CRC-32C of number, length and data.
+    none), the settings of the configuration that signed them with the signature of the constant texts
+    (``neardup.stream.windows.constant_texts``), what was decided about the documents, if anything, messages in order of
+    arrival, and an empty block at the end. A block begins with four bytes, its number (u32), its length (u32) and the
+    CRC-32C of number, length and data.
     """
     yield _WINDOW_MAGIC
     fingerprint = config.signing_fingerprint
-    settings = _SETTINGS_MAGIC + orjson.dumps([fingerprint, config.signing_settings])
+    settings = _SETTINGS_MAGIC + orjson.dumps([fingerprint, config.signing_settings, signature])
     signed = (encode(message, fingerprint) for message in messages)
     data = chain([_TIME.pack(stream_time), settings], decisions, signed, [b""])
     for number, block in enumerate(data):
@@ -163,7 +173,7 @@ def encode_window(
 
 
 def decode_window(
-    read: Callable[[int], bytes], config: Config, *, salvage: bool = False
+    read: Callable[[int], bytes], config: Config, *, salvage: bool = False, signature: str = ""
 ) -> Iterator[BandMessage | bytes | int]:
     """What ``encode_window`` wrote: the stream time, then the decisions as they are, then every message.
 
@@ -171,6 +181,7 @@ def decode_window(
         read: returns the next bytes, as many as asked for except at the end.
         config: must sign as the configuration that signed the documents.
         salvage: leave out damaged blocks. The decisions name documents by their order, so they are left out then, too.
+        signature: of the constant texts in this process; compared with the one of the window if both are known.
 
     Raises:
         WireError: it is no window, is damaged or truncated, or was signed otherwise.
@@ -186,17 +197,20 @@ def decode_window(
         if number == 0:
             yield int(_TIME.unpack(block)[0])
         elif block.startswith(_SETTINGS_MAGIC):
-            _check_settings(block, config)
+            _check_settings(block, config, signature)
         else:
             yield block if block.startswith(DECISIONS_MAGIC) else decode(block, config.signing_fingerprint)
 
 
-def _check_settings(block: bytes, config: Config) -> None:
-    """Raise ``WireError`` with the settings that differ, if a window was signed under others."""
-    fingerprint, settings = orjson.loads(block[len(_SETTINGS_MAGIC) :])
+def _check_settings(block: bytes, config: Config, now: str) -> None:
+    """Raise ``WireError`` with the settings that differ, if a window was signed under others, or if the same settings
+    sign otherwise here."""
+    fingerprint, settings, *signature = orjson.loads(block[len(_SETTINGS_MAGIC) :])
     if fingerprint != config.signing_fingerprint:
         named = config.signed_otherwise(settings) or "the order of tokens, or the version of neardup or of Python"
         raise WireError(f"it was signed under other settings ({named}): use those, or make it again")
+    if now and signature not in ([], [""], [now]):
+        raise WireError(f"it {SIGNED_ELSEWHERE}, or make it again")
 
 
 def _checksum(number: int, block: bytes) -> int:

@@ -22,7 +22,7 @@ from neardup.stream.arrow.tables import (
     signer_of_rows,
     verdict_part,
 )
-from neardup.stream.bands_message import encode_window, reader_of
+from neardup.stream.bands_message import reader_of
 from neardup.stream.batches import accepted_of
 from neardup.stream.canaries.canaries import Canaries, recall_values
 from neardup.stream.collections.ids import stored_id
@@ -37,7 +37,7 @@ from neardup.stream.pipeline import Matcher, Signed, Signer, chunks, match_step
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.schemes.partial_sets import shortfall
 from neardup.stream.verdicts.decider import Decider
-from neardup.stream.windows.messages import fill, window_of
+from neardup.stream.windows.messages import fill, saved
 
 # A part of the input, an answer, the answers of a call.
 _P = TypeVar("_P", bound=Sized)
@@ -313,8 +313,7 @@ class Deduplicator:
         The format is that of ``neardup run --keep`` and ``neardup dedup --keep``. The counts are not part of it.
         """
         with self._lock:
-            time, messages = window_of(self.matcher)
-            return b"".join(encode_window(messages, time, self.config, self._decider.save()))
+            return b"".join(saved(self.matcher, self._decider.save()))
 
     def load(self, data: bytes, *, salvage: bool = False) -> None:
         """Hold the window that ``save`` wrote, as if its documents had been processed, or decided, here.

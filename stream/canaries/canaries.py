@@ -30,6 +30,7 @@ from neardup.stream.canaries.edits import edited, has_canaries, similarities
 from neardup.stream.documents import Document
 from neardup.stream.estimates.intervals import clopper_pearson
 from neardup.stream.estimates.limits import counted_recall
+from neardup.stream.estimates.loss_accounts import LossAccounts
 from neardup.stream.estimates.rate_alarm import RateAlarm
 from neardup.stream.pair_rule import judge
 from neardup.stream.pipeline import Matcher
@@ -39,6 +40,8 @@ from neardup.stream.table import NO_TIME, again
 from neardup.stream.theory.tuning import probabilities
 
 EVERY = 100
+# Hours, and sources, whose losses are among the values.
+ACCOUNTS_SHOWN = 24
 # Originals that are kept; beyond, half of them are dropped at random.
 _POOL_MAX = 4_096
 NEWEST, _OLDEST_PART = 20_000, 0.05
@@ -59,13 +62,15 @@ _ROUNDING = 1e-9
 _SLACK = 0.01
 
 
-def recall_values(counts: Mapping[str, int], canaries: Canaries) -> dict[str, Any]:
-    """Return what is known of recall as values of JSON, by the counters of a table and by its canaries."""
+def recall_values(counts: Mapping[str, int], canaries: Canaries, losses: LossAccounts | None = None) -> dict[str, Any]:
+    """Return what is known of recall as values of JSON, by the counters of a table, by its canaries, and by the
+    accounts of what limits cost, if there are any."""
     limits = {
         "value": counted_recall(counts), "found": counts["near_pairs"], "missed": counts["missed_pairs"],
         "uncompared": counts["uncompared"], "truncated": counts["truncated"],
     }  # fmt: skip
-    return {"limits": limits, "canaries": canaries.values()}
+    accounts = {} if losses is None else losses.values(ACCOUNTS_SHOWN)
+    return {"limits": limits | accounts, "canaries": canaries.values()}
 
 
 class Original(NamedTuple):

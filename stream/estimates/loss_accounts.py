@@ -51,15 +51,20 @@ class LossAccounts:
         for keys, accounts in ((hours, self._hours), (sources, self._sources), (clusters, self._clusters)):
             self._count(accounts, zip(keys, losses.uncompared.tolist(), losses.missed.tolist(), strict=True))
 
-    def values(self) -> dict[str, Any]:
-        """Return the accounts as values of JSON: hours in order; sources and clusters, the greatest losses first."""
+    def values(self, most: int = _KEPT) -> dict[str, Any]:
+        """Return the accounts as values of JSON, ``most`` hours and sources: the newest hours in order; sources and
+        clusters, the greatest losses first. Any thread may call it."""
         hours = sorted(self._hours.items(), key=lambda one: -1 if one[0] is None else one[0])
         return {
-            "hours": [_values("hour", *one) for one in hours],
-            "sources": [_values("source", *one) for one in _largest(self._sources, _KEPT) if one[0]],
+            "hours": [_values("hour", *one) for one in hours[-most:]],
+            "sources": [_values("source", *one) for one in _largest(self._sources, most + 1) if one[0]][:most],
             "largest": [_values("id", *one) for one in _largest(self._clusters, LARGEST)],
             "forgotten": self.forgotten,
         }
+
+    def forget(self, id_: str) -> None:
+        """Forget the cluster that a document names, which is removed."""
+        self._clusters.pop(id_, None)
 
     def _count(self, accounts: dict[Any, list[float]], found: Iterable[tuple[Hashable, int, float]]) -> None:
         for key, uncompared, missed in found:

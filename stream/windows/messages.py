@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
 import numpy as np
 
-from neardup.stream.bands_message import BandMessage, decode_window
+from neardup.stream.bands_message import BandMessage, decode_window, encode_window
 from neardup.stream.batches import id_columns, make_batch
 from neardup.stream.pipeline import Matcher, Signed
 from neardup.stream.scheme_interface import Evidence
 from neardup.stream.table import NO_TIME, window
 from neardup.stream.table.steps import step
 from neardup.stream.verdicts.decider import Decider
+from neardup.stream.windows.constant_texts import signature_of
 
 # Documents in a message of a window.
 _MESSAGE_ROWS = 512
@@ -48,6 +49,12 @@ def window_of(matcher: Matcher) -> tuple[int, Iterator[BandMessage]]:
     return known if known > passed else int(NO_TIME), messages()
 
 
+def saved(matcher: Matcher, decisions: Iterable[bytes]) -> Iterator[bytes]:
+    """The window of a matcher, with what was decided, as parts of bytes (``encode_window``)."""
+    time, messages = window_of(matcher)
+    return encode_window(messages, time, matcher.config, decisions, signature_of(matcher.config))
+
+
 def fill(
     matcher: Matcher,
     read: Callable[[int], bytes],
@@ -63,7 +70,7 @@ def fill(
     window are left out. Raises ``WireError``.
     """
     decisions: list[bytes] = []
-    for part in decode_window(read, matcher.config, salvage=salvage):
+    for part in decode_window(read, matcher.config, salvage=salvage, signature=signature_of(matcher.config)):
         if isinstance(part, int):
             if part != NO_TIME:
                 matcher.table.set_stream_time(part)

@@ -15,6 +15,7 @@ from neardup.stream.batches import Batch
 from neardup.stream.estimates.loss_accounts import LossAccounts
 from neardup.stream.json_lines import encode_matches, encode_nearest
 from neardup.stream.pipeline import Matcher, Signer, match_steps
+from neardup.stream.sources.losses import count_losses
 from neardup.stream.table.steps import step
 from neardup.workers.audit.measuring import add_truth, check_truth
 from neardup.workers.display.overview import Overview
@@ -24,7 +25,6 @@ from neardup.workers.process.exits import Exit
 from neardup.workers.process.interpreter import share_interpreter
 from neardup.workers.process.table_compiler import TableCompiler, compile_pairs
 from neardup.workers.session.checks import check_follow, check_top
-from neardup.workers.session.losses import count_losses
 from neardup.workers.session.session import Session
 from neardup.workers.session.token_order import with_order
 from neardup.workers.settings.files import Settings, with_file_window

@@ -103,9 +103,11 @@ def serve(settings: ServeSettings, state: str, *, salvage: bool = False) -> Exit
     if salvage:
         sound, damaged, kept = salvage_log(Path(state), settings.plan.width)
         say(f"{sound:,} rows are sound, {damaged:,} are left out; the file before is {kept}")
-    log = Log(Path(state), fingerprints, settings.durability, settings)
+    compiling = Compiling(say, steps=sys.stderr.isatty())
+    with compiling:  # the log signs the constant texts
+        log = Log(Path(state), fingerprints, settings.durability, settings)
     try:
-        with Compiling(say, steps=sys.stderr.isatty()):
+        with compiling:
             warm(Config(**{name: getattr(settings, name) for name in Config.model_fields}))
         keeper = Keeper(
             settings, log, keep_texts=settings.keep_texts, history_seconds=settings.history_seconds,
@@ -133,7 +135,7 @@ def started(
     reader = StoreReader(keeper.log.path, separate=settings.separate)
     observer = Metrics(SERVE, {"role": SERVE})
     last = keeper.log.meta()["places"] - 1
-    recall = Recall(keeper.matcher.table.counts, keeper.canaries, observer)
+    recall = Recall(keeper.matcher.table.counts, keeper.canaries, keeper.losses, observer)
     figures = Figures(lambda: keeper.matcher.table.documents, lambda: writer.waiting, now, recall.values)
     events = Events(
         reader.after, last, settings.event_readers_max, figures, reader.previews,

@@ -14,6 +14,7 @@ from neardup.stream.config import Config
 from neardup.stream.pipeline import Matcher
 from neardup.stream.verdicts.decider import Decider
 from neardup.stream.windows import messages as window_messages
+from neardup.stream.windows.constant_texts import signature_of
 from neardup.workers.outputs.output import OutputFile
 from neardup.workers.process.exits import Exit, Failure, input_failure
 
@@ -27,7 +28,8 @@ def write(
     """
     output = OutputFile(path, "the window")
     with output:
-        output.act(lambda file: file.writelines(encode_window(messages, stream_time, config, decisions)))
+        parts = encode_window(messages, stream_time, config, decisions, signature_of(config))
+        output.act(lambda file: file.writelines(parts))
 
 
 def keep(path: str, matcher: Matcher, decider: Decider | None = None) -> None:

@@ -25,8 +25,8 @@ from neardup.stream.schemes import SCHEMES
 from neardup.stream.table import NO_TIME, again
 from neardup.stream.verdicts.decisions import VerdictLimits
 from neardup.stream.verdicts.rule import DOCUMENT, REMOVAL
+from neardup.stream.windows.constant_texts import samples
 from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.process.warming import samples
 from neardup.workers.readers.json.columns import decode_columns
 from neardup.workers.settings.files import fields_of
 from neardup.workers.settings.kafka import MESSAGE_OVERHEAD_BYTES, STARTS, StreamSettings

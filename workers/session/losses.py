@@ -1,33 +1,13 @@
-"""What limits cost in a run: counted by hour, source and cluster, and reported at its end."""
+"""What limits cost in a run, as the summary reports it at the end."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from neardup.stream.batches import Batch
-from neardup.stream.collections.ids import bare_ids
 from neardup.stream.estimates.limits import counted_recall
 from neardup.stream.estimates.loss_accounts import LossAccounts
-from neardup.stream.pipeline import Matcher, Slice
-from neardup.stream.sources.names import host_of
 from neardup.workers.readers.paths import display
-
-
-def count_losses(
-    accounts: LossAccounts, matcher: Matcher, batch: Batch, part: Slice, source_of: Callable[[int], str] | None = None
-) -> None:
-    """Count the losses of a slice; ``source_of`` names the source of an item, by default the host of its id."""
-    losses = part.losses
-    if len(losses.items):
-        ids, named = matcher.table.ids(losses.oldest), batch.ids_at(losses.items)
-        if matcher.config.separate:
-            ids, named = bare_ids(ids), bare_ids(named)
-        if source_of is None:
-            sources = [host_of(id_) or "" for id_ in named]
-        else:
-            sources = list(map(source_of, losses.items.tolist()))
-        accounts.add(losses, batch.times[losses.items], ids, sources)
 
 
 def summary_of(counts: Mapping[str, int], accounts: LossAccounts) -> dict[str, Any]:

@@ -28,11 +28,13 @@ from neardup.stream.canaries.canaries import Canaries
 from neardup.stream.collections.ids import stored_id
 from neardup.stream.config import Config
 from neardup.stream.documents import Document, Explanation, Pair
+from neardup.stream.estimates.loss_accounts import LossAccounts
 from neardup.stream.explanations.explain import explain
 from neardup.stream.explanations.passages import passages
 from neardup.stream.neighbours.nearest import ranked
 from neardup.stream.pipeline import Matcher, Signed, Signer, Slice
 from neardup.stream.sources.ledger import SOURCES_MAX, Ledger
+from neardup.stream.sources.losses import NamedLosses, named_losses
 from neardup.stream.sources.names import source_of
 from neardup.stream.sources.reports import Reports, refusals
 from neardup.stream.table import NO_TIME
@@ -90,7 +92,7 @@ class Keeper:
         self._history = int(history_seconds * MICROSECONDS)
         self.signer, self.matcher = Signer(config), Matcher(config)
         self._decider, self.canaries = Decider(self.matcher), Canaries(self.matcher, canaries_every)
-        self._ledger = Ledger(sources_max, is_stored=True)
+        self._ledger, self.losses = Ledger(sources_max, is_stored=True), LossAccounts()
         self._repeating: list[dict[str, Any]] = []
         self._replay()
 
@@ -135,6 +137,7 @@ class Keeper:
             ended = self._decider.story_changes().ended
             self._announced.removed(self.log.writer, id_bytes, ended)
             count = self.log.erase(id_bytes) or len(ended)
+        self.losses.forget(id_)
         if count:
             self.log.checkpoint()
         return count
@@ -251,14 +254,16 @@ class Keeper:
         dates = signed.batch.times if self._clock is not None else np.full(signed.batch.size, NO_TIME)
         signed = self._arrived(signed)
         batch, table = signed.batch, self.matcher.table
+        shown, losses = list(map(shown_by, documents)), list[NamedLosses]()
 
         def seen(part: Slice) -> None:
+            if len(part.losses.items):
+                losses.append(named_losses(self.matcher, batch, part, lambda item: shown[item][0] or ""))
             for item, pair in zip(part.items.tolist(), part.matches.pairs(), strict=True):
                 pairs[item].append(pair)
 
         with self._step():
             decided = self._decider.decide_columns(np.ones(batch.size, np.bool_), signed, seen)
-            shown = list(map(shown_by, documents))
             rows, originals = self._rows(batch, dates, decided.verdicts, decided.first_place, shown), iter(decided.ids)
             texts = [(row.place, document.text) for row, document in zip(rows, documents, strict=True)]
             self.log.append(rows, texts if self._keep_texts else (), self._decider.places, table.stream_time)
@@ -268,6 +273,8 @@ class Keeper:
             statuses, clusters, late = (getattr(decided.verdicts, name) for name in ("statuses", "clusters", "late"))
             when = (batch.times, dates) if self._clock is not None else (dates, batch.times)
             self._ledger.add(Reports([source or "" for source, *_ in shown], statuses, clusters, late, *when))
+        for one in losses:
+            self.losses.add(*one)
         self.canaries.after(documents, batch)
         answers = []
         for document, row, found in zip(documents, rows, pairs, strict=True):

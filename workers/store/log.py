@@ -29,13 +29,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any
 
+from neardup.stream.bands_message import SIGNED_ELSEWHERE
 from neardup.stream.config import Config
 from neardup.stream.verdicts.held import KeptStories, StoryChanges
+from neardup.stream.windows.constant_texts import signature_of
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.store import extra, stories
 from neardup.workers.store.checkpoints import Checkpoints
 from neardup.workers.store.extra import statements, words
-from neardup.workers.store.rows import FIELDS, Row, checksum, erased_name, is_sound
+from neardup.workers.store.rows import FIELDS, TABLES, Row, checksum, erased_name, is_sound
 
 DURABILITIES = {"full": ("FULL", True), "normal": ("NORMAL", False)}  # word of SQLite; whether COMMIT waits
 # Rows of the old end that one step looks at: more than a step adds.
@@ -51,37 +53,6 @@ _ADDED: dict[int, tuple[tuple[str, ...], str]] = {
 }
 # A file of this size is given up at the start, for SQLite needs room even to read.
 _RESERVE_BYTES = 256 << 10
-_SCHEMA = """
-CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE documents (
-    place INTEGER PRIMARY KEY, id BLOB NOT NULL, time INTEGER NOT NULL, content BLOB NOT NULL, evidence BLOB NOT NULL,
-    status INTEGER NOT NULL, said INTEGER NOT NULL, cluster INTEGER NOT NULL, original INTEGER, similarity REAL,
-    related INTEGER, previous INTEGER, gone INTEGER NOT NULL DEFAULT 0,
-    checksum INTEGER, matched INTEGER, flags INTEGER NOT NULL DEFAULT 0, date INTEGER, source TEXT, url TEXT, title TEXT
-);
-CREATE INDEX documents_id ON documents (id, place);
-CREATE INDEX documents_cluster ON documents (cluster, place);
-CREATE TABLE texts (place INTEGER PRIMARY KEY, text TEXT NOT NULL);
-CREATE TABLE clusters (
-    cluster INTEGER PRIMARY KEY, size INTEGER NOT NULL, first_time INTEGER NOT NULL, last_time INTEGER NOT NULL,
-    last_place INTEGER NOT NULL
-);
-CREATE INDEX clusters_size ON clusters (size, cluster);
-CREATE INDEX clusters_recent ON clusters (last_place);
-CREATE TRIGGER joins AFTER INSERT ON documents WHEN new.status < 2 BEGIN
-    INSERT INTO clusters VALUES (new.cluster, 1, new.time, new.time, new.place)
-    ON CONFLICT (cluster) DO UPDATE SET size = size + 1, first_time = min(first_time, new.time),
-        last_time = max(last_time, new.time), last_place = new.place;
-END;
-CREATE TRIGGER leaves AFTER DELETE ON documents WHEN old.status < 2 AND old.gone = 0 BEGIN
-    UPDATE clusters SET size = size - 1 WHERE cluster = old.cluster;
-    DELETE FROM clusters WHERE cluster = old.cluster AND size < 1;
-END;
-CREATE TRIGGER goes AFTER UPDATE OF gone ON documents WHEN old.status < 2 AND old.gone = 0 AND new.gone = 1 BEGIN
-    UPDATE clusters SET size = size - 1 WHERE cluster = old.cluster;
-    DELETE FROM clusters WHERE cluster = old.cluster AND size < 1;
-END;
-"""
 
 
 class StoreFull(Exception):
@@ -102,7 +73,7 @@ class Log:
         Failure: the folder cannot be used, another process uses it, or it was made with another configuration.
     """
 
-    schema = _SCHEMA + stories.TABLES
+    schema = TABLES + stories.TABLES
 
     def __init__(
         self, folder: Path, fingerprints: dict[str, str], durability: str = "full", config: Config | None = None
@@ -168,10 +139,18 @@ class Log:
                     "with the settings and the minor version of Python that it was made with, name another --state, or "
                     "sign its texts again (serve migrate)",
                 )
-        if self._config is not None and "settings" not in stored:
-            with suppress(sqlite3.OperationalError):  # a full disk takes them another time
-                kept = json.dumps(self._config.signing_settings)
-                self._writer.execute("INSERT INTO meta VALUES ('settings', ?)", (kept,))
+        if self._config is not None:
+            self._keep(self._config, stored)
+
+    def _keep(self, config: Config, stored: Mapping[str, Any]) -> None:
+        """Compare the signature of the constant texts with the stored one; store what a log from before lacks."""
+        now = {"settings": json.dumps(config.signing_settings), "texts": signature_of(config)}
+        if stored.get("texts", now["texts"]) != now["texts"]:
+            raise Failure(
+                Exit.GENERATION, f"{self.path} {SIGNED_ELSEWHERE}, or sign its texts again (serve migrate)"
+            )  # fmt: skip
+        with suppress(sqlite3.OperationalError):  # a full disk takes them another time
+            self._writer.executemany("INSERT OR IGNORE INTO meta VALUES (?, ?)", now.items())
 
     def meta(self) -> dict[str, Any]:
         """Values that are stored once: fingerprints, ``places`` (the number of assigned places), ``stream_time``

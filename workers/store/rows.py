@@ -52,6 +52,37 @@ class Row(NamedTuple):
 # The bits of ``Row.flags``.
 EQUAL, LATE = 1, 2
 FIELDS = ", ".join(Row._fields)
+TABLES = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE documents (
+    place INTEGER PRIMARY KEY, id BLOB NOT NULL, time INTEGER NOT NULL, content BLOB NOT NULL, evidence BLOB NOT NULL,
+    status INTEGER NOT NULL, said INTEGER NOT NULL, cluster INTEGER NOT NULL, original INTEGER, similarity REAL,
+    related INTEGER, previous INTEGER, gone INTEGER NOT NULL DEFAULT 0,
+    checksum INTEGER, matched INTEGER, flags INTEGER NOT NULL DEFAULT 0, date INTEGER, source TEXT, url TEXT, title TEXT
+);
+CREATE INDEX documents_id ON documents (id, place);
+CREATE INDEX documents_cluster ON documents (cluster, place);
+CREATE TABLE texts (place INTEGER PRIMARY KEY, text TEXT NOT NULL);
+CREATE TABLE clusters (
+    cluster INTEGER PRIMARY KEY, size INTEGER NOT NULL, first_time INTEGER NOT NULL, last_time INTEGER NOT NULL,
+    last_place INTEGER NOT NULL
+);
+CREATE INDEX clusters_size ON clusters (size, cluster);
+CREATE INDEX clusters_recent ON clusters (last_place);
+CREATE TRIGGER joins AFTER INSERT ON documents WHEN new.status < 2 BEGIN
+    INSERT INTO clusters VALUES (new.cluster, 1, new.time, new.time, new.place)
+    ON CONFLICT (cluster) DO UPDATE SET size = size + 1, first_time = min(first_time, new.time),
+        last_time = max(last_time, new.time), last_place = new.place;
+END;
+CREATE TRIGGER leaves AFTER DELETE ON documents WHEN old.status < 2 AND old.gone = 0 BEGIN
+    UPDATE clusters SET size = size - 1 WHERE cluster = old.cluster;
+    DELETE FROM clusters WHERE cluster = old.cluster AND size < 1;
+END;
+CREATE TRIGGER goes AFTER UPDATE OF gone ON documents WHEN old.status < 2 AND old.gone = 0 AND new.gone = 1 BEGIN
+    UPDATE clusters SET size = size - 1 WHERE cluster = old.cluster;
+    DELETE FROM clusters WHERE cluster = old.cluster AND size < 1;
+END;
+"""
 
 
 def fields_in(source: sqlite3.Connection) -> str:

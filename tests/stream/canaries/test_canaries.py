@@ -7,16 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from canary_streams import FAULTS, World
 
+from benchmarks.recall.canaries import FAULTS, NOTICED_WITHIN, World
 from neardup.stream import Config, Deduplicator, Document, Signer
 from neardup.stream.canaries.canaries import FAULT
 from neardup.stream.canaries.draws import Draws
 from neardup.stream.canaries.edits import edited, similarities
 from neardup.stream.estimates.rate_alarm import LEVEL, RateAlarm
 
-# Of a third of the canaries that are new, all but the first are found; the others wait for the window to fill.
-NOTICED_WITHIN = 20_000
 CONFIGS: dict[str, dict[str, Any]] = {
     "defaults": {},
     "a small window": {"window_documents": 300},

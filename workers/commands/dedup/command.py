@@ -22,6 +22,7 @@ from neardup.stream.documents import Document
 from neardup.stream.errors import Reason
 from neardup.stream.explanations.given_texts import GivenTexts
 from neardup.stream.pipeline import Matcher, Signed, Signer
+from neardup.stream.sources.losses import count_losses
 from neardup.stream.verdicts.decider import Decided, Decider
 from neardup.stream.verdicts.representatives import FIRST, ranks_of
 from neardup.stream.verdicts.rule import DUPLICATE, KEPT, ORIGINAL, REFUSED, STATUSES, UNCHANGED, UPDATE
@@ -41,7 +42,6 @@ from neardup.workers.readers.blocks import STDIN
 from neardup.workers.readers.entries import PASSED, Entry, LineRows, Rows, TableRows
 from neardup.workers.readers.paths import display
 from neardup.workers.session.checks import check_follow
-from neardup.workers.session.losses import count_losses
 from neardup.workers.session.session import Chunk, Session, judged
 from neardup.workers.settings import option_name
 from neardup.workers.settings.files import Settings, with_file_window

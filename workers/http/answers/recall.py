@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from neardup.stream.canaries.canaries import FAULT, Canaries, recall_values
+from neardup.stream.estimates.loss_accounts import LossAccounts
 from neardup.workers.telemetry.metrics import Metrics
 
 _FAULT = (
@@ -22,16 +23,19 @@ class Recall:
     Args:
         counts: returns the counters of the table.
         canaries: look at the window.
+        losses: what limits cost, by hour, source and cluster.
         observer: the metrics of the service.
     """
 
-    def __init__(self, counts: Callable[[], Mapping[str, int]], canaries: Canaries, observer: Metrics) -> None:
-        self._counts, self._canaries, self.observer = counts, canaries, observer
+    def __init__(
+        self, counts: Callable[[], Mapping[str, int]], canaries: Canaries, losses: LossAccounts, observer: Metrics
+    ) -> None:
+        self._counts, self._canaries, self._losses, self.observer = counts, canaries, losses, observer
         self._said = False
 
     def values(self) -> dict[str, Any]:
         """Return what is known of recall as values of JSON."""
-        return recall_values(self._counts(), self._canaries)
+        return recall_values(self._counts(), self._canaries, self._losses)
 
     def count(self) -> None:
         """Count what canaries have found since the last call; say in the log what is wrong."""

@@ -1,19 +1,27 @@
 """Recall in the figures, the metrics and the log of a service."""
 
+import sqlite3
+from contextlib import closing
+
 import numpy as np
 import pytest
 from service_world import opened
 
-from neardup.stream import Document
+from neardup.stream import Document, Matcher, Signer
+from neardup.stream.estimates.loss_accounts import LossAccounts
+from neardup.stream.pipeline import match_steps
+from neardup.stream.sources.losses import count_losses
 from neardup.stream.table.chains import KEYS
 from neardup.workers.http.answers.recall import Recall
 from neardup.workers.settings.serve import ServeSettings
+from neardup.workers.store.log import StoreFull
 from neardup.workers.telemetry.metrics import SERVE, Metrics
 
 
 def documents(count, first=0):
     return [
-        Document(f"d{n}", " ".join(f"w{n * 31 + k}" for k in range(40)), float(n)) for n in range(first, first + count)
+        Document(f"d{n}", " ".join(f"w{n * 31 + k}" for k in range(40)), float(n), source=f"s{n % 4}")
+        for n in range(first, first + count)
     ]
 
 
@@ -22,7 +30,7 @@ def watched(tmp_path):
     """A window with canaries for one document in three, and its recall."""
     keeper = opened(tmp_path / "state", ServeSettings(canaries_every=3, threshold=0.7))
     observer = Metrics(SERVE)
-    yield keeper, observer, Recall(keeper.matcher.table.counts, keeper.canaries, observer)
+    yield keeper, observer, Recall(keeper.matcher.table.counts, keeper.canaries, keeper.losses, observer)
     keeper.log.close()
 
 
@@ -65,8 +73,53 @@ def test_a_fault_is_said_in_the_log(watched, caplog):
     assert any("was not found" in message and "restart the service" in message for message in caplog.messages)
 
 
+def test_what_limits_cost_is_known_by_hour_source_and_cluster(tmp_path):
+    """As a run counts it; a removed document names no cluster any more, and a step that failed counts for nothing."""
+    limits = {"bucket_candidates_max": 4, "probe_candidates_max": 8}
+    base = [f"w{n}" for n in range(60)]
+    flood = [
+        Document(f"d{n}", " ".join([*base[:n], "x", *base[n + 1 :]]), n * 600.0, source=f"s{n % 3}") for n in range(60)
+    ]
+    settings = ServeSettings(canaries_every=3, threshold=0.7, **limits)
+    keeper, matcher, expected = opened(tmp_path / "state", settings), Matcher(settings), LossAccounts()
+    recall = Recall(keeper.matcher.table.counts, keeper.canaries, keeper.losses, Metrics(SERVE))
+    for first in range(0, 60, 20):
+        batch = Signer(settings).sign(flood[first : first + 20]).batch
+        for part in match_steps(matcher, batch):
+            count_losses(expected, matcher, batch, part, lambda item, first=first: flood[first + item].source)
+        keeper.check(flood[first : first + 20])
+    found = recall.values()["limits"]
+    assert {name: found[name] for name in ("hours", "sources", "largest", "forgotten")} == expected.values()
+    assert [one["hour"] for one in found["hours"]] == [3600 * hour for hour in range(1, 10)]
+    assert {one["source"] for one in found["sources"]} == {"s0", "s1", "s2"}
+    assert sum(one["missed_pairs"] for one in found["hours"]) == pytest.approx(found["missed"], abs=10)
+    named = found["largest"][0]["id"]
+    keeper.remove(named)
+    assert named not in {one["id"] for one in recall.values()["limits"]["largest"]}
+    before = keeper.losses.values()
+
+    def full(*_):
+        raise StoreFull("no room")
+
+    keeper.log.append = full
+    with pytest.raises(StoreFull):
+        keeper.check([one._replace(id=f"e{n}", timestamp=36_000.0) for n, one in enumerate(flood)])
+    assert keeper.losses.values() == before
+    keeper.log.close()
+
+
+def stored(folder):
+    """All tables of a store but those with what is random (the names of removed ids, the name of the store) and the
+    index of words, which cannot be listed."""
+    with closing(sqlite3.connect(folder / "window.sqlite")) as connection:
+        listed = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE '%VIRTUAL%'"
+        names = {name for (name,) in connection.execute(listed)} - {"documents", "identity"}
+        return {name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in names}
+
+
 def test_the_store_of_a_service_is_the_same_with_and_without_canaries(tmp_path):
-    """Answers, rows, counters and stream time do not depend on what canaries look up, also after a restart."""
+    """Answers, rows, the ledger of sources, stories, counters and stream time do not depend on what canaries look up,
+    also after a restart."""
     found = []
     for every in (0, 2):
         settings, answers = ServeSettings(canaries_every=every, threshold=0.7), []
@@ -79,7 +132,9 @@ def test_the_store_of_a_service_is_the_same_with_and_without_canaries(tmp_path):
             counts = keeper.counts()
             keeper.log.close()
         erased = [row._replace(id=b"") if row.gone else row for row in rows]
-        found.append((answers, erased, {name: counts[name] for name in counts if "bytes" not in name}))
+        tables = stored(tmp_path / f"state-{every}")
+        assert tables["sources"]
+        found.append((answers, erased, {name: counts[name] for name in counts if "bytes" not in name}, tables))
     assert found[0] == found[1]
 
 

@@ -1,0 +1,241 @@
+"""S24: after how many documents a fault of a live window is noticed, and what canaries cost.
+
+A stream of a document every two seconds runs over a window of six hours. Then a fault begins. The figures count the
+documents until a canary is a fault, or the alarm rings. The streams have no near-duplicates, so what users see stays
+the same. Canaries of a healthy stream must stay silent. Faults of signers are noticed by the constant texts that a
+window keeps, before its first document.
+"""
+
+from __future__ import annotations
+
+import random
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measure import interleaved
+from benchmarks.report import Result, Size, Target
+from benchmarks.speed.floods import one_word_apart
+from benchmarks.texts import documents as texts_of
+from neardup.stream import Config, Deduplicator, Document, Matcher, Signer
+from neardup.stream.canaries.canaries import EVERY, FAULT, Canaries
+from neardup.stream.pipeline import match_step
+from neardup.stream.scheme_interface import Signing
+from neardup.stream.schemes import sets
+from neardup.stream.table.chains import KEYS
+from neardup.stream.windows.constant_texts import signature_of
+
+ID, COST, SEED = "S24-faults", "S24-canaries-cost", 24
+STEP = 64
+WORDS = [f"w{n}" for n in range(20_000)]
+# Six hours of a document every two seconds.
+WINDOW = Config(window_seconds=6 * 3600.0, lateness_seconds=60.0)
+SECONDS = 2.0
+NOTICED_WITHIN, _NOTICED_MIN, _WARM = 20_000, 0.95, 12_000
+_STREAMS: dict[Size, int] = {"smoke": 1, "default": 40, "large": 200}
+# Documents of the healthy stream, each with a canary: as many canaries as 100 times the documents have.
+_HEALTHY: dict[Size, int] = {"smoke": 2_560, "default": 100_000, "large": 400_000}
+_COST_DOCUMENTS: dict[Size, int] = {"smoke": 200, "default": 20_000, "large": 100_000}
+_COST_TURNS: dict[Size, int] = {"smoke": 1, "default": 5, "large": 9}
+_COST_MAX = 0.01
+
+
+def texts(rng: random.Random) -> Iterator[list[Document]]:
+    """Steps of documents of 3 to 60 words without near-duplicates."""
+    number = 0
+    while True:
+        step = []
+        for _ in range(STEP):
+            words = rng.choices(WORDS, k=rng.randint(3, 60))
+            step.append(Document(f"d{number}", " ".join(words), SECONDS * number))
+            number += 1
+        yield step
+
+
+class World:
+    """A stream, its matcher and its canaries."""
+
+    def __init__(self, seed: int, config: Config = WINDOW, every: int = EVERY) -> None:
+        self.steps = texts(random.Random(seed))
+        self.config, self.signer, self.matcher = config, Signer(config), Matcher(config)
+        self.canaries = Canaries(self.matcher, every, seed=seed)
+        self.documents = 0
+
+    @property
+    def notices(self) -> str:
+        """The figure that notices something: a fault, the alarm, or none."""
+        return FAULT if self.canaries.outcomes[FAULT] else "alarm" if self.canaries.alarm.rings else ""
+
+    def run(self, documents: int) -> None:
+        """Run until so many documents came in all."""
+        while self.documents < documents:
+            step = next(self.steps)
+            batch = self.signer.sign(step).batch
+            match_step(self.matcher, batch)
+            self.canaries.after(step, batch)
+            self.documents += STEP
+
+    def until_noticed(self, documents_max: int) -> int | None:
+        """Run until a fault or the alarm; return how many documents that took, ``None`` if it did not come."""
+        began = self.documents
+        while self.documents - began < documents_max:
+            if self.notices:
+                return self.documents - began
+            self.run(self.documents + STEP)
+        return None
+
+
+def lose_a_band(world: World) -> None:
+    """From now on the key of one band is not added."""
+    table = world.matcher.table
+    add = table.probe_add
+
+    def without(items: Any, **options: Any) -> Any:
+        if options.get("add", True):
+            keys = items.keys.copy()
+            keys[items.key_starts[:-1] + KEYS + 7] ^= np.uint64(0x9E3779B97F4A7C15)
+            keys.flags.writeable = items.keys.flags.writeable
+            items = items._replace(keys=keys)
+        return add(items, **options)
+
+    table.probe_add = without  # type: ignore[method-assign]
+
+
+def shorten_the_window(world: World) -> None:
+    """From now on documents leave the table an hour early."""
+    limits = world.matcher.table.limits
+    world.matcher.table.limits = limits._replace(window=limits.window - 3_600_000_000)
+
+
+def restore_without_the_last_step(world: World) -> None:
+    """A new table holds the window but for the last step; the canaries know the window from the store."""
+    stored = []
+    for _ in range(40):
+        step = next(world.steps)
+        stored.append(world.signer.sign(step).batch)
+    world.matcher = Matcher(world.config)
+    world.canaries = Canaries(world.matcher, seed=world.documents)
+    slot = 0
+    for batch in stored:
+        if batch is not stored[-1]:
+            match_step(world.matcher, batch)
+        world.canaries.restored(batch, slot, STEP if batch is stored[-1] else 0)
+        slot += batch.size
+
+
+FAULTS: dict[str, Callable[[World], None]] = {
+    "a lost band": lose_a_band,
+    "a window an hour short": shorten_the_window,
+    "a restore without its last step": restore_without_the_last_step,
+}
+
+Sign = Callable[..., Signing]
+
+
+def of_another_unicode(sign: Sign) -> Sign:
+    """Sign with tables of another version of Unicode: a letter of version 15 has another normal form."""
+    letter = "\U0001e030"
+    other = "\u0430" if unicodedata.normalize("NFKC", letter) == letter else "\ue000"
+
+    def signed(scheme: Any, documents: Sequence[Document], plan: Any) -> Signing:
+        return sign(scheme, [one._replace(text=one.text.replace(letter, other)) for one in documents], plan)
+
+    return signed
+
+
+def in_another_order(sign: Sign) -> Sign:
+    """Sign with the rows of a sketch in another order."""
+
+    def signed(scheme: Any, documents: Sequence[Document], plan: Any) -> Signing:
+        made = sign(scheme, documents, plan)
+        fixed = np.ascontiguousarray(made.evidence.fixed[:, ::-1])
+        return made._replace(evidence=made.evidence._replace(fixed=fixed))
+
+    return signed
+
+
+SIGNERS: dict[str, Callable[[Sign], Sign]] = {
+    "another Unicode version": of_another_unicode,
+    "another order of rows": in_another_order,
+}
+
+
+def run(size: Size) -> Iterator[Result]:
+    """Each fault on its streams, a flood, the signers, and a healthy stream."""
+    within = Target("at least", _NOTICED_MIN) if size != "smoke" else None
+    for name, fault in FAULTS.items():
+        after, by = [], []
+        for seed in range(_STREAMS[size]):
+            world = World(seed)
+            world.run(_WARM)
+            fault(world)
+            noticed = world.until_noticed(NOTICED_WITHIN)
+            if noticed is not None:
+                after.append(noticed)
+                by.append(world.notices)
+        details: dict[str, Any] = {"streams": _STREAMS[size], "by a fault": by.count(FAULT)}
+        if after:
+            median, most = np.median(after), max(after)
+            details |= {"median documents": int(median), "longest": most}
+        yield Result(ID, name, len(after) / _STREAMS[size], "noticed in 20,000 documents", within, details)
+    noticed, began = _flood()
+    details = {"first truncated probe": noticed, "first document without all its pairs": began}
+    after_first = Target("at most", 0)
+    yield Result(ID, "a truncated flood", noticed - began, "documents from the first loss", after_first, details)
+    for name, other in SIGNERS.items():
+        refused = _noticed_by_constant_texts(other)
+        yield Result(ID, name, refused, "of the settings refuse the window", Target("equal to", 1.0))
+    healthy = World(SEED, every=1)
+    healthy.run(_HEALTHY[size])
+    details = {"canaries": healthy.canaries.trials.total(), "documents": healthy.documents}
+    raised = float(healthy.canaries.outcomes[FAULT] + healthy.canaries.alarm.rings)
+    yield Result(
+        ID, "no fault, a canary for each document", raised, "faults and alarms", Target("equal to", 0), details
+    )
+
+
+def _flood() -> tuple[int, int]:
+    """Of texts one word apart, the first whose probe is counted as truncated, and the first that lacks a pair."""
+    dedup, noticed = Deduplicator(WINDOW), 0
+    for n, one in enumerate(one_word_apart(2_000, SEED)):
+        pairs = dedup.process([one])
+        noticed = noticed or n * (dedup.counts()["truncated"] > 0)
+        if len(pairs) < n:
+            return noticed, n
+    raise AssertionError("no limit was reached")
+
+
+def _noticed_by_constant_texts(other: Callable[[Sign], Sign]) -> float:
+    """The fraction of some settings whose signature changes with the signer."""
+    settings = [
+        Config(shingles=shingles, threshold=threshold) for shingles in ("chars", "words") for threshold in (0.6, 0.8)
+    ]
+    known, scheme = [signature_of(one) for one in settings], sets.SCHEME
+    try:
+        sets.SCHEME = scheme._replace(sign=other(scheme.sign))
+        return float(np.mean([signature_of(one) != was for one, was in zip(settings, known, strict=True)]))
+    finally:
+        sets.SCHEME = scheme
+
+
+def cost(size: Size) -> Iterator[Result]:
+    """What canaries add to the time of ``Deduplicator.process`` and of its signer, in turns of one run."""
+    for kind, count in (("20w", _COST_DOCUMENTS[size]), ("5kb", _COST_DOCUMENTS[size] // 10)):
+        documents = texts_of(kind, count, SEED)
+
+        def of(every: int, documents: list[Document] = documents) -> Callable[[], object]:
+            return lambda: Deduplicator(canaries_every=every).process(documents)
+
+        of(1)()  # compiles
+        every = {"without": of(0), **{f"every {n}": of(n) for n in (20, EVERY)}}
+        times = interleaved(every, dict.fromkeys(every, _COST_TURNS[size]))
+        plain = min(times["without"])
+        for name in list(every)[1:]:
+            target = Target("at most", _COST_MAX) if name == f"every {EVERY}" and size != "smoke" else None
+            details = {"documents": count, "microseconds a document": plain / count * 1e6}
+            yield Result(COST, f"{kind}, {name}", min(times[name]) / plain - 1, "of the time", target, details)
+
+
+SCENARIOS = {ID: run, COST: cost}
