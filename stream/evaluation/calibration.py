@@ -28,6 +28,7 @@ from neardup.stream.errors import ConfigError
 DEVIATIONS = 1.96
 _DAY_SECONDS = 86_400.0
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 
 class Mean(NamedTuple):
@@ -39,7 +40,8 @@ class Mean(NamedTuple):
 
 
 class Bin(NamedTuple):
-    """Pairs with a similarity of at least ``low`` and below ``high`` (the last bin includes 1).
+    """Pairs with a similarity, or a size of their cluster, of at least ``low`` and below ``high`` (the last bin
+    includes its upper end).
 
     ``true_share`` estimates how many of them are true, ``least`` and ``most`` are the ends of its interval. All three
     are in [0, 1], and NaN for too few pairs."""
@@ -70,14 +72,26 @@ def true_share(difference: float, matched: float, random: float) -> float:
     return (random - difference) / (random - matched)
 
 
-def mean_difference(differences: npt.ArrayLike) -> Mean:
-    """Return the mean of ``float[n]`` with its standard error; NaN if n is 0."""
+def mean_difference(differences: npt.ArrayLike, groups: Ints | None = None) -> Mean:
+    """Return the mean of ``float[n]`` with its standard error; NaN if n is 0.
+
+    Differences of one group (``int64[n]``) may depend on each other: the error is that of the sums of groups. Without
+    groups, each is one of its own.
+
+    >>> mean_difference([0, 0, 4, 4], np.array([7, 7, 8, 8]))
+    Mean(value=2.0, error=2.0, pairs=4)
+    """
     values = np.asarray(differences, np.float64)
     n = len(values)
     if n == 0:
         return Mean(math.nan, math.nan, 0)
-    error = float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
-    return Mean(float(values.mean()), error, n)
+    mean = float(values.mean())
+    sums = np.asarray(values - mean, np.float64)
+    if groups is not None:
+        sums = np.asarray(np.bincount(np.unique(groups, return_inverse=True)[1], sums), np.float64)
+    k = len(sums)
+    error = math.sqrt(k / (k - 1) * float((sums**2).sum())) / n if k > 1 else math.nan
+    return Mean(mean, error, n)
 
 
 def random_difference(values: npt.ArrayLike, difference_max: float = math.inf) -> Mean:
@@ -112,18 +126,26 @@ def random_disagreement(values: Sequence[str]) -> Mean:
     return _mean_of_pairs(differ, np.full(len(values), len(values) - 1))
 
 
-def bins(similarity: Floats, differences: Floats, matched: Mean, random: Mean, edges: Sequence[float]) -> list[Bin]:
-    """Return the fraction of true pairs in each bin of similarity, for n pairs.
+def bins(
+    similarity: Floats,
+    differences: Floats,
+    matched: Mean,
+    random: Mean,
+    edges: Sequence[float],
+    groups: Ints | None = None,
+) -> list[Bin]:
+    """Return the fraction of true pairs in each bin of similarity (or of another number), for n pairs.
 
     ``edges`` ascend; bin i holds similarities from ``edges[i]`` to below ``edges[i + 1]``, and the last bin includes
     its upper edge. Empty bins are left out. The interval of the ratio follows from the errors of three means (delta
-    method), which needs about 30 pairs in a bin.
+    method), which needs about 30 pairs in a bin, or groups of pairs that depend on each other (``int64[n]``).
     """
     bins = np.searchsorted(np.asarray(edges), similarity, "right") - 1
     bins[similarity == edges[-1]] = len(edges) - 2
     out = []
     for at, (low, high) in enumerate(pairwise(edges)):
-        here = mean_difference(differences[bins == at])
+        inside = bins == at
+        here = mean_difference(differences[inside], None if groups is None else groups[inside])
         if here.pairs:
             fraction, error = _fraction(here, matched, random)
             least, most = fraction - DEVIATIONS * error, fraction + DEVIATIONS * error

@@ -3,6 +3,9 @@
 Input: the pairs of ``neardup run`` or ``probe`` and their documents, as JSON Lines (documents as .csv or .tsv too).
 Output: a table with, for each bin of similarity, the mean difference of the field and the fraction of true pairs that
 follows from it, and the same for all pairs from the bin upwards. The second part shows where to set the threshold.
+
+With ``--clusters`` the input is verdicts. A pair is a document and the one that it duplicates, and bins are sizes of
+clusters. Pairs of one cluster may depend on each other, so the intervals count clusters.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from rich.table import Table
 
 from neardup.stream.evaluation.calibration import KINDS, Bin, Mean, bins, mean_difference, true_share
@@ -21,6 +25,20 @@ from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.readers.objects import json_objects
 
 _WIDTH_COLUMNS = 110
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+class _Pairs(NamedTuple):
+    """n pairs: the values of both documents, the similarity, the number that decides the bin (the similarity, or the
+    size of the cluster), and the cluster if pairs of one depend on each other."""
+
+    older: list[Any]
+    newer: list[Any]
+    similarity: Floats
+    binned: Floats
+    groups: Ints | None
+    edges: list[float]
 
 
 class Calibration(NamedTuple):
@@ -54,13 +72,15 @@ def calibrate(options: CalibrateOptions) -> Calibration:
                 values[id_] = value
             else:
                 left_out[f"documents without a text in {options.id_field}"] += 1
-    older, newer, similarity = _pairs(options.pairs, values, left_out)
-    differences = kind.differ(older, newer)
+    pairs = (_of_clusters if options.clusters else _pairs)(options, values, left_out)
+    differences = kind.differ(pairs.older, pairs.newer)
     near = differences <= options.difference_max
     if not near.all():
         left_out["pairs that differ by more than --difference-max"] = int((~near).sum())
-        differences, similarity = differences[near], similarity[near]
-    matched = mean_difference(differences[similarity >= options.sure])
+    differences, similarity, binned = differences[near], pairs.similarity[near], pairs.binned[near]
+    groups = None if pairs.groups is None else pairs.groups[near]
+    sure = similarity >= options.sure
+    matched = mean_difference(differences[sure], None if groups is None else groups[sure])
     if not matched.pairs:
         raise Failure(
             Exit.USAGE,
@@ -72,17 +92,16 @@ def calibrate(options: CalibrateOptions) -> Calibration:
     else:
         random = Mean(options.random_mean, 0.0, 0)
     true_share(matched.value, matched.value, random.value)  # raises for a field without information
-    edges = [i / options.bins for i in range(options.bins + 1)]
-    each = bins(similarity, differences, matched, random, edges)
-    upwards = [bins(similarity, differences, matched, random, [one.low, 1.0])[0] for one in each]
+    each = bins(binned, differences, matched, random, pairs.edges, groups)
+    last = pairs.edges[-1]
+    upwards = [bins(binned, differences, matched, random, [one.low, last], groups)[0] for one in each]
     return Calibration(matched, random, each, upwards, dict(left_out))
 
 
-def _pairs(path: str, values: dict[str, Any], left_out: Counter[str]) -> tuple[list[Any], list[Any], Any]:
-    """Return the values of the older and of the newer documents, and the similarities, of all pairs that have both
-    values."""
+def _pairs(options: CalibrateOptions, values: dict[str, Any], left_out: Counter[str]) -> _Pairs:
+    """Return the pairs that have both values."""
     older, newer, similarity = [], [], []
-    for pair in json_objects(path, left_out):
+    for pair in json_objects(options.pairs, left_out):
         score = pair.get("similarity")
         if not isinstance(score, int | float) or not 0 <= score <= 1:
             left_out["lines of pairs without a similarity from 0 to 1"] += 1
@@ -92,7 +111,36 @@ def _pairs(path: str, values: dict[str, Any], left_out: Counter[str]) -> tuple[l
             older.append(values[pair["older"]])
             newer.append(values[pair["newer"]])
             similarity.append(float(score))
-    return older, newer, np.array(similarity, np.float64)
+    scores = np.array(similarity, np.float64)
+    return _Pairs(older, newer, scores, scores, None, [i / options.bins for i in range(options.bins + 1)])
+
+
+def _of_clusters(options: CalibrateOptions, values: dict[str, Any], left_out: Counter[str]) -> _Pairs:
+    """Return the duplicates of verdicts, each with the document that it duplicates, if both have values."""
+    older, newer, similarity, clusters = [], [], [], []
+    sizes = Counter[int]()
+    for verdict in json_objects(options.pairs, left_out):
+        cluster, score, of = verdict.get("cluster"), verdict.get("similarity"), verdict.get("duplicate_of")
+        if not isinstance(cluster, int):
+            left_out["lines that are no verdict with a cluster"] += 1
+            continue
+        sizes[cluster] += 1
+        if of is None:
+            continue
+        if of not in values or verdict.get("id") not in values or not isinstance(score, int | float):
+            left_out["duplicates without a similarity, or of a document that has no value or was not given"] += 1
+            continue
+        older.append(values[of])
+        newer.append(values[verdict["id"]])
+        similarity.append(float(score))
+        clusters.append(cluster)
+    edges = [2.0]
+    while edges[-1] <= max(sizes.values(), default=0):
+        edges.append(2 * edges[-1] - 1)
+    if len(edges) == 1:
+        raise Failure(Exit.INPUT, f"{options.pairs} holds no cluster: give what dedup or batch wrote with --verdicts")
+    binned = np.array([sizes[cluster] for cluster in clusters], np.float64)
+    return _Pairs(older, newer, np.array(similarity, np.float64), binned, np.array(clusters, np.int64), edges)
 
 
 def _summary(found: Calibration) -> dict[str, Any]:
@@ -114,17 +162,19 @@ def _summary(found: Calibration) -> dict[str, Any]:
 
 def _table(options: CalibrateOptions, found: Calibration) -> Table:
     matched, random = found.matched, found.random
+    what, more = ("size of cluster", "clusters") if options.clusters else ("similarity", "pairs")
     table = Table(
         title=f"Fraction of true pairs, judged by {options.field}",
         caption=f"mean difference of {matched.pairs:,} pairs of similarity {options.sure:g} and over: "
         f"{matched.value:.4g}; at random: {random.value:.4g}; in brackets what holds in 95 of 100 cases; "
-        "upwards: all pairs of at least this similarity",
+        f"upwards: all {more} of at least this {what.split()[0]}",
     )
-    for heading in ("similarity", "pairs", "difference", "true", "upwards", "true"):
+    for heading in (what, "pairs", "difference", "true", "upwards", "true"):
         table.add_column(heading, justify="right")
     for one, up in zip(reversed(found.bins), reversed(found.upwards), strict=True):
         table.add_row(
-            f"{one.low:.3g} to {one.high:.3g}", f"{one.pairs:,}", f"{one.difference:.4g}", _fraction(one),
+            f"{one.low:.0f} to {one.high - 1:.0f}" if options.clusters else f"{one.low:.3g} to {one.high:.3g}",
+            f"{one.pairs:,}", f"{one.difference:.4g}", _fraction(one),
             f"{up.pairs:,}", _fraction(up),
         )  # fmt: skip
     return table

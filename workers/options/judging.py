@@ -48,7 +48,11 @@ class CalibrateOptions:
 
     pairs: Annotated[
         str,
-        typer.Argument(metavar="PAIRS", help="what run or probe wrote, or - for standard input", show_default=False),
+        typer.Argument(
+            metavar="PAIRS",
+            help="what run or probe wrote, or - for standard input; with --clusters the verdicts of dedup",
+            show_default=False,
+        ),
     ]
     documents: Annotated[
         list[str],
@@ -66,6 +70,9 @@ class CalibrateOptions:
         1.0
     )
     bins: Bins = 20
+    clusters: Annotated[
+        bool, typer.Option("--clusters", help="judge clusters by their size: each document and the one it duplicates")
+    ] = False
     random_mean: Annotated[
         float | None,
         typer.Option(

@@ -132,3 +132,42 @@ def test_the_command_prints_a_table_and_json(neardup, customers):
     rows = json.loads(as_json.stdout)["bins"]
     for row in rows:
         assert f"{row['true_share']:.3f} ({row['least']:.3f} to {row['most']:.3f})".encode() in shown.stdout
+
+
+def test_clusters_are_judged_by_their_size(tmp_path):
+    """Large stories hold others, small ones do not; all pairs of a story lie together, so its interval counts stories.
+
+    The interval holds the true fraction, and is wider than one that takes pairs of a story as independent.
+    """
+    rng = np.random.default_rng(4)
+    documents, verdicts = [], []
+    for cluster in range(400):
+        size = 2 if cluster < 300 else 12
+        day, mixed = int(rng.integers(0, 1000)), size > 2 and rng.random() < 0.4
+        for n in range(size):
+            id_ = f"{cluster}-{n}"
+            delay = 0 if n == 0 else int(rng.integers(0, 91)) if mixed else 10
+            documents.append({"id": id_, "day": day + delay})
+            verdict = {"id": id_, "status": "duplicate" if n else "original", "cluster": cluster}
+            verdicts.append(
+                verdict | ({"duplicate_of": f"{cluster}-0", "similarity": 1.0 if size == 2 else 0.9} if n else {})
+            )
+    verdicts += [{"id": "x", "status": "refused"}, {"id": "y", "cluster": 0, "duplicate_of": "0-0", "similarity": 1}]
+    given = CalibrateOptions(
+        lines(tmp_path / "verdicts", verdicts), [lines(tmp_path / "d.jsonl", documents)], "day", random_mean=45,
+        clusters=True,
+    )  # fmt: skip
+    found = calibrate(given)
+    assert [(one.low, one.pairs) for one in found.bins] == [(2, 299), (3, 1), (9, 1100)]
+    assert found.bins[0].true_share == 1
+    large = found.bins[2]
+    assert large.least <= 0.6 <= large.most
+    alone = 1.96 * 22 * 0.63 / 1100**0.5 / 35  # half of the interval of independent pairs
+    assert large.most - large.least > 4 * alone
+    assert [one.pairs for one in found.upwards] == [1400, 1101, 1100]
+    assert found.left_out == {
+        "lines that are no verdict with a cluster": 1,
+        "duplicates without a similarity, or of a document that has no value or was not given": 1,
+    }
+    with pytest.raises(Failure, match="holds no cluster"):
+        calibrate(replace(given, pairs=lines(tmp_path / "none", [{"id": "x", "status": "refused"}])))
