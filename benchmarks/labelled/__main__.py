@@ -12,7 +12,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.labelled.judging import Score, choose, halves, judge
+from benchmarks.labelled.judging import choose, halves, judge, value_of
+from benchmarks.labelled.records import Score
 from benchmarks.labelled.sets import SETS, LabelledSet, Settings, folder_of
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -33,14 +34,14 @@ def _value(value: object) -> str:
 
 
 def _shown(score: Score, one: LabelledSet) -> str:
-    return f"{score.by(one.measure):.3f} ({score.precision:.3f} / {score.recall:.3f})"
+    return f"{value_of(score, one.measure):.3f} ({score.precision:.3f} / {score.recall:.3f})"
 
 
 def row_of(name: str, one: LabelledSet, folder: Path) -> str:
     """The row of the table for a set that is there."""
     labelled = one.read(folder)
-    whole = judge(labelled, one.default)
-    if not one.choices:
+    whole = labelled if isinstance(labelled, Score) else judge(labelled, one.default)
+    if isinstance(labelled, Score) or not one.choices:
         return f"| {name} | {one.measure} | {_shown(whole, one)} | | | |"
     chosen_on, other = halves(labelled)
     choice = choose(chosen_on, one.choices, one.measure)
@@ -57,10 +58,10 @@ def written(document: str, rows: dict[str, str]) -> str:
     lines = [
         rows.get(name) or old.get(name) or f"| {name} | {one.measure} | not run | | | |" for name, one in SETS.items()
     ]
-    document = _between(document, "results", [*HEAD, *lines])
+    document = between(document, "results", [*HEAD, *lines])
     defaults = [f"- `{name}`: {one.title}. By default: {said(one.default)}." for name, one in SETS.items()]
-    document = _between(document, "sets", defaults)
-    return _between(document, "published", _published())
+    document = between(document, "sets", defaults)
+    return between(document, "published", _published())
 
 
 def _published() -> list[str]:
@@ -74,7 +75,8 @@ def _published() -> list[str]:
     return rows
 
 
-def _between(document: str, name: str, lines: Sequence[str]) -> str:
+def between(document: str, name: str, lines: Sequence[str]) -> str:
+    """The document with other lines between the marks of a name."""
     block = "\n".join([f"<!-- {name} -->", *lines, "<!-- end -->"])
     return re.sub(rf"<!-- {name} -->\n.*?<!-- end -->", lambda _: block, document, flags=re.S)
 

@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.labelled.records import Labelled
+from benchmarks.labelled.records import Labelled, Score
 from benchmarks.labelled.sets import ACCURACY, Settings
 from neardup.stream import Config, Deduplicator
 from neardup.stream.evaluation.clusters import components
 
 
-class Score(NamedTuple):
-    """What was found against the labels; ``accuracy`` counts the pairs that the labels speak of."""
-
-    precision: float
-    recall: float
-    f1: float
-    accuracy: float
-
-    def by(self, measure: str) -> float:
-        """The value that a set is judged by."""
-        return self.accuracy if measure == ACCURACY else self.f1
+def value_of(score: Score, measure: str) -> float:
+    """The value that a set is judged by."""
+    return score.accuracy if measure == ACCURACY else score.f1
 
 
 def halves(labelled: Labelled) -> tuple[Labelled, Labelled]:
@@ -76,4 +67,4 @@ def judge(labelled: Labelled, settings: Settings) -> Score:
 
 def choose(labelled: Labelled, choices: Iterable[Settings], measure: str) -> Settings:
     """The settings with the highest measure; of equal ones the first."""
-    return max(choices, key=lambda settings: judge(labelled, settings).by(measure))
+    return max(choices, key=lambda settings: value_of(judge(labelled, settings), measure))

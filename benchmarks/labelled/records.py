@@ -29,6 +29,15 @@ class Labelled(NamedTuple):
     asked: set[frozenset[str]] = set()  # noqa: RUF012 - never changed
 
 
+class Score(NamedTuple):
+    """What was found against the labels; ``accuracy`` counts the pairs that the labels speak of."""
+
+    precision: float
+    recall: float
+    f1: float
+    accuracy: float = 0.0
+
+
 def people(folder: Path, number: int = 3) -> Labelled:
     """FEBRL 1, 2 or 3: people, up to five thousand records, up to six for a person; the ids name the person."""
     rows = _rows(folder / f"dataset{number}.csv", "utf-8")

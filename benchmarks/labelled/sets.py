@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.labelled import records, texts
-from benchmarks.labelled.records import Labelled
+from benchmarks.labelled.records import Labelled, Score
 
 Settings = dict[str, Any]
-F1, ACCURACY = "F1 of pairs", "accuracy"
+F1, ACCURACY, F1_OF_TEXT = "F1 of pairs", "accuracy", "F1 of text"
 
 
 class Published(NamedTuple):
@@ -26,13 +26,15 @@ class Published(NamedTuple):
 class LabelledSet(NamedTuple):
     """A set: ``read`` takes its folder; ``choices`` are the settings of which one is chosen on half of the set.
 
+    A set that labels no pairs is scored by its reader.
+
     ``folder`` is the name of the folder below the one with all sets, ``package`` what brings the set where that is
     absent, as package and folder inside.
     """
 
     title: str
     folder: str
-    read: Callable[[Path], Labelled]
+    read: Callable[[Path], Labelled | Score]
     measure: str
     default: Settings
     choices: tuple[Settings, ...]
@@ -76,6 +78,7 @@ _SUPERVISED = "labelled pairs of candidates, a matcher trained on most of them"
 # There the threshold is chosen on the pairs that are scored.
 _CODE = "Martinez-Gil, arXiv 2401.09885, README of github.com/jorge-martinez-gil/codesim"
 _MATCHING = "Peeters and Bizer, arXiv 2310.11244, table 4"
+_PAGES = "README of github.com/scrapinghub/article-extraction-benchmark, February 2026"
 _TEXT_DEDUP = "README of github.com/ChenghaoMou/text-dedup"
 
 SETS: dict[str, LabelledSet] = {
@@ -119,6 +122,15 @@ SETS: dict[str, LabelledSet] = {
     "mccormick-2500": LabelledSet(
         "McCormick: 2,500 articles, 20 planted copies", "mccormick_minhash", partial(texts.planted, count=2500), F1,
         {}, (),
+    ),
+    "html-articles": LabelledSet(
+        "181 news pages: the text of the article, by `--html main`", "html_articles", texts.articles_of_pages,
+        F1_OF_TEXT, {}, (),
+        (
+            Published("trafilatura 2.0.0", 0.958, _PAGES), Published("newspaper4k 0.9.3.1", 0.949, _PAGES),
+            Published("readability-lxml 0.7.1", 0.922, _PAGES),
+            Published("html-text 0.5.1 (all text of the page)", 0.665, _PAGES),
+        ),
     ),
     "clough-stevenson": LabelledSet(
         "Clough and Stevenson: 95 answers, each against the article of its task", "clough_stevenson", texts.answers,

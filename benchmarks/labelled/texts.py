@@ -11,8 +11,10 @@ import json
 from itertools import chain
 from pathlib import Path
 
-from benchmarks.labelled.records import Labelled
+from benchmarks.labelled.records import Labelled, Score
+from benchmarks.pages.extraction import articles, f1, precision_recall
 from neardup.stream import Document
+from neardup.workers.web.markup import ROWS
 
 
 def programs(folder: Path) -> Labelled:
@@ -35,6 +37,14 @@ def planted(folder: Path, count: int = 1000) -> Labelled:
     truth = (folder / f"articles_{count}.truth").read_text(encoding="utf-8").splitlines()
     documents = [Document(id_, text) for id_, _, text in (row.partition(" ") for row in rows)]
     return Labelled(documents, [], {frozenset(line.split()) for line in truth if line.strip()})
+
+
+def articles_of_pages(folder: Path) -> Score:
+    """Pages of news with the text of their article: what extraction takes of each, in runs of four words."""
+    found = articles(1000, folder)
+    extract = ROWS["main", "trafilatura"]()
+    texts, bodies = [extract(one.markup) or "" for one in found], [one.body for one in found]
+    return Score(*precision_recall(texts, bodies), f1(texts, bodies))
 
 
 def answers(folder: Path) -> Labelled:

@@ -18,6 +18,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from lxml import html as lxml_html
@@ -49,12 +50,12 @@ class Article(NamedTuple):
     body: str
 
 
-def articles(count: int) -> list[Article]:
+def articles(count: int, folder: Path = DATA / "html_articles") -> list[Article]:
     """The first pages of the set."""
-    truth = json.loads((DATA / _SET / "ground-truth.json").read_text(encoding="utf-8"))
+    truth = json.loads((folder / "ground-truth.json").read_text(encoding="utf-8"))
     found = []
     for id_, one in sorted(truth.items())[:count]:
-        payload = gzip.decompress((DATA / _SET / "html" / f"{id_}.html.gz").read_bytes())
+        payload = gzip.decompress((folder / "html" / f"{id_}.html.gz").read_bytes())
         found.append(Article(id_, decoded(payload), one["articleBody"]))
     return found
 
@@ -64,15 +65,20 @@ def _runs(text: str) -> Counter[tuple[str, ...]]:
     return Counter(tuple(words[i : i + _RUN]) for i in range(max(1, len(words) - _RUN + 1)))
 
 
-def f1(texts: list[str], bodies: list[str]) -> float:
-    """F1 of mean precision and mean recall."""
+def precision_recall(texts: list[str], bodies: list[str]) -> tuple[float, float]:
+    """Mean precision and mean recall of runs of words."""
     precisions, recalls = [], []
     for text, body in zip(texts, bodies, strict=True):
         found, true = _runs(text), _runs(body)
         shared = (found & true).total()
         precisions.append(shared / found.total())
         recalls.append(shared / true.total())
-    precision, recall = sum(precisions) / len(texts), sum(recalls) / len(texts)
+    return sum(precisions) / len(texts), sum(recalls) / len(texts)
+
+
+def f1(texts: list[str], bodies: list[str]) -> float:
+    """F1 of mean precision and mean recall."""
+    precision, recall = precision_recall(texts, bodies)
     return 2 * precision * recall / max(1e-9, precision + recall)
 
 
