@@ -99,12 +99,14 @@ def concatenate(batches: Sequence[Batch]) -> Batch:
         id_starts=_joined_starts([batch.id_starts for batch in batches]),
         times=np.concatenate([batch.times for batch in batches]),
         contents=np.concatenate([batch.contents for batch in batches]),
-        evidence=Evidence(
-            np.concatenate([batch.fixed for batch in batches]),
-            np.concatenate([batch.ragged for batch in batches]),
-            _joined_starts([batch.ragged_starts for batch in batches]),
-        ),
+        evidence=joined([batch.evidence for batch in batches]),
     )
+
+
+def joined(parts: Sequence[Evidence]) -> Evidence:
+    """Concatenate the evidence of one or more batches."""
+    fixed, ragged = (np.concatenate([part[column] for part in parts]) for column in (0, 1))
+    return Evidence(fixed, ragged, _joined_starts([part.starts for part in parts]))
 
 
 def _joined_starts(parts: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:

@@ -8,14 +8,17 @@ window keeps, before its first document.
 
 from __future__ import annotations
 
+import gc
 import random
+import tempfile
+import time
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import interleaved
 from benchmarks.report import Result, Size, Target
 from benchmarks.speed.floods import one_word_apart
 from benchmarks.texts import documents as texts_of
@@ -26,6 +29,9 @@ from neardup.stream.scheme_interface import Signing
 from neardup.stream.schemes import sets
 from neardup.stream.table.chains import KEYS
 from neardup.stream.windows.constant_texts import signature_of
+from neardup.workers.settings.serve import ServeSettings
+from neardup.workers.store.keeper import Keeper
+from neardup.workers.store.log import Log
 
 ID, COST, SEED = "S24-faults", "S24-canaries-cost", 24
 STEP = 64
@@ -37,7 +43,7 @@ NOTICED_WITHIN, _NOTICED_MIN, _WARM = 20_000, 0.95, 12_000
 _STREAMS: dict[Size, int] = {"smoke": 1, "default": 40, "large": 200}
 # Documents of the healthy stream, each with a canary: as many canaries as 100 times the documents have.
 _HEALTHY: dict[Size, int] = {"smoke": 2_560, "default": 100_000, "large": 400_000}
-_COST_DOCUMENTS: dict[Size, int] = {"smoke": 200, "default": 20_000, "large": 100_000}
+_COST_DOCUMENTS: dict[Size, int] = {"smoke": 200, "default": 10_000, "large": 100_000}
 _COST_TURNS: dict[Size, int] = {"smoke": 1, "default": 5, "large": 9}
 _COST_MAX = 0.01
 
@@ -221,21 +227,48 @@ def _noticed_by_constant_texts(other: Callable[[Sign], Sign]) -> float:
 
 
 def cost(size: Size) -> Iterator[Result]:
-    """What canaries add to the time of ``Deduplicator.process`` and of its signer, in turns of one run."""
+    """What canaries add to the CPU time of the service, by documents of a request, and of the library; in turns."""
     for kind, count in (("20w", _COST_DOCUMENTS[size]), ("5kb", _COST_DOCUMENTS[size] // 10)):
-        documents = texts_of(kind, count, SEED)
+        documents = [one._replace(timestamp=float(n)) for n, one in enumerate(texts_of(kind, count, SEED))]
+        asked = documents[: count // 5]
+        users = {
+            "library": (len(documents), lambda every, few=documents: _library_seconds(few, every)),
+            "serve, 50 a request": (len(documents), lambda every, few=documents: _serve_seconds(few, every, 50)),
+            "serve, 1 a request": (len(asked), lambda every, few=asked: _serve_seconds(few, every, 1)),
+        }
+        for user, (number, seconds) in users.items():
+            seconds(1)  # compiles
+            times: dict[int, list[float]] = {0: [], 20: [], EVERY: []}
+            for _ in range(_COST_TURNS[size]):
+                for every, of_turn in times.items():
+                    of_turn.append(seconds(every))
+            plain = min(times[0])
+            for every in (20, EVERY):
+                target = Target("at most", _COST_MAX) if every == EVERY and size != "smoke" else None
+                details = {"documents": number, "microseconds a document": plain / number * 1e6}
+                share = min(times[every]) / plain - 1
+                yield Result(COST, f"{kind}, {user}, every {every}", share, "of the CPU time", target, details)
 
-        def of(every: int, documents: list[Document] = documents) -> Callable[[], object]:
-            return lambda: Deduplicator(canaries_every=every).process(documents)
 
-        of(1)()  # compiles
-        every = {"without": of(0), **{f"every {n}": of(n) for n in (20, EVERY)}}
-        times = interleaved(every, dict.fromkeys(every, _COST_TURNS[size]))
-        plain = min(times["without"])
-        for name in list(every)[1:]:
-            target = Target("at most", _COST_MAX) if name == f"every {EVERY}" and size != "smoke" else None
-            details = {"documents": count, "microseconds a document": plain / count * 1e6}
-            yield Result(COST, f"{kind}, {name}", min(times[name]) / plain - 1, "of the time", target, details)
+def _library_seconds(documents: Sequence[Document], every: int) -> float:
+    dedup, begin = Deduplicator(canaries_every=every), time.process_time()
+    dedup.process(documents)
+    return time.process_time() - begin
+
+
+def _serve_seconds(documents: Sequence[Document], every: int, size: int) -> float:
+    """Without HTTP: the deduplicator of the service with its store."""
+    settings = ServeSettings(canaries_every=every)
+    with tempfile.TemporaryDirectory() as folder:
+        log = Log(Path(folder), {"signing": settings.signing_fingerprint}, "normal", settings)
+        keeper = Keeper(settings, log, canaries_every=every)
+        gc.collect()
+        begin = time.process_time()
+        for first in range(0, len(documents), size):
+            keeper.check(documents[first : first + size])
+        seconds = time.process_time() - begin
+        log.close()
+    return seconds
 
 
 SCENARIOS = {ID: run, COST: cost}

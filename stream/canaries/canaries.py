@@ -19,12 +19,22 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.batches import CONTENT_HALF, MICROSECONDS, Batch, concatenate, make_batch, select, table_items
+from neardup.stream.batches import (
+    CONTENT_HALF,
+    MICROSECONDS,
+    Batch,
+    concatenate,
+    joined,
+    make_batch,
+    select,
+    table_items,
+)
 from neardup.stream.canaries.draws import Draws
 from neardup.stream.canaries.edits import edited, has_canaries, similarities
 from neardup.stream.documents import Document
@@ -46,8 +56,8 @@ ACCOUNTS_SHOWN = 24
 _POOL_MAX = 4_096
 NEWEST, _OLDEST_PART = 20_000, 0.05
 _PARTS = 1 << 20
-# Canaries of one look: their probes share the cost of a call.
-_TOGETHER = 4
+# Canaries of one look, and documents that are edited together: they share the cost of calls.
+_TOGETHER = 8
 # Kinds of originals in turn.
 _NEW, _NEAR, _OLD, _ANY = range(4)
 _TURNS = (_NEW, _NEAR, _NEW, _NEAR, _OLD, _ANY)
@@ -74,16 +84,26 @@ def recall_values(counts: Mapping[str, int], canaries: Canaries, losses: LossAcc
 
 
 class Original(NamedTuple):
-    """A document of the window, as it was signed, and its edited copy: ``own`` and ``copy`` are batches of one row.
-    ``evicted`` is how many documents had been evicted when it came."""
+    """A document of the window and its edited copy: ``own`` and ``copy`` are the evidence of one item. ``evicted`` is
+    how many documents had been evicted when it came."""
 
     slot: int
     content: int
     time: int
     evicted: int
-    own: Batch
-    copy: Batch
+    own: Evidence
+    copy: Evidence
     similarity: float
+
+
+class _Due(NamedTuple):
+    """Documents that were just added and will be originals, with the rows of their batch."""
+
+    documents: list[Document]
+    batch: Batch
+    slots: list[int]
+    times: list[int]
+    evicted: int
 
 
 class Canaries:
@@ -104,7 +124,7 @@ class Canaries:
         self._similarities = similarities(config) if self._every else ()
         self._pool: list[Original] = []
         self._kept_part, self._seen, self._sown, self._looks, self._probed_bands = 1.0, 0, 0, 0, 0
-        self._waiting: list[Original] = []
+        self._due: list[_Due] = []
         self.trials: Counter[float] = Counter()
         self.found: Counter[float] = Counter()
         self.outcomes: Counter[str] = Counter()
@@ -114,14 +134,17 @@ class Canaries:
         """Take the documents that a step has added, ``documents[i]`` is row i of the batch; look up what is due."""
         if not self._every:
             return
-        first = -self._seen % self._every
+        rows = np.arange(-self._seen % self._every, batch.size, self._every)
         self._seen += batch.size
-        for row in range(first, batch.size, self._every):
-            self._sow(documents[row], batch, row)
-            self._waiting += self._chosen()
-        if len(self._waiting) >= _TOGETHER:
-            waiting, self._waiting = self._waiting, []
-            self.look(waiting)
+        table = self._matcher.table
+        slots = table.slot_end - batch.size + rows
+        rows, slots = rows[slots >= table.oldest], slots[slots >= table.oldest]  # the others came late
+        if len(rows):
+            chosen, times = [documents[row] for row in rows.tolist()], again.counted_times(table, slots)
+            evicted = table.counts()["evicted"]
+            self._due.append(_Due(chosen, select(batch, rows), slots.tolist(), times.tolist(), evicted))
+            if sum(len(due.slots) for due in self._due) >= _TOGETHER:
+                self._sow_and_look()
 
     def restored(self, batch: Batch, first_slot: int, newest: int = 0) -> None:
         """Take signed documents that a store says are in the window, from ``first_slot`` on.
@@ -135,22 +158,19 @@ class Canaries:
         for row in range(batch.size):
             self._seen += 1
             if self._seen % self._every == 0 or row >= batch.size - newest:
-                time = int(batch.times[row])
-                own = self._row(select(batch, np.array([row])), time)
-                content = int(batch.contents[row, CONTENT_HALF])
-                self._keep(Original(first_slot + row, content, time, evicted, own, own, 1.0))
+                own, content = _item(batch.evidence, row), int(batch.contents[row, CONTENT_HALF])
+                self._keep(Original(first_slot + row, content, int(batch.times[row]), evicted, own, own, 1.0))
 
     def look(self, originals: Sequence[Original]) -> None:
         """Look up originals: the copy of each in all buckets, then the original in one band alone."""
         originals = [one for one in originals if self._is_promised(one)]
         if not originals:
             return
-        copies = concatenate([one.copy for one in originals])
+        copies, own = (self._probes(originals, list(map(attrgetter(name), originals))) for name in ("copy", "own"))
         keys = self._scheme.keys(copies.evidence, self._config.plan)
-        own = concatenate([one.own for one in originals])
         chances = self._chances([one.similarity for one in originals])
         must = self._is_pair(copies, own.evidence)
-        missed = self._missed(originals, copies, keys, must)
+        missed = self._missed(originals, copies, own.fixed, keys, must)
         for n, (one, chance) in enumerate(zip(originals, chances, strict=True)):
             is_found = bool(must[n]) and n not in missed
             least = max(asked for asked in self._similarities if asked <= one.similarity + _ROUNDING)
@@ -159,7 +179,7 @@ class Canaries:
             if missed.get(n, FAULT) == FAULT:  # what a limit costs is counted, and no matter of the curve
                 self.alarm.add(is_missed=not is_found, chance=chance)
         bands = self._one_band(self._scheme.keys(own.evidence, self._config.plan))
-        self._missed(originals, own, bands, np.ones(len(originals), np.bool_))
+        self._missed(originals, own, own.fixed, bands, np.ones(len(originals), np.bool_))
 
     def values(self) -> dict[str, Any]:
         """Return what was found, as values of JSON."""
@@ -179,28 +199,29 @@ class Canaries:
             "alarm": self.alarm.rings,
         }
 
-    def _sow(self, document: Document, batch: Batch, row: int) -> None:
-        """Keep a document that was just added as an original, unless it is late or its evidence is of no set."""
-        table = self._matcher.table
-        slot = table.slot_end - batch.size + row
-        if slot < table.oldest:
-            return
-        time = int(again.counted_times(table, np.array([slot]))[0])
-        similarity = self._similarities[self._sown % len(self._similarities)]
-        edit = edited(document, batch, row, self._config, similarity, self._draws)
-        if edit is None or self._horizon() > time:
-            return
-        self._sown += 1
-        own = select(batch, np.array([row]))
-        copy = make_batch(own.ids, own.id_starts, own.times, own.contents, edit.evidence)
-        evicted, content = table.counts()["evicted"], int(batch.contents[row, CONTENT_HALF])
-        self._keep(Original(slot, content, time, evicted, self._row(own, time), self._row(copy, time), edit.similarity))
+    def _sow_and_look(self) -> None:
+        """Keep the documents that are due as originals, and look up as many originals."""
+        due, self._due = self._due, []
+        documents = [document for one in due for document in one.documents]
+        batch = concatenate([one.batch for one in due])
+        turns = (self._sown + np.arange(batch.size)) % len(self._similarities)
+        least = [self._similarities[turn] for turn in turns.tolist()]
+        edits = edited(documents, batch.evidence, self._config, least, self._draws)
+        contents, waiting = batch.contents[:, CONTENT_HALF].tolist(), list[Original]()
+        came = [(slot, time, one.evicted) for one in due for slot, time in zip(one.slots, one.times, strict=True)]
+        for n, (slot, time, evicted) in enumerate(came):
+            if edits.exist[n] and self._horizon() <= time:
+                self._sown += 1
+                own, copy = _item(batch.evidence, n), _item(edits.evidence, n)
+                self._keep(Original(slot, contents[n], time, evicted, own, copy, float(edits.similarities[n])))
+            waiting += self._chosen()
+        self.look(waiting)
 
-    def _row(self, one: Batch, time: int) -> Batch:
-        """Return a batch of one row as a canary: with an id and a content of its own, and the time of its original."""
-        contents = self._draws.numbers(2).reshape(1, 2)
-        evidence = Evidence(one.fixed, one.ragged, one.ragged_starts)
-        return make_batch(_ID, np.array([0, 1]), np.array([time]), contents, evidence)
+    def _probes(self, originals: Sequence[Original], evidence: Sequence[Evidence]) -> Batch:
+        """Return a batch of canaries: with an id and contents of their own, and the times of their originals."""
+        n, times = len(originals), np.array([one.time for one in originals])
+        contents = self._draws.numbers(2 * n).reshape(n, 2)
+        return make_batch(np.repeat(_ID, n), np.arange(n + 1), times, contents, joined(evidence))
 
     def _keep(self, original: Original) -> None:
         if self._draws.below(_PARTS) < self._kept_part * _PARTS or not self._pool:
@@ -208,7 +229,7 @@ class Canaries:
         if len(self._pool) > _POOL_MAX:
             self._pool = [one for one in self._pool if self._is_promised(one)]
             if len(self._pool) > _POOL_MAX // 2:
-                kept = np.sort(self._draws.order(len(self._pool))[: _POOL_MAX // 2])
+                kept = np.sort(self._draws.some(_POOL_MAX // 2, len(self._pool)))
                 self._pool = [self._pool[n] for n in kept.tolist()]
                 self._kept_part /= 2
 
@@ -283,30 +304,30 @@ class Canaries:
         return Keys(keys.values[at], starts, keys.payloads[at] if len(keys.payloads) else keys.payloads)
 
     def _missed(
-        self, originals: Sequence[Original], probes: Batch, keys: Keys, must: npt.NDArray[np.bool_]
-    ) -> dict[int, str]:
+        self, originals: Sequence[Original], probes: Batch, own: npt.NDArray[np.uint8], keys: Keys,
+        must: npt.NDArray[np.bool_],
+    ) -> dict[int, str]:  # fmt: skip
         """Look originals up; return those that must be found and are not, with the cause, which is counted. What has
         no cause is looked up once more."""
         items = table_items(probes, keys)
         missed = {
             n: cause
-            for n, cause in self._lookup(originals, items).items()
+            for n, cause in self._lookup(originals, own, items).items()
             if must[n] and keys.starts[n] < keys.starts[n + 1]
         }
         if FAULT in missed.values():
-            second = self._lookup(originals, items)
+            second = self._lookup(originals, own, items)
             missed = {n: second[n] for n in missed if n in second}
         self.outcomes.update(missed.values())
         by_chance = int(np.count_nonzero(~must))
         self.outcomes.update({FOUND: len(originals) - len(missed) - by_chance, CHANCE: by_chance})
         return missed
 
-    def _lookup(self, originals: Sequence[Original], items: Any) -> dict[int, str]:
+    def _lookup(self, originals: Sequence[Original], own: npt.NDArray[np.uint8], items: Any) -> dict[int, str]:
         """Probe, and return the positions of originals that are not found, with their causes."""
         table = self._matcher.table
         found, cut = again.looked_up(table, items)
         contents = again.contents(table, found.slots)
-        own = np.concatenate([one.own.fixed for one in originals])
         is_whole = (table.fixed(found.slots) == own[found.items]).all(axis=1)
         wanted = np.array([one.content for one in originals], np.uint64)
         is_met = np.zeros(len(originals), np.bool_)
@@ -322,3 +343,9 @@ class Canaries:
         if one.slot < table.slot_end and again.removed(table, one.slot):
             return REMOVED
         return FAULT
+
+
+def _item(evidence: Evidence, n: int) -> Evidence:
+    """Return one item in arrays of its own."""
+    ragged = evidence.ragged[evidence.starts[n] : evidence.starts[n + 1]].copy()
+    return Evidence(evidence.fixed[n : n + 1].copy(), ragged, np.array([0, len(ragged)]))

@@ -37,6 +37,6 @@ class Draws:
         """Return a number from 0 to ``end - 1``."""
         return int(self.numbers(1)[0]) % end
 
-    def order(self, count: int) -> npt.NDArray[np.int64]:
-        """Return the numbers from 0 to ``count - 1`` in any order."""
-        return np.argsort(self.numbers(count))
+    def some(self, count: int, end: int) -> npt.NDArray[np.int64]:
+        """Return ``count`` different numbers below ``end``, which is greater."""
+        return np.argpartition(self.numbers(end), count)[:count]

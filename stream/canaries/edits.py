@@ -6,26 +6,31 @@ cannot be edited finely, so below ``ELEMENTS_MIN`` elements its copy is the set 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from neardup.stream.batches import Batch, select
 from neardup.stream.canaries.draws import Draws
 from neardup.stream.config import Config
 from neardup.stream.documents import Document, Features
 from neardup.stream.scheme_interface import Evidence
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.schemes.sets import SetPlan
+from neardup.stream.tokens.bags import sorted_sets
 
 ELEMENTS_MIN = 20
 
 
-class Edit(NamedTuple):
-    """The evidence of an edited copy (one item), and its similarity to the document."""
+class Edits(NamedTuple):
+    """Edited copies of n documents: their evidence, their similarities to the documents (``float64[n]``), and which
+    there are (``bool[n]``): none if the evidence of a document does not follow from its elements alone, as that of a
+    text that is compared for equality only."""
 
     evidence: Evidence
-    similarity: float
+    similarities: npt.NDArray[np.float64]
+    exist: npt.NDArray[np.bool_]
 
 
 def similarities(config: Config) -> tuple[float, ...]:
@@ -50,30 +55,27 @@ def has_canaries(config: Config) -> bool:
     return isinstance(plan, SetPlan) and plan.measure == "jaccard" and not config.separate
 
 
-def edited(document: Document, batch: Batch, row: int, config: Config, similarity: float, draws: Draws) -> Edit | None:
-    """Return an edited copy of a document.
+def edited(documents: Sequence[Document], own: Evidence, config: Config, least: Sequence[float], draws: Draws) -> Edits:
+    """Return edited copies of documents.
 
     Args:
-        document: the document.
-        batch: where it is signed, in ``row``.
+        documents: n documents that a signer has accepted.
+        own: their evidence.
         config: a configuration that has canaries.
-        similarity: the least similarity of the copy.
+        least: the least similarity of each copy.
         draws: draws the elements.
-
-    Returns:
-        The copy; ``None`` if the evidence of the document does not follow from its elements alone, as that of a text
-        that is compared for equality only.
     """
     scheme, plan = SCHEMES[config.scheme], config.plan
-    read = scheme.features([document], plan)
-    values = np.unique(read.features.values)
-    n = len(values)
-    own = select(batch, np.array([row])).evidence
-    replaced = int(n * (1 - similarity) / (1 + similarity)) if n >= ELEMENTS_MIN else 0
-    kept = draws.order(n)[replaced:]
-    copy = np.concatenate([values[kept], draws.numbers(replaced)])
-    made = scheme.evidence(Features(np.concatenate([values, copy]), np.array([0, n, 2 * n])), plan)
-    same = made.select(np.array([0]))
-    if n == 0 or not (np.array_equal(same.fixed, own.fixed) and np.array_equal(same.ragged, own.ragged)):
-        return None
-    return Edit(made.select(np.array([1])), (n - replaced) / (n + replaced))
+    values, starts = sorted_sets(*scheme.features(documents, plan).features)
+    sizes = np.diff(starts)
+    asked = np.array(least)
+    replaced = np.where(sizes >= ELEMENTS_MIN, sizes * (1 - asked) / (1 + asked), 0).astype(np.int64)
+    copies = values.copy()
+    for begin, size, count in zip(starts[:-1].tolist(), sizes.tolist(), replaced.tolist(), strict=True):
+        if count:
+            copies[begin + draws.some(count, size)] = draws.numbers(count)
+    exist = np.ones(len(sizes), np.bool_)
+    if isinstance(plan, SetPlan) and plan.characters_min:
+        same = scheme.evidence(Features(values, starts), plan)
+        exist = (same.fixed == own.fixed).all(axis=1)
+    return Edits(scheme.evidence(Features(copies, starts), plan), (sizes - replaced) / (sizes + replaced), exist)

@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.recall.canaries import FAULTS, NOTICED_WITHIN, World
 from neardup.stream import Config, Deduplicator, Document, Signer
+from neardup.stream.batches import joined
 from neardup.stream.canaries.canaries import FAULT
 from neardup.stream.canaries.draws import Draws
 from neardup.stream.canaries.edits import edited, similarities
@@ -103,11 +104,11 @@ def test_an_edited_copy_has_the_similarity_that_it_states() -> None:
     document = Document("a", " ".join(f"word{n}" for n in range(400)))
     batch = Signer(config).sign([document]).batch
     for similarity in similarities(config):
-        copies = [edited(document, batch, 0, config, similarity, draws) for _ in range(40)]
-        states = {copy.similarity for copy in copies if copy is not None}
-        assert len(states) == 1
-        assert similarity <= min(states) < similarity + 0.002
-        rows = np.concatenate([copy.evidence.fixed.view(np.uint16) for copy in copies if copy is not None])
+        copies = edited([document] * 40, joined([batch.evidence] * 40), config, [similarity] * 40, draws)
+        assert copies.exist.all()
+        assert len(set(copies.similarities)) == 1
+        assert similarity <= copies.similarities[0] < similarity + 0.002
+        rows = copies.evidence.fixed.view(np.uint16)
         agree = float((rows == batch.fixed.copy().view(np.uint16)).mean())
         assert abs(agree - similarity) < 0.03
 
@@ -117,12 +118,13 @@ def test_a_small_set_is_copied_whole_and_a_text_for_equality_has_no_copy() -> No
     config, draws = Config(), Draws(1)
     document = Document("a", "some text")
     batch = Signer(config).sign([document]).batch
-    copy = edited(document, batch, 0, config, 0.8, draws)
-    assert copy is not None
-    assert copy.similarity == 1
+    copy = edited([document], batch.evidence, config, [0.8], draws)
+    assert copy.exist[0]
+    assert copy.similarities[0] == 1
     assert np.array_equal(copy.evidence.fixed, batch.fixed)
-    equal = Config(characters_min=60)
-    assert edited(document, Signer(equal).sign([document]).batch, 0, equal, 0.8, draws) is None
+    equal, long = Config(characters_min=60), Document("b", "some text " + "of many words that are all different " * 3)
+    signed = Signer(equal).sign([document, long]).batch
+    assert edited([document, long], signed.evidence, equal, [0.8, 0.8], draws).exist.tolist() == [False, True]
 
 
 @pytest.mark.parametrize("chance", [0.02, 0.1, 0.3])
