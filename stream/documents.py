@@ -116,75 +116,9 @@ class DocumentColumns(Sequence[Document]):
         return None if self.collections is None else self.collections.at(position).decode(errors="replace") or None
 
 
-class Pair(NamedTuple):
-    """Two documents that are nearly the same.
-
-    Args:
-        older, newer: ids in order of event time; ties and documents without a time in order of arrival.
-        similarity: in [0, 1]: an estimate or the true value, as the scheme says. 1 for identical content.
-        buckets: number of common bucket keys (bands, for most schemes), at least 1.
-
-    Attributes:
-        collection: of both documents, no part of the tuple; ``None`` without one.
-
-    Example:
-        >>> Pair("a", "b", similarity=0.93, buckets=11).newer
-        'b'
-    """
-
-    older: str
-    newer: str
-    similarity: float
-    buckets: int
-
-    @property
-    def collection(self) -> str | None:
-        """The collection of both documents."""
-        return None
-
-
-class CollectionPair(Pair):
-    """A pair of a collection. It unpacks like any other pair, and equals pairs of its collection alone."""
-
-    def __new__(
-        cls, older: str, newer: str, similarity: float, buckets: int, collection: str | None = None
-    ) -> "CollectionPair":
-        """Make a pair of these."""
-        pair = super().__new__(cls, older, newer, similarity, buckets)
-        pair.__dict__["collection_"] = collection
-        return pair
-
-    @property
-    def collection(self) -> str | None:
-        """The collection of both documents."""
-        found: str | None = self.__dict__["collection_"]
-        return found
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Pair) and self.collection == other.collection and tuple(self) == tuple(other)
-
-    __hash__ = Pair.__hash__
-
-    def __repr__(self) -> str:
-        return f"{super().__repr__()[:-1]}, collection={self.collection!r})"
-
-
-class Neighbour(NamedTuple):
-    """A document that is similar to another one.
-
-    Args:
-        id: of the neighbour.
-        similarity: in [0, 1]: an estimate or the true value, as the scheme says. 1 for identical content.
-        probability: that a neighbour of this similarity is found, in [0, 1].
-
-    Example:
-        >>> Neighbour("a", similarity=0.93, probability=0.999).id
-        'a'
-    """
-
-    id: str
-    similarity: float
-    probability: float
+# What a text is to another one: part of it, from half of itself on; what contains it; or one that shares something.
+RELATIONS = ("part_of", "contains", "shares")
+HALF = 0.5
 
 
 class Relation(NamedTuple):
@@ -203,6 +137,82 @@ class Relation(NamedTuple):
     older_fraction: float
     newer_fraction: float
     passages: tuple[tuple[int, int, int, int], ...]
+
+
+class Pair(NamedTuple):
+    """Two documents that are nearly the same.
+
+    Args:
+        older, newer: ids in order of event time; ties and documents without a time in order of arrival.
+        similarity: in [0, 1]: an estimate or the true value, as the scheme says. 1 for identical content.
+        buckets: number of common bucket keys (bands, for most schemes), at least 1.
+
+    Attributes:
+        collection: of both documents, no part of the tuple; ``None`` without one.
+        relation: of scheme ``passages``, of the newer document to the older one; no part of the tuple.
+
+    Example:
+        >>> Pair("a", "b", similarity=0.93, buckets=11).newer
+        'b'
+    """
+
+    older: str
+    newer: str
+    similarity: float
+    buckets: int
+
+    @property
+    def collection(self) -> str | None:
+        """The collection of both documents."""
+        found: str | None = getattr(self, "collection_", None)
+        return found
+
+    @property
+    def relation(self) -> Relation | None:
+        """What the newer document is to the older one."""
+        found: Relation | None = getattr(self, "relation_", None)
+        return found
+
+
+class CollectionPair(Pair):
+    """A pair with a collection or a relation: it unpacks like any other, and equals pairs of its collection alone."""
+
+    def __new__(
+        cls, older: str, newer: str, similarity: float, buckets: int, collection: str | None = None,
+        relation: Relation | None = None,
+    ) -> "CollectionPair":  # fmt: skip
+        """Make a pair of these."""
+        pair = super().__new__(cls, older, newer, similarity, buckets)
+        pair.__dict__.update(collection_=collection, relation_=relation)
+        return pair
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Pair) and self.collection == other.collection and tuple(self) == tuple(other)
+
+    __hash__ = Pair.__hash__
+
+    def __repr__(self) -> str:
+        named = {"collection": self.collection, "relation": self.relation}
+        more = "".join(f", {name}={value!r}" for name, value in named.items() if value is not None)
+        return f"{super().__repr__()[:-1]}{more})"
+
+
+class Neighbour(NamedTuple):
+    """A document that is similar to another one.
+
+    Args:
+        id: of the neighbour.
+        similarity: in [0, 1]: an estimate or the true value, as the scheme says. 1 for identical content.
+        probability: that a neighbour of this similarity is found, in [0, 1].
+
+    Example:
+        >>> Neighbour("a", similarity=0.93, probability=0.999).id
+        'a'
+    """
+
+    id: str
+    similarity: float
+    probability: float
 
 
 class Verdict(NamedTuple):
@@ -245,6 +255,15 @@ class Passage(NamedTuple):
     text: str
 
 
+class Marked(NamedTuple):
+    """A piece of a text: ``passage`` is the number of the passage that it belongs to, from 0, ``None`` for none;
+    ``exact`` says that the passage is equal letter by letter."""
+
+    text: str
+    passage: int | None = None
+    exact: bool = False
+
+
 class Explanation(NamedTuple):
     """Why two documents are a pair, or why not.
 
@@ -259,6 +278,9 @@ class Explanation(NamedTuple):
             not say.
         pair_probability: of a pair of this similarity, to be emitted. ``None`` where the scheme does not say.
         passages: what the texts share and in what they differ, if both documents were given with their texts.
+        relation: of scheme ``passages``, of the newer document to the older one.
+        sides: with a relation and both texts, the older and the newer text in pieces, of which the common ones have
+            numbers.
     """
 
     older: str
@@ -270,6 +292,8 @@ class Explanation(NamedTuple):
     candidate_probability: float | None = None
     pair_probability: float | None = None
     passages: tuple[Passage, ...] = ()
+    relation: Relation | None = None
+    sides: tuple[tuple[Marked, ...], ...] = ()
 
 
 # Every reason of an explanation, and its sentence.

@@ -12,7 +12,6 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,12 +19,12 @@ import numpy.typing as npt
 import orjson
 
 from neardup.stream.collections.ids import SEPARATOR
-from neardup.stream.documents import Document, Neighbour
+from neardup.stream.documents import Document, Neighbour, Relation
 from neardup.stream.errors import Reason
-from neardup.stream.pair_rule import RELATIONS, Matches, relations_of
+from neardup.stream.pair_rule import DIGITS, Matches, relations_of
 
 # Digits of a similarity in the output: the standard error of an estimate is .01 at best (4,096 rows at .5).
-SIMILARITY_DIGITS = 4
+SIMILARITY_DIGITS = DIGITS
 # The part of a text from which it is a part of the other one.
 # Characters of an address and of a title; more are cut off.
 URL_CHARACTERS_MAX, TITLE_CHARACTERS_MAX = 2_000, 500
@@ -240,12 +239,15 @@ def shared_values(matches: Matches) -> Iterator[dict[str, Any]]:
     if matches.shared is None:
         yield from ({} for _ in matches.older)
         return
-    fractions, spans, starts = matches.shared
-    rounded, listed = np.round(fractions, SIMILARITY_DIGITS), spans.tolist()
-    kinds, bounds = relations_of(rounded).tolist(), pairwise(starts.tolist())
-    for kind, (older, newer), (first, end) in zip(kinds, rounded.tolist(), bounds, strict=True):
-        passages = [{"older": span[:2], "newer": span[2:]} for span in listed[first:end]]
-        yield {"relation": RELATIONS[kind], "older_fraction": older, "newer_fraction": newer, "passages": passages}
+    for relation in relations_of(matches.shared, matches.older):
+        yield relation_values(relation)
+
+
+def relation_values(relation: Relation) -> dict[str, Any]:
+    """Return a relation as values of JSON, without the id of the earlier document."""
+    passages = [{"older": [a, b], "newer": [c, d]} for a, b, c, d in relation.passages]
+    fractions = {"older_fraction": relation.older_fraction, "newer_fraction": relation.newer_fraction}
+    return {"relation": relation.kind, **fractions, "passages": passages}
 
 
 def encode_nearest(

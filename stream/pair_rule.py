@@ -6,22 +6,22 @@ functions are pure.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.collections.ids import bare_ids, collections_of
-from neardup.stream.documents import CollectionPair, Pair
+from neardup.stream.documents import HALF, RELATIONS, CollectionPair, Pair, Relation
 from neardup.stream.scheme_interface import AnyScheme, Common, Evidence, Plan, Shared, joined_shared
 from neardup.stream.table import NO_TIME
 
 # The greatest similarity of two different contents that is an estimate: the output has four digits, and 1 means a copy.
 ESTIMATE_MAX = 0.9999
-# What a text is to another one: part of it, from half of itself on; what contains it; or one that shares something.
-RELATIONS = ("part_of", "contains", "shares")
-_HALF = 0.5
+# Digits of fractions and similarities, where they are shown.
+DIGITS = 4
 
 
 class Judged(NamedTuple):
@@ -55,9 +55,11 @@ class Matches(NamedTuple):
     def pairs(self) -> list[Pair]:
         """Return the columns as pairs."""
         columns = self.older, self.newer, self.similarity.tolist(), self.buckets.tolist()
-        if self.collections is None:
+        if self.collections is None and self.shared is None:
             return list(map(Pair, *columns))
-        return list(map(CollectionPair, *columns, self.collections))
+        nothing = [None] * len(self.older)
+        relations = nothing if self.shared is None else relations_of(self.shared, self.older)
+        return list(map(CollectionPair, *columns, self.collections or nothing, relations))
 
     def within_collections(self) -> Matches:
         """Return the same with ids and collections apart, where the ids are full ids (``collection_ids``)."""
@@ -174,10 +176,26 @@ def deciding_parts(
     return np.where(similarity == 1.0, 1.0, np.where(is_part, np.minimum(newer, ESTIMATE_MAX), -1.0))
 
 
-def relations_of(fractions: npt.NDArray[np.float64]) -> npt.NDArray[np.int8]:
-    """Return what the second text of each pair is to the first, ``int8[m]``, as a position in ``RELATIONS``;
-    ``fractions`` (``float64[m, 2]``) are rounded as they are shown."""
-    return np.where(fractions[:, 1] >= _HALF, 0, np.where(fractions[:, 0] >= _HALF, 1, 2)).astype(np.int8)
+def kinds_of(shared: Shared) -> npt.NDArray[np.int8]:
+    """Return what the second text of each pair is to the first, ``int8[m]``, as a position in ``RELATIONS``."""
+    first, second = np.round(shared.fractions, DIGITS).T
+    return np.where(second >= HALF, 0, np.where(first >= HALF, 1, 2)).astype(np.int8)
+
+
+def relations_of(shared: Shared, ids: Sequence[str]) -> Iterator[Relation]:
+    """Yield the relations of the second texts to the first ones, which have these ids; fractions have 4 digits."""
+    rounded = np.round(shared.fractions, DIGITS).tolist()
+    kinds, passages = kinds_of(shared).tolist(), list(map(tuple, shared.spans.tolist()))
+    bounds = pairwise(shared.starts.tolist())
+    for kind, id_, (older, newer), (first, end) in zip(kinds, ids, rounded, bounds, strict=True):
+        yield Relation(RELATIONS[kind], id_, older, newer, tuple(passages[first:end]))
+
+
+def turned(relation: Relation, id_: str) -> Relation:
+    """Return the relation of the earlier document to the other one, which has this id."""
+    older, newer = relation.newer_fraction, relation.older_fraction
+    kind = 0 if newer >= HALF else 1 if older >= HALF else 2
+    return Relation(RELATIONS[kind], id_, older, newer, tuple((c, d, a, b) for a, b, c, d in relation.passages))
 
 
 def orient(arrived: Matches, *, ties_by_id: bool = False) -> Matches:

@@ -54,13 +54,18 @@ def prose(rng: random.Random, letters: str, characters: int) -> str:
     return " ".join(words)[:characters].strip() + "."
 
 
-def sharing(rng: random.Random, letters: str, characters: int) -> tuple[str, str]:
-    """Two texts that share one run of exactly so many characters, which may repeat itself."""
+def shared_run(rng: random.Random, letters: str, characters: int) -> str:
+    """A run of exactly so many characters, which may repeat itself."""
     run = prose(rng, letters, 2 * characters)[:characters]
     if rng.random() < 0.25:
         period = rng.randint(1, 60)
         run = (run.replace(" ", ",")[:period] * characters)[:characters]
-    run = run[:-1].replace(" ", "_") + run[-1].replace(" ", "_")
+    return run.replace(" ", "_")
+
+
+def sharing(rng: random.Random, letters: str, characters: int) -> tuple[str, str]:
+    """Two texts that share one run of exactly so many characters, which may repeat itself."""
+    run = shared_run(rng, letters, characters)
 
     def around() -> str:
         parts = [prose(rng, letters, rng.randint(1, 400)) for _ in range(2)]

@@ -15,9 +15,10 @@ import numpy.typing as npt
 
 from neardup.stream.batches import CONTENT_HALF, Batch, bucket_keys, id_columns, make_batch, table_items
 from neardup.stream.collections.ids import bare_ids, stored_id
-from neardup.stream.documents import Document, Explanation, check_type
+from neardup.stream.documents import Document, Explanation, Relation, check_type
+from neardup.stream.explanations.given_texts import marked
 from neardup.stream.explanations.passages import passages
-from neardup.stream.pair_rule import Judged, judge
+from neardup.stream.pair_rule import Judged, judge, relations_of, shared_of
 from neardup.stream.pipeline import Matcher, Signer
 from neardup.stream.scheme_interface import Evidence, fixed_evidence, regular_keys
 from neardup.stream.schemes import SCHEMES
@@ -64,7 +65,11 @@ def explain(
     candidate, emitted = (None if math.isnan(p[0]) else min(float(p[0]), 1.0) for p in chances)
     if candidate is not None and emitted is not None:
         emitted = min(emitted, candidate)  # near 1 the two sums differ by rounding
-    return Explanation(older.id, newer.id, reason, about, similarity, int(judged.keys[0]), candidate, emitted, shared)
+    relation = _relation(matcher, older, newer)
+    pieces = marked(*texts, relation, matcher.config.plan) if relation is not None and len(texts) == 2 else ()
+    return Explanation(
+        older.id, newer.id, reason, about, similarity, int(judged.keys[0]), candidate, emitted, shared, relation, pieces
+    )
 
 
 def _given(matcher: Matcher, signer: Signer, document: Document) -> _Side:
@@ -108,6 +113,19 @@ def _judged(matcher: Matcher, older: Batch, newer: Batch) -> Judged:
     return judge(
         common, equal & scheme.by_content, tuning.score_min, config.buckets_shared_min, exact_score=tuning.exact_score
     )
+
+
+def _relation(matcher: Matcher, older: _Side, newer: _Side) -> Relation | None:
+    """Return what the newer document is to the older one; ``None`` where nothing is known to be shared."""
+    assert older.batch is not None
+    assert newer.batch is not None
+    identical = older.batch.contents[:, CONTENT_HALF] == newer.batch.contents[:, CONTENT_HALF]
+    sides, plan = (older.batch.evidence, newer.batch.evidence), matcher.config.plan
+    shared = shared_of(SCHEMES[matcher.config.scheme], *sides, identical, plan)
+    if shared is None or not len(shared.spans):
+        return None
+    (relation,) = relations_of(shared, [older.id])
+    return relation
 
 
 def _reason(matcher: Matcher, older: _Side, newer: _Side, judged: Judged) -> tuple[str, str | None]:

@@ -12,6 +12,7 @@ agree. If that reaches both ends, the stretch is the passage.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ import numpy.typing as npt
 import regex
 
 from neardup.stream.config import Config
-from neardup.stream.documents import Relation
+from neardup.stream.documents import Marked, Relation
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.texts.normalize import NormalForm, normalize, normalize_any
 
@@ -113,6 +114,39 @@ def verified(
         return None
     first, last = first - before, last - before
     return begin + first, begin + last, other + first, other + last
+
+
+def marked(older: str, newer: str, relation: Relation, plan: Any) -> tuple[tuple[Marked, ...], ...]:
+    """Return two texts in pieces, of which those of passages have numbers. Joined they are the texts.
+
+    Args:
+        older: the text of the earlier document, as it was given.
+        newer: the text of the other one.
+        relation: what they share.
+        plan: of scheme ``passages``.
+    """
+    texts = [given_text(text, plan.normal_form) for text in (older, newer)]
+    spans: list[list[tuple[int, int, int, bool]]] = [[], []]
+    for number, span in enumerate(relation.passages):
+        exact = verified(texts[0].codes, texts[1].codes, span, plan.window // 2)
+        found = exact or span
+        for side in range(2):
+            spans[side].append((*texts[side].given(*found[2 * side : 2 * side + 2]), number, exact is not None))
+    return tuple(tuple(_pieces(text, sorted(side))) for text, side in zip((older, newer), spans, strict=True))
+
+
+def _pieces(text: str, spans: list[tuple[int, int, int, bool]]) -> Iterator[Marked]:
+    """Yield a text in pieces; where passages overlap, the first one has the letters."""
+    at = 0
+    for begin, end, number, exact in spans:
+        begin = max(begin, at)
+        if at < begin:
+            yield Marked(text[at:begin])
+        if begin < end:
+            yield Marked(text[begin:end], number, exact)
+        at = max(at, end)
+    if at < len(text):
+        yield Marked(text[at:])
 
 
 class GivenTexts:

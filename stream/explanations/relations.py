@@ -8,15 +8,13 @@ with; of one kind, first that which has the most of it; then the one that arrive
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.documents import Relation
-from neardup.stream.json_lines import SIMILARITY_DIGITS
-from neardup.stream.pair_rule import RELATIONS, Matches, relations_of
+from neardup.stream.pair_rule import DIGITS, Matches, kinds_of, relations_of
 from neardup.stream.scheme_interface import Shared, joined_shared
 
 
@@ -29,13 +27,8 @@ class Relations(NamedTuple):
     shared: Shared
 
     def values(self) -> Iterator[tuple[int, Relation]]:
-        """Yield each index with its relation; fractions have 4 digits."""
-        fractions, spans, starts = self.shared
-        rounded = np.round(fractions, SIMILARITY_DIGITS)
-        kinds, passages = relations_of(rounded).tolist(), list(map(tuple, spans.tolist()))
-        columns = zip(self.rows.tolist(), kinds, self.ids, rounded.tolist(), pairwise(starts.tolist()), strict=True)
-        for row, kind, id_, (older, newer), (first, end) in columns:
-            yield row, Relation(RELATIONS[kind], id_, older, newer, tuple(passages[first:end]))
+        """Return each index with its relation."""
+        return zip(self.rows.tolist(), relations_of(self.shared, self.ids), strict=True)
 
 
 def by_arrival(matches: Matches, times: npt.NDArray[np.int64]) -> tuple[Shared, list[str]]:
@@ -52,17 +45,17 @@ def by_arrival(matches: Matches, times: npt.NDArray[np.int64]) -> tuple[Shared, 
 
 
 def closest(
-    rows: npt.NDArray[np.signedinteger[Any]], others: npt.NDArray[np.int64], fractions: npt.NDArray[np.float64]
+    rows: npt.NDArray[np.signedinteger[Any]], others: npt.NDArray[np.int64], shared: Shared
 ) -> npt.NDArray[np.int64]:
     """Return which of m pairs is the relation of each later document, as positions by the later document.
 
     Args:
         rows: the later documents, whole numbers ``[m]``.
         others: numbers of the earlier ones in order of arrival, ``int64[m]``.
-        fractions: what they share, ``float64[m, 2]``.
+        shared: what the earlier and the later text of each pair share.
     """
-    rounded = np.round(fractions, SIMILARITY_DIGITS)
-    order = np.lexsort((others, -rounded[:, 1], relations_of(rounded), rows))
+    newer = np.round(shared.fractions[:, 1], DIGITS)
+    order = np.lexsort((others, -newer, kinds_of(shared), rows))
     return order[np.flatnonzero(np.diff(rows[order], prepend=-1))]
 
 

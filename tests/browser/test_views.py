@@ -227,3 +227,33 @@ def test_stories_are_filtered_by_collection_and_compared_within_it(separate):
     assert "collection=fr" in address
     said = separate.show(address.removeprefix("#/"), "document.querySelector('.pair .verdict')?.innerText")
     assert said.startswith("They are a pair"), json.dumps(said)
+
+
+def test_a_pair_of_passages_marks_them_in_both_texts(tmp_path_factory, chromium):
+    """What both texts have is marked in each, what only one has is not; markup in a text is text; axe finds nothing."""
+    state = tmp_path_factory.mktemp("state")
+    serving = Serving(state, "--durability", "normal", "--keep-texts", "--scheme", "passages")
+    browser = Browser(chromium, tmp_path_factory.mktemp("browser"))
+    try:
+        page = Page(browser, serving)
+        report = f"<b>{' '.join(LONG)}</b>"
+        before, after = "Other words <script>document.title='owned'</script> stand here", "The end is near. " * 9
+        article = f"{before} {report.upper()} {after}"
+        page.check_all([{"id": "report", "text": report}, {"id": "article", "text": article}])
+        browser.open(f"{serving.url}/#/stories")
+        marks = "[...document.querySelectorAll('.sides mark')].map((one) => one.innerText)"
+        page.show("pair?a=report&b=article", f"{marks}.length === 2")
+        first, later = browser.evaluate(marks)
+        assert report == first
+        assert report.upper() == later.strip()
+        assert browser.evaluate("document.querySelectorAll('.sides del, .sides ins, main script').length") == 0
+        assert "of the later text" in browser.evaluate("document.querySelector('.facts').innerText")
+        assert "letter by letter" in browser.evaluate("document.querySelector('mark').title")
+        assert browser.evaluate("document.title") != "owned"
+        assert browser.events["Runtime.exceptionThrown"] == []
+        entries = [entry["entry"]["text"] for entry in browser.events["Log.entryAdded"]]
+        assert [text for text in entries if "Content Security Policy" in text or "TrustedHTML" in text] == []
+        page.client.close()
+    finally:
+        browser.close()
+        serving.kill()

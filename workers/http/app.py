@@ -46,7 +46,7 @@ from neardup.workers.http.page import page
 from neardup.workers.http.problems import field_of, json_response, problem
 from neardup.workers.http.writer import Broken, Busy
 from neardup.workers.settings.serve import ServeSettings, ViewSettings
-from neardup.workers.store.answers import Answer
+from neardup.workers.store.answers import Answer, pair_values
 from neardup.workers.store.listing import Filters
 from neardup.workers.store.log import StoreFull
 from neardup.workers.store.reading import StoreReader
@@ -161,9 +161,7 @@ def refused(service: Service, reason: str) -> Response:
 
 def answer_values(answer: Answer) -> dict[str, Any]:
     """Return an answer as JSON values; the answer of a lookup has no verdict."""
-    pairs = [
-        {"id": pair.older, "similarity": round(pair.similarity, 4), "buckets": pair.buckets} for pair in answer.pairs
-    ]
+    pairs = list(map(pair_values, answer.pairs))
     if answer.status is None:
         return {"id": answer.id, "added": False, "pairs": pairs, **named_collection(answer.collection)}
     return {

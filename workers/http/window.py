@@ -17,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 
 from neardup.stream.documents import EXPLANATIONS, Document, Pair
 from neardup.stream.errors import ConfigError, Reason
-from neardup.stream.json_lines import SIMILARITY_DIGITS, named_collection
+from neardup.stream.json_lines import SIMILARITY_DIGITS, named_collection, relation_values
 from neardup.stream.neighbours.nearest import check_ranks
 from neardup.stream.sources.names import name_of
 from neardup.workers.http.app import Handlers, Service, answer_values, parts_behind, path_of, refused
@@ -220,6 +220,11 @@ async def why(writer: Writer, service: Service, request: Request) -> Response:
     values = found._asdict() | {"sentence": EXPLANATIONS[found.reason]}
     if found.similarity is not None:  # a rounded probability would be certain where it is not
         values["similarity"] = round(found.similarity, SIMILARITY_DIGITS)
+    del values["relation"], values["sides"]
+    if found.relation is not None:
+        values["shared"] = relation_values(found.relation)
+    if found.sides:
+        values["sides"] = [[piece._asdict() for piece in side] for side in found.sides]
     return json_response(values | {"passages": [passage._asdict() for passage in found.passages]})
 
 

@@ -9,7 +9,7 @@ import orjson
 
 from neardup.stream.documents import Document, Relation
 from neardup.stream.explanations.given_texts import GivenTexts
-from neardup.stream.json_lines import SIMILARITY_DIGITS, escape_unprintable
+from neardup.stream.json_lines import SIMILARITY_DIGITS, escape_unprintable, relation_values
 from neardup.stream.verdicts.decider import Decided
 from neardup.stream.verdicts.row_columns import NONE
 from neardup.stream.verdicts.rule import ORIGINAL, REFUSED, STATUSES
@@ -62,12 +62,8 @@ class Decision(NamedTuple):
         """Return the verdict with a relation; ``passages`` are its passages, if they were looked up in the text."""
         if found is None:
             return self
-        if passages is None:
-            passages = [{"older": [a, b], "newer": [c, d]} for a, b, c, d in found.passages]
-        return self._replace(
-            relation=found.kind, relation_to=found.id, older_fraction=found.older_fraction,
-            newer_fraction=found.newer_fraction, passages=passages,
-        )  # fmt: skip
+        named = {"relation_to": found.id} | ({} if passages is None else {"passages": passages})
+        return self._replace(**{**relation_values(found), **named})
 
 
 _NAMES = Decision._fields

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from neardup.stream.documents import Neighbour, Pair
+from neardup.stream.documents import CollectionPair, Neighbour, Pair
+from neardup.stream.json_lines import SIMILARITY_DIGITS, relation_values
+from neardup.stream.pair_rule import turned
 
 
 class Answer(NamedTuple):
@@ -44,7 +46,23 @@ def newest(id_: str, found: Sequence[Pair]) -> tuple[Pair, ...]:
     """Return the pairs of one document, the most similar first, with the document as the newer one."""
     if not found:  # so it is for most documents
         return ()
-    turned = [
-        Pair(pair.older if pair.newer == id_ else pair.newer, id_, pair.similarity, pair.buckets) for pair in found
-    ]
-    return tuple(sorted(turned, key=lambda pair: -pair.similarity))
+    return tuple(sorted((_turned(id_, pair) for pair in found), key=lambda pair: -pair.similarity))
+
+
+def _turned(id_: str, pair: Pair) -> Pair:
+    """Return a pair of a document with the document as the newer one."""
+    if pair.newer == id_:
+        return pair
+    relation = None if pair.relation is None else turned(pair.relation, pair.newer)
+    return CollectionPair(pair.newer, id_, pair.similarity, pair.buckets, pair.collection, relation)
+
+
+def pair_values(pair: Pair) -> dict[str, Any]:
+    """Return a pair of a document as values of JSON: the other document, and what both share."""
+    shared = {} if pair.relation is None else relation_values(pair.relation)
+    return {
+        "id": pair.older,
+        "similarity": round(pair.similarity, SIMILARITY_DIGITS),
+        "buckets": pair.buckets,
+        **shared,
+    }

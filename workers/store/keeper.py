@@ -30,6 +30,7 @@ from neardup.stream.config import Config
 from neardup.stream.documents import Document, Explanation, Pair
 from neardup.stream.estimates.loss_accounts import LossAccounts
 from neardup.stream.explanations.explain import explain
+from neardup.stream.explanations.given_texts import marked
 from neardup.stream.explanations.passages import passages
 from neardup.stream.neighbours.nearest import ranked
 from neardup.stream.pipeline import Matcher, Signed, Signer, Slice
@@ -181,7 +182,10 @@ class Keeper:
             for id_, one in zip(found[:2], stored, strict=True)
             if (text := own.get(id_, None if one is None else one[1])) is not None
         ]
-        return found._replace(passages=passages(texts[0], texts[1])) if len(texts) == 2 else found
+        if len(texts) < 2:
+            return found
+        sides = () if found.relation is None else marked(texts[0], texts[1], found.relation, self.config.plan)
+        return found._replace(passages=passages(texts[0], texts[1]), sides=sides)
 
     def _decision(self, found: Explanation, collection: str | None) -> Explanation:
         """Return the explanation of two that are no pair: what the decision compared, if one is the original that the

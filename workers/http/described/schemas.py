@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from neardup.stream.documents import RELATIONS
 from neardup.stream.json_lines import TITLE_CHARACTERS_MAX, URL_CHARACTERS_MAX
 from neardup.stream.sources.accounts import COUNTS, LAG_NAMES
 from neardup.workers.feeds.condition import STATES
@@ -152,6 +153,16 @@ _REPEATING: dict[str, Schema] = {
     "repeated": _whole("Of them, duplicates of other ids of the same source."),
 }
 _PASSAGE = record({"kind": {"enum": ["both", "first", "second"]}, "text": _text()}, ("kind", "text"))
+_FRACTION = {"type": "number", "minimum": 0, "maximum": 1}
+_SPAN = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2}
+# Of scheme passages: what the newer of two documents is to the older one.
+_SHARED: dict[str, Schema] = {
+    "relation": {"enum": list(RELATIONS), "description": "What the document is to the other one; of scheme passages."},
+    "older_fraction": _with(_FRACTION, "Estimated part of the other text that stands in this one."),
+    "newer_fraction": _with(_FRACTION, "Estimated part of this text that stands in the other one."),
+    "passages": listed(record({"older": _SPAN, "newer": _SPAN}), "Begin and end in code points of normalised texts."),
+}
+_MARKED = record({"text": _text(), "passage": _or_null("integer", "Number of the passage."), "exact": _FLAG})
 _EXPLANATION: dict[str, Schema] = {
     **{name: _text() for name in ("older", "newer", "reason", "sentence")},
     "about": _or_null("string"),
@@ -160,6 +171,8 @@ _EXPLANATION: dict[str, Schema] = {
     "candidate_probability": _or_null("number"),
     "pair_probability": _or_null("number"),
     "passages": listed(link("Passage")),
+    "shared": record(_SHARED),
+    "sides": listed(listed(_MARKED), "The older and the newer text in pieces, where both are stored."),
 }
 _ANSWER: dict[str, Schema] = {
     "id": _text(),
@@ -203,7 +216,7 @@ _FEED: dict[str, Schema] = {
 
 SCHEMAS: dict[str, Schema] = {
     "Document": record(_DOCUMENT, ("text", "timestamp", "source", "url", "title")),
-    "Pair": record({"id": _text(), "similarity": {"type": "number"}, "buckets": _whole()}),
+    "Pair": record({"id": _text(), "similarity": {"type": "number"}, "buckets": _whole(), **_SHARED}, tuple(_SHARED)),
     "Answer": record(_ANSWER, (*_VERDICT, "nearest")),
     "Version": record(
         _VERSION,
@@ -228,7 +241,17 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "Cluster": record(_CLUSTER, ("members", "strip", "next", "updates", "collection")),
     "Explanation": record(
-        _EXPLANATION, ("about", "similarity", "buckets", "candidate_probability", "pair_probability", "passages")
+        _EXPLANATION,
+        (
+            "about",
+            "similarity",
+            "buckets",
+            "candidate_probability",
+            "pair_probability",
+            "passages",
+            "shared",
+            "sides",
+        ),
     ),
     "Letter": record(
         {

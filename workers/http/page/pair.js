@@ -67,6 +67,7 @@ export function explained(why, settings) {
     const known = why.pair_probability !== null && why.pair_probability !== undefined;
     parts.push(el('div', { class: 'facts' }, el('dl', {},
       fact('Similarity', score(why.similarity), `a pair from ${score(settings.score_min)}`),
+      why.shared ? fact('Shared', percent(why.shared.newer_fraction), `of the later text, ${percent(why.shared.older_fraction)} of the first`) : null,
       typeof why.buckets === 'number' ? fact('Common bands', count(why.buckets), settings.bands ? `of ${count(settings.bands)}` : '') : null,
       known ? fact('Found', chance(why.pair_probability), 'of pairs this similar') : null),
     known && settings.curve.length ? el('figure', {}, found(settings.curve, { at: why.similarity, chance: why.pair_probability, threshold: settings.threshold, label: `Pairs of similarity ${score(why.similarity)} are found with ${chance(why.pair_probability)}` }),
@@ -88,7 +89,7 @@ function marking(why) {
   return el('div', { class: 'marking', role: 'group', 'aria-label': 'What do you say?' }, el('span', {}, 'What do you say?'), buttons, said, el('small', {}, hint));
 }
 
-/** Two texts side by side, what only one of them has is marked. */
+/** Two texts side by side: what only one of them has is marked, or of passages what both have. */
 export function differences(why, kept, names = {}) {
   if (!why.passages?.length) {
     return notice('empty', 'No texts to compare', kept ? 'The text of one of them is not stored.' : 'This service stores no texts: start it with --keep-texts.');
@@ -106,22 +107,32 @@ export function differences(why, kept, names = {}) {
 }
 
 function side(why, kind, limit, names) {
-  const own = why.passages.filter((passage) => passage.kind === 'both' || passage.kind === kind);
+  const own = why.sides ? why.sides[kind === 'first' ? 0 : 1] : why.passages.filter((passage) => passage.kind === 'both' || passage.kind === kind);
   const text = el('p', { class: 'text', dir: 'auto' });
   let left = limit;
   let shown = 0;
   for (const passage of own) {
     if (left <= 0 || shown === PASSAGES) break;
     const part = shownText(passage.text.slice(0, left));
-    text.append(passage.kind === 'both' ? part : el(kind === 'first' ? 'del' : 'ins', {}, part));
+    text.append(tagOf(passage, kind) ? el(tagOf(passage, kind), titled(passage), part) : part);
     left -= passage.text.length;
     shown += 1;
   }
-  const all = own.reduce((sum, passage) => sum + passage.text.length, 0);
-  const differs = own.filter((passage) => passage.kind === kind).reduce((sum, passage) => sum + passage.text.length, 0);
+  const length = (some) => some.reduce((sum, passage) => sum + passage.text.length, 0);
+  const all = length(own);
+  const tagged = length(own.filter((passage) => tagOf(passage, kind)));
   const id = kind === 'first' ? why.older : why.newer;
-  const line = differs ? `${percent(differs / all, differs / all < 0.1 ? 1 : 0)} only here` : 'nothing only here';
+  const where = why.sides ? 'in both' : 'only here';
+  const line = tagged ? `${percent(tagged / all, tagged / all < 0.1 ? 1 : 0)} ${where}` : `nothing ${where}`;
   return { cut: left < 0 || shown < own.length, node: el('section', { class: 'side' },
     el('h2', {}, el('span', { class: 'role' }, kind === 'first' ? 'Arrived first' : 'Arrived later'), names[id] ? el('span', {}, names[id]) : idNode(id)),
     el('p', { class: 'quiet' }, `${count(all)} characters, ${line}`), text) };
 }
+
+/** How a piece of a text is marked: a passage of both, or what one text alone has; empty for other pieces. */
+function tagOf(piece, kind) {
+  if ('kind' in piece) return piece.kind === 'both' ? '' : kind === 'first' ? 'del' : 'ins';
+  return piece.passage === null ? '' : 'mark';
+}
+
+const titled = (piece) => ('kind' in piece ? {} : { title: `Passage ${piece.passage + 1}, ${piece.exact ? 'letter by letter' : 'about'}` });

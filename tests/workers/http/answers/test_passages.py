@@ -1,0 +1,148 @@
+"""What the service says of shared passages; and the promise of scheme ``passages`` in every command."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dedup_outputs import deduplicated
+from service_world import world_in
+
+from benchmarks.recall.passages import PASSAGE, SCRIPTS, prose, shared_run
+from neardup.stream import Config, Deduplicator, Document
+from neardup.workers.commands.batch.corpus import run as batch
+from neardup.workers.commands.run import run
+from neardup.workers.options.documents import BatchOptions, RunOptions
+from neardup.workers.process.exits import Exit
+from neardup.workers.settings.load import load
+
+# Pairs of each script. Of texts of twice as many characters the least fraction is beyond the threshold.
+PAIRS = 40
+SETTINGS = {"scheme": "passages", "threshold": 0.05}
+
+
+def stream() -> list[tuple[str, str]]:
+    """Ids and texts: pairs of texts that share a run of just ``passage_characters``, in a random order."""
+    rng = random.Random(12)
+    texts: list[tuple[str, str]] = []
+    for script, letters in SCRIPTS.items():
+        for n in range(PAIRS):
+            held = shared_run(rng, letters, PASSAGE)
+            for name in "ab":
+                around = [prose(rng, letters, rng.randint(1, 150)) if rng.random() < 0.8 else "" for _ in range(2)]
+                texts.append((f"{script} {n} {name}", around[0] + held + around[1]))
+    rng.shuffle(texts)
+    return texts
+
+
+def partners(found: list[tuple[str, str]]) -> set[str]:
+    """The pairs of the stream among pairs of ids, by the id without its last letter."""
+    return {older[:-2] for older, newer in found if older[:-2] == newer[:-2]}
+
+
+def test_texts_that_share_a_run_meet_in_every_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """``run``, ``batch``, the library, ``dedup``, ``decide`` and ``serve``, of five scripts and of periodic runs."""
+    monkeypatch.chdir(tmp_path)
+    texts = stream()
+    lines = [json.dumps({"id": id_, "text": text}) for id_, text in texts]
+    (tmp_path / "in.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    expected = {id_[:-2] for id_, _ in texts}
+    given = {name: str(value) for name, value in SETTINGS.items()}
+
+    dedup = Deduplicator(Config(**SETTINGS))  # type: ignore[arg-type]
+    pairs = [pair[:2] for pair in dedup.process([Document(*one) for one in texts])]
+    assert partners(pairs) == expected
+
+    assert run(RunOptions(["in.jsonl"], quiet=True, output="pairs"), load(given, None)) == Exit.SUCCESS
+    written = [json.loads(line) for line in (tmp_path / "pairs").read_bytes().splitlines()]
+    assert [(one["older"], one["newer"]) for one in written] == pairs
+    capfdbinary.readouterr()
+    assert batch(BatchOptions(["in.jsonl"], quiet=True), load(given, None)) == Exit.SUCCESS
+    joined = capfdbinary.readouterr().out.splitlines()
+    assert sorted(map(json.loads, joined), key=str) == sorted(written, key=str)
+
+    verdicts = Deduplicator(Config(**SETTINGS)).decide([Document(*one) for one in texts])  # type: ignore[arg-type]
+    related = [(one.duplicate_of or (one.relation.id if one.relation else ""), one.id) for one in verdicts]
+    later = {newer for older, newer in pairs}
+    assert {newer for older, newer in related if older} == later
+    assert {one for one in related if one[0]} <= set(pairs)
+    out = deduplicated("in.jsonl", **given)
+    listed = [json.loads(line) for line in out["verdicts"].splitlines()]
+    assert [(one.get("duplicate_of") or one.get("relation_to", ""), one["id"]) for one in listed] == related
+
+    with world_in(tmp_path / "state", **SETTINGS) as world:
+        answers: list[dict[str, Any]] = []
+        for first in range(0, len(lines), 100):
+            content = "\n".join(lines[first : first + 100])
+            headers = {"Content-Type": "application/x-ndjson"}
+            response = world.ask("POST", "/v1/check:batch", content=content, headers=headers)
+            answers += [json.loads(line) for line in response.content.splitlines()[:-1]]
+    served = [(pair["id"], answer["id"]) for answer in answers for pair in answer["pairs"]]
+    assert sorted(served) == sorted(pairs)
+    assert partners(served) == expected
+
+
+@pytest.fixture
+def texts() -> dict[str, str]:
+    """A report, an article that contains it in capitals, and a part of it."""
+    rng = random.Random(3)
+    report = prose(rng, "az", 1500)
+    article = f"Straße {prose(rng, 'az', 1200)}\n\n{report.upper()} {prose(rng, 'az', 1500)}"
+    return {"report": report, "article": article, "part": report[100:1300], "other": prose(rng, "az", 800)}
+
+
+def test_an_answer_says_what_the_document_is_to_each_earlier_one(tmp_path: Path, texts: dict[str, str]) -> None:
+    """As the newer one, also in what stands near an id; a part is a duplicate by the setting."""
+    with world_in(tmp_path / "state", scheme="passages", threshold=0.3, passage_part_min=0.8) as world:
+        answers = {id_: world.check(id_, text) for id_, text in texts.items()}
+        statuses = {id_: answer["status"] for id_, answer in answers.items()}
+        assert statuses == {"report": "original", "article": "original", "part": "duplicate", "other": "original"}
+        [pair] = answers["article"]["pairs"]
+        assert (pair["id"], pair["relation"]) == ("report", "contains")
+        assert pair["newer_fraction"] < 0.5 < pair["older_fraction"]
+        near = world.ask("GET", "/v1/documents/report/near").json()["pairs"]
+        found = {pair["id"]: pair for pair in near}
+        assert found["article"]["relation"] == "part_of"
+        (here,), (there,) = pair["passages"], found["article"]["passages"]
+        assert (here["older"], here["newer"]) == (there["newer"], there["older"])
+        parts = [pair["newer_fraction"] for pair in answers["part"]["pairs"]]
+        assert answers["part"]["similarity"] == pytest.approx(max(parts))
+
+
+def test_why_marks_the_passages_in_both_texts(tmp_path: Path, texts: dict[str, str]) -> None:
+    """Also of a document that is not added; the pieces joined are the texts, as they were given."""
+    with world_in(tmp_path / "state", scheme="passages", threshold=0.3, keep_texts=True) as world:
+        for id_ in ("report", "article", "other"):
+            world.check(id_, texts[id_])
+        why = world.ask("GET", "/v1/why", params={"a": "article", "b": "report"}).json()
+        assert (why["reason"], why["shared"]["relation"]) == ("pair", "contains")
+        older, newer = why["sides"]
+        assert "".join(piece["text"] for piece in older) == texts["report"]
+        assert "".join(piece["text"] for piece in newer) == texts["article"]
+        [marked] = [piece for piece in newer if piece["passage"] is not None]
+        assert marked["exact"]
+        assert marked["text"].strip() == texts["report"].upper()
+        apart = world.ask("GET", "/v1/why", params={"a": "article", "b": "other"}).json()
+        assert "sides" not in apart
+        assert "shared" not in apart
+        asked = {"id": "new", "text": texts["part"]}
+        posted = world.ask("POST", "/v1/why?b=report", json=asked).json()
+        assert [piece["text"] for piece in posted["sides"][1] if piece["passage"] == 0] == [texts["part"].strip()]
+
+
+def test_templates_are_left_out_of_the_answers(tmp_path: Path) -> None:
+    """Two pages of one menu are no pair with the list, and are without it."""
+    rng = random.Random(4)
+    menu = prose(rng, "az", 1200)
+    pages = {id_: f"{menu} {prose(rng, 'az', 900)}" for id_ in ("a", "b")}
+    (tmp_path / "list.jsonl").write_text(json.dumps({"text": menu}) + "\n")
+    for path, count in ((None, 1), (tmp_path / "list.jsonl", 0)):
+        settings = {} if path is None else {"passage_templates": str(path)}
+        with world_in(tmp_path / f"state{count}", scheme="passages", threshold=0.3, **settings) as world:
+            found = [world.check(id_, text)["pairs"] for id_, text in pages.items()]
+            assert list(map(len, found)) == [0, count]
