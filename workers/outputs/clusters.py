@@ -135,8 +135,9 @@ class Clusters:
 
     def close(self, decisions: Decisions | None = None) -> None:
         """Write the clusters of the stories that the last step ended; without ``decisions``, write all clusters."""
-        places = sorted(self._open)
-        if decisions is not None:
+        if decisions is None:
+            places = sorted(self._open)
+        else:
             self._ranks.release(decisions.first)
             places = [place for place in np.sort(decisions.changes.ended).tolist() if place in self._open]
         done = [self._open.pop(place) for place in places]

@@ -7,7 +7,10 @@ import gzip
 import io
 import json
 import signal
+from types import SimpleNamespace
+from typing import NoReturn
 
+import numpy as np
 import pytest
 import zstandard
 from command import PROCESS_SECONDS_MAX, WORDS, without_compilation
@@ -312,3 +315,19 @@ def test_no_output_overwrites_an_input_or_another_output(neardup, tmp_path, argu
     assert (done.returncode, done.stderr.decode()) == (Exit.USAGE, f"neardup: {sentence}\n")
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
     assert (tmp_path / "in.jsonl").read_bytes() == lines(doc("a"))
+
+
+def test_a_step_looks_at_the_clusters_that_it_ends_only() -> None:
+    """Not at all open ones: a run with many clusters would take a time that grows with their square."""
+
+    class Open(dict[int, object]):
+        def __iter__(self) -> NoReturn:
+            raise AssertionError("every open cluster was looked at")
+
+    written: list[bytes] = []
+    found = clusters.Clusters(written.append)
+    found._open = Open({place: clusters._Cluster(place, f"d{place}") for place in (3, 5, 8)})
+    ended = SimpleNamespace(first=0, changes=SimpleNamespace(ended=np.array([8, 4, 3])))
+    found.close(ended)
+    assert [json.loads(line)["cluster"] for line in b"".join(written).splitlines()] == [3, 8]
+    assert len(found._open) == 1
