@@ -106,6 +106,11 @@ class Config(Parameters):
                 f"recall={self.recall} with false_weight={self.false_weight}, from which the recall results: leave one "
                 "of them out"
             )
+        if self.probe_two_per_band and self.probe_candidates_max is not None:
+            raise ConfigError(
+                f"probe_candidates_max={self.probe_candidates_max} with probe_two_per_band, two limits of one probe: "
+                "leave one of them out"
+            )
         asked = _Asked.of(self)
         # Raises ConfigError where settings contradict or the target is out of reach. Kept as the cached ``plan``.
         self.__dict__["plan"] = SCHEMES[self.scheme].plan(asked)
@@ -142,8 +147,10 @@ class Config(Parameters):
 
     @property
     def probe_limit(self) -> int | None:
-        """Candidates after which a probe stops: ``probe_candidates_max``, or what the scheme names; None: all."""
-        return self.probe_candidates_max or SCHEMES[self.scheme].probe_candidates_max
+        """Candidates after which a probe stops: ``probe_candidates_max``, two for each band, or what the scheme names;
+        None: all. Two for each band: Indyk, Motwani, "Approximate nearest neighbors", STOC 1998."""
+        two_per_band = 2 * self.tuning.bands if self.probe_two_per_band else None
+        return self.probe_candidates_max or two_per_band or SCHEMES[self.scheme].probe_candidates_max
 
     @functools.cached_property
     def signing_fingerprint(self) -> str:
@@ -202,7 +209,7 @@ class Config(Parameters):
 # The settings that a scheme may use or not; the others bound the table, or are met by a scheme that misses nothing.
 _OF_SCHEMES = Parameters.model_fields.keys() - {
     "bucket_candidates_max", "collection_field", "evidence_bytes_max", "id_bytes_max", "lateness_seconds",
-    "probe_candidates_max", "recall", "story_seconds_max", "window_documents", "window_seconds",
+    "probe_candidates_max", "probe_two_per_band", "recall", "story_seconds_max", "window_documents", "window_seconds",
 }  # fmt: skip
 
 

@@ -175,6 +175,9 @@ class Parameters(BaseModel):
         le=2**30,
         description="candidates after which a probe stops, over all buckets; by default 1,024 of sets, else all",
     )
+    probe_two_per_band: bool = Field(
+        default=False, description="a probe stops after twice as many candidates as there are bands"
+    )
     buckets_shared_min: int = Field(
         default=1, ge=1, le=ROWS_LIMIT, description="buckets in which two documents must meet before they are a pair"
     )

@@ -34,6 +34,7 @@ from neardup.stream.theory.tuning import Tuning, complete
 # Settings that would lose pairs or have no effect here -> why they must be left out.
 _REFUSED = {
     "probe_candidates_max": "identical misses no pair",
+    "probe_two_per_band": "identical misses no pair",
     "buckets_shared_min": "a text of identical has one bucket",
     "min_similarity": "the similarity of identical is 1 or 0",
 }

@@ -51,6 +51,7 @@ _MEASURES = ("jaccard", "jaccard_bag")
 # Settings that would lose pairs, or have no effect here -> why they must be left out.
 _REFUSED = {
     "probe_candidates_max": "prefix misses no pair",
+    "probe_two_per_band": "prefix misses no pair",
     "buckets_shared_min": "prefix misses no pair",
     "min_similarity": "prefix emits the pairs at or above the threshold and no other",
     "shingle_bytes": "prefix keeps eight bytes of each token",

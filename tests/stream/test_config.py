@@ -51,6 +51,7 @@ WRONG: dict[str, list[Any]] = {
     "window_documents": [0, 2**30 + 1],
     "bucket_candidates_max": [0, 2**20 + 1],
     "probe_candidates_max": [0, 2**30 + 1],
+    "probe_two_per_band": [2],
     "buckets_shared_min": [0, 1025],
     "evidence_bytes_max": [0, 2**42 + 1],
     "record_fields": ["name", 5],
@@ -119,6 +120,7 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "window_documents": (10, {"matching"}),
     "bucket_candidates_max": (9, {"matching"}),
     "probe_candidates_max": (9, {"matching"}),
+    "probe_two_per_band": (True, {"matching"}),
     "buckets_shared_min": (2, {"signing", "matching"}),
     "evidence_bytes_max": (1 << 20, {"matching"}),
     "record_fields": (("name:50", "phone", "address"), {"signing", "matching"}),
@@ -163,10 +165,7 @@ BASES: dict[str, dict[str, Any]] = {
     **{field: {"scheme": "records", "record_shingled": ("name",)} for field in SHAPE_OF_SHINGLED},
     **{field: {"scheme": "grid"} for field in CHANGES if field.startswith("grid_")},
     **{field: {"scheme": "hyperplane", "dimension": 3} for field in ("dimension", "vector_evidence", "planes")},
-    **{
-        field: {"scheme": "p_stable", "dimension": 3, "distance_scale": 10.0}
-        for field in ("distance_scale", "segment_width")
-    },
+    **{x: {"scheme": "p_stable", "dimension": 3, "distance_scale": 10} for x in ("distance_scale", "segment_width")},
     "component_max": {"scheme": "bit_sampling", "measure": "l1", "dimension": 3, "component_max": 9},
     "norm_max": {"scheme": "hyperplane_dot", "dimension": 3, "norm_max": 10.0},
     "groups": {"scheme": "partial_minhash"},

@@ -11,7 +11,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from neardup.stream import Config, Deduplicator, Document, Matcher, Pair, Refusal, Signer
+from neardup.stream import Config, ConfigError, Deduplicator, Document, Matcher, Pair, Refusal, Signer
 from neardup.stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, chunks, match_step
 from neardup.stream.signatures.banding import estimate
 
@@ -325,6 +325,19 @@ def test_a_probe_stops_after_so_many_candidates() -> None:
     found = Counter(pair.newer for pair in dedup.process(documents))
     assert max(found.values()) == 3
     assert dedup.counts()["cuts"] == sum(count == 3 for count in found.values()) > 10
+
+
+def test_a_probe_stops_after_two_candidates_a_band_by_a_setting() -> None:
+    """Twice the bands, whatever a scheme has by default; an exact scheme and a second limit refuse it."""
+    documents = [Document(str(n), f"a text of some length, and the number of it is {n}") for n in range(60)]
+    config = Config(bands=6, rows=4, probe_two_per_band=True)
+    dedup = Deduplicator(config, candidates=True)
+    found = Counter(pair.newer for pair in dedup.process(documents))
+    assert config.probe_limit == max(found.values()) == 12
+    assert dedup.counts()["truncated"] >= sum(count == 12 for count in found.values()) > 10
+    for other in ({"scheme": "prefix"}, {"scheme": "identical"}, {"probe_candidates_max": 5}):
+        with pytest.raises(ConfigError, match="leave"):
+            Config(**{"probe_two_per_band": True, **other})  # type: ignore[arg-type]
 
 
 def test_candidates_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
