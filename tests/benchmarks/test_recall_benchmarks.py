@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.recall import canaries
+from benchmarks.recall import audits, canaries
 
 
 def test_each_fault_is_noticed_and_a_healthy_stream_is_silent() -> None:
@@ -19,3 +19,11 @@ def test_the_cost_is_measured_in_library_and_service() -> None:
     """Of two lengths of texts and two rates."""
     names = [result.name for result in canaries.cost("smoke")]
     assert len(names) == len(set(names)) == 12
+
+
+def test_audits_hold_the_truth() -> None:
+    """On a generated set, and on programs where they are there."""
+    *of_sets, every = audits.run("smoke")
+    assert every.verdict == "reached"
+    assert every.details["draws"] >= 4
+    assert {"truth", "audit", "from", "to", "cost"} <= of_sets[-2].details.keys()

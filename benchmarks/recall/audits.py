@@ -1,0 +1,146 @@
+"""S25: audits by a sample against the exact truth, on real sets and on one where a limit costs most pairs.
+
+The truth is an exact join of the sets of shingles, over distinct contents in order of arrival: of those with an earlier
+neighbour at the threshold, the fraction with a pair. An audit sees a part of the contents only, and a set is audited
+with several draws: *cover* is the fraction of them whose interval holds the truth. For verdicts the truth is an audit
+of all contents. *Cost* is the CPU time of an audit as a part of that of the run.
+
+``python -m benchmarks --only S25`` makes the table of the guarantees.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.real import DATA, REAL_SETS, bags, read_documents
+from benchmarks.recall.truncation import uneven
+from benchmarks.report import Result, Size, Target
+from benchmarks.texts import similar_pairs
+from neardup.stream import Document
+from neardup.workers.audit.measuring import Audit, audit
+from neardup.workers.commands.dedup.command import run as dedup
+from neardup.workers.commands.run import run as pairs_of
+from neardup.workers.options.documents import DedupOptions, RunOptions
+from neardup.workers.options.judging import AuditOptions
+from neardup.workers.settings.files import Settings
+
+ID, SEED = "S25-audit", 25
+_THRESHOLDS = (0.8, 0.6)
+_SAMPLE = 2_000
+_ALL = 1_000_000
+_DRAWS: dict[Size, int] = {"smoke": 2, "default": 5, "large": 40}
+_SMOKE = ("irplag_java char5",)
+_GENERATED = "generated, most pairs in one"
+_GENERATED_DOCUMENTS: dict[Size, int] = {"smoke": 1_500, "default": 6_000, "large": 20_000}
+_LEVEL = 0.95
+
+
+class Truth(NamedTuple):
+    """Distinct contents, those with an earlier neighbour, and the fractions of these with a pair and of the pairs."""
+
+    contents: int
+    units: int
+    documents: float
+    pairs: float
+
+
+def truth_of(documents: Sequence[Document], said: Sequence[tuple[str, str]], settings: Settings) -> Truth:
+    """Compare pairs of ids with an exact join."""
+    place = {document.id: n for n, document in enumerate(documents)}
+    numbers: dict[bytes, int] = {}
+    content, first = list[int](), list[int]()
+    sets: list[npt.NDArray[np.uint64]] = []
+    for n, bag in enumerate(bags(list(documents), settings)):
+        number = numbers.setdefault(bag.tobytes(), len(sets))
+        if number == len(sets):
+            first.append(n)
+            sets.append(bag)
+        content.append(number)
+    true = set(similar_pairs([np.unique(one) for one in sets], settings.threshold))
+    found: set[int] = set()
+    joined: set[tuple[int, int]] = set()
+    for pair in said:
+        x, y = (place[id_] for id_ in pair)
+        for own, other in ((x, y), (y, x)):
+            if other < first[content[own]]:
+                found.add(content[own])
+        joined.add((min(content[x], content[y]), max(content[x], content[y])))
+    units = {b for _, b in true}
+    documents_found = len(units & found) / len(units) if units else math.nan
+    return Truth(len(sets), len(units), documents_found, len(true & joined) / len(true) if true else math.nan)
+
+
+def run(size: Size) -> Iterator[Result]:
+    """Each set at two thresholds: pairs of ``run``, then verdicts of ``dedup``."""
+    names = _SMOKE if size == "smoke" else tuple(REAL_SETS)
+    every: list[Result] = []
+    for name in names:
+        row = REAL_SETS[name]
+        if not (DATA / row.documents[0]).exists():
+            every.append(Result(ID, name, None, "", details={"note": "the folder of real data is not there"}))
+            continue
+        documents = read_documents(row.documents)
+        for threshold in _THRESHOLDS:
+            settings = Settings(shingles=row.shingles, k=row.k, threshold=threshold)
+            every += _audited(f"{name}, {threshold}", documents, settings, _DRAWS[size])
+    every += _audited(_GENERATED, uneven(_GENERATED_DOCUMENTS[size], SEED), Settings(), _DRAWS[size])
+    yield from every
+    covers = [one.value for one in every if one.value is not None]
+    count = len(covers) * _DRAWS[size]
+    target = Target("at least", _LEVEL, 3 * math.sqrt(_LEVEL * (1 - _LEVEL) / count))
+    yield Result(ID, "intervals that hold the truth", sum(covers) / len(covers), "", target, {"draws": count})
+
+
+def _audited(name: str, documents: Sequence[Document], settings: Settings, draws: int) -> Iterator[Result]:
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [str(Path(folder, "in.jsonl"))]
+        lines = (json.dumps({"id": one.id, "text": one.text}) + "\n" for one in documents)
+        Path(paths[0]).write_text("".join(lines), encoding="utf-8")
+        pairs, verdicts = (str(Path(folder, file)) for file in ("pairs", "verdicts"))
+        begin = time.process_time()
+        pairs_of(RunOptions(paths, output=pairs, quiet=True), settings)
+        seconds = time.process_time() - begin
+        rows = [json.loads(line) for line in Path(pairs).read_text(encoding="utf-8").splitlines()]
+        truth = truth_of(documents, [(one["older"], one["newer"]) for one in rows], settings)
+        sample = min(_SAMPLE, max(1, truth.contents // 2))
+
+        def options(draw: int = 0, sample: int = sample, *, of_pairs: bool = True) -> AuditOptions:
+            looked_at = (pairs, None) if of_pairs else (None, verdicts)
+            return AuditOptions(paths, pairs=looked_at[0], verdicts=looked_at[1], sample=sample, draw=draw)
+
+        begin = time.process_time()
+        found = [audit(options(draw), settings) for draw in range(draws)]
+        cost = (time.process_time() - begin) / draws / seconds
+        details = {
+            "contents": truth.contents, "sampled": sample, "units": found[0].units, "pairs, truth": truth.pairs,
+            "pairs": found[0].pairs.value, "cost": cost,
+        }  # fmt: skip
+        yield _result(f"{name}: documents with a pair", found, truth.documents, details)
+        dedup(DedupOptions(paths, output=str(Path(folder, "kept")), verdicts=verdicts, quiet=True), settings)
+        whole = audit(options(sample=_ALL, of_pairs=False), settings)
+        found = [audit(options(draw, of_pairs=False), settings) for draw in range(draws)]
+        details = {"units": found[0].units, "dropped": whole.dropped, "near their original": whole.precision.value}
+        yield _result(f"{name}: documents dropped", found, whole.recall.value, details)
+
+
+def _result(name: str, found: Sequence[Audit], truth: float, details: Mapping[str, object]) -> Result:
+    """The fraction of draws with units whose interval holds the truth; the first draw is shown."""
+    drawn = [one.recall for one in found if one.units]
+    if not drawn:
+        return Result(ID, name, None, "cover", details={**details, "note": "no content has an earlier neighbour"})
+    cover = sum(one.low <= truth <= one.high for one in drawn) / len(drawn)
+    first = found[0].recall
+    shown = {"truth": truth, "audit": first.value, "from": first.low, "to": first.high}
+    return Result(ID, name, cover, "cover", None, {**shown, **details})
+
+
+SCENARIOS = {ID: run}
