@@ -19,7 +19,9 @@ from neardup.stream.deduplicator import Deduplicator
 from neardup.stream.documents import EXPLANATIONS, Document
 from neardup.stream.estimates.intervals import clopper_pearson, effective_units
 from neardup.stream.evaluation.judging import Proportion, proportion
-from neardup.stream.pipeline import Signer
+from neardup.stream.explanations.explain import explain
+from neardup.stream.pipeline import Matcher, Signer
+from neardup.stream.table.steps import step
 from neardup.stream.theory.tuning import probabilities
 from neardup.workers.audit.claims import Pairs, Verdicts
 from neardup.workers.audit.neighbours import Neighbours, plan_of
@@ -33,6 +35,8 @@ from neardup.workers.settings.files import Settings, with_file_window
 
 # The misses that are shown, those of the most similar neighbours.
 _MISSES = 10
+# The reasons for which a pair of a similarity is found or not by chance.
+_BY_CHANCE = ("no_bucket", "few_buckets", "score")
 # Fewer effective units give no interval.
 _UNITS_MIN = 100
 _UNKNOWN = Proportion(math.nan, math.nan, math.nan)
@@ -101,7 +105,7 @@ def audit(options: AuditOptions, settings: Settings) -> Audit:
         len(drawn), contents, clopper_pearson(int((units & neighbours.is_found).sum()), int(units.sum())),
         int(units.sum()), of_pairs, effective,
         clopper_pearson(int((dropped & neighbours.confirmed).sum()), int(dropped.sum())), int(dropped.sum()),
-        _misses(drawn, neighbours, settings), dict(left_out),
+        _misses(drawn, neighbours, options.paths, settings), dict(left_out),
     )  # fmt: skip
 
 
@@ -145,7 +149,7 @@ def _readings(paths: Sequence[str], settings: Settings) -> Iterator[Read]:
             raise Failure(session.ended, "interrupted: an audit of a part of the documents would say nothing")
 
 
-def _misses(drawn: Sequence[Drawn], neighbours: Neighbours, settings: Settings) -> list[Miss]:
+def _misses(drawn: Sequence[Drawn], neighbours: Neighbours, paths: Sequence[str], settings: Settings) -> list[Miss]:
     """Return the misses with the most similar neighbours, and why each pair was not found."""
     missed = np.flatnonzero(neighbours.has_earlier & ~neighbours.is_found).tolist()
     missed.sort(key=lambda n: -neighbours.nearest[n].similarity)
@@ -156,14 +160,39 @@ def _misses(drawn: Sequence[Drawn], neighbours: Neighbours, settings: Settings) 
         why = dedup.explain(older._replace(id="older"), drawn[n].document._replace(id="newer"))
         chance = float(probabilities(config.tuning, np.array([similarity]))[1][0])
         out.append(Miss(older, drawn[n].document, similarity, why.reason, chance))
+    shared = {drawn[n].place: at for at, n in enumerate(missed[:_MISSES]) if out[at].reason == "pair"}
+    for at, reason in _replayed({place: out[at] for place, at in shared.items()}, paths, config, settings):
+        out[shared[at]] = out[shared[at]]._replace(reason=reason)
     return out
+
+
+def _replayed(
+    misses: Mapping[int, Miss], paths: Sequence[str], config: Config, settings: Settings
+) -> Iterator[tuple[int, str]]:
+    """Add the documents again, and yield why each miss (by the place of its newer document) was not found when it came:
+    two documents alone know neither limits of candidates nor what has left the window."""
+    if not misses:
+        return
+    matcher, signer, left = Matcher(config), Signer(config), len(misses)
+    for read in _readings(paths, settings):
+        begin, places = 0, read.places.tolist()
+        for n in [*(n for n, place in enumerate(places) if place in misses), len(places)]:
+            with step(matcher.table):
+                added = [read.documents[at] for at in range(begin, n)]
+                matcher.match(signer.sign(added).batch, probe=False)
+            if n < len(places):
+                begin, left, miss = n, left - 1, misses[places[n]]
+                yield places[n], explain(matcher, signer, miss.older.id, miss.newer, miss.older.collection).reason
+            if not left:
+                return
 
 
 def sentence_of(miss: Miss) -> str:
     """Return why a pair was not found, in words."""
     if miss.reason == "pair":
-        return "they share a bucket: the probe reached a limit of candidates, or the older one had left the window"
-    chance = "" if math.isnan(miss.chance) else f"; {100 * min(miss.chance, 1.0):.1f} % of such pairs are found"
+        return "they share a bucket, and nothing that is known hid them: the older one may have left a window by bytes"
+    by_chance = miss.reason in _BY_CHANCE and not math.isnan(miss.chance)
+    chance = f"; {100 * min(miss.chance, 1.0):.1f} % of such pairs are found" if by_chance else ""
     return EXPLANATIONS[miss.reason] + chance
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from neardup.workers.audit.measuring import audit
+from neardup.workers.audit.measuring import audit, sentence_of
 from neardup.workers.commands.batch.corpus import run as batch
 from neardup.workers.commands.dedup.command import run as dedup
 from neardup.workers.commands.run import run
@@ -198,6 +198,23 @@ def test_a_run_measures_itself_at_its_end(tmp_path: Path, capsys: pytest.Capture
     assert len(said) == 3
     assert "with an earlier neighbour" in said[0]
     assert all("with an earlier kept neighbour" in line for line in said[1:])
+
+
+def test_a_miss_by_a_limit_is_explained_by_a_replay(tmp_path: Path) -> None:
+    """Two documents alone share a bucket; when the newer one came, a limit of candidates hid the older one."""
+    base = [f"w{n}" for n in range(60)]
+    crowd = [" ".join([*base[:n], f"x{n}", *base[n + 1 :]]) for n in range(40)]
+    path = tmp_path / "in.jsonl"
+    path.write_text("".join(json.dumps({"id": f"d{n}", "text": text}) + "\n" for n, text in enumerate(crowd)))
+    settings = Settings(threshold=0.6, sketch_bits=16, bucket_candidates_max=2, probe_candidates_max=2)
+    output = written(tmp_path, [])
+    found = audit(AuditOptions([str(path)], pairs=output, sample=1_000), settings).misses
+    assert len(found) == 10
+    assert "truncated" in {miss.reason for miss in found} <= {"truncated", "pair"}
+    for miss in found:
+        sentence = sentence_of(miss)
+        assert ("limit of candidates" in sentence) == (miss.reason == "truncated")
+        assert "are found" not in sentence
 
 
 def test_a_run_that_cannot_be_audited_says_so_before_it_begins(tmp_path: Path) -> None:
