@@ -15,7 +15,7 @@ CHECKED = $(if $(ROOM),$(shell find tests -type d -name '$(ROOM)'),tests)
 QUICK = not processes and not broker and not browser and not long
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-page demo-large api check test processors reproduce bench results bench-kafka kafka torture clean
+.PHONY: help demo demo-page demo-large api check test processors reproduce bench results peers bench-kafka kafka torture clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,6 +65,10 @@ bench: $(STAMP)  ## speed, memory and recall, next to the peers
 results: DATA ?= ../shared/data
 results: $(STAMP)  ## pairs of sets that others labelled, into docs/RESULTS.md (DATA: the folder of the sets)
 	$(BIN)/python -m benchmarks.labelled --data $(DATA) --write docs/RESULTS.md
+
+peers: DATA ?= ../shared/data
+peers: $(STAMP)  ## programs that drop near-duplicates as typed, into docs/RESULTS.md (each in an environment of its own)
+	$(BIN)/python -m benchmarks.typed --data $(DATA) --write docs/RESULTS.md
 
 bench-kafka: $(STAMP)  ## the workers on a real broker
 	$(BIN)/python -m benchmarks.kafka

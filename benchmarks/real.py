@@ -74,12 +74,12 @@ class Found(NamedTuple):
     links: int
 
 
-def read_documents(names: tuple[str, ...]) -> list[Document]:
+def read_documents(names: tuple[str, ...], data: Path = DATA) -> list[Document]:
     """Documents of JSON lines; a pair of sentences is two documents, ``train#7.1`` and ``train#7.2``."""
     out = []
     for name in names:
         split = Path(name).name.split("-")[0]
-        for line in (DATA / name).read_text(encoding="utf-8").rstrip("\n").split("\n"):
+        for line in (data / name).read_text(encoding="utf-8").rstrip("\n").split("\n"):
             row = json.loads(line)
             if "sentence1" in row:
                 number = row["sentence_pair_id"]
