@@ -16,19 +16,20 @@ import orjson
 
 from neardup.stream.config import Config
 from neardup.stream.json_lines import Fields
-from neardup.stream.partitions import Partition
 from neardup.stream.pipeline import Signer
 from neardup.stream.schemes import SCHEMES
+from neardup.stream.shards import Shard
 from neardup.stream.table import again
 from neardup.workers.http.server import warm as warm_service
-from neardup.workers.stages.partition_table import PartitionTable
+from neardup.workers.stages.matching.shard_table import ShardTable
+from neardup.workers.stages.matching.stretches import Stretch, read_stretch
 from neardup.workers.stages.signer import SignPlan, sign_records
 from neardup.workers.topics.names import topic_names
 from neardup.workers.transport.kafka.transport import warm as warm_batches
 from neardup.workers.transport.protocol import Record
 
-PARTITIONS = 2
-TOPICS = topic_names("", "00" * 16, PARTITIONS)
+SHARDS = 2
+TOPICS = topic_names("", "00" * 16, SHARDS)
 # Long enough that one other word leaves four fifths of the shingles of every kind.
 TEXT = " ".join(
     f"the quick brown fox of day {day} jumps over the lazy dog, while {day} wizards boil jugs in the corner of a room"
@@ -77,41 +78,40 @@ def warm(config: Config) -> int:
     """Sign and match with one configuration, in every way that a worker does; how many pairs came out, but for copies
     where a scheme finds others too."""
     fields = Fields(kind=config.plan.kind)
-    plan = SignPlan(config, fields, TOPICS, PARTITIONS, 1, 300.0, None)
+    plan = SignPlan(config, fields, TOPICS, 1, 300.0, None)
     signer = Signer(config)
     sign_records(records(config, 1)[: -len(UNUSUAL)], signer, plan)
     steps = [sign_records(records(config, 1 + step * 1_000), signer, plan).messages for step in range(3)]
-    pairs = 0
-    for partition in range(PARTITIONS):
-        table = PartitionTable(config, Partition(partition, PARTITIONS))
-        batches = [
+    stretches = [
+        read_stretch(
             [
-                Record(partition, offset, 0, None, message.value)
+                Record(0, offset, 0, None, message.value)
                 for offset, message in enumerate(messages, 100 * step)
-                if message.topic == TOPICS.bands and message.partition == partition
-            ]
-            for step, messages in enumerate(steps)
-        ]
-        pairs += match(table, batches)
-    return pairs
+                if message.topic == TOPICS.signed
+            ],
+            config,
+        )
+        for step, messages in enumerate(steps)
+    ]
+    return sum(match(ShardTable(config, Shard(number, SHARDS)), stretches) for number in range(SHARDS))
 
 
-def match(table: PartitionTable, batches: Sequence[Sequence[Record]]) -> int:
-    """A replay, then each batch, undone and done again; the window moves past the documents of the batch before."""
-    replay, *steps = batches
-    for record in replay:
-        table.apply(record, publish=False)
+def match(table: ShardTable, stretches: Sequence[Stretch]) -> int:
+    """A replay, then each stretch, undone and done again; the window moves past the documents of the one before."""
+    replay, *steps = stretches
+    for _ in table.apply(replay, publish=False):
+        pass
     table.commit()
     pairs = 0
     whole = table.config.scheme == "identical" or table.config.measure == "containment"  # of which 1 is no copy's alone
-    for batch in steps:
-        for record in batch:
-            table.apply(record, publish=True)
+    for stretch in steps:
+        for _ in table.apply(stretch):
+            pass
         table.undo()
-        for record in batch:
-            found = table.apply(record, publish=True).matches.similarity
+        for applied in table.apply(stretch):
+            found = applied.matches.similarity
             pairs += len(found) if whole else int((found < 1).sum())
-        table.position()
+        table.committed()
         table.commit()
         table.increments()
         again.bucket_lengths(table.matcher.table, 4)

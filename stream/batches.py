@@ -21,10 +21,10 @@ from neardup.stream.documents import COLLECTION, ID, TIMESTAMP, Column, Document
 from neardup.stream.errors import ConfigError
 from neardup.stream.kernels.hashing import hash_strings
 from neardup.stream.machine.compile import kernel
-from neardup.stream.partitions import WHOLE, Partition, Shard, partition_of, shards_of
 from neardup.stream.scheme_interface import Evidence, Keys, fixed_evidence, select_ragged
 from neardup.stream.schemes import SCHEMES
-from neardup.stream.table import FOREIGN, NO_TIME, OWN, REMOVAL, Items
+from neardup.stream.shards import Shard, shards_of
+from neardup.stream.table import FOREIGN, NO_TIME, OWN, Items
 
 MICROSECONDS = 1_000_000
 # Bytes of a document without its id and its evidence: time, content, length of the id, length of the ragged evidence.
@@ -274,7 +274,7 @@ def accepted_of(documents: Sequence[Document], refusals: Sequence[Refusal]) -> S
 
 
 def kinds_of(batch: Batch, shard: Shard, by_content: bool) -> npt.NDArray[np.uint8]:
-    """Return whether each document is ``OWN`` or ``FOREIGN`` to a shard, ``uint8[n]``; see ``partitions``."""
+    """Return whether each document is ``OWN`` or ``FOREIGN`` to a shard, ``uint8[n]``; see ``shards``."""
     if shard.of == 1:
         return np.full(batch.size, OWN)
     hashes = batch.contents[:, CONTENT_HALF] if by_content else id_hashes(batch.ids, batch.id_starts)
@@ -311,19 +311,18 @@ def _time_of(seconds: float | None) -> int | None:
     return round(seconds * MICROSECONDS) if abs(seconds) < _SECONDS_MAX else None
 
 
-def row_keys(batch: Batch, kinds: npt.NDArray[np.uint8], config: Config) -> Keys:
+def row_keys(batch: Batch, removals: npt.NDArray[np.bool_], config: Config) -> Keys:
     """Return the bucket keys of rows; a removal has none."""
-    documents = kinds != REMOVAL
-    if documents.all():
+    if not removals.any():
         return bucket_keys(batch, config)
-    keys = bucket_keys(select(batch, np.flatnonzero(documents)), config)
+    keys = bucket_keys(select(batch, np.flatnonzero(~removals)), config)
     counts = np.zeros(batch.size, np.int64)
-    counts[documents] = np.diff(keys.starts)
+    counts[~removals] = np.diff(keys.starts)
     return keys._replace(starts=np.concatenate([[0], np.cumsum(counts)]))
 
 
 def bucket_keys(batch: Batch, config: Config) -> Keys:
-    """Return the bucket keys of a batch. An item without keys has its content as its only key, so it has an owner.
+    """Return the bucket keys of a batch. An item without keys has its content as its only key: copies of it meet.
 
     If documents have collections, equal keys are of one collection."""
     keys = SCHEMES[config.scheme].keys(batch.evidence, config.plan)
@@ -339,24 +338,19 @@ def bucket_keys(batch: Batch, config: Config) -> Keys:
     return Keys(np.insert(keys.values, at, batch.contents[bare, 0]), starts, payloads)
 
 
-def table_items(
-    batch: Batch, keys: Keys, partition: Partition = WHOLE, kinds: npt.NDArray[np.uint8] | None = None
-) -> Items:
-    """Return a batch as the table of a partition reads it; without ``kinds`` all rows are documents to hold.
-
-    Content and id come first, in every partition; then the bucket keys that the partition owns.
-    """
-    number, of = map(np.uint64, partition)
+def table_items(batch: Batch, keys: Keys) -> Items:
+    """Return a batch as a table reads it, all rows as documents to hold: content and id come first, then the bucket
+    keys."""
     hashes = id_hashes(batch.ids, batch.id_starts)
     values = np.empty(len(keys.values) + 2 * batch.size, np.uint64)
     payloads = np.empty(len(values) if len(keys.payloads) else 0, np.uint64)
     starts = np.zeros(batch.size + 1, np.int64)
-    _fill_keys(batch.contents, hashes, keys, number, of, values, payloads, starts)
+    _fill_keys(batch.contents, hashes, keys, values, payloads, starts)
     return Items(
-        kinds=np.full(batch.size, OWN) if kinds is None else kinds,
-        keys=values[: starts[-1]],
+        kinds=np.full(batch.size, OWN),
+        keys=values,
         key_starts=starts,
-        payloads=payloads[: starts[-1]],
+        payloads=payloads,
         contents=batch.contents[:, CONTENT_HALF].copy(),
         times=batch.times,
         ids=batch.ids,
@@ -367,8 +361,27 @@ def table_items(
     )
 
 
+class StreamRows(NamedTuple):
+    """Rows of a stream as every shard reads them: a batch, which of its rows are removals (``bool[n]``), and the items
+    of a table."""
+
+    batch: Batch
+    removals: npt.NDArray[np.bool_]
+    items: Items
+
+    def until(self, end: int) -> StreamRows:
+        """Return the rows before row ``end``."""
+        return StreamRows(select(self.batch, np.arange(end)), self.removals[:end], self.items.until(end))
+
+
+def stream_rows(batch: Batch, config: Config, removals: npt.NDArray[np.bool_] | None = None) -> StreamRows:
+    """Return rows as tables read them; those in ``removals`` (``bool[n]``) remove their id."""
+    removed = np.zeros(batch.size, np.bool_) if removals is None else removals
+    return StreamRows(batch, removed, table_items(batch, row_keys(batch, removed, config)))
+
+
 @kernel
-def _fill_keys(contents, ids, keys, number, of, values, payloads, starts):
+def _fill_keys(contents, ids, keys, values, payloads, starts):
     at = 0
     for i in range(len(ids)):
         values[at], values[at + 1] = contents[i, 0], ids[i]
@@ -376,9 +389,8 @@ def _fill_keys(contents, ids, keys, number, of, values, payloads, starts):
             payloads[at], payloads[at + 1] = np.uint64(0), np.uint64(0)
         at += 2
         for j in range(keys.starts[i], keys.starts[i + 1]):
-            if of == np.uint64(1) or partition_of(keys.values[j], of) == number:
-                values[at] = keys.values[j]
-                if len(payloads):
-                    payloads[at] = keys.payloads[j]
-                at += 1
+            values[at] = keys.values[j]
+            if len(payloads):
+                payloads[at] = keys.payloads[j]
+            at += 1
         starts[i + 1] = at

@@ -22,7 +22,6 @@ from neardup.stream.arrow.tables import (
     signer_of_rows,
     verdict_part,
 )
-from neardup.stream.bands_message import reader_of
 from neardup.stream.batches import accepted_of
 from neardup.stream.canaries.canaries import Canaries, recall_values
 from neardup.stream.collections.ids import stored_id
@@ -37,6 +36,7 @@ from neardup.stream.pipeline import Matcher, Signed, Signer, chunks, match_step
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.schemes.partial_sets import shortfall
 from neardup.stream.verdicts.decider import Decider
+from neardup.stream.window_message import reader_of
 from neardup.stream.windows.messages import fill, saved
 
 # A part of the input, an answer, the answers of a call.

@@ -27,14 +27,12 @@ DIGITS = 4
 class Judged(NamedTuple):
     """The result of ``judge`` for m candidates.
 
-    ``is_pair`` (``bool[m]``); ``similarity`` (``float64[m]``, in [0, 1]); ``first_key`` (``int32[m]``): the position of
-    the first common key among the keys of the newer item; ``keys`` (``int32[m]``): how many keys are common. Identical
-    content has similarity 1, first key 0 and at least 1 common key.
+    ``is_pair`` (``bool[m]``); ``similarity`` (``float64[m]``, in [0, 1]); ``keys`` (``int32[m]``): how many keys are
+    common. Identical content has similarity 1 and at least 1 common key.
     """
 
     is_pair: npt.NDArray[np.bool_]
     similarity: npt.NDArray[np.float64]
-    first_key: npt.NDArray[np.int32]
     keys: npt.NDArray[np.int32]
 
 
@@ -105,11 +103,10 @@ def judge(
         exact_score: whether the similarities in ``common`` are exact; else they are estimates from sketches.
     """
     similarity = np.where(identical, 1.0, _measured(common, score_min, exact_score))
-    first_key = np.where(identical, np.int32(0), common.first_key)
-    related = (first_key >= 0) & common.conditions & (common.keys >= shared_min)
+    related = common.conditions & (common.keys >= shared_min)
     # Contents that are equal agree in every key; some schemes have none for so small a content.
     keys = np.where(identical, np.maximum(common.keys, 1), common.keys)
-    return Judged((related | identical) & (similarity >= score_min), similarity, first_key, keys)
+    return Judged((related | identical) & (similarity >= score_min), similarity, keys)
 
 
 def scored(common: Common, score_min: float, *, exact_score: bool) -> npt.NDArray[np.float64]:
@@ -198,19 +195,15 @@ def turned(relation: Relation, id_: str) -> Relation:
     return Relation(RELATIONS[kind], id_, older, newer, tuple((c, d, a, b) for a, b, c, d in relation.passages))
 
 
-def orient(arrived: Matches, *, ties_by_id: bool = False) -> Matches:
-    """Order the two documents of each pair by event time.
+def orient(arrived: Matches) -> Matches:
+    """Order the two documents of each pair by event time; equal times, and a document without a time, change nothing.
 
     Args:
         arrived: pairs in order of arrival: ``newer`` arrived after ``older``.
-        ties_by_id: order documents with equal times, and pairs with a document without a time, by id; else by arrival.
     """
     older, newer, older_times, newer_times, _, _, shared, _ = arrived
     timed = (newer_times != NO_TIME) & (older_times != NO_TIME)
     swap = timed & (newer_times < older_times)
-    if ties_by_id:
-        ties = np.flatnonzero(~timed | (newer_times == older_times))
-        swap[ties] = [newer[i] < older[i] for i in ties.tolist()]
     if not swap.any():
         return arrived
     older, newer = list(older), list(newer)

@@ -15,15 +15,16 @@ import numpy.typing as npt
 from neardup.stream.batches import (
     MICROSECONDS,
     Batch,
+    StreamRows,
     id_column,
     kinds_of,
     make_batch,
     removal_batch,
-    row_keys,
     rows_of,
     select,
     sizes_of,
     sound_columns,
+    stream_rows,
     table_items,
     times_of,
 )
@@ -34,16 +35,9 @@ from neardup.stream.documents import Column, Document, DocumentColumns, Refusal,
 from neardup.stream.errors import ConfigError
 from neardup.stream.estimates.limits import NO_LOSSES, Losses, losses_of
 from neardup.stream.pair_rule import NO_MATCHES, Matches, joined, judge, orient, scored, shared_of
-from neardup.stream.partitions import WHOLE, WHOLE_STREAM, Partition, Shard, partitions_of, shared_limits
-from neardup.stream.scheme_interface import (
-    AnyScheme,
-    Common,
-    Evidence,
-    Keys,
-    regular_keys,
-    select_ragged,
-)
+from neardup.stream.scheme_interface import AnyScheme, Common, Evidence, regular_keys, select_ragged
 from neardup.stream.schemes import SCHEMES
+from neardup.stream.shards import WHOLE_STREAM, Shard, shared_limits
 from neardup.stream.table import NO_LIMIT, NO_WINDOW, REMOVAL, BandTable, Candidates, Limits
 from neardup.stream.table.steps import step
 
@@ -204,9 +198,6 @@ class Matcher:
 
     Args:
         config: the settings; batches must be signed under the same ``signing_fingerprint``.
-        partition: the part of the bucket keys that this matcher holds; by default all. With a partition it returns only
-            the pairs that the partition owns, and orders items of equal time by id, because arrival differs between
-            partitions.
         shard: the part of the documents that this matcher holds; by default all. A shard reads every row of the stream,
             and returns the pairs whose older document it holds.
         candidates: return candidates below the least score too.
@@ -222,23 +213,16 @@ class Matcher:
         [Pair(older='a', newer='b', similarity=1.0, buckets=18)]
     """
 
-    def __init__(
-        self, config: Config, partition: Partition | None = None, *, shard: Shard = WHOLE_STREAM,
-        candidates: bool = False,
-    ) -> None:  # fmt: skip
+    def __init__(self, config: Config, *, shard: Shard = WHOLE_STREAM, candidates: bool = False) -> None:
         self.config = config
-        self.partition = partition or WHOLE
         self.score_min = 0.0 if candidates else config.tuning.score_min
         self.shard = shard
-        self._ties_by_id = partition is not None
         self._scheme = SCHEMES[config.scheme]
-        # A partition holds some keys of an item only, so it cannot count those that two items share.
         limits = shared_limits(table_limits(config, self._scheme), shard.of)
-        limits = limits._replace(counted=limits.counted and self.partition.of == 1)
         self.table = BandTable(config.plan.width, limits, is_shard=shard.of > 1)
 
     def match(self, batch: Batch, *, probe: bool = True, add: bool = True) -> Matches:
-        """Probe the table with each item, then add it; score the candidates; return the pairs of the partition."""
+        """Probe the table with each item, then add it; score the candidates; return the pairs."""
         return joined([part.matches for part in self.slices(batch, probe=probe, add=add)])
 
     def slices(
@@ -251,23 +235,28 @@ class Matcher:
         A slice ends after the item that brings its candidates to ``candidates_max``. It is matched when the caller asks
         for it: a caller that stops leaves the table where the last slice ends. An empty batch is one slice.
         """
-        kinds = kinds_of(batch, self.shard, self._scheme.by_content)
-        if removals is not None:
-            kinds[removals] = REMOVAL
-        keys = row_keys(batch, kinds, self.config)
-        items, end = table_items(batch, keys, self.partition, kinds), 0
+        return self.slices_of(stream_rows(batch, self.config, removals), probe=probe, add=add,
+                              candidates_max=candidates_max)  # fmt: skip
+
+    def slices_of(
+        self, rows: StreamRows, *, first: int = 0, probe: bool = True, add: bool = True,
+        candidates_max: int = SLICE_CANDIDATES,
+    ) -> Iterator[Slice]:  # fmt: skip
+        """The same for rows that ``stream_rows`` has made, from row ``first`` on: shards of a member share them."""
+        batch, kinds = rows.batch, kinds_of(rows.batch, self.shard, self._scheme.by_content)
+        kinds[rows.removals] = REMOVAL
+        items, end = rows.items._replace(kinds=kinds), first
         while True:
             found = self.table.probe_add(items, probe=probe, add=add, first=end, candidates_max=candidates_max)
             end = found.end
-            yield Slice(*self._judged(batch, keys, found), end, len(found.items))
+            yield Slice(*self._judged(batch, found), end, len(found.items))
             if end == batch.size:
                 return
 
     def _judged(
-        self, batch: Batch, keys: Keys, found: Candidates
+        self, batch: Batch, found: Candidates
     ) -> tuple[Matches, npt.NDArray[np.int32], npt.NDArray[np.int64], Losses]:
-        """The candidates that are pairs and that the partition owns, with their positions and slots; what limits
-        cost."""
+        """The candidates that are pairs, with their positions and slots; what limits cost."""
         if not len(found.items):
             return NO_MATCHES, found.items, found.slots, NO_LOSSES
         common = self.common(batch, found.items, found.slots)
@@ -275,14 +264,10 @@ class Matcher:
             common, found.identical, self.score_min, self.config.buckets_shared_min,
             exact_score=self.config.tuning.exact_score,
         )  # fmt: skip
-        emitted = judged.is_pair
-        if self.partition.of > 1:
-            owners = partitions_of(keys.values[keys.starts[found.items] + judged.first_key], self.partition.of)
-            emitted = emitted & (owners == self.partition.number)
-        is_near = emitted & (judged.similarity >= self.config.tuning.score_min)
+        is_near = judged.is_pair & (judged.similarity >= self.config.tuning.score_min)
         losses = losses_of(found.items, found.slots, found.uncompared, is_near)
         self.table.count_pairs(int(np.count_nonzero(is_near & ~found.identical)), losses.missed)
-        rows = np.flatnonzero(emitted)
+        rows = np.flatnonzero(judged.is_pair)
         if self.config.separate:  # two keys of different collections share a chain with probability 2^-41
             rows = rows[same_collection(batch.ids_at(found.items[rows]), self.table.ids(found.slots[rows]))]
         items, slots, shared, plan = found.items[rows], found.slots[rows], None, self.config.plan
@@ -295,7 +280,7 @@ class Matcher:
         )  # fmt: skip
         if self.config.separate:
             arrived = arrived.within_collections()
-        return orient(arrived, ties_by_id=self._ties_by_id), items, slots, losses
+        return orient(arrived), items, slots, losses
 
     def common(self, batch: Batch, items: npt.NDArray[Any], slots: npt.NDArray[np.int64]) -> Common:
         """Return what items of a batch have in common with documents of the table, compared in parts because evidence
@@ -353,6 +338,13 @@ def match_steps(matcher: Matcher, batch: Batch, *, add: bool = True) -> Iterator
         yield part
 
 
+def compares_directly(config: Config) -> bool:
+    """Return whether two documents may be a pair without a common key: not where the keys are a part of the rule, and
+    not by containment, because the stub of a document would swallow others."""
+    scheme = SCHEMES[config.scheme]
+    return scheme.direct and config.buckets_shared_min == 1 and config.measure != "containment"
+
+
 def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
     """Consecutive documents, ``CHUNK_CHARACTERS`` or ``CHUNK_DOCUMENTS`` at a time.
 
@@ -374,13 +366,6 @@ def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
         raise
     if chunk:
         yield chunk
-
-
-def compares_directly(config: Config) -> bool:
-    """Return whether two documents may be a pair without a common key: not where the keys are a part of the rule, and
-    not by containment, because the stub of a document would swallow others."""
-    scheme = SCHEMES[config.scheme]
-    return scheme.direct and config.buckets_shared_min == 1 and config.measure != "containment"
 
 
 def table_limits(config: Config, scheme: AnyScheme) -> Limits:

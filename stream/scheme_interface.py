@@ -74,12 +74,10 @@ class Keys(NamedTuple):
 class Common(NamedTuple):
     """What m pairs of evidence have in common.
 
-    ``first_key`` (``int32[m]``): position of the first common key among the keys of the first item; -1 without one.
     ``keys`` (``int32[m]``): number of common keys. ``conditions`` (``bool[m]``): whether all AND conditions of the
     scheme hold. ``similarity`` (``float64[m]``): in [0, 1].
     """
 
-    first_key: npt.NDArray[np.int32]
     keys: npt.NDArray[np.int32]
     conditions: npt.NDArray[np.bool_]
     similarity: npt.NDArray[np.float64]

@@ -63,7 +63,7 @@ LONGEST = (
     "laws/real/test_pivot_clusters.py",
     "stream/test_config.py",
     "stream/table/test_table.py",
-    "workers/stages/test_partition_table.py",
+    "workers/stages/test_shard_table.py",
     "kafka/torture/test_torture.py",
     "kafka/transport/test_transport_laws.py",
     "kafka/workers/test_scrape.py",

@@ -44,8 +44,8 @@ SECONDS_MAX = 900.0
 
 PRODUCER = "workers/transport/kafka/producer.py"
 CONSUMER = "workers/transport/kafka/consumer.py"
-MATCHER = "workers/stages/matcher.py"
-TABLE = "workers/stages/partition_table.py"
+MATCHER = "workers/stages/matching/matcher.py"
+TABLE = "workers/stages/matching/shard_table.py"
 ALIGNMENT = "workers/stages/alignment.py"
 TRANSACTION = "workers/stages/transaction.py"
 
@@ -58,8 +58,9 @@ SCHEDULES = "tests/simulation/test_schedules.py"
 AS_DATA = "tests/simulation/test_failures_as_data.py"
 TURNS = "tests/simulation/test_turns_of_the_world.py"
 CATCH_UP = "tests/simulation/test_catch_up.py"
+MATCHERS = "tests/workers/stages/test_matcher.py"
 ALIGNED = "tests/workers/stages/signing/test_alignment.py"
-_SHARDS = "tests/laws/test_partition_laws.py::"
+_SHARDS = "tests/laws/test_shard_laws.py::"
 _CASES = ("[one_permutation chars]", "[exact]")
 UNION = tuple(f"{_SHARDS}test_shards_find_together_what_one_table_finds{case}" for case in _CASES)
 REPEATED = tuple(f"{_SHARDS}test_copies_repeat_no_pair_of_contents_more_than_once{case}" for case in _CASES)
@@ -119,21 +120,21 @@ MUTANTS = (
         UNION,
     ),
     Mutant(
-        "a linker waits for one partition of bands alone", "simulation", WATERMARKS,
-        "        return np.asarray(np.where(known < 0, decided, known).min(axis=0))\n",
-        "        return np.asarray(np.where(known < 0, decided, known).max(axis=0))\n",
+        "a linker waits for one shard alone", "simulation", WATERMARKS,
+        "        return min(self._known)\n",
+        "        return max(self._known)\n",
         (SEQUENCES,),
     ),
     Mutant(
         "a restart reads links behind pairs that wait", "simulation", WATERMARKS,
-        "            bands: next((held.offset for held in self._held[bands] if not _is_past(held, decided)), at)\n",
-        "            bands: at\n",
+        "            shard: next((held.offset for held in self._held[shard] if held.end > decided), at)\n",
+        "            shard: at\n",
         (SCHEDULES,),
     ),
     Mutant(
-        "a pair counts only for the documents that it names", "simulation", LINK_STATE,
-        "        if self._by_content:\n            verdicts = self._decide(",
-        "        if False:\n            verdicts = self._decide(",
+        "a pair of a document that has a copy counts", "simulation", LINK_STATE,
+        "            kept = is_copy | ~np.isin(later, later[is_copy])\n",
+        "            kept = np.ones(len(later), np.bool_)\n",
         (SEQUENCES,),
     ),
     Mutant(
@@ -150,27 +151,39 @@ MUTANTS = (
     ),
     Mutant(
         "settle is always true", "simulation", TABLE,
-        "        return self.position() == committed\n",
+        "        return self.committed() == committed\n",
         "        return True\n",
         (TURNS,),
     ),
     Mutant(
         "bounds are read after the committed offset", "simulation", MATCHER,
-        "        first, _ = self.transport.bounds(topic)[partition]\n"
-        "        committed = self.consumer.committed(partition)\n",
-        "        committed = self.consumer.committed(partition)\n"
-        "        first, _ = self.transport.bounds(topic)[partition]\n",
+        "        first = self._first()\n\n"
+        "        def bounds() -> dict[int, tuple[int, int]]:\n"
+        "            return dict.fromkeys(range(plan.shards), self.transport.bounds(plan.topics.signed)[PARTITION])\n\n"
+        "        committed = committed_start(\n"
+        "            self.transport, self.consumer, self.producer, plan.topics.links, shard, plan.start,\n"
+        "            lambda _, offset: encode_window(Window(offset, None, fingerprint, plan.shards)), membership, "
+        "self.observer,\n"
+        "            bounds,\n"
+        "        )  # fmt: skip\n",
+        "        committed = committed_start(\n"
+        "            self.transport, self.consumer, self.producer, plan.topics.links, shard, plan.start,\n"
+        "            lambda _, offset: encode_window(Window(offset, None, fingerprint, plan.shards)), membership, "
+        "self.observer,\n"
+        "            lambda: dict.fromkeys(range(plan.shards), self.transport.bounds(plan.topics.signed)[PARTITION]),\n"
+        "        )  # fmt: skip\n"
+        "        first = self._first()\n",
         (TURNS,),
     ),
     Mutant(
         "the log is trimmed without asking the group", "simulation", MATCHER,
-        "            transact(self.producer, [], topic, offsets, self.membership, self.observer)\n",
+        "            transact(self.producer, [], topics.links, places, self.membership, self.observer)\n",
         "            pass\n",
         (TURNS,),
     ),
     Mutant(
         "a zombie takes what others trimmed for a gap", "simulation", MATCHER,
-        "                if committed is not None and committed.offset > position:\n",
+        "                if committed is not None and committed.offset > place_of_position(table.position)[0]:\n",
         "                if False:\n",
         (TURNS,),
     ),
@@ -182,8 +195,8 @@ MUTANTS = (
     ),
     Mutant(
         "a restore begins one message late", "simulation", MATCHER,
-        "stretches = self.transport.read(topic, partition, window.start, end + (window.row > 0))",
-        "stretches = self.transport.read(topic, partition, min(window.start + 1, end), end + (window.row > 0))",
+        "        table = ShardTable(plan.config, Shard(shard, plan.shards), window)\n",
+        "        table = ShardTable(plan.config, Shard(shard, plan.shards), window._replace(start=window.start + 1))\n",
         (SCHEDULES,),
     ),
     Mutant(
@@ -194,9 +207,28 @@ MUTANTS = (
     ),
     Mutant(
         "a restore forgets the row inside a message", "simulation", TABLE,
-        "self.config.matching_fingerprint, place.row)",
-        "self.config.matching_fingerprint, 0)",
+        "self.config.matching_fingerprint, self.shard.of, row)",
+        "self.config.matching_fingerprint, self.shard.of, 0)",
         (SCHEDULES,),
+    ),
+    Mutant(
+        "a removal is applied at the end of its message", "simulation", "workers/topics/signed.py",
+        "        read = np.flatnonzero(self.kinds != REFUSAL)\n",
+        "        read = np.argsort(self.kinds, kind=\"stable\")[: np.count_nonzero(self.kinds != REFUSAL)]\n",
+        ("tests/workers/stages/test_shard_table.py",),
+    ),
+    Mutant(
+        "the log is trimmed above the window of another shard", "simulation", "workers/stages/matching/plan.py",
+        "    starts = [decode_window(committed.metadata).start for committed in places.values()]\n",
+        "    starts = [decode_window(places[0].metadata).start]\n",
+        (f"{MATCHERS}::test_trimming_keeps_all_that_a_successor_needs",),
+    ),
+    Mutant(
+        "a member skips the rows that its second shard has not passed", "simulation",
+        "workers/stages/matching/cursors.py",
+        "        least = min(positions, default=None)\n",
+        "        least = max(positions, default=None)\n",
+        ("tests/workers/stages/test_matcher_steps.py",),
     ),
     Mutant(
         "nothing waits at the horizon", "simulation", ALIGNMENT,

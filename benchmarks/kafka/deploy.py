@@ -69,6 +69,7 @@ def broker_module() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.path.append(str(_BROKER.parent))  # of what it imports
     spec.loader.exec_module(module)
     return module
 
@@ -89,7 +90,7 @@ def deployment(bench: Bench, prefix: str, **given: object) -> StreamSettings:
     base: dict[str, object] = {
         "bootstrap_servers": bench.bootstrap, "topic_prefix": f"{prefix}-{time.time_ns():x}.", "start": "earliest",
         "window_seconds": _WINDOW_SECONDS, "lateness_seconds": _LATENESS_SECONDS,
-        "bands_partitions": _PARTITIONS, "documents_partitions": _PARTITIONS,
+        "shards": _PARTITIONS, "documents_partitions": _PARTITIONS,
         "candidates_partitions": _PARTITIONS,
     }  # fmt: skip
     settings = load_stream({**base, **given})

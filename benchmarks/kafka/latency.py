@@ -88,7 +88,7 @@ def run(bench: Bench) -> Iterator[Result]:
 
 def _run(settings: StreamSettings, bench: Bench) -> _Load:
     backlog = _BACKLOG[bench.size]
-    taken = {"sign": settings.documents_partitions, "match": settings.bands_partitions}
+    taken = {"sign": settings.documents_partitions, "match": settings.shards}
     signer, matcher = (Process(role, settings, str(partitions)) for role, partitions in taken.items())
     with signer, matcher:
         both = [signer, matcher]

@@ -1,8 +1,8 @@
-"""K2: distinct documents a second of a matcher that has every partition, and of its restore. K3: bytes on ``bands``.
+"""K2: documents a second of a matcher that has every shard, and of its restore. K3: bytes on ``signed``.
 
 In memory the matcher runs on the twin of the broker, so its time is its own processor time: decode, table, encode. Over
-the broker the time of its process includes the client. A document has copies in most partitions and counts once: the
-time of a document is the time of all its copies.
+the broker the time of its process includes the client. Each of its shards reads a document: the time of a document is
+the time of all of them.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from typing import NamedTuple
 from benchmarks.kafka.deploy import Bench, Tally, deployment, texts, with_group
 from benchmarks.report import Result, Size, Target
 from neardup.stream import Document
-from neardup.stream.bands_message import decode
 from neardup.stream.json_lines import Fields
 from neardup.stream.pipeline import Signer
 from neardup.workers.service.roles import ROLES
 from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.stages.matcher import MatchWorker
+from neardup.workers.stages.matching.matcher import MatchWorker
 from neardup.workers.stages.signer import SignPlan, sign_records
 from neardup.workers.stages.transaction import Message
 from neardup.workers.telemetry.observer import SILENT
 from neardup.workers.topics.names import names_of
+from neardup.workers.topics.signed import place_of_position
 from neardup.workers.transport.kafka.connect import connect
 from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup.workers.transport.protocol import Record, Transport
 
 SEED = 42
 ID, BYTES_ID = "K2-matcher", "K3-bytes"
-RATE_MIN, BYTES_MAX = 100_000, 1_400
+RATE_MIN, BYTES_MAX = 100_000, 200
 _DOCUMENTS: dict[Size, int] = {"smoke": 600, "default": 240_000, "large": 1_000_000}
 _REPEATS: dict[Size, int] = {"smoke": 1, "default": 3, "large": 3}
 # Shorter than 4 kB: the work of a matcher does not depend on the length of texts.
@@ -42,6 +42,8 @@ _STEPS = (2_000, 250)
 # The rate is that of the first part of the log: for the last steps of a topic, a matcher waits in case more messages
 # come.
 _TIMED_FRACTION = 0.9
+# Of a message, at most half a megabyte.
+_TRANSACTION_MESSAGES = 4
 _FIELDS = Fields("id", "text", "timestamp")
 
 
@@ -67,11 +69,11 @@ def run(bench: Bench) -> Iterator[Result]:
         where = f"in memory, signer's steps of {step}"
         yield from _rates(where, runs, messages, count, own=True, targets=step == _STEPS[0])
     step = _STEPS[0]
-    publish(settings, logs[step])
+    end = publish(settings, logs[step])
     runs = []
     for i in range(_REPEATS[bench.size]):
         own = with_group(settings, f"run{i}")
-        runs.append(_pass(lambda: connect(settings), own, len(logs[step])))
+        runs.append(_pass(lambda: connect(settings), own, end))
     yield from _rates(f"over the broker, signer's steps of {step}", runs, logs[step], count, own=False, targets=True)
 
 
@@ -82,8 +84,8 @@ def documents(count: int) -> list[Document]:
 
 
 def signed(settings: StreamSettings, made: Sequence[Document], step: int) -> list[Message]:
-    """The messages of ``bands`` that a signer makes from steps of so many documents."""
-    plan = SignPlan(settings, _FIELDS, names_of(settings).topics, settings.bands_partitions, 1, 1e12, None)
+    """The messages of ``signed`` that a signer makes from steps of so many documents."""
+    plan = SignPlan(settings, _FIELDS, names_of(settings).topics, 1, 1e12, None)
     signer, out = Signer(settings), []
     stream = (Record(0, i, 0, d.id.encode(), json.dumps(d._asdict()).encode()) for i, d in enumerate(made))
     while batch := list(itertools.islice(stream, step)):
@@ -93,13 +95,11 @@ def signed(settings: StreamSettings, made: Sequence[Document], step: int) -> lis
 
 def _bytes(settings: StreamSettings, messages: Sequence[Message], count: int) -> Result:
     size = sum(len(message.value or b"") for message in messages)
-    copies = sum(decode(message.value or b"", settings.signing_fingerprint).batch.size for message in messages)
     details = {
-        "copies of a document": copies / count, "bytes a copy": size / copies, "id bytes": 20,
-        "messages": len(messages), "mean message bytes": size / len(messages),
+        "id bytes": 20, "messages": len(messages), "mean message bytes": size / len(messages),
         "bands": settings.tuning.bands, "rows": settings.tuning.rows,
     }  # fmt: skip
-    return Result(BYTES_ID, "bytes of a document on bands", size / count, "B", Target("at most", BYTES_MAX), details)
+    return Result(BYTES_ID, "bytes of a document on signed", size / count, "B", Target("at most", BYTES_MAX), details)
 
 
 def in_memory(settings: StreamSettings, messages: Sequence[Message]) -> Run:
@@ -107,40 +107,45 @@ def in_memory(settings: StreamSettings, messages: Sequence[Message]) -> Run:
     cluster, topics = MemoryCluster(), names_of(settings).topics
     for topic in (topics.documents, topics.dead, topics.candidates):
         cluster.create(topic, settings.candidates_partitions)
-    cluster.create(topics.bands, settings.bands_partitions)
+    cluster.create(topics.signed, 1)
+    cluster.create(topics.links, settings.shards)
     for message in messages:
         cluster.append(message.topic, message.partition, message.value)
     return _pass(lambda: MemoryTransport(cluster), settings, len(messages))
 
 
-def publish(settings: StreamSettings, messages: Sequence[Message]) -> None:
-    """Send the messages to the broker, one transaction for the messages of one signer's step."""
+def publish(settings: StreamSettings, messages: Sequence[Message]) -> int:
+    """Send the messages to the broker, some in a transaction, as a signer's step does; returns the offset after the
+    last one, where the marker of its transaction is."""
     transport = connect(settings)
     producer = transport.producer(f"{settings.topic_prefix}publish")
-    for first in range(0, len(messages), 2 * settings.bands_partitions):
+    for first in range(0, len(messages), _TRANSACTION_MESSAGES):
         producer.begin()
-        for message in messages[first : first + 2 * settings.bands_partitions]:
+        for message in messages[first : first + _TRANSACTION_MESSAGES]:
             producer.send(message.topic, message.partition, message.value)
         producer.commit()
     producer.close()
+    _, end = transport.bounds(names_of(settings).topics.signed)[0]
     transport.close()
+    return end - 1
 
 
-def _pass(connected: Callable[[], Transport], settings: StreamSettings, messages: int) -> Run:
-    """Match all of the log from its beginning, then restore it as the next owner.
+def _pass(connected: Callable[[], Transport], settings: StreamSettings, end: int) -> Run:
+    """Match all of the log from its beginning up to an offset, then restore it as the next owner.
 
     The seconds of matching are those of the timed part, times all documents over its documents.
     """
     transport, tally = connected(), Tally()
     worker, close = _worker(transport, settings, tally)
-    while len(worker.running) < settings.bands_partitions:
+    while len(worker.running) < settings.shards:
         worker.turn(0.0, 1)
-    taken, started, own = 0, time.perf_counter(), time.process_time()
+    started, own = time.perf_counter(), time.process_time()
     timed, timed_documents, stages = (0.0, 0.0), 0.0, dict[str, float]()
-    first = int(tally.sums.get("bytes", 0) > 0)  # a record that came with the last assignment
-    while taken + first < messages:
-        taken += worker.turn(settings.commit_interval_ms / 1000, settings.step_messages_max)
-        if not timed_documents and taken + first >= _TIMED_FRACTION * messages:
+    passed = 0
+    while passed < end:
+        worker.turn(settings.commit_interval_ms / 1000, settings.step_messages_max)
+        passed = _passed(worker)
+        if not timed_documents and passed >= _TIMED_FRACTION * end:
             timed = time.perf_counter() - started, time.process_time() - own
             timed_documents, stages = tally.sums["documents"], tally.stages()
     scale = tally.sums["documents"] / timed_documents
@@ -158,10 +163,15 @@ def _pass(connected: Callable[[], Transport], settings: StreamSettings, messages
     return Run(matched, restored, pairs, stages)
 
 
+def _passed(worker: MatchWorker) -> int:
+    """The offset that every shard has passed."""
+    return min(place_of_position(table.position)[0] for table in worker.tables.values())
+
+
 def _restored(worker: MatchWorker, settings: StreamSettings, tally: Tally) -> tuple[float, float]:
-    """Wall and own seconds of the restore of every partition, without other work of the turn that joins the group."""
+    """Wall and own seconds of the restore of every shard, without other work of the turn that joins the group."""
     before, own, wall = tally.stages().get("restore", 0.0), time.process_time(), 0.0
-    while len(worker.running) < settings.bands_partitions:
+    while len(worker.running) < settings.shards:
         begun, started = bool(worker.restoring or worker.running), time.perf_counter()
         worker.turn(0.0, 1)
         if begun:
@@ -176,7 +186,7 @@ def _worker(transport: Transport, settings: StreamSettings, tally: Tally) -> tup
     role, names = ROLES["match"], names_of(settings)
     name = names.worker(role.name, settings.instance)
     producer = transport.producer(name)
-    consumer = transport.consumer(names.topics.bands, names.group(role.name), name)
+    consumer = transport.consumer(role.topic(names.topics), names.group(role.name), name)
     worker = role.make(transport, consumer, producer, settings, tally).worker
     assert isinstance(worker, MatchWorker)
 

@@ -39,9 +39,11 @@ from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.topics.arrivals import ArrivalRows
 from neardup.workers.topics.links import decode_links
 from neardup.workers.topics.names import Topics, names_of
-from neardup.workers.topics.places import places_of
+from neardup.workers.topics.places import place_of, places_of
+from neardup.workers.topics.signed import decode_signed, position_of
 from neardup.workers.topics.verdicts import Decision, encode_runs, parse_run
 from neardup.workers.transport.kafka.connect import connect, kafka_settings
+from neardup.workers.transport.kafka.transport import KafkaTransport
 
 SEED = 47
 VERDICT_ID, FILTER_ID = "K6-verdict-latency", "K7-filter"
@@ -57,6 +59,7 @@ _RUN_DOCUMENTS = 1_000
 _LINGER_MILLISECONDS = 100
 
 
+_Numbers = np.ndarray[tuple[int], np.dtype[np.int64]]
 # When a record of verdicts arrived, in seconds; its partition, and the offsets of its documents.
 _Run = tuple[float, int, list[int]]
 
@@ -89,7 +92,7 @@ def latency(bench: Bench) -> Iterator[Result]:
 def _run(settings: StreamSettings, bench: Bench, reader: TopicReader[_Run]) -> tuple[dict[str, object], float]:
     """Work off the backlog, then run at half load: what was measured on the way, and when half load began."""
     backlog = _BACKLOG[bench.size]
-    taken = {"sign": settings.documents_partitions, "match": settings.bands_partitions, "link": 1}
+    taken = {"sign": settings.documents_partitions, "match": settings.shards, "link": 1}
     signer, matcher, linker = (Process(role, settings, str(partitions)) for role, partitions in taken.items())
     every = [signer, matcher, linker]
     with signer, matcher, linker:
@@ -129,28 +132,41 @@ def _waits(
     reported = _reports(settings, names_of(settings).topics)
     waits = []
     for now, partition, offsets in reader.seen:
-        stamps = np.max([at[np.searchsorted(ends, offsets, "right")] for ends, at in reported[partition]], axis=0)
+        stamps = np.array([reported[place_of(partition, offset)] for offset in offsets])
         waits.append(now - stamps[stamps >= since])
     return np.concatenate(waits) if waits else np.empty(0)
 
 
-def _reports(settings: StreamSettings, topics: Topics) -> dict[int, list[tuple[np.ndarray, np.ndarray]]]:
-    """By partition of documents, for each partition of bands: the ends of its progress, and the stamps in seconds."""
-    transport = connect(settings)
-    found: dict[tuple[int, int], list[tuple[int, float]]] = {}
-    for bands, (first, _) in transport.bounds(topics.links).items():
-        _, end = transport.admin.log_bounds(topics.links, bands)
-        for records in transport.read(topics.links, bands, first, end):
+def _reports(settings: StreamSettings, topics: Topics) -> dict[int, float]:
+    """By place of a document: when the last shard reported it, in seconds."""
+    transport, fingerprint = connect(settings), settings.signing_fingerprint
+    places, positions = _log(transport, settings, topics)
+    stamps = np.zeros(len(places))
+    for shard, (first, _) in transport.bounds(topics.links).items():
+        _, end = transport.admin.log_bounds(topics.links, shard)
+        ends, at = [], []
+        for records in transport.read(topics.links, shard, first, end):
             for record in records:
-                progress = decode_links(record.value or b"", settings.signing_fingerprint).progress
-                for partition, _, to in progress.tolist():
-                    found.setdefault((partition, bands), []).append((to, record.timestamp_ms / 1e3))
+                message = decode_links(record.value or b"", fingerprint)
+                if message.end >= 0:
+                    ends.append(message.end)
+                    at.append(record.timestamp_ms / 1e3)
+        np.maximum(stamps, np.array(at)[np.searchsorted(ends, positions, "right")], out=stamps)
     transport.close()
-    out: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
-    for (partition, _), rows in found.items():
-        ends, stamps = zip(*rows, strict=True)
-        out.setdefault(partition, []).append((np.array(ends), np.array(stamps)))
-    return out
+    return dict(zip(places.tolist(), stamps.tolist(), strict=True))
+
+
+def _log(transport: KafkaTransport, settings: StreamSettings, topics: Topics) -> tuple[_Numbers, _Numbers]:
+    """The place of each row of ``signed``, and the position before it."""
+    places, positions = [], []
+    first, _ = transport.bounds(topics.signed)[0]
+    _, end = transport.admin.log_bounds(topics.signed, 0)
+    for records in transport.read(topics.signed, 0, first, end):
+        for record in records:
+            rows = decode_signed(record.value or b"", settings.signing_fingerprint, settings.plan.width)
+            places.append(rows.places)
+            positions.append(position_of(record.offset) + np.arange(rows.size))
+    return np.concatenate(places), np.concatenate(positions)
 
 
 def filters(bench: Bench) -> Iterator[Result]:

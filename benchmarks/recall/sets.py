@@ -107,7 +107,7 @@ def measure(config: Config, union: int, similarity: float, pairs: int, seed: int
         left, right = evidence.select(places[::2]), evidence.select(places[1::2])
         found = scheme.common(left, right, plan)
         shares_key = share_keys(scheme.keys(left, plan), scheme.keys(right, plan))
-        assert (shares_key == (found.first_key >= 0)).all(), "the keys and the evidence disagree"
+        assert (shares_key == (found.keys > 0)).all(), "the keys and the evidence disagree"
         candidates += int(shares_key.sum())
         emitted += int((shares_key & (found.similarity >= config.tuning.score_min)).sum())
         estimates.append(found.similarity)

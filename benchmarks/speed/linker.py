@@ -1,8 +1,8 @@
 """S14: a linker without a broker: documents a second, its restore, and its memory while a matcher is down.
 
-Arrivals and links are made beforehand, as signers and matchers write them: steps of 5,000 documents from 8 partitions,
-links in 8 partitions of bands, and a pair with an earlier document for three documents in ten. The topics are in
-memory, so the linker alone is measured: it decodes, decides, and encodes the verdicts. One thread does all of it.
+Rows and links are made beforehand, as signers and matchers write them: steps of 5,000 documents from 8 partitions,
+links of 8 shards, and a pair with an earlier document for three documents in ten. The topics are in memory, so the
+linker alone is measured: it decodes, decides, and encodes the verdicts. One thread does all of it.
 
 A matcher that is down is a partition of ``links`` without records, while everything else goes on at ``RATE`` documents
 a second for an hour. The memory is what the linker itself holds, with the messages that its arrays are views of.
@@ -20,6 +20,7 @@ import numpy as np
 
 from benchmarks.report import Result, Size, Target, checksum
 from neardup.stream import Config
+from neardup.stream.scheme_interface import Evidence
 from neardup.stream.verdicts.decisions import VerdictLimits
 from neardup.stream.verdicts.representatives import NO_RANK
 from neardup.stream.verdicts.rule import DOCUMENT
@@ -28,10 +29,10 @@ from neardup.workers.settings.kafka import UNDECIDED_MAX
 from neardup.workers.stages.verdicts.intake import LinkPlan
 from neardup.workers.stages.verdicts.linker import LinkWorker
 from neardup.workers.telemetry.metrics import Metrics
-from neardup.workers.topics.arrivals import ArrivalRows, encode_arrivals
 from neardup.workers.topics.links import LinkMessage, Links, encode_links
 from neardup.workers.topics.names import LINK, topic_names
 from neardup.workers.topics.places import places_of
+from neardup.workers.topics.signed import SignedRows, encode_signed, position_of
 from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
 
 SEED = 14
@@ -39,7 +40,7 @@ ID = "S14-linker"
 RATE_MIN, RESTORE_SECONDS_MAX, RATE = 50_000, 20.0, 5_000
 _DOCUMENTS: dict[Size, int] = {"smoke": 10_000, "default": 1_000_000, "large": 4_000_000}
 _UNDECIDED: dict[Size, int] = {"smoke": 10_000, "default": UNDECIDED_MAX, "large": UNDECIDED_MAX}
-STEP, _PARTITIONS, _BANDS, _PAIRED = 5_000, 8, 8, 0.3
+STEP, _PARTITIONS, _SHARDS, _PAIRED = 5_000, 8, 8, 0.3
 _ID_BYTES = 20
 _RECORDS_MAX = 128
 _CONFIG = Config(window_seconds=1e9, lateness_seconds=3_600.0)
@@ -49,37 +50,42 @@ _HOUR_SECONDS = 3_600
 
 
 class Step(NamedTuple):
-    """The messages of a step: one of arrivals, and one of links for each partition of bands."""
+    """The messages of a step: its rows, and the links of each shard."""
 
-    arrivals: list[bytes]
+    rows: list[bytes]
     links: list[list[bytes]]
 
 
 def steps(count: int, seed: int = SEED) -> Iterator[Step]:
     """The messages of ``count`` documents, a step at a time."""
     rng = np.random.default_rng(seed)
+    end = position_of(0)
     for first in range(0, count, STEP):
         numbers = np.arange(first, min(first + STEP, count))
         places = _places(numbers)
         ids = rng.integers(97, 123, len(numbers) * _ID_BYTES, np.uint8)
-        rows = ArrivalRows(
-            places, np.full(len(numbers), DOCUMENT, np.uint8), numbers * _MICROSECONDS // RATE, _contents(numbers),
-            ids, np.arange(0, len(ids) + 1, _ID_BYTES), np.full(len(numbers), NO_RANK),
+        sketches = np.random.default_rng([seed, first]).integers(0, 256, (len(numbers), _CONFIG.plan.width), np.uint8)
+        evidence = Evidence(sketches, np.empty(0, np.uint8), np.zeros(len(numbers) + 1, np.int64))
+        rows = SignedRows(
+            np.full(len(numbers), DOCUMENT, np.uint8), places, ids, np.arange(0, len(ids) + 1, _ID_BYTES),
+            np.full(len(numbers), NO_RANK), numbers * _MICROSECONDS // RATE, _contents(numbers)[:, None].repeat(2, 1),
+            evidence,
         )  # fmt: skip
+        messages = list(encode_signed(rows, _FINGERPRINT))
+        begin, end = end, end + position_of(len(messages))
         paired = numbers[(rng.random(len(numbers)) < _PAIRED) & (numbers > 0)]
         others = paired - 1 - rng.integers(0, np.minimum(paired, 10_000))
         similarities = rng.integers(8_000, 10_000, len(paired)).astype(np.uint16)
-        owners = rng.integers(0, _BANDS, len(paired))
-        progress = _progress(first, int(numbers[-1]) + 1)
+        owners = rng.integers(0, _SHARDS, len(paired))
         links = []
-        for bands in range(_BANDS):
-            own = owners == bands
+        for shard in range(_SHARDS):
+            own = owners == shard
             pairs = Links(
                 _places(paired[own]), _places(others[own]), _contents(paired[own]), _contents(others[own]),
                 similarities[own],
             )  # fmt: skip
-            links.append(list(encode_links(LinkMessage(pairs, progress), _FINGERPRINT)))
-        yield Step(list(encode_arrivals(rows, _FINGERPRINT)), links)
+            links.append(list(encode_links(LinkMessage(pairs, begin, end), _FINGERPRINT)))
+        yield Step(messages, links)
 
 
 def _places(numbers: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -91,26 +97,20 @@ def _contents(numbers: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, n
     return numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
 
 
-def _progress(first: int, end: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Partition, first offset and end for the documents of a step."""
-    partitions = np.arange(_PARTITIONS)
-    return np.stack([partitions, *(-(-(bound - partitions) // _PARTITIONS) for bound in (first, end))], axis=1)
-
-
 class World:
     """The topics of a linker in memory, and the linker."""
 
     def __init__(self, undecided_max: int = UNDECIDED_MAX) -> None:
-        self.topics = topic_names("", _FINGERPRINT, _BANDS)
+        self.topics = topic_names("", _FINGERPRINT, _SHARDS)
         self.cluster = MemoryCluster()
         topics = self.topics
         for topic, count in (
-            (topics.arrivals, 1), (topics.links, _BANDS), (topics.verdicts, _PARTITIONS), (topics.clusters, 1),
+            (topics.signed, 1), (topics.links, _SHARDS), (topics.verdicts, _PARTITIONS), (topics.clusters, 1),
         ):  # fmt: skip
             self.cluster.create(topic, count)
         limits = VerdictLimits(10**15, 3_600 * _MICROSECONDS, 1 << 30)
         self.plan = LinkPlan(
-            _CONFIG, self.topics, _BANDS, 1, limits, "earliest", allow_gap=False, undecided_max=undecided_max
+            _CONFIG, self.topics, _SHARDS, 1, limits, "earliest", allow_gap=False, undecided_max=undecided_max
         )
         self.metrics = Metrics(LINK)
         self.linker = self.start("one")
@@ -119,17 +119,17 @@ class World:
         """Start a linker that takes the place of the one before."""
         self.cluster.advance(60.0)
         transport = MemoryTransport(self.cluster)
-        consumer, producer = transport.consumer(self.topics.arrivals, "linkers", name), transport.producer(name)
+        consumer, producer = transport.consumer(self.topics.signed, "linkers", name), transport.producer(name)
         self.linker = LinkWorker(transport, consumer, producer, self.plan, self.metrics)
         return self.linker
 
     def write(self, step: Step, down: int | None = None) -> None:
-        """Append the messages of a step; those of partition ``down`` of bands are missing."""
-        for value in step.arrivals:
-            self.cluster.append(self.topics.arrivals, 0, value)
-        for bands, values in enumerate(step.links):
-            for value in values if bands != down else []:
-                self.cluster.append(self.topics.links, bands, value)
+        """Append the messages of a step; those of shard ``down`` are missing."""
+        for value in step.rows:
+            self.cluster.append(self.topics.signed, 0, value)
+        for shard, values in enumerate(step.links):
+            for value in values if shard != down else []:
+                self.cluster.append(self.topics.links, shard, value)
 
     def decided(self) -> int:
         """How many documents have a verdict."""
@@ -178,7 +178,7 @@ def _down(size: Size) -> Result:
     while written < documents:
         last = next(made, last)  # what the linker no longer reads has any content
         assert last is not None
-        world.write(last, down=_BANDS - 1)
+        world.write(last, down=_SHARDS - 1)
         written += STEP
         world.linker.turn(0.0, _RECORDS_MAX)
         for name, mark in marks.items():

@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.report import Result, Size, Target, checksum
 from benchmarks.speed.table import empty_table, random_items
-from neardup.stream.partitions import shards_of
+from neardup.stream.shards import shards_of
 from neardup.stream.table import FOREIGN, OWN, BandTable, Items
 
 SEED = 22

@@ -138,7 +138,7 @@ def _reason(matcher: Matcher, older: _Side, newer: _Side, judged: Judged) -> tup
     if older.time != NO_TIME and not _in_window(matcher, np.array([older.time]), newer)[0]:
         return "window", None
     if not judged.is_pair[0]:
-        if judged.first_key[0] < 0:
+        if judged.keys[0] < 1:
             return "no_bucket", None
         if judged.keys[0] < config.buckets_shared_min:
             return "few_buckets", None

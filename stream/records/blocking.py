@@ -157,14 +157,11 @@ def keys(data: Bytes, starts: Starts, sketched: Bytes, fields: int, blocking: Bl
     return out[: out_starts[-1]], out_starts
 
 
-def shared_keys(
-    a: Words, a_starts: Starts, b: Words, b_starts: Starts
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Return the position of the first common key among a's keys (-1: none), and the number of common keys, of m
-    pairs."""
-    first, shared = np.empty(len(a_starts) - 1, np.int32), np.empty(len(a_starts) - 1, np.int32)
-    _shared(a, a_starts, b, b_starts, first, shared)
-    return first, shared
+def shared_keys(a: Words, a_starts: Starts, b: Words, b_starts: Starts) -> npt.NDArray[np.int32]:
+    """Return the number of common keys of m pairs, ``int32[m]``."""
+    shared = np.empty(len(a_starts) - 1, np.int32)
+    _shared(a, a_starts, b, b_starts, shared)
+    return shared
 
 
 @kernel
@@ -202,14 +199,11 @@ def _keys(data, starts, rules, bands, bounds, out, out_starts):
 
 
 @kernel
-def _shared(a, a_starts, b, b_starts, first, shared):
-    for i in range(len(first)):
-        first[i] = -1
+def _shared(a, a_starts, b, b_starts, shared):
+    for i in range(len(shared)):
         shared[i] = 0
         for at in range(a_starts[i], a_starts[i + 1]):
             for other in range(b_starts[i], b_starts[i + 1]):
                 if a[at] == b[other]:
                     shared[i] += 1
-                    if first[i] < 0:
-                        first[i] = at - a_starts[i]
                     break

@@ -99,15 +99,11 @@ def keys(fingerprints: Bitmaps, chosen: Functions, seed: int) -> tuple[npt.NDArr
     return out, starts
 
 
-def shared_functions(a: Bitmaps, b: Bitmaps, chosen: Functions) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Compare m pairs of fingerprints.
-
-    Returns the position among a's keys of the first one that b has too (``int32[m]``, -1: none), and the number of
-    common buckets in each group (``int32[m, groups]``).
-    """
-    first, shared = np.empty(len(a), np.int32), np.zeros((len(a), len(chosen.squares)), np.int32)
-    _shared(a, b, *chosen, np.empty(8 * a.shape[1], np.uint8), first, shared)
-    return first, shared
+def shared_functions(a: Bitmaps, b: Bitmaps, chosen: Functions) -> npt.NDArray[np.int32]:
+    """Compare m pairs of fingerprints; returns the number of common buckets in each group (``int32[m, groups]``)."""
+    shared = np.zeros((len(a), len(chosen.squares)), np.int32)
+    _shared(a, b, *chosen, shared)
+    return shared
 
 
 def jaccard(a: Bitmaps, b: Bitmaps) -> npt.NDArray[np.float64]:
@@ -230,13 +226,12 @@ def _keys(fingerprints, group, seed, held, members, starts, out):
 
 
 @kernel
-def _shared(a, b, squares, starts, held, first, shared):
+def _shared(a, b, squares, starts, shared):
     """Read only the functions that begin in a common square: two fingerprints have few squares in common."""
     both = np.empty(a.shape[1], np.uint8)
     for i in range(len(a)):
         for byte in range(len(both)):
             both[byte] = a[i, byte] & b[i, byte]
-        common = -1
         for byte in range(len(both)):
             if not both[byte]:
                 continue
@@ -247,11 +242,3 @@ def _shared(a, b, squares, starts, held, first, shared):
                     for function in range(starts[group, q], starts[group, q + 1]):
                         if _has_rest(both, squares[group, function]):
                             shared[i, group] += 1
-                            if group == 0 and common < 0:
-                                common = function
-        first[i] = common
-        if common >= 0:  # the position of the function among the keys of the first fingerprint
-            _unpack(a[i], held)
-            first[i] = 0
-            for function in range(common):
-                first[i] += _holds(held, squares[0, function])

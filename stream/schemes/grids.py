@@ -109,9 +109,9 @@ def keys(evidence: Evidence, plan: GridPlan) -> Keys:
 
 def common(a: Evidence, b: Evidence, plan: GridPlan) -> Common:
     """The common functions of the first group, whether each group has a common function, the Jaccard similarity."""
-    first, shared = grid_functions.shared_functions(a.fixed, b.fixed, plan.functions)
+    shared = grid_functions.shared_functions(a.fixed, b.fixed, plan.functions)
     similarity = grid_functions.jaccard(a.fixed, b.fixed)
-    return Common(first, np.ascontiguousarray(shared[:, 0]), np.asarray((shared > 0).all(axis=1)), similarity)
+    return Common(np.ascontiguousarray(shared[:, 0]), np.asarray((shared > 0).all(axis=1)), similarity)
 
 
 def signing(plan: GridPlan) -> tuple[object, ...]:

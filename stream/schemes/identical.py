@@ -156,7 +156,7 @@ def common(a: Evidence, b: Evidence, plan: IdenticalPlan) -> Common:
     same_key = (_key_words(a, plan) == _key_words(b, plan)).all(axis=1)
     same_text = (a.fixed[:, :16] == b.fixed[:, :16]).all(axis=1)
     ones = np.ones(len(same_key), np.bool_)
-    return Common(same_key.astype(np.int32) - 1, same_key.astype(np.int32), ones, same_text.astype(np.float64))
+    return Common(same_key.astype(np.int32), ones, same_text.astype(np.float64))
 
 
 def signing(plan: IdenticalPlan) -> tuple[object, ...]:

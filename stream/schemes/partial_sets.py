@@ -70,7 +70,7 @@ def common(a: Evidence, b: Evidence, plan: SetPlan) -> Common:
         similarity = sets.exact_similarity(a, b, plan)
     else:
         similarity = partial_banding.estimate(found.equal, found.finite, found.compared, bits)
-    return Common(found.first_key, found.bands, np.ones(len(similarity), np.bool_), similarity)
+    return Common(found.bands, np.ones(len(similarity), np.bool_), similarity)
 
 
 def recall_of(tuning: Tuning, bands_with_keys: npt.NDArray[np.int64]) -> float:

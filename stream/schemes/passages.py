@@ -165,13 +165,13 @@ def keys(evidence: Evidence, plan: PassagePlan) -> Keys:
 
 
 def common(a: Evidence, b: Evidence, plan: PassagePlan) -> Common:
-    """The first common key, their number, and the fraction of the shorter text that the common runs cover."""
-    first, count = np.empty((2, len(a.starts) - 1), np.int32)
-    _common(*_hashes(a), *_hashes(b), first, count)
+    """The number of common keys, and the fraction of the shorter text that the common runs cover."""
+    count = np.empty(len(a.starts) - 1, np.int32)
+    _common(*_hashes(a), *_hashes(b), count)
     one, other = _winnowed(a), _winnowed(b)
     fractions = runs(one, other, plan.gram, plan.window).fractions
     similarity = np.where(one.own <= other.own, fractions[:, 0], fractions[:, 1])
-    return Common(first, count, np.ones(len(first), np.bool_), similarity)
+    return Common(count, np.ones(len(count), np.bool_), similarity)
 
 
 def shared(a: Evidence, b: Evidence, plan: PassagePlan) -> Shared:
@@ -242,15 +242,14 @@ def _keys(hashes, seed, out):
 
 
 @kernel
-def _common(values_a, starts_a, values_b, starts_b, first, count):
-    for pair in range(len(first)):
+def _common(values_a, starts_a, values_b, starts_b, count):
+    for pair in range(len(count)):
         a, b = values_a[starts_a[pair] : starts_a[pair + 1]], values_b[starts_b[pair] : starts_b[pair + 1]]
-        i, j, found, at = 0, 0, 0, -1
+        i, j, found = 0, 0, 0
         while i < len(a) and j < len(b):
             x, y = a[i], b[j]
             if x == y:
-                at = i if found == 0 else at
                 found += 1
             i += x <= y
             j += y <= x
-        first[pair], count[pair] = at, found
+        count[pair] = found

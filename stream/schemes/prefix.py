@@ -84,14 +84,6 @@ class PrefixPlan(NamedTuple):
         return complete(self.threshold)
 
 
-class Shared(NamedTuple):
-    """What the prefixes of m pairs have in common, ``int32[m]`` each: the position of the first common token in the
-    prefix of a (-1 without one), and the number of common tokens."""
-
-    first: npt.NDArray[np.int32]
-    tokens: npt.NDArray[np.int32]
-
-
 def prefix_lengths(lengths: npt.NDArray[np.int64], threshold: float) -> npt.NDArray[np.int64]:
     """Return how many tokens of strings of these lengths are keys; ``threshold`` is above 0 and at most 1.
 
@@ -113,10 +105,12 @@ def prefix_keys(values: Strings, starts: Starts, threshold: float, seed: int) ->
     return out
 
 
-def shared(values_a: Strings, starts_a: Starts, values_b: Strings, starts_b: Starts, threshold: float) -> Shared:
-    """Compare the prefixes of strings pairwise, string i of the one with string i of the other."""
-    out = Shared(*(np.empty(len(starts_a) - 1, np.int32) for _ in range(2)))
-    _shared(values_a, starts_a, values_b, starts_b, threshold, *out)
+def shared(
+    values_a: Strings, starts_a: Starts, values_b: Strings, starts_b: Starts, threshold: float
+) -> npt.NDArray[np.int32]:
+    """Return how many tokens the prefixes of m pairs have in common, string i of the one and string i of the other."""
+    out = np.empty(len(starts_a) - 1, np.int32)
+    _shared(values_a, starts_a, values_b, starts_b, threshold, out)
     return out
 
 
@@ -154,10 +148,10 @@ def keys(evidence: Evidence, plan: PrefixPlan) -> Keys:
 
 
 def common(a: Evidence, b: Evidence, plan: PrefixPlan) -> Common:
-    """The first common token of the prefixes, the number of such tokens, the true Jaccard similarity of the sets."""
+    """The number of common tokens of the prefixes, the true Jaccard similarity of the sets."""
     both = (*ragged_values(a, np.uint64), *ragged_values(b, np.uint64))
-    found = shared(*both, plan.threshold)
-    return Common(found.first, found.tokens, np.ones(len(found.first), np.bool_), verify.jaccard(*both))
+    tokens = shared(*both, plan.threshold)
+    return Common(tokens, np.ones(len(tokens), np.bool_), verify.jaccard(*both))
 
 
 def signing(plan: PrefixPlan) -> tuple[object, ...]:
@@ -204,18 +198,16 @@ def _prefix_keys(values, starts, seed, keys, key_starts, payloads):
 
 
 @kernel
-def _shared(values_a, starts_a, values_b, starts_b, threshold, firsts, tokens):
-    for pair in range(len(firsts)):
+def _shared(values_a, starts_a, values_b, starts_b, threshold, tokens):
+    for pair in range(len(tokens)):
         first_a, first_b = starts_a[pair], starts_b[pair]
         a = values_a[first_a : first_a + _prefix_length(starts_a[pair + 1] - first_a, threshold)]
         b = values_b[first_b : first_b + _prefix_length(starts_b[pair + 1] - first_b, threshold)]
-        i, j, found, first = 0, 0, 0, -1
+        i, j, found = 0, 0, 0
         while i < len(a) and j < len(b):
             x, y = a[i], b[j]
             if x == y:
-                first = i if found == 0 else first
                 found += 1
             i += x <= y
             j += y <= x
-        firsts[pair] = first
         tokens[pair] = found

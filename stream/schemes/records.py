@@ -121,10 +121,10 @@ def keys(evidence: Evidence, plan: RecordPlan) -> Keys:
 def common(a: Evidence, b: Evidence, plan: RecordPlan) -> Common:
     """The common keys of two records, and their score divided by the weights of the scored fields."""
     one, other = keys(a, plan), keys(b, plan)
-    first, shared = blocking.shared_keys(one.values, one.starts, other.values, other.starts)
+    shared = blocking.shared_keys(one.values, one.starts, other.values, other.starts)
     left, right = (blocking.split_values(side.ragged, side.starts) for side in (a, b))
     points, weights = scoring.score(left, right, plan.fields, plan.nicknames, plan.missing)
-    return Common(first, shared, np.ones(len(first), np.bool_), scoring.similarity(points, weights))
+    return Common(shared, np.ones(len(shared), np.bool_), scoring.similarity(points, weights))
 
 
 def signing(plan: RecordPlan) -> tuple[object, ...]:

@@ -289,7 +289,7 @@ def common(a: Evidence, b: Evidence, plan: SetPlan) -> Common:
         similarity = exact_similarity(a, b, plan)
     else:
         similarity = banding.estimate(found.rows, plan.signature_rows, plan.tuning.sketch_bits)
-    return Common(found.first_band, found.bands, np.ones(len(similarity), np.bool_), similarity)
+    return Common(found.bands, np.ones(len(similarity), np.bool_), similarity)
 
 
 def signing(plan: SetPlan) -> tuple[object, ...]:

@@ -110,7 +110,7 @@ class VectorMeasure(NamedTuple):
     scale: Callable[[Parameters], float]  # of the similarity
     read: Callable[[Sequence[Any], VectorPlan], Rows]
     sketch: Callable[[Values, VectorPlan], Bytes]
-    compare: Callable[[Bytes, Bytes, VectorPlan], tuple[Counts, Counts, Counts]]  # first band, bands, rows that agree
+    compare: Callable[[Bytes, Bytes, VectorPlan], tuple[Counts, Counts]]  # bands, rows that agree
     agreement: Callable[[VectorPlan], AgreementLaw | None]  # probability that a row agrees, by similarity
     estimate: Callable[[Counts, VectorPlan], Floats]  # similarity from the number of rows that agree
     store: Callable[[Values, VectorPlan], Values]  # the vector as it is stored
@@ -189,11 +189,11 @@ def _symbols_sketch(values: Values, plan: VectorPlan) -> Bytes:
     return banding.sketch(bit_sampling.sign_symbols(values, plan.rows, plan.seed), plan.tuning.sketch_bits)
 
 
-def _compare_bits(a: Bytes, b: Bytes, plan: VectorPlan) -> tuple[Counts, Counts, Counts]:
+def _compare_bits(a: Bytes, b: Bytes, plan: VectorPlan) -> tuple[Counts, Counts]:
     return packed_bits.agreement(a, b, plan.tuning.bands, plan.tuning.rows)
 
 
-def _compare_rows(a: Bytes, b: Bytes, plan: VectorPlan) -> tuple[Counts, Counts, Counts]:
+def _compare_rows(a: Bytes, b: Bytes, plan: VectorPlan) -> tuple[Counts, Counts]:
     return banding.agreement(a, b, plan.tuning.bands, plan.tuning.sketch_bits)
 
 

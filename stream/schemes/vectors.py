@@ -99,20 +99,19 @@ def keys(evidence: Evidence, plan: VectorPlan) -> Keys:
 
 
 def common(a: Evidence, b: Evidence, plan: VectorPlan) -> Common:
-    """First common band, number of common bands; the true similarity, or its estimate without stored vectors."""
+    """The number of common bands; the true similarity, or its estimate without stored vectors."""
     row, at, count = VECTOR_MEASURES[plan.measure], plan.sketch_bytes, len(a.fixed)
-    first, together = np.empty((2, count), np.int32)
-    similarity = np.empty(count)
+    together, similarity = np.empty(count, np.int32), np.empty(count)
     pairs = max(1, _SCORED_BYTES // a.fixed.shape[1])
     for start in range(0, count, pairs):
         part = slice(start, start + pairs)
         x, y = a.fixed[part], b.fixed[part]
-        first[part], together[part], equal = row.compare(x[:, :at], y[:, :at], plan)
+        together[part], equal = row.compare(x[:, :at], y[:, :at], plan)
         if plan.vector_evidence == "sketch":
             similarity[part] = row.estimate(equal, plan)
         else:
             similarity[part] = row.similarity(_stored(x[:, at:], plan), _stored(y[:, at:], plan), plan)
-    return Common(first, together, np.ones(count, np.bool_), similarity)
+    return Common(together, np.ones(count, np.bool_), similarity)
 
 
 def signing(plan: VectorPlan) -> tuple[object, ...]:

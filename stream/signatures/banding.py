@@ -29,9 +29,8 @@ ROW_TYPES: dict[int, type[np.unsignedinteger]] = {8: np.uint8, 16: np.uint16, 32
 
 
 class Agreement(NamedTuple):
-    """What two sketches have in common, ``int32[m]`` each: the first equal band (-1: none), equal bands, equal rows."""
+    """What two sketches have in common, ``int32[m]`` each: equal bands, equal rows."""
 
-    first_band: npt.NDArray[np.int32]
     bands: npt.NDArray[np.int32]
     rows: npt.NDArray[np.int32]
 
@@ -51,7 +50,7 @@ def keys(sketches: npt.NDArray[np.uint8], bands: int, seed: int) -> npt.NDArray[
 
 def agreement(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8], bands: int, bits: int) -> Agreement:
     """Compare sketches pairwise: ``uint8[m, width]`` each, rows of ``bits``; ``bands`` divides the width."""
-    out = Agreement(*(np.empty(len(a), np.int32) for _ in range(3)))
+    out = Agreement(*(np.empty(len(a), np.int32) for _ in range(2)))
     row_type = np.dtype(ROW_TYPES[bits])
     _agreement(np.ascontiguousarray(a).view(row_type), np.ascontiguousarray(b).view(row_type), bands, *out)
     return out
@@ -87,10 +86,10 @@ def _keys(flat, seed, seeds, width, out):
 
 
 @kernel
-def _agreement(a, b, bands, first_bands, bands_equal, rows_equal):
+def _agreement(a, b, bands, bands_equal, rows_equal):
     width = a.shape[1] // bands
     for i in range(len(a)):
-        first, together, total = -1, 0, 0
+        together, total = 0, 0
         for band in range(bands):
             equal = 0
             for j in range(band * width, (band + 1) * width):
@@ -98,8 +97,5 @@ def _agreement(a, b, bands, first_bands, bands_equal, rows_equal):
             total += equal
             if equal == width:
                 together += 1
-                if first < 0:
-                    first = band
-        first_bands[i] = first
         bands_equal[i] = together
         rows_equal[i] = total

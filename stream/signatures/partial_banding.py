@@ -28,12 +28,10 @@ Counts = npt.NDArray[np.int32]
 class PartialAgreement(NamedTuple):
     """What two sketches have in common, ``int32[m]`` each.
 
-    ``first_key``: the first equal whole band, counted among the whole bands of the first of the two (-1: none);
     ``bands``: equal whole bands; ``equal``: rows that agree; ``finite``: rows where neither is infinite; ``compared``:
     rows where at most one is infinite.
     """
 
-    first_key: Counts
     bands: Counts
     equal: Counts
     finite: Counts
@@ -57,7 +55,7 @@ def keys(sketches: Bytes, bands: int, bits: int, seed: int) -> tuple[npt.NDArray
 
 def agreement(a: Bytes, b: Bytes, bands: int, bits: int) -> PartialAgreement:
     """Compare sketches pairwise: ``uint8[m, width]`` each, rows of ``bits``; ``bands`` divides the width."""
-    out = PartialAgreement(*(np.empty(len(a), np.int32) for _ in range(5)))
+    out = PartialAgreement(*(np.empty(len(a), np.int32) for _ in range(4)))
     _agreement(_rows(a, bits), _rows(b, bits), bands, *out)
     return out
 
@@ -79,25 +77,20 @@ def _rows(sketches: Bytes, bits: int) -> npt.NDArray[np.unsignedinteger]:
 
 
 @kernel
-def _agreement(a, b, bands, first_keys, bands_equal, rows_equal, rows_finite, rows_compared):
+def _agreement(a, b, bands, bands_equal, rows_equal, rows_finite, rows_compared):
     width = a.shape[1] // bands
     for i in range(len(a)):
-        first, own, together, equal, finite, compared = -1, 0, 0, 0, 0, 0
+        together, equal, finite, compared = 0, 0, 0, 0
         for band in range(bands):
-            whole, same = 0, 0
+            same = 0
             for j in range(band * width, (band + 1) * width):
                 x, y = a[i, j], b[i, j]
-                whole += x != 0
                 same += (x == y) & (x != 0)
                 finite += (x != 0) & (y != 0)
                 compared += (x != 0) | (y != 0)
             equal += same
             if same == width:
                 together += 1
-                if first < 0:
-                    first = own
-            own += whole == width
-        first_keys[i] = first
         bands_equal[i] = together
         rows_equal[i] = equal
         rows_finite[i] = finite

@@ -331,7 +331,7 @@ class BandTable:
         if postings - self._base > POSTINGS_MAX:
             raise CapacityError(
                 f"{postings - self._base:,} postings in the window; a table numbers at most {POSTINGS_MAX:,}: "
-                "shorten the window or spread the stream over more partitions"
+                "shorten the window or divide the stream into more shards"
             )
         self._slots.extend(int(state[SLOT_END]) + int(np.count_nonzero(own)) + foreign)
         self._postings.extend(postings)

@@ -151,6 +151,14 @@ class Items(NamedTuple):
     ragged: npt.NDArray[np.uint8]
     ragged_starts: npt.NDArray[np.int64]
 
+    def until(self, end: int) -> Items:
+        """Return the items before item ``end``."""
+        return self._replace(
+            kinds=self.kinds[:end], key_starts=self.key_starts[: end + 1], contents=self.contents[:end],
+            times=self.times[:end], id_starts=self.id_starts[: end + 1], fixed=self.fixed[:end],
+            ragged_starts=self.ragged_starts[: end + 1],
+        )  # fmt: skip
+
 
 class Journal(NamedTuple):
     """The values that a step overwrote, oldest first; ``counts`` holds the lengths of the three lists."""

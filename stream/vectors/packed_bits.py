@@ -21,9 +21,8 @@ _ALL = np.uint64(2**64 - 1)
 
 
 class BitAgreement(NamedTuple):
-    """What two sketches have in common, ``int32[m]`` each: the first equal band (-1: none), equal bands, equal bits."""
+    """What two sketches have in common, ``int32[m]`` each: equal bands, equal bits."""
 
-    first_band: npt.NDArray[np.int32]
     bands: npt.NDArray[np.int32]
     bits: npt.NDArray[np.int32]
 
@@ -42,9 +41,9 @@ def agreement(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8], bands: int, ro
 
     >>> a, b = np.array([[0b101, 0b111]], np.uint8), np.array([[0b100, 0b111]], np.uint8)
     >>> [int(column[0]) for column in agreement(a, b, bands=2, rows=3)]
-    [1, 1, 5]
+    [1, 5]
     """
-    out = BitAgreement(*(np.empty(len(a), np.int32) for _ in range(3)))
+    out = BitAgreement(*(np.empty(len(a), np.int32) for _ in range(2)))
     _agreement(_with_a_word(a), _with_a_word(b), bands, rows, *out)
     return out
 
@@ -78,14 +77,14 @@ def spread_bands(bits, bands, rows, room, out):
 
 
 @kernel
-def _agreement(a, b, bands, rows, first_bands, bands_equal, bits_equal):
+def _agreement(a, b, bands, rows, bands_equal, bits_equal):
     size = (rows + 7) // 8
     head = min(size, WORD_BYTES)
     usable = _ALL >> np.uint64(64 - 8 * head)
     last = a.shape[1] - WORD_BYTES  # where the last word of a sketch begins
     for i in range(len(a)):
         x, y = a[i], b[i]
-        first, together, unequal = -1, 0, np.int64(0)
+        together, unequal = 0, np.int64(0)
         for band in range(bands):
             at = band * size
             start = min(at, last)
@@ -96,8 +95,5 @@ def _agreement(a, b, bands, rows, first_bands, bands_equal, bits_equal):
             unequal += differing
             if differing == 0:
                 together += 1
-                if first < 0:
-                    first = band
-        first_bands[i] = first
         bands_equal[i] = together
         bits_equal[i] = bands * rows - unequal

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.bands_message import DECISIONS_MAGIC, WireError
 from neardup.stream.verdicts.held import Held, join_held, no_held
 from neardup.stream.verdicts.records import RECORD_FIELDS
+from neardup.stream.window_message import DECISIONS_MAGIC, WireError
 
 _ROWS_BEFORE, _ROWS, _STORIES = (DECISIONS_MAGIC + digit for digit in (b"1", b"2", b"3"))
 _HEADER = struct.Struct("<8sqqqqq")

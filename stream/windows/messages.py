@@ -7,20 +7,20 @@ from itertools import pairwise
 
 import numpy as np
 
-from neardup.stream.bands_message import BandMessage, decode_window, encode_window
 from neardup.stream.batches import id_columns, make_batch
 from neardup.stream.pipeline import Matcher, Signed
 from neardup.stream.scheme_interface import Evidence
 from neardup.stream.table import NO_TIME, window
 from neardup.stream.table.steps import step
 from neardup.stream.verdicts.decider import Decider
+from neardup.stream.window_message import WindowMessage, decode_window, encode_window
 from neardup.stream.windows.constant_texts import signature_of
 
 # Documents in a message of a window.
 _MESSAGE_ROWS = 512
 
 
-def window_of(matcher: Matcher) -> tuple[int, Iterator[BandMessage]]:
+def window_of(matcher: Matcher) -> tuple[int, Iterator[WindowMessage]]:
     """The window of a matcher: the stream time just before its first document, and its documents in order of arrival.
 
     A table that is filled with them (``fill``) finds what this one finds. Removed documents are among them, for they
@@ -37,14 +37,14 @@ def window_of(matcher: Matcher) -> tuple[int, Iterator[BandMessage]]:
     removals = {ids[row]: row for row in np.flatnonzero(removed).tolist()}
     ends = sorted({*range(_MESSAGE_ROWS, len(slots), _MESSAGE_ROWS), len(slots), *(r + 1 for r in removals.values())})
 
-    def messages() -> Iterator[BandMessage]:
+    def messages() -> Iterator[WindowMessage]:
         for begin, end in pairwise([0, *ends]):
             rows = slots[begin:end]
             evidence = Evidence(table.fixed(rows), *table.ragged(rows))
             columns = id_columns([id_.encode() for id_ in ids[begin:end]])
             batch = make_batch(*columns, times[begin:end], contents[begin:end], evidence)
             gone = begin < end and removals.get(ids[end - 1]) == end - 1
-            yield BandMessage(batch, [ids[end - 1].encode()] if gone else [])
+            yield WindowMessage(batch, [ids[end - 1].encode()] if gone else [])
 
     return known if known > passed else int(NO_TIME), messages()
 

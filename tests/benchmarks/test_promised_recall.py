@@ -92,7 +92,7 @@ def emitted_share(scheme, tuning: Tuning, common: int, union: int, pairs: int, s
     )
     a, b = (sketch(side, tuning.sketch_bits) for side in (signed[0::2], signed[1::2]))
     met = agreement(a, b, tuning.bands, tuning.sketch_bits)
-    return float(((met.first_band >= 0) & (met.rows >= tuning.agreements_min)).mean())
+    return float(((met.bands > 0) & (met.rows >= tuning.agreements_min)).mean())
 
 
 class TestSmallSets:

@@ -38,10 +38,10 @@ def compiled():
 
 assert warm_kernels.main() == 0
 before = compiled()
-settings = load_stream({"window_seconds": 60.0, "lateness_seconds": 60.0, "bands_partitions": 3, "start": "earliest"})
+settings = load_stream({"window_seconds": 60.0, "lateness_seconds": 60.0, "shards": 3, "start": "earliest"})
 ROLES[SIGN].warm(settings)
 cluster, names = MemoryCluster(), names_of(settings)
-for topic, partitions in zip(names.topics, (2, 1, 3, 1)):
+for topic, partitions in zip(names.topics, (2, 1, 1, 1, 3)):
     cluster.create(topic, partitions)
 for second in range(0, 600, 30):
     for number, (key, value) in enumerate(warm_kernels.documents(settings)):

@@ -120,7 +120,7 @@ def test_the_settings_are_valid_together(where, monkeypatch, tmp_path):
         monkeypatch.setenv(name, value)
     settings = load_stream({})
     assert settings.window_seconds is not None
-    limit = re.search(r"neardup_table_documents > (\d+)", alerts()["NeardupTableNearlyFull"]["expr"])
+    limit = re.search(r"neardup_table_documents\)\) > (\d+)", alerts()["NeardupTableNearlyFull"]["expr"])
     assert int(limit[1]) == 0.85 * settings.window_documents
 
 

@@ -11,7 +11,6 @@ from cases import CASES, Case, every_case
 from verdict_model import Event, VerdictModel
 
 from neardup.stream import Config, ConfigError, Deduplicator, Document, Pair, Verdict
-from neardup.stream.bands_message import WireError
 from neardup.stream.batches import CONTENT_HALF, MICROSECONDS
 from neardup.stream.pair_rule import scored
 from neardup.stream.pipeline import compares_directly
@@ -19,6 +18,7 @@ from neardup.stream.schemes import SCHEMES
 from neardup.stream.verdicts.decisions import Decisions, VerdictLimits
 from neardup.stream.verdicts.held import no_held
 from neardup.stream.verdicts.saved import decode, encode
+from neardup.stream.window_message import WireError
 
 TEXT = "Heavy rain is expected along the northern coast from Friday, and the ferries will not run before Sunday."
 

@@ -23,7 +23,7 @@ PRIVATE_WORDS = {
 PRIVATE_WORD = re.compile(rf"(?<![a-z])({'|'.join(PRIVATE_WORDS).replace(' ', '[ _]')})(?![a-z])", re.IGNORECASE)
 # Who has names with the word "place": those that know versions of documents by their places, or letters by theirs.
 PLACES = (
-    "stream/bands_message.py", "stream/deduplicator.py", "stream/sources/ledger.py", "stream/verdicts/",
+    "stream/window_message.py", "stream/deduplicator.py", "stream/sources/ledger.py", "stream/verdicts/",
     "workers/audit/", "workers/commands/batch/", "workers/commands/dead.py", "workers/http/",
     "workers/options/running.py", "workers/outputs/", "workers/stages/", "workers/store/", "workers/topics/",
 )  # fmt: skip

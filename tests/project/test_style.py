@@ -90,7 +90,7 @@ LAYERS: list[set[str]] = [
     {"records.blocking", "signatures.partial_banding", "theory.weighing"},
     {"parameters"},
     {"scheme_interface"},
-    {"partitions", "pair_rule", "schemes.grid_functions", "schemes.one_pass", "schemes.short_texts"},
+    {"shards", "pair_rule", "schemes.grid_functions", "schemes.one_pass", "schemes.short_texts"},
     {"schemes.sets", "schemes.identical", "schemes.records", "schemes.grids"},
     {"schemes.partial_sets", "schemes.passages", "schemes.prefix", "schemes.vector_measures"},
     {"schemes.vectors"},
@@ -98,7 +98,7 @@ LAYERS: list[set[str]] = [
     {"config", "collections.values"},
     {"batches"},
     {"pipeline"},
-    {"json_lines", "bands_message"},
+    {"json_lines", "window_message"},
     {"explanations", "explanations.given_texts", "explanations.passages", "explanations.relations"},
     {"explanations.explain", "arrow", "arrow.columns", "arrow.ids"},
     {

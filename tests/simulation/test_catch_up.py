@@ -28,7 +28,7 @@ class Backlog(Cluster):
 
     def __init__(self, shares: tuple[int, ...] = (1,) * PARTITIONS) -> None:
         habits = Habits(skew_seconds=SKEW)
-        super().__init__(Scenario(CONFIG, habits, len(shares), bands_partitions=3))
+        super().__init__(Scenario(CONFIG, habits, len(shares), shards=3))
         self.chance, self.shares = random.Random(9), shares
         self.written: list[Document] = []
 

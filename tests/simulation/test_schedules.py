@@ -48,8 +48,8 @@ def test_a_seed_gives_the_same_run_again() -> None:
         memory, topics = cluster.memory, cluster.topics
         groups = [
             memory.group(kind, topic).offsets
-            for kind, topic in (("signers", topics.documents), ("matchers", topics.bands))
+            for kind, topic in (("signers", topics.documents), ("matchers", topics.links))
         ]
-        return [memory.records(topics.candidates), memory.records(topics.dead), cluster.bands, groups, cluster.events]
+        return [memory.records(topics.candidates), memory.records(topics.dead), cluster.signed, groups, cluster.events]
 
     assert seen(run(7)) == seen(run(7))

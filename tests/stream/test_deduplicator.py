@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from neardup.stream import Config, Deduplicator, Document, Pair, Refusal
-from neardup.stream.bands_message import WireError
 from neardup.stream.documents import REASONS
+from neardup.stream.window_message import WireError
 
 STORY = "The quick brown fox jumps over the lazy dog, and the dog does not mind it at all, says the owner of the dog."
 

@@ -9,22 +9,20 @@ from neardup.stream.pair_rule import NO_MATCHES, Matches, judge, orient
 from neardup.stream.scheme_interface import Common
 from neardup.stream.table import NO_TIME
 
-# first key, number of common keys, conditions, similarity, identical -> is it a pair (score_min 0.5, shared_min 2)?
+# Number of common keys, conditions, similarity, identical -> is it a pair (score_min 0.5, shared_min 2)?
 CANDIDATES = [
-    ((0, 2, True, 0.5, False), True),  # at both bounds
-    ((3, 9, True, 0.49, False), False),  # similarity below score_min
-    ((3, 1, True, 0.9, False), False),  # too few common keys
-    ((-1, 9, True, 0.9, False), False),  # no common key: two keys shared a chain by accident
-    ((3, 9, False, 0.9, False), False),  # a condition of the scheme fails
-    ((-1, 0, False, 0.0, True), True),  # identical content is a pair whatever the scheme says
+    ((2, True, 0.5, False), True),  # at both bounds
+    ((9, True, 0.49, False), False),  # similarity below score_min
+    ((1, True, 0.9, False), False),  # too few common keys
+    ((0, True, 0.9, False), False),  # no common key: two keys shared a chain by accident
+    ((9, False, 0.9, False), False),  # a condition of the scheme fails
+    ((0, False, 0.0, True), True),  # identical content is a pair whatever the scheme says
 ]
 
 
-def common(rows: list[tuple[int, int, bool, float, bool]]) -> tuple[Common, np.ndarray]:
-    first, keys, conditions, similarity, identical = zip(*rows, strict=True)
-    found = Common(
-        np.array(first, np.int32), np.array(keys, np.int32), np.array(conditions), np.array(similarity, np.float64)
-    )
+def common(rows: list[tuple[int, bool, float, bool]]) -> tuple[Common, np.ndarray]:
+    keys, conditions, similarity, identical = zip(*rows, strict=True)
+    found = Common(np.array(keys, np.int32), np.array(conditions), np.array(similarity, np.float64))
     return found, np.array(identical)
 
 
@@ -34,11 +32,11 @@ def test_a_candidate_is_a_pair_when_score_keys_and_conditions_suffice(row: tuple
     assert judge(*common([row]), 0.5, 2, exact_score=True).is_pair.tolist() == [expected]
 
 
-def test_identical_content_has_similarity_1_and_the_first_key() -> None:
-    """So the pair has an owner without a common key, and the similarity of the scheme does not lower it."""
+def test_identical_content_has_similarity_1_and_a_common_key() -> None:
+    """So the similarity of the scheme does not lower it."""
     judged = judge(*common([row for row, _ in CANDIDATES]), 0.5, 2, exact_score=True)
     assert judged.similarity.tolist() == [0.5, 0.49, 0.9, 0.9, 0.9, 1.0]
-    assert judged.first_key.tolist() == [0, 3, 3, -1, 3, 0]
+    assert judged.keys.tolist() == [2, 9, 1, 0, 9, 1]
     assert judged.is_pair.tolist() == [expected for _, expected in CANDIDATES]
 
 
@@ -65,17 +63,8 @@ def test_the_document_with_the_earlier_time_is_the_older_one() -> None:
     assert turned.similarity.tolist() == [0.0, 0.1, 0.2, 0.3, 0.4]
 
 
-def test_ties_follow_the_ids_where_arrival_differs_between_partitions() -> None:
-    """Equal and missing times are ordered by id, so that every partition gives the same answer."""
-    turned = orient(arrived(*ROWS), ties_by_id=True)
-    assert turned.older == ["a", "d", "e", "g", "i"]
-    assert turned.newer == ["b", "c", "f", "h", "j"]
-    assert turned.older_times.tolist() == [1, 1, 3, 9, UNTIMED]
-
-
-@pytest.mark.parametrize("ties_by_id", [False, True])
-def test_pairs_keep_their_values_when_both_arrive_the_other_way_round(ties_by_id: bool) -> None:
+def test_pairs_keep_their_values_when_both_arrive_the_other_way_round() -> None:
     """With different times the result does not depend on which of the two arrived first."""
     one, other = arrived(("a", "b", 1, 2)), arrived(("b", "a", 2, 1))
-    assert orient(one, ties_by_id=ties_by_id).pairs() == orient(other, ties_by_id=ties_by_id).pairs()
-    assert orient(NO_MATCHES, ties_by_id=ties_by_id).pairs() == []
+    assert orient(one).pairs() == orient(other).pairs()
+    assert orient(NO_MATCHES).pairs() == []

@@ -23,7 +23,7 @@ COMMON = frozenset((
     "scheme", "preset", "threshold", "recall", "min_similarity", "shingles", "k", "languages", "measure", "verify",
     "sketch_bits", "window_seconds", "lateness_seconds", "window_documents", "input_format", "id_field", "text_field",
     "timestamp_field", "timestamp_unit", "sign_threads",
-    "bootstrap_servers", "topic_prefix", "bands_partitions", "instance", "group", "health_port",
+    "bootstrap_servers", "topic_prefix", "shards", "instance", "group", "health_port",
     "documents_partitions", "replication_factor", "retention_seconds",
     "interval_seconds", "fetch_seconds_max", "fetch_bytes_max", "allow_private",
     "host", "port", "token_file", "durability", "keep_texts",

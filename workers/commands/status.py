@@ -28,13 +28,24 @@ from neardup.workers.topics.replication import judge_replication
 from neardup.workers.topics.rules import Finding, judge, judge_together, topic_plans
 from neardup.workers.transport.protocol import Record, Transport, UnknownTopicError, UnreachableError
 
-# Role -> what its workers are called, the topic that they read, and the topic whose newest record is their last output.
-# What a filter writes has the times of documents.
-_ROLES: dict[str, tuple[str, str, str | None]] = {
-    SIGN: ("signer", "documents", "bands"),
-    MATCH: ("matcher", "bands", "candidates"),
-    LINK: ("linker", "arrivals", "verdicts"),
-    FILTER: ("filter", "verdicts", None),
+
+class _Kind(NamedTuple):
+    """What the workers of a role are called, the topic that they read, the topic whose newest record is their last
+    output (what a filter writes has the times of documents), the topic whose partitions they share, and what each of
+    these is."""
+
+    called: str
+    reads: str
+    writes: str | None
+    shares: str
+    part: str = "partition"
+
+
+_ROLES: dict[str, _Kind] = {
+    SIGN: _Kind("signer", "documents", "signed", "documents"),
+    MATCH: _Kind("matcher", "signed", "candidates", "links", "shard"),
+    LINK: _Kind("linker", "signed", "verdicts", "signed"),
+    FILTER: _Kind("filter", "verdicts", None, "verdicts"),
 }
 # The worst comes first.
 _CODES = (Exit.TOPIC, Exit.GAP, Exit.STUCK)
@@ -115,11 +126,11 @@ def look(transport: Transport, settings: StreamSettings, names: Names) -> list[R
     wanted = [SIGN, MATCH, LINK, FILTER] if settings.verdicts else [SIGN, MATCH]
     found = []
     for role in wanted:
-        _, read, written = _ROLES[role]
-        topic, group = getattr(names.topics, read), names.group(role)
+        kind = _ROLES[role]
+        topic, shared, group = getattr(names.topics, kind.reads), getattr(names.topics, kind.shares), names.group(role)
         try:
-            output = None if written is None else _newest(transport, getattr(names.topics, written))
-            unread = tuple(_unread(transport, topic, group))
+            output = None if kind.writes is None else _newest(transport, getattr(names.topics, kind.writes))
+            unread = tuple(_unread(transport, topic, group, shared))
         except UnknownTopicError:
             continue
         found.append(Role(role, group, topic, transport.members(group), unread, output))
@@ -160,7 +171,8 @@ def topic_problems(transport: Transport, settings: StreamSettings) -> Iterator[P
 
 def role_problems(role: Role, now: float, behind_max: float) -> Iterator[Problem]:
     """Yield what is wrong with a role."""
-    called, count = _ROLES[role.role][0], len(role.partitions)
+    kind, count = _ROLES[role.role], len(role.partitions)
+    called = kind.called
     if not role.members:
         waits = f", and {role.records:,} records wait in {role.topic}" if role.records else ""
         do = f"start one with neardup {role.role}, or see why it ended in its log"
@@ -169,10 +181,10 @@ def role_problems(role: Role, now: float, behind_max: float) -> Iterator[Problem
         what = f"{role.group} has members and has never committed an offset of {role.topic}"
         yield Problem(what, f"see the log of the {called}: it restores, or it needs --from earliest", Exit.STUCK)
     if role.members > count and role.role != LINK:
-        what = f"{role.members - count} of {role.members} {called}s have no partition: {role.topic} has {count}"
+        what = f"{role.members - count} of {role.members} {called}s have no {kind.part}: there are {count}"
         yield Problem(what, "end them, or keep them to take over")
     for one in role.partitions:
-        log = f"partition {one.partition} of {role.topic}"
+        log = f"{kind.part} {one.partition} of {role.topic}"
         if one.committed is not None and one.committed < one.first:
             what = f"offsets {one.committed} to {one.first} of {log} were deleted before a {called} had read them"
             do = f"give {role.topic} a longer retention, then start the {called} with --allow-gap, which goes on behind"
@@ -184,24 +196,32 @@ def role_problems(role: Role, now: float, behind_max: float) -> Iterator[Problem
     slowest = role.slowest
     if slowest is not None and slowest.since is not None and role.members and now - slowest.since > behind_max:
         what = (
-            f"{called}s are behind: partition {slowest.partition} of {role.topic} has {slowest.records:,} unread "
+            f"{called}s are behind: {kind.part} {slowest.partition} of {role.topic} has {slowest.records:,} unread "
             f"records, the oldest from {_time(slowest.since)}"
         )
         do = (
-            f"start more {called}s: {role.members} share {count} partitions"
+            f"start more {called}s: {role.members} share {count} {kind.part}s"
             if role.members < count and role.role != LINK
-            else f"see the log and /readyz of the {called} that has this partition: there are as many as can work"
+            else f"see the log and /readyz of the {called} that has this {kind.part}: there are as many as can work"
         )
         yield Problem(what, do, Exit.STUCK)
 
 
-def _unread(transport: Transport, topic: str, group: str) -> Iterator[Unread]:
-    """Yield the standing of a group in each partition."""
-    bounds, offsets = transport.bounds(topic), transport.group_offsets(group, topic)
-    committed = {partition: offsets[partition].offset if partition in offsets else None for partition in bounds}
-    starts = {partition: max(first, committed[partition] or 0) for partition, (first, _) in bounds.items()}
-    found = _read(transport, topic, {p: at for p, at in starts.items() if at < bounds[p][1]}, bounds)
-    for partition, (first, end) in sorted(bounds.items()):
+def _unread(transport: Transport, topic: str, group: str, shared: str) -> Iterator[Unread]:
+    """Yield the standing of a group in each partition of the topic that it shares; where it shares another topic than
+    it reads, each partition stands for a part of the one partition that it reads."""
+    bounds, offsets = transport.bounds(topic), transport.group_offsets(group, shared)
+    parts = bounds if shared == topic else dict.fromkeys(range(transport.partitions(shared)), bounds[0])
+    committed = {partition: offsets[partition].offset if partition in offsets else None for partition in parts}
+    starts = {partition: max(first, committed[partition] or 0) for partition, (first, _) in parts.items()}
+    found: dict[int, list[Record]] = {}
+    if shared == topic:
+        found = _read(transport, topic, {p: at for p, at in starts.items() if at < bounds[p][1]}, bounds)
+    else:
+        for start in {start for start in starts.values() if start < bounds[0][1]}:
+            first_records = _read(transport, topic, {0: start}, bounds).get(0, [])
+            found |= {partition: first_records for partition, at in starts.items() if at == start}
+    for partition, (first, end) in sorted(parts.items()):
         oldest = found.get(partition, [])[:1]
         records = end - oldest[0].offset if oldest else 0
         since = oldest[0].timestamp_ms / _MILLISECONDS if oldest else None

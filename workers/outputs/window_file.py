@@ -1,6 +1,6 @@
 """A window in a file: the signed documents in the window of a stream, as the start of another run.
 
-``neardup.stream.bands_message.encode_window`` defines the format. Every message names its generation, so a window of
+``neardup.stream.window_message.encode_window`` defines the format. Every message names its generation, so a window of
 another configuration is refused.
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from neardup.stream.bands_message import BandMessage, WireError, encode_window
 from neardup.stream.config import Config
 from neardup.stream.pipeline import Matcher
 from neardup.stream.verdicts.decider import Decider
+from neardup.stream.window_message import WindowMessage, WireError, encode_window
 from neardup.stream.windows import messages as window_messages
 from neardup.stream.windows.constant_texts import signature_of
 from neardup.workers.outputs.output import OutputFile
@@ -20,7 +20,7 @@ from neardup.workers.process.exits import Exit, Failure, input_failure
 
 
 def write(
-    path: str, messages: Iterable[BandMessage], stream_time: int, config: Config, decisions: Iterable[bytes] = ()
+    path: str, messages: Iterable[WindowMessage], stream_time: int, config: Config, decisions: Iterable[bytes] = ()
 ) -> None:
     """Write a window, which replaces the file atomically; ``stream_time`` in microseconds, ``NO_TIME`` for none.
 

@@ -38,7 +38,7 @@ MEANINGS: dict[Exit, str] = {
     Exit.TOPIC: "a topic is missing, has not the partitions that it must have, has settings that lose live state, or "
     "holds batches in a format that is not read",
     Exit.GAP: "a part of the log that is still needed is gone; --allow-gap goes on without it",
-    Exit.GENERATION: "a message of bands was signed under another configuration",
+    Exit.GENERATION: "a message of signed was made under another configuration",
     Exit.FENCED: "another process took over from this worker again and again: give each its own --instance",
     Exit.STUCK: "a step outlasted turn_seconds_max, or a partition did not advance, or begin, for stall_seconds_max",
     Exit.UNUSABLE: "there was input, but nothing of it could be used; the summary says why",

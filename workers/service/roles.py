@@ -15,30 +15,31 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from neardup.stream.bands_message import BandMessage, encode
 from neardup.stream.batches import id_columns
 from neardup.stream.errors import ConfigError
 from neardup.stream.json_lines import Fields
-from neardup.stream.partitions import Partition
 from neardup.stream.pipeline import Signer, table_limits
 from neardup.stream.schemes import SCHEMES
+from neardup.stream.shards import Shard
 from neardup.stream.table import NO_TIME, again
 from neardup.stream.verdicts.decisions import VerdictLimits
+from neardup.stream.verdicts.representatives import NO_RANK
 from neardup.stream.verdicts.rule import DOCUMENT, REMOVAL
 from neardup.stream.windows.constant_texts import samples
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.readers.json.columns import decode_columns
 from neardup.workers.settings.files import fields_of
 from neardup.workers.settings.kafka import MESSAGE_OVERHEAD_BYTES, STARTS, StreamSettings
-from neardup.workers.stages.matcher import MatchPlan, MatchWorker
-from neardup.workers.stages.partition_table import PartitionTable
+from neardup.workers.stages.matching.matcher import MatchWorker
+from neardup.workers.stages.matching.plan import MatchPlan
+from neardup.workers.stages.matching.shard_table import ShardTable
+from neardup.workers.stages.matching.stretches import read_stretch
 from neardup.workers.stages.sign_worker import SignWorker
 from neardup.workers.stages.signer import SignPlan
 from neardup.workers.stages.verdicts.filter import FilterPlan, FilterWorker
 from neardup.workers.stages.verdicts.intake import LinkPlan
 from neardup.workers.stages.verdicts.linker import LinkWorker
 from neardup.workers.stages.verdicts.state import LinkState
-from neardup.workers.stages.verdicts.watermarks import Watermarks
 from neardup.workers.store.blocked import read_block_list
 from neardup.workers.telemetry.observer import Observer
 from neardup.workers.topics.arrivals import ArrivalRows
@@ -46,6 +47,7 @@ from neardup.workers.topics.messages import Envelope
 from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN, Topics, generation_header, names_of
 from neardup.workers.topics.replication import judge_replication
 from neardup.workers.topics.rules import judge, refusal, topic_plans, warnings
+from neardup.workers.topics.signed import SignedRows, encode_signed, position_of
 from neardup.workers.topics.verdicts import decided_rows
 from neardup.workers.transport.kafka.transport import warm as warm_batches
 from neardup.workers.transport.protocol import Consumer, Producer, Record, Transport, UnknownTopicError, sent_bytes
@@ -75,13 +77,22 @@ class Worker(Protocol):
         """Run the loop once; returns the number of records read."""
 
 
-# Partition -> table. A worker that restarts passes its tables to the next worker of the process.
-Tables = dict[int, PartitionTable]
+# Shard -> table. A worker that restarts passes its tables to the next worker of the process.
+Tables = dict[int, ShardTable]
+
+
+class Reads(NamedTuple):
+    """What a worker reads without its group: the topic, which has one partition; by partition of the group the offset
+    up to which it is read, and how many records are left."""
+
+    topic: str
+    positions: Callable[[], Mapping[int, int]]
+    lag: Callable[[], Mapping[int, int]]
 
 
 class Made(NamedTuple):
     """A worker with the parts that only its role has: restoring, chores at intervals, tables for the next worker,
-    readers to close.
+    readers to close, what it reads without its group.
 
     ``waiting_records`` returns the number of polled and unprocessed records, by partition.
     """
@@ -94,6 +105,7 @@ class Made(NamedTuple):
     hand_over: Callable[[], Tables] = dict
     inherit: Callable[[Tables], None] = lambda tables: None
     close: Callable[[], None] = lambda: None
+    reads: Reads | None = None
 
 
 class Role(NamedTuple):
@@ -112,15 +124,13 @@ def _signer(
     transport: Transport, consumer: Consumer, producer: Producer, settings: StreamSettings, observer: Observer
 ) -> Made:
     topics = names_of(settings).topics
-    check_bands(transport, settings)
-    check_topics(transport, settings, (topics.documents, topics.dead, topics.bands, topics.arrivals))
+    check_topics(transport, settings, (topics.documents, topics.dead, topics.signed))
     # A filter adds this header to a document that it forwards.
     added = sent_bytes(None, None, (generation_header(names_of(settings).generation),))
     plan = SignPlan(
         config=settings,
         fields=fields_of(settings),
         topics=topics,
-        partitions=settings.bands_partitions,
         dead_partitions=transport.partitions(topics.dead),
         skew_seconds=settings.skew_seconds,
         start=settings.start,
@@ -140,17 +150,18 @@ def _matcher(
     transport: Transport, consumer: Consumer, producer: Producer, settings: StreamSettings, observer: Observer
 ) -> Made:
     names = names_of(settings)
-    check_bands(transport, settings)
-    check_topics(transport, settings, (names.topics.bands, names.topics.candidates, names.topics.links))
+    check_shards(transport, settings)
+    check_topics(transport, settings, (names.topics.signed, names.topics.candidates, names.topics.links))
     observer.set("promised_recall_ratio", 1.0 if SCHEMES[settings.scheme].exact else settings.tuning.recall)
     plan = MatchPlan(
         config=settings,
         topics=names.topics,
-        partitions=settings.bands_partitions,
+        shards=settings.shards,
         candidate_partitions=transport.partitions(names.topics.candidates),
         envelope=Envelope(settings.scheme, names.generation),
         start=settings.start,
         allow_gap=settings.allow_gap,
+        link_group=names.group(LINK),
         step_bytes_max=settings.step_bytes_max,
         step_pairs_max=settings.step_pairs_max,
         verdicts=settings.verdicts,
@@ -164,6 +175,8 @@ def _matcher(
         trim=worker.trim,
         hand_over=worker.hand_over,
         inherit=worker.inherit,
+        close=worker.close,
+        reads=Reads(names.topics.signed, worker.positions, worker.lag),
     )
 
 
@@ -172,11 +185,11 @@ def _linker(
 ) -> Made:
     topics = names_of(settings).topics
     _check_verdicts(settings)
-    check_topics(transport, settings, (topics.arrivals, topics.links, topics.verdicts, topics.clusters))
+    check_topics(transport, settings, (topics.signed, topics.links, topics.verdicts, topics.clusters))
     plan = LinkPlan(
         config=settings,
         topics=topics,
-        partitions=settings.bands_partitions,
+        shards=settings.shards,
         cluster_partitions=transport.partitions(topics.clusters),
         limits=VerdictLimits.of(table_limits(settings, SCHEMES[settings.scheme])),
         start=settings.start,
@@ -211,7 +224,7 @@ def _filter(
 def _check_verdicts(settings: StreamSettings) -> None:
     if not settings.verdicts:
         raise ConfigError(
-            "verdicts is off, so no signer writes arrivals and no matcher writes links: set verdicts for every role, "
+            "verdicts is off, so no matcher writes links: set verdicts for every role, "
             "and make their topics with neardup topics create"
         )
 
@@ -230,13 +243,13 @@ def wait_seconds(role: Role, settings: StreamSettings, waited: float = 0.0, turn
     return min(interval, max(_WAIT_SECONDS_MIN, interval - max(0.0, turn - waited)))
 
 
-def check_bands(transport: Transport, settings: StreamSettings) -> None:
-    """Raise ``UnknownTopicError`` unless the topic of bands has the number of partitions of its generation."""
-    name = names_of(settings).topics.bands
+def check_shards(transport: Transport, settings: StreamSettings) -> None:
+    """Raise ``UnknownTopicError`` unless links has as many partitions as the generation has shards."""
+    name = names_of(settings).topics.links
     found = transport.partitions(name)
-    if found != settings.bands_partitions:
+    if found != settings.shards:
         raise UnknownTopicError(
-            f"{name} has {found} partitions, but its generation means {settings.bands_partitions}, so keys would go "
+            f"{name} has {found} partitions, but its generation means {settings.shards} shards, so documents would go "
             "to the wrong ones; delete it and create it again with neardup topics create"
         )
 
@@ -278,10 +291,16 @@ def _warn_unseen(topic: str) -> None:
 def _warm_tables(settings: StreamSettings) -> None:
     """Compile the kernels that sign samples and match them, or load them from disk."""
     signed = Signer(settings).sign(samples(settings))
-    message = encode(BandMessage(signed.batch, [b"0"]), settings.signing_fingerprint)
-    table = PartitionTable(settings, Partition(0, settings.bands_partitions))
+    batch, n = signed.batch, signed.batch.size
+    kinds, numbers, ranks = np.array([DOCUMENT] * n + [REMOVAL], np.uint8), np.arange(n + 1), np.full(n + 1, NO_RANK)
+    starts = np.append(batch.id_starts, batch.id_starts[-1])
+    rows = SignedRows(kinds, numbers, batch.ids, starts, ranks, batch.times, batch.contents, batch.evidence)
+    records = [Record(0, i, 0, None, data) for i, data in enumerate(encode_signed(rows, settings.signing_fingerprint))]
+    stretch = read_stretch(records, settings)
+    table = ShardTable(settings, Shard(0, settings.shards))
     for publish in (False, True):
-        table.apply(Record(0, 0, 0, None, message), publish=publish)
+        for _ in table.apply(stretch, publish=publish):
+            pass
         table.undo()
     again.bucket_lengths(table.matcher.table, 1)
     warm_batches()
@@ -308,9 +327,9 @@ def warm_decisions() -> None:
     kinds = np.array([DOCUMENT, DOCUMENT, REMOVAL], np.uint8)
     rows = ArrivalRows(np.arange(3), kinds, np.zeros(3, np.int64), np.zeros(3, np.uint64), ids, starts, np.zeros(3))
     state.add_arrivals(0, rows, 0)
-    taken = state.take(np.array([3]), len(kinds))
+    taken = state.take(position_of(1), len(kinds))
     if taken is not None:
-        state.decide(taken, Watermarks(1, allow_gap=False))
+        state.decide(taken, [])
         state.undo()
     warm_batches()
 
@@ -320,9 +339,9 @@ ROLES: dict[str, Role] = {
     role.name: role
     for role in (
         Role(SIGN, lambda topics: topics.documents, lambda given: given.step_documents_max, 1.0, _signer, _warm_signer),
-        Role(MATCH, lambda topics: topics.bands, lambda given: given.step_messages_max, 0.25, _matcher, _warm_tables),
+        Role(MATCH, lambda topics: topics.links, lambda given: given.step_messages_max, 0.25, _matcher, _warm_tables),
         Role(
-            LINK, lambda topics: topics.arrivals, lambda given: given.step_messages_max, 0.25, _linker,
+            LINK, lambda topics: topics.signed, lambda given: given.step_messages_max, 0.25, _linker,
             lambda given: warm_decisions(),
         ),
         Role(

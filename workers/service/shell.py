@@ -23,12 +23,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple, Protocol
 
-from neardup.stream.bands_message import WireError
 from neardup.stream.errors import CapacityError, ConfigError, NeardupError
+from neardup.stream.window_message import WireError
 from neardup.workers.process.backoff import backoff_seconds
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.process.watchdog import Stall, Waits, Watchdog, end_process
@@ -241,12 +241,17 @@ class Shell:
             observer.set("assigned_partitions", len(owned))
             observer.set("ready", float(worker.joined and worker.ready))
             waiting = made.waiting_records()
-            for partition, lag in consumer.lag().items():
+            lags = consumer.lag() if made.reads is None else made.reads.lag()
+            for partition, lag in lags.items():
                 observer.set("lag_records", lag + waiting.get(partition, 0), str(partition))
             made.observe()
 
         def check() -> None:
-            ends = {partition: end for partition, (_, end) in transport.bounds(self.topic).items()}
+            ends = {p: end for p, (_, end) in transport.bounds(self.topic).items()}
+            at: Mapping[int, int] = consumer.positions()
+            if made.reads is not None:
+                _, end = transport.bounds(made.reads.topic)[0]
+                ends, at = dict.fromkeys(ends, end), made.reads.positions()
             if self._is_away:
                 self._is_away = False
                 self._log_change("back", f"{self.name}: the broker answers again")
@@ -254,7 +259,7 @@ class Shell:
             # A partition with pending records is not stalled. Its records wait for other partitions, or their pairs for
             # later steps.
             running = worker.running - (set() if worker.aborted_in_row else made.waiting_records().keys())
-            positions = {p: at for p, at in consumer.positions().items() if p in running}
+            positions = {p: position for p, position in at.items() if p in running}
             stalled = self._stall.look(positions, ends, self.outside.now())
             if stalled is not None:
                 self.outside.stuck(

@@ -12,7 +12,6 @@ from pathlib import Path
 from pydantic import BaseModel, Field, SecretStr, field_validator
 
 from neardup.stream.errors import ConfigError
-from neardup.stream.partitions import PARTITIONS_MAX
 from neardup.workers.process.exits import input_failure
 from neardup.workers.settings.files import Settings
 
@@ -36,6 +35,7 @@ GENERATION = re.compile(r"[0-9a-f]{12}")
 # Verdicts whose documents may be forwarded.
 FORWARDED = ("original", "update", "unchanged")
 _DAY_SECONDS = 86_400
+_PARTITIONS_MAX = 4096
 
 
 class ConnectionOptions(BaseModel):
@@ -87,11 +87,12 @@ class ConnectionOptions(BaseModel):
 class StreamOptions(BaseModel):
     """How the workers share the stream, and their limits."""
 
-    bands_partitions: int = Field(
+    shards: int = Field(
         default=8,
         ge=1,
-        le=PARTITIONS_MAX,
-        description="partitions of bands, as many as matchers at most; part of the generation",
+        le=_PARTITIONS_MAX,
+        description="parts that matchers divide the documents of the window into, as many as matchers at most; part of "
+        "the generation",
     )
     group: str = Field(
         default="neardup",
@@ -138,8 +139,7 @@ class StreamOptions(BaseModel):
     )
     verdicts: bool = Field(
         default=False,
-        description="signers write arrivals and matchers write links, which linkers read; without linkers these topics "
-        "would grow without end",
+        description="matchers write links, which linkers read; without linkers links and signed would grow without end",
     )
     undecided_max: int = Field(
         default=UNDECIDED_MAX,
@@ -193,7 +193,7 @@ class StreamOptions(BaseModel):
         default=60.0,
         ge=1,
         le=86_400,
-        description="how often a matcher drops what has left the windows from the log of bands",
+        description="how often a matcher drops what has left the windows from the log of signed",
     )
     health_host: str = Field(
         default="127.0.0.1", description="address that /metrics, /healthz and /readyz are served on; 0.0.0.0 for all"
@@ -211,9 +211,9 @@ class TopicOptions(BaseModel):
     """Settings for the creation of topics."""
 
     documents_partitions: int = Field(
-        default=8, ge=1, le=PARTITIONS_MAX, description="partitions of documents, as many as signers at most"
+        default=8, ge=1, le=_PARTITIONS_MAX, description="partitions of documents, as many as signers at most"
     )
-    candidates_partitions: int = Field(default=8, ge=1, le=PARTITIONS_MAX, description="partitions of candidates")
+    candidates_partitions: int = Field(default=8, ge=1, le=_PARTITIONS_MAX, description="partitions of candidates")
     replication_factor: int = Field(
         default=-1,
         ge=-1,
@@ -236,17 +236,17 @@ class TopicOptions(BaseModel):
         le=10**9,
         description="how long documents, dead letters and candidates are kept",
     )
-    bands_retention_seconds: int | None = Field(
+    signed_retention_seconds: int | None = Field(
         default=None,
         ge=60,
         le=10**9,
-        description="how long bands are kept at most; by default matchers alone drop what has left the windows",
+        description="how long signed is kept at most; by default matchers alone drop what has left the windows",
     )
     retention_margin_seconds: int = Field(
         default=_DAY_SECONDS,
         ge=0,
         le=10**9,
-        description="how much longer than window and lateness bands must be kept: as long as matchers may be away",
+        description="how much longer than window and lateness signed must be kept: as long as matchers may be away",
     )
 
 

@@ -1,6 +1,6 @@
 """The alignment of signers in time: it selects the pending records that may be signed now.
 
-A backlog holds days. If a signer drained one partition of ``documents`` after the other, the event times on ``bands``
+A backlog holds days. If a signer drained one partition of ``documents`` after the other, the event times in ``signed``
 would jump by the span of the backlog. Documents that are late by more than ``lateness_seconds`` miss their pairs. So
 all signers of a group advance together. This module only decides; it reads no clock and no topic.
 

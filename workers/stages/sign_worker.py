@@ -6,8 +6,8 @@ The steps of a turn, in order, each with the effect of a crash after it:
    effect.
 2. Read what the other signers have committed, and select the records that may be signed now (``alignment``). The other
    records stay pending, unsigned and uncommitted. A crash has no effect.
-3. Parse, clamp, sign, route: plain functions (``signer``). A crash has no effect.
-4. ``begin``, ``send`` to ``bands`` and ``documents.dead``. A crash leaves an open transaction. The next producer with
+3. Parse, clamp, sign: plain functions (``signer``). A crash has no effect.
+4. ``begin``, ``send`` to ``signed`` and ``documents.dead``. A crash leaves an open transaction. The next producer with
    the same id aborts it, or the transaction timeout does. Readers wait until then.
 5. ``flush``: every record is acknowledged, or the step is aborted and its records are pending again.
 6. ``send_offsets`` of every own partition, with the membership of 1. The broker refuses it if the partitions have moved
@@ -34,10 +34,11 @@ from concurrent.futures import Executor
 from neardup.stream.documents import Document
 from neardup.stream.pipeline import Signed, Signer
 from neardup.workers.stages.alignment import RENEW_SECONDS, SPAN_FRACTION, Alignment, Step
-from neardup.workers.stages.signer import MESSAGE_BYTES_MAX, SignPlan, SignReport, StartSigning, sign_records
+from neardup.workers.stages.signer import SignPlan, SignReport, StartSigning, sign_records
 from neardup.workers.stages.starts import committed_start
 from neardup.workers.stages.transaction import COMMITTED, RENEWED, Message, in_turns, transact
 from neardup.workers.telemetry.observer import Observer, stage
+from neardup.workers.topics.signed import BYTES_MAX
 from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
@@ -80,7 +81,7 @@ class SignWorker:
     ) -> None:
         self.transport, self.consumer, self.producer = transport, consumer, producer
         self.plan, self.observer, self.clock, self.now = plan, observer, clock, now
-        self.signer = Signer(plan.config, MESSAGE_BYTES_MAX)
+        self.signer = Signer(plan.config, BYTES_MAX)
         self._start_signing = None if pool is None else _signing_in(pool, self.signer)
         span_ms = SPAN_FRACTION * plan.config.lateness_seconds * _MILLISECONDS
         self.alignment = Alignment(span_ms, plan.align_wait_seconds_max)
@@ -181,7 +182,7 @@ class SignWorker:
         """Return where a partition begins (see the module); ``None`` while another member has to decide it."""
         return committed_start(
             self.transport, self.consumer, self.producer, self.plan.topics.documents, partition, self.plan.start,
-            lambda partition: "", membership, self.observer,
+            lambda partition, offset: "", membership, self.observer,
         )  # fmt: skip
 
     def _look(self, membership: Membership) -> None:
@@ -204,7 +205,7 @@ class SignWorker:
         if not step.records:
             return 0
         signings = sign_records(
-            step.records, self.signer, self.plan, self.observer, now_seconds, step.offsets,
+            step.records, self.signer, self.plan, self.observer, now_seconds,
             self._start_signing,
         )  # fmt: skip
         if not self._commit(signings.messages, membership, step):

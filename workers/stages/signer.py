@@ -1,4 +1,4 @@
-"""The signer: records of ``documents`` in, messages for ``bands`` and dead letters out. It keeps nothing between steps.
+"""The signer: records of ``documents`` in, messages for ``signed`` and dead letters out. It keeps nothing for later.
 
 ``sign_worker`` is the loop around them, with the steps of a transaction and what a crash leaves behind.
 """
@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
@@ -14,13 +14,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.bands_message import BandMessage, encode
-from neardup.stream.batches import Batch, bucket_keys, concatenate, empty_batch, select, sizes_of
 from neardup.stream.config import Config
 from neardup.stream.documents import Document, DocumentColumns, Refusal
 from neardup.stream.errors import Reason
 from neardup.stream.json_lines import Fields, decode_document
-from neardup.stream.partitions import route
 from neardup.stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
 from neardup.stream.verdicts.representatives import FIRST, ranks_of
 from neardup.workers.readers.json.columns import decode_columns
@@ -30,15 +27,11 @@ from neardup.workers.stages.step_rows import StepRows
 from neardup.workers.stages.transaction import Message
 from neardup.workers.store.blocked import NOTHING_BLOCKED, BlockList
 from neardup.workers.telemetry.observer import SILENT, Observer, stage
-from neardup.workers.topics.arrivals import encode_arrivals
 from neardup.workers.topics.messages import DEAD_KEY_BYTES_MAX, encode_dead, partition_of_key
 from neardup.workers.topics.names import Topics
+from neardup.workers.topics.signed import encode_signed
 from neardup.workers.transport.protocol import UNBOUNDED, Record, sent_bytes
 
-# Maximum bytes of a message of ``bands``: well below the default limit of brokers, one megabyte.
-MESSAGE_BYTES_MAX = 512 << 10
-# Maximum bytes of removed ids in addition. The sum stays below the limit, even with one item or id too many.
-REMOVED_BYTES_MAX = 256 << 10
 # Columns are signed in chunks of about this many bytes. A call costs about 100 microseconds: 4 kB take 7.1 microseconds
 # to decode and sign, 8.0 with half of it.
 _CHUNK_BYTES = CHUNK_CHARACTERS
@@ -51,14 +44,13 @@ class SignPlan(NamedTuple):
     config: Config
     fields: Fields
     topics: Topics
-    partitions: int  # of bands
     dead_partitions: int
     skew_seconds: float  # how far an event time may lie ahead of the time of its record
     start: str | None  # "earliest" or "latest" for a group without committed offsets; None refuses it
     step_bytes_max: int = STEP_BYTES_MAX
     document_bytes_max: int = UNBOUNDED  # of key, value and headers; what a filter can send
     align_wait_seconds_max: float | None = None  # how long another partition may hold back records; None: forever
-    verdicts: bool = False  # write arrivals
+    verdicts: bool = False  # filters forward documents, so each must fit a message of theirs
     representative: str = FIRST  # what ranks the members of a cluster
     blocked: BlockList = NOTHING_BLOCKED  # ids and contents whose documents are refused
 
@@ -102,24 +94,15 @@ class _Columns(NamedTuple):
     misnamed: int
 
 
-class _Segment:
-    """Documents, in chunks, then removals of ids. The signing of a chunk starts as soon as the chunk is full.
-
-    A document may be paired with an earlier document whose removal came before it in the same poll. The same happens
-    when document and removal come from different partitions. Only the order of the records of one id is preserved.
-    """
+class _Chunks:
+    """Documents in chunks. The signing of a chunk starts as soon as the chunk is full."""
 
     def __init__(self, start: StartSigning) -> None:
         self.chunks: list[_Chunk] = []
-        self.removed: dict[bytes, None] = {}
         self._start = start
         self._documents: list[Document] = []
         self._rows: list[int] = []
         self._characters = 0
-
-    def following(self) -> _Segment:
-        """Return a new segment."""
-        return _Segment(self._start)
 
     def add(self, row: int, document: Document) -> None:
         """Add a document, whose record has the index ``row``."""
@@ -147,17 +130,15 @@ def sign_records(
     plan: SignPlan,
     observer: Observer = SILENT,
     now_seconds: float = math.inf,
-    starts: Mapping[int, int] | None = None,
     start_signing: StartSigning | None = None,
 ) -> Signings:
     """Sign records of ``documents`` and return all messages to send. Deterministic, no I/O.
 
     An event time that is far ahead of the time of its record is clamped. If the record has no time, ``now_seconds`` is
-    the limit. A document is refused if neither it nor its record has a time. ``starts`` are the offsets up to which
-    earlier steps read each partition; by default, the offset of its first record here. ``start_signing`` signs while
-    this thread decodes; by default the signing waits for the end of the decoding.
+    the limit. A document is refused if neither it nor its record has a time. ``start_signing``
+    signs while this thread decodes; by default the signing waits for the end of the decoding.
     """
-    step = _Step(records, plan, now_seconds, starts or {}, start_signing or (lambda rows: partial(signer.sign, rows)))
+    step = _Step(records, plan, now_seconds, start_signing or (lambda rows: partial(signer.sign, rows)))
     with stage(observer, "decode"):
         step.decode()
     with stage(observer, "sign"):
@@ -166,20 +147,19 @@ def sign_records(
 
 
 class _Step:
-    """The records of a step, and what is made of them: messages, refusals, counts, the rows of arrivals."""
+    """The records of a step, and what is made of them: messages, refusals, counts, the rows of ``signed``."""
 
     def __init__(
         self,
         records: Sequence[Record],
         plan: SignPlan,
         now_seconds: float,
-        starts: Mapping[int, int],
         start: StartSigning,
     ) -> None:
         self.messages: list[Message] = []
         self._records, self._plan, self._now_seconds = records, plan, now_seconds
-        self._rows = StepRows(records, starts)
-        self._segments = [_Segment(start)]
+        self._rows = StepRows(records)
+        self._chunks = _Chunks(start)
         self._refused: dict[str, int] = {}
         self._documents = self._shingles = self._removals = self._clamped = self._misnamed = 0
 
@@ -191,24 +171,21 @@ class _Step:
         )
 
     def decode(self) -> None:
-        """Split the records, in order, into segments: a new one where an id returns after its removal.
-
-        The records of a chunk are decoded to columns, or one by one if some of them are not of the usual form.
-        """
+        """Read the records in order: those of a chunk as columns, or one by one if some are not of the usual form."""
         for first, end in pairwise(_chunk_bounds(self._records)):
             part = self._records[first:end]
-            found = None if self._segments[-1].removed else _columns(part, self._plan)
+            found = _columns(part, self._plan)
             if found is None:
                 for row, record in enumerate(part, first):
                     self._decode(row, record)
             else:
-                self._segments[-1].add_columns(first, found.documents)
+                self._chunks.add_columns(first, found.documents)
                 self._clamped += found.clamped
                 self._misnamed += found.misnamed
-        self._segments[-1].end()
+        self._chunks.end()
 
     def _decode(self, row: int, record: Record) -> None:
-        """Add a record to the segments, or refuse it."""
+        """Add a record to the chunks, or refuse it."""
         plan = self._plan
         if record.refused is not None:
             self._refuse(record, "batch_too_large", record.offset + 1 - record.refused.first_offset)
@@ -230,8 +207,8 @@ class _Step:
         if reason is not None:
             self._refuse(record, reason)
         elif record.key is not None:
-            self._segments[-1].removed[record.key] = None
             self._rows.remove(row, record.key)
+            self._removals += 1
 
     def _add(self, row: int, record: Record, document: Document, *, is_misnamed: bool) -> None:
         """Add a document with its time: the time of its record if it has none, and at most that plus the skew."""
@@ -246,30 +223,19 @@ class _Step:
         elif latest < document.timestamp < math.inf:
             document = document._replace(timestamp=latest)
             self._clamped += 1
-        if self._segments[-1].removed and document.id.encode(errors="replace") in self._segments[-1].removed:
-            self._segments[-1].end()
-            self._segments.append(self._segments[-1].following())
         self._misnamed += is_misnamed
-        self._segments[-1].add(row, document)
+        self._chunks.add(row, document)
 
     def sign(self) -> None:
-        """Make the messages of the segments, and those of arrivals."""
+        """Make the messages of ``signed``."""
         plan = self._plan
-        contents: list[list[BandMessage]] = [[] for _ in range(plan.partitions)]
-        for segment in self._segments:
-            signed = [self._signed(chunk) for chunk in segment.chunks]
-            self._removals += len(segment.removed)
-            for made, added in zip(contents, _contents(signed, list(segment.removed), plan), strict=True):
-                made += added
-        self.messages += _band_messages(contents, plan, self._rows)
-        if plan.verdicts:
-            fingerprint = plan.config.signing_fingerprint
-            self.messages += [
-                Message(plan.topics.arrivals, 0, data) for data in encode_arrivals(self._rows.arrivals(), fingerprint)
-            ]
+        for chunk in self._chunks.chunks:
+            self._sign(chunk)
+        rows, fingerprint = self._rows.signed(plan.config.plan.width), plan.config.signing_fingerprint
+        self.messages += [Message(plan.topics.signed, 0, data) for data in encode_signed(rows, fingerprint)]
 
-    def _signed(self, chunk: _Chunk) -> tuple[Batch, npt.NDArray[np.int64]]:
-        """Wait for the signed documents of a chunk, and return them with their places; refuse the others."""
+    def _sign(self, chunk: _Chunk) -> None:
+        """Wait for the signed documents of a chunk, and add their rows; refuse the others."""
         signed = self._plan.blocked.refuse(chunk.signed())
         accepted = np.ones(len(chunk.rows), np.bool_)
         for refusal in signed.refusals:
@@ -279,7 +245,7 @@ class _Step:
         self._shingles += signed.shingles
         self._documents += signed.batch.size
         ranks = ranks_of(chunk.documents, self._plan.representative)[accepted]
-        return signed.batch, self._rows.add(chunk.rows[accepted], signed.batch, ranks)
+        self._rows.add(chunk.rows[accepted], signed.batch, ranks)
 
     def _refuse(self, record: Record, reason: str, documents: int = 1) -> None:
         """Count a refusal of so many documents, and add its dead letter."""
@@ -330,55 +296,6 @@ def _columns(records: Sequence[Record], plan: SignPlan) -> _Columns | None:
     missing = np.isnan(documents.times)
     documents.times[missing] = arrived[missing]
     return _Columns(documents, int(np.count_nonzero(ahead)), int(np.count_nonzero(misnamed)))
-
-
-def _contents(
-    signed: Sequence[tuple[Batch, npt.NDArray[np.int64]]], removed: list[bytes], plan: SignPlan
-) -> Iterator[list[BandMessage]]:
-    """Yield the messages of a segment for each partition: none without an item or a removal, several if too long."""
-    batch = concatenate([batch for batch, _ in signed]) if signed else empty_batch(plan.config.plan.width)
-    place = np.concatenate([places for _, places in signed]) if signed else np.empty(0, np.int64)
-    keys = bucket_keys(batch, plan.config)
-    gone = _split_removed(removed)
-    for rows in route(keys, plan.partitions):
-        made = [BandMessage(select(batch, part), [], place[part]) for part in _split(batch, rows)]
-        if made and gone:  # removals come after every document
-            made[-1] = made[-1]._replace(removed=gone[0])
-        nothing = select(batch, rows[:0])
-        yield made + [BandMessage(nothing, part) for part in gone[bool(made) :]]
-
-
-def _band_messages(contents: list[list[BandMessage]], plan: SignPlan, rows: StepRows) -> Iterator[Message]:
-    """Make the messages of each partition. Each partition gets at least one, which carries the progress of the step."""
-    fingerprint = plan.config.signing_fingerprint
-    nothing = BandMessage(empty_batch(plan.config.plan.width), [])
-    for partition, made in enumerate(contents):
-        *before, last = made or [nothing]
-        for content in (*before, last._replace(stream_time=rows.stream_time, progress=rows.progress)):
-            yield Message(plan.topics.bands, partition, encode(content, fingerprint))
-
-
-def _split(batch: Batch, rows: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
-    """Split rows into parts that fit a message."""
-    if not len(rows):
-        return []
-    sizes = sizes_of(batch)[rows]
-    ends = np.cumsum(sizes)
-    part = (ends - sizes[0]) // MESSAGE_BYTES_MAX
-    return np.split(rows, np.flatnonzero(np.diff(part)) + 1)
-
-
-def _split_removed(removed: list[bytes]) -> list[list[bytes]]:
-    """Split ids into lists that fit a message."""
-    parts: list[list[bytes]] = []
-    size = REMOVED_BYTES_MAX
-    for id_ in removed:
-        if size >= REMOVED_BYTES_MAX:
-            parts.append([])
-            size = 0
-        parts[-1].append(id_)
-        size += 2 + len(id_)
-    return parts
 
 
 def _no_removal(key: bytes | None, id_bytes_max: int) -> str | None:

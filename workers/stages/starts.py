@@ -63,14 +63,31 @@ def committed_start(
     topic: str,
     partition: int,
     start: str | None,
-    metadata: Callable[[int], str],
+    metadata: Callable[[int, int], str],
     membership: Membership,
     observer: Observer,
+    read: Bounds | None = None,
 ) -> Committed | None:
-    """Return what the group has committed; commit the start if that is nothing, with the metadata of each partition.
+    """Return what the group has committed; if that is nothing, commit the start.
 
-    ``None`` while another member has to decide it. Raises ``ConfigError`` when the group has no offset and no start is
-    given, so no worker chooses a start silently; and what ``transact`` raises.
+    Args:
+        transport: where the topics are.
+        consumer: the member of the group.
+        producer: commits the start.
+        topic: the topic that the group subscribes.
+        partition: which of its partitions.
+        start: ``earliest`` or ``latest``.
+        metadata: returns the metadata of the start, for a partition and an offset.
+        membership: of the last poll.
+        observer: counts the transaction.
+        read: returns the bounds of what each partition reads; by default those of the partition itself.
+
+    Returns:
+        The committed place; ``None`` while another member has to decide it.
+
+    Raises:
+        ConfigError: the group has no offset and no start is given, so no worker chooses a start silently.
+        TransportError: what ``transact`` raises.
     """
     committed = consumer.committed(partition)
     if committed is not None:
@@ -78,14 +95,15 @@ def committed_start(
     # The order matters: if the first start happens between the two requests, the second answer shows it.
     others = transport.group_offsets(membership.group, topic)
     committed = consumer.committed(partition)
-    bounds = transport.bounds(topic)
+    bounds = transport.bounds(topic) if read is None else read()
     if committed is not None or partition not in bounds:
         return committed
     if others:
-        first = {partition: Committed(bounds[partition][0], metadata(partition))}
+        begun = {partition: bounds[partition][0]}
     else:
-        first = {each: Committed(start_offset(lambda: bounds, each, start), metadata(each)) for each in bounds}
+        begun = {each: start_offset(lambda: bounds, each, start) for each in bounds}
         if partition != min(bounds):
             return None
+    first = {each: Committed(offset, metadata(each, offset)) for each, offset in begun.items()}
     transact(producer, [], topic, first, membership, observer)
     return first[partition]

@@ -29,9 +29,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any
 
-from neardup.stream.bands_message import SIGNED_ELSEWHERE
 from neardup.stream.config import Config
 from neardup.stream.verdicts.held import KeptStories, StoryChanges
+from neardup.stream.window_message import SIGNED_ELSEWHERE
 from neardup.stream.windows.constant_texts import signature_of
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.store import extra, stories

@@ -90,7 +90,7 @@ _RESTORING = (MATCH, LINK)
 _ROWS = (
     # Throughput.
     Row("documents", "counter", "documents", ROLES,
-        "Documents signed; of a matcher: added to its tables, once for each partition they reach; of a linker: "
+        "Documents signed; of a matcher: added to its tables, each in one shard; of a linker: "
         "decided, with removals and what was refused; of a filter: forwarded."),
     Row("bytes", "counter", "bytes", ROLES, "Bytes of the messages read, uncompressed."),
     Row("shingles", "counter", "shingles", _ONE, "Shingles of the documents signed."),
@@ -107,19 +107,17 @@ _ROWS = (
     Row("postings", "counter", "postings", _OTHER, "Postings added to the tables, those of contents and ids included."),
     Row("pairs", "counter", "pairs", _OTHER, "Pairs published."),
     Row("paired_documents", "counter", "documents", _OTHER,
-        "Documents with an older near-duplicate, once for each partition that published a pair of theirs."),
+        "Documents with an older near-duplicate, once for each shard that published a pair of theirs."),
     Row("promised_recall_ratio", "gauge", "ratio", _OTHER,
         "Probability that a pair at the threshold is found, from the settings; not a number where none is promised."),
-    Row("unplaced", "counter", "pairs", _OTHER,
-        "Pairs with a document that was signed before places travelled: no verdict uses them."),
     Row("unaligned", "counter", "records", _ONE,
         "Records signed after align_wait_seconds_max ahead of a partition that is behind: pairs may be missed."),
     # Counts of the tables, and reached limits.
     *(Row(name, "counter", row.unit, (MATCH, SERVE) if name in OF_SERVICE else _OTHER, row.meaning)
       for name, row in COUNTERS.items() if row.meaning),
     # The tables.
-    Row("table_documents", "gauge", "documents", _OTHER, "Documents in the window of a partition.", _PARTITION),
-    Row("table_bytes", "gauge", "bytes", _OTHER, "Memory allocated by the table of a partition.", _PARTITION),
+    Row("table_documents", "gauge", "documents", _OTHER, "Documents in the window of a shard.", _PARTITION),
+    Row("table_bytes", "gauge", "bytes", _OTHER, "Memory allocated by the table of a shard.", _PARTITION),
     Row("bucket_length", "histogram", "postings", _OTHER,
         "Lengths of the buckets that hold the newest documents, sampled at intervals.", bounds=_BUCKET_BOUNDS),
     Row("similarity_ratio", "histogram", "ratio", _OTHER, "Similarity of the pairs published.",
@@ -127,13 +125,13 @@ _ROWS = (
     # Verdicts.
     Row("verdicts", "counter", "verdicts", _LINK, "Verdicts published, by status.", "status", STATUSES),
     Row("ignored", "counter", "pairs", _LINK,
-        "Pairs with a document that has left the window of the linker, or that was signed before there were arrivals."),
+        "Pairs with a document that has left the window of the linker, or that was signed before there was a linker."),
     Row("incomplete", "counter", "verdicts", _LINK, "Verdicts made without all pairs, because allow_gap accepts that."),
     Row("gone", "counter", "documents", (FILTER,),
         "Documents to forward that were no longer in the log, because allow_gap accepts that."),
     Row("undecided", "gauge", "documents", _LINK, "Documents that wait for their verdict in the linker."),
     Row("watermark_lag_seconds", "gauge", "seconds", _LINK,
-        "For how long the next verdict has waited for a partition of bands, 0 if not for this one.", _PARTITION),
+        "For how long the next verdict has waited for a shard, 0 if not for this one.", _PARTITION),
     Row("verdict_seconds", "histogram", "seconds", _LINK,
         "From the signing of a document to the commit of its verdict.", bounds=_END_TO_END_BOUNDS),
     Row("cluster_members_max", "gauge", "documents", _LINK,
@@ -194,7 +192,7 @@ _ROWS = (
     Row("end_to_end_seconds", "histogram", "seconds", _OTHER,
         "From the time of a pair's newer document to the commit of the pair.", bounds=_END_TO_END_BOUNDS),
     Row("event_time_lag_seconds", "gauge", "seconds", _OTHER,
-        "From the greatest event time seen in a partition to now.", _PARTITION),
+        "From the greatest event time seen by a shard to now.", _PARTITION),
     Row("align_behind_seconds", "gauge", "seconds", _ONE,
         "From the record time of the next record to sign in a partition to now; 0 when there is none.", _PARTITION),
     Row("align_wait_seconds", "gauge", "seconds", _ONE,
@@ -212,9 +210,10 @@ _ROWS = (
     Row("restarts", "counter", "restarts", ROLES,
         "Restarts of the worker from the committed offsets, by cause.", "cause", CAUSES),
     # Restoring.
-    Row("restore_progress_ratio", "gauge", "ratio", _OTHER, "How much of the window of a partition is restored.",
+    Row("restore_progress_ratio", "gauge", "ratio", _OTHER, "How much of the window of a shard is restored.",
         _PARTITION),
-    Row("restored_documents", "counter", "documents", _RESTORING, "Documents read from the log to restore windows."),
+    Row("restored_documents", "counter", "documents", _RESTORING,
+        "Documents read from the log to restore windows, once for each shard."),
     Row("worker", "info", "", PROCESSES, "Which worker this is."),
 )  # fmt: skip
 METRICS: dict[str, Row] = {row.name: row for row in _ROWS}

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.bands_message import WireError
+from neardup.stream.window_message import WireError
 
 _HEADER = struct.Struct("<4sBBH16s")
 _VERSION = 1

@@ -1,7 +1,6 @@
-"""The messages of ``links``: pairs by place, and the progress of a partition of ``bands``. Matchers write, linkers
-read.
+"""The messages of ``links``: pairs by place, and the progress of a shard. Matchers write, linkers read.
 
-Partition p holds the pairs of the owner of partition p of ``bands``. Progress comes after the pairs of the documents
+Partition s holds what shard s publishes, in the order of ``signed``. Progress comes after the pairs of the documents
 that it covers. So a reader that reads progress up to ``end`` has read all pairs of these documents in this partition.
 """
 
@@ -13,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.bands_message import WireError
+from neardup.stream.window_message import WireError
 from neardup.workers.topics.columns import decode_columns, encode_columns
 
-_MAGIC = b"NDUL"
+_MAGIC, _MAGIC_BEFORE = b"NDUK", b"NDUL"
 _DTYPES = ("<i8", "<i8", "<i8", "<u8", "<u8", "<u2")
 # Maximum pairs of a message: 510 kB.
 _PAIRS_MAX = 15_000
@@ -25,29 +24,30 @@ SIMILARITY_STEPS = 10_000
 
 
 class Links(NamedTuple):
-    """m pairs as columns, without orientation: two places (``int64[m]``), hashes of the two contents (``uint64[m]``,
-    the same half as in ``arrivals``), and similarities in steps (``uint16[m]``)."""
+    """m pairs as columns: the places of the document that arrived later and of the other one (``int64[m]``), hashes of
+    the two contents (``uint64[m]``), and similarities in steps (``uint16[m]``)."""
 
-    ones: npt.NDArray[np.int64]
-    others: npt.NDArray[np.int64]
-    one_contents: npt.NDArray[np.uint64]
-    other_contents: npt.NDArray[np.uint64]
+    later: npt.NDArray[np.int64]
+    earlier: npt.NDArray[np.int64]
+    later_contents: npt.NDArray[np.uint64]
+    earlier_contents: npt.NDArray[np.uint64]
     similarities: npt.NDArray[np.uint16]
 
     def at(self, rows: npt.NDArray[np.generic]) -> Links:
         """Return a selection of pairs, by index or by mask."""
-        ones, others, one_contents, other_contents, similarities = self
-        return Links(ones[rows], others[rows], one_contents[rows], other_contents[rows], similarities[rows])
+        return Links(*(column[rows] for column in self))
 
 
 class LinkMessage(NamedTuple):
-    """The content of a message: ``progress`` (``int64[k, 3]``) is partition of ``documents``, first offset, end."""
+    """The content of a message: pairs, and the positions in ``signed`` from which on and up to which the shard has
+    published; without progress, both are ``NO_PROGRESS``."""
 
     links: Links
-    progress: npt.NDArray[np.int64]
+    first: int
+    end: int
 
 
-NO_PROGRESS: npt.NDArray[np.int64] = np.empty((0, 3), np.int64)
+NO_PROGRESS = -1
 _NO_PLACES, _NO_CONTENTS = np.empty(0, np.int64), np.empty(0, np.uint64)
 NO_LINKS = Links(_NO_PLACES, _NO_PLACES, _NO_CONTENTS, _NO_CONTENTS, np.empty(0, np.uint16))
 
@@ -56,11 +56,7 @@ def join_links(parts: list[Links]) -> Links:
     """Concatenate the pairs of several ``Links``."""
     if len(parts) == 1:
         return parts[0]
-    ones, others, one_contents, other_contents, similarities = zip(NO_LINKS, *parts, strict=True)
-    return Links(
-        np.concatenate(ones), np.concatenate(others), np.concatenate(one_contents), np.concatenate(other_contents),
-        np.concatenate(similarities),
-    )  # fmt: skip
+    return Links(*map(np.concatenate, zip(NO_LINKS, *parts, strict=True)))
 
 
 def similarity_steps(similarities: npt.NDArray[np.float64]) -> npt.NDArray[np.uint16]:
@@ -69,19 +65,23 @@ def similarity_steps(similarities: npt.NDArray[np.float64]) -> npt.NDArray[np.ui
 
 
 def encode_links(message: LinkMessage, fingerprint: str) -> Iterator[bytes]:
-    """Return the messages that hold this content: none if it is empty, or several; the last one has the progress."""
-    links, progress = message
-    if not len(links.ones) and not len(progress):
-        return
-    for first in range(0, max(1, len(links.ones)), _PAIRS_MAX):
-        part = links.at(np.arange(first, min(first + _PAIRS_MAX, len(links.ones))))
-        is_last = first + _PAIRS_MAX >= len(links.ones)
-        yield encode_columns(_MAGIC, ((progress if is_last else NO_PROGRESS).ravel(), *part), fingerprint)
+    """Return the messages that hold this content: one or several; the last one has the progress."""
+    links, first, end = message
+    count = len(links.later)
+    for at in range(0, max(1, count), _PAIRS_MAX):
+        part = links.at(np.arange(at, min(at + _PAIRS_MAX, count)))
+        progress = [first, end] if at + _PAIRS_MAX >= count else [NO_PROGRESS, NO_PROGRESS]
+        yield encode_columns(_MAGIC, (np.array(progress, np.int64), *part), fingerprint)
 
 
 def decode_links(data: bytes, fingerprint: str) -> LinkMessage:
-    """Return the content of a message; raises ``WireError``."""
+    """Return the content of a message; raises ``WireError``.
+
+    A message of 0.1.0 says nothing: its linkers decided its pairs, and its progress is not that of shards.
+    """
+    if data.startswith(_MAGIC_BEFORE):
+        return LinkMessage(NO_LINKS, NO_PROGRESS, NO_PROGRESS)
     progress, *columns = decode_columns(data, _MAGIC, _DTYPES, fingerprint)
-    if len(progress) % 3 or len(set(map(len, columns))) > 1:
+    if len(progress) != 2 or len(set(map(len, columns))) > 1:
         raise WireError("the columns of a message of links have different lengths")
-    return LinkMessage(Links(*columns), progress.reshape(-1, 3))
+    return LinkMessage(Links(*columns), int(progress[0]), int(progress[1]))

@@ -1,9 +1,8 @@
-"""The messages of ``documents``, ``documents.dead`` and ``candidates``; ``neardup.stream.bands_message`` has that of
-``bands``.
+"""The messages of ``documents``, ``documents.dead`` and ``candidates``; ``signed`` and ``links`` have modules of their
+own.
 
 ``documents``: JSON, keyed by id if removals are needed; a null value removes the id of its key. ``documents.dead``:
-documents that were refused, with reason and origin. ``bands-<generation>``: signed documents, one topic for each
-configuration of signing and number of partitions. ``candidates``: pairs and removal notices, keyed by the newer id.
+documents that were refused, with reason and origin. ``candidates``: pairs and removal notices, keyed by the newer id.
 """
 
 from __future__ import annotations

@@ -22,32 +22,31 @@ class Topics(NamedTuple):
 
     documents: str
     dead: str
-    bands: str
+    signed: str
     candidates: str
-    arrivals: str
     links: str
     verdicts: str
     clusters: str
     unique: str
 
 
-def generation(signing_fingerprint: str, partitions: int) -> str:
-    """Return the name of a generation: 12 hexadecimal digits of all settings that decide a key and its partition."""
-    return mmh3.mmh3_x64_128_digest(f"{signing_fingerprint}/{partitions}".encode()).hex()[:12]
+def generation(signing_fingerprint: str, shards: int) -> str:
+    """Return the name of a generation: 12 hexadecimal digits of all settings that decide a key and its shard."""
+    return mmh3.mmh3_x64_128_digest(f"{signing_fingerprint}/{shards}".encode()).hex()[:12]
 
 
-def topic_names(prefix: str, signing_fingerprint: str, partitions: int) -> Topics:
+def topic_names(prefix: str, signing_fingerprint: str, shards: int) -> Topics:
     """Return the topics of a prefix; topics that depend on the generation have it in their names."""
-    return _topics(prefix, generation(signing_fingerprint, partitions))
+    return _topics(prefix, generation(signing_fingerprint, shards))
 
 
 def _topics(prefix: str, made: str) -> Topics:
-    bands, arrivals, links, verdicts, clusters = (
-        f"{prefix}{name}-{made}" for name in ("bands", "arrivals", "links", "verdicts", "clusters")
+    signed, links, verdicts, clusters = (
+        f"{prefix}{name}-{made}" for name in ("signed", "links", "verdicts", "clusters")
     )
     documents = f"{prefix}documents"
     dead, candidates, unique = f"{documents}.dead", f"{prefix}candidates", f"{documents}.unique"
-    return Topics(documents, dead, bands, candidates, arrivals, links, verdicts, clusters, unique)
+    return Topics(documents, dead, signed, candidates, links, verdicts, clusters, unique)
 
 
 def generation_header(made: str) -> tuple[str, bytes]:
@@ -73,5 +72,5 @@ class Names(NamedTuple):
 
 def names_of(settings: StreamSettings, made: str | None = None) -> Names:
     """Return the names that follow from settings, or those of another generation of the same deployment."""
-    made = made or generation(settings.signing_fingerprint, settings.bands_partitions)
+    made = made or generation(settings.signing_fingerprint, settings.shards)
     return Names(_topics(settings.topic_prefix, made), made, f"{settings.topic_prefix}{settings.group}")

@@ -1,17 +1,13 @@
 """Places: the name of one version of one document, its partition and offset in ``documents``, as one number.
 
-A place is an ``int64``: the offset in the lower 48 bits, the partition above it. ``NO_PLACE`` marks a document that was
-signed before messages carried places. In text a place is ``partition-offset``.
+A place is an ``int64``: the offset in the lower 48 bits, the partition above it. In text a place is
+``partition-offset``.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-
-from neardup.stream.bands_message import NO_PLACE
-
-__all__ = ["NO_PLACE", "offsets_of", "parse_place", "partitions_of", "place_name", "place_of", "places_of"]
 
 # 2.8 * 10^14 offsets, and 2^15 partitions.
 _OFFSET_BITS = 48
@@ -31,7 +27,7 @@ def places_of(partitions: _Places, offsets: _Places) -> _Places:
 
 
 def partitions_of(places: _Places) -> _Places:
-    """Return the partitions of places, ``int64[n]``; -1 for ``NO_PLACE``."""
+    """Return the partitions of places, ``int64[n]``."""
     return places >> _OFFSET_BITS
 
 

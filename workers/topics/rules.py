@@ -1,8 +1,8 @@
 """Rules for topics: their settings at creation, and the settings that would lose live state.
 
-The log of ``bands`` is the state of the matchers. So only the matchers may remove records from the log: they trim it up
-to the committed beginning of their windows. This module never alters existing topics. ``neardup topics`` judges them,
-and so does every worker at its start, for the topics that its role reads and writes.
+The log of ``signed`` is the state of the matchers. So only the matchers may remove records from the log: they trim it
+up to the committed beginnings of their windows. This module never alters existing topics. ``neardup topics`` judges
+them, and so does every worker at its start, for the topics that its role reads and writes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MILLISECONDS = 1000
 # An incompressible message grows a little, and its batch has a header.
 _ROOM_FRACTION = 0.05
 # Kafka deletes whole segments, so segments below the default of 1 GB free the disk earlier.
-_BANDS_SEGMENT_BYTES = 128 << 20
+_LOG_SEGMENT_BYTES = 128 << 20
 # The clock of a producer may be ahead by this time. Signers compare event times with the time of the message.
 _AHEAD_MILLISECONDS_MAX = 3_600_000
 _SIZE_KEY = "max.message.bytes"
@@ -52,8 +52,8 @@ class Finding(NamedTuple):
     warning: str = ""
 
 
-def bands_milliseconds_min(settings: StreamSettings) -> int:
-    """Return the least retention of ``bands`` in milliseconds: window, lateness and margin."""
+def log_milliseconds_min(settings: StreamSettings) -> int:
+    """Return the least retention of ``signed`` in milliseconds: window, lateness and margin."""
     seconds = (settings.window_seconds or 0.0) + settings.lateness_seconds + settings.retention_margin_seconds
     return int(seconds * _MILLISECONDS)
 
@@ -65,16 +65,17 @@ def topic_plans(settings: StreamSettings) -> list[TopicPlan]:
     size_bytes = round(settings.request_bytes_max * (1 + _ROOM_FRACTION))
     deleted[_SIZE_KEY] = str(size_bytes)
     ahead = {"message.timestamp.after.max.ms": str(_AHEAD_MILLISECONDS_MAX)}
-    retention = settings.bands_retention_seconds
-    bands = {
+    retention = settings.signed_retention_seconds
+    log = {
         "cleanup.policy": "delete",
         "retention.ms": "-1" if retention is None else str(retention * _MILLISECONDS),
         "retention.bytes": "-1",
-        "segment.bytes": str(_BANDS_SEGMENT_BYTES),
+        "segment.bytes": str(_LOG_SEGMENT_BYTES),
         "message.timestamp.type": "LogAppendTime",
         _SIZE_KEY: str(size_bytes),
         "unclean.leader.election.enable": "false",
     }
+    endless = {**log, "retention.ms": "-1"}
     size = Rule(
         _SIZE_KEY,
         lambda value: int(value) > settings.request_bytes_max,
@@ -88,27 +89,27 @@ def topic_plans(settings: StreamSettings) -> list[TopicPlan]:
         ),
         TopicPlan(topics.dead, 1, _any_number, deleted, common),
         TopicPlan(
-            topics.bands, settings.bands_partitions, _exactly(settings.bands_partitions), bands,
-            (*common, _bands_time(settings), _BANDS_BYTES, _BANDS_STAMPS),
+            topics.signed, 1, _exactly(1, "the order of arrival is that of one log"), log,
+            (*common, _log_time(settings), _LOG_BYTES, _LOG_STAMPS),
+        ),
+        TopicPlan(
+            topics.links, settings.shards, _exactly(settings.shards), endless,
+            (*common, _FOREVER, _LOG_BYTES, _LOG_STAMPS),
         ),
         TopicPlan(topics.candidates, settings.candidates_partitions, _any_number, deleted, common),
     ]  # fmt: skip
     if not settings.verdicts:
         return plans
-    endless = {**bands, "retention.ms": "-1"}
-    milliseconds = max(settings.retention_seconds * _MILLISECONDS, bands_milliseconds_min(settings))
-    kept = {**bands, "retention.ms": str(milliseconds)}
-    compacted = {key: value for key, value in bands.items() if not key.startswith("retention")}
+    milliseconds = max(settings.retention_seconds * _MILLISECONDS, log_milliseconds_min(settings))
+    kept = {**log, "retention.ms": str(milliseconds)}
+    compacted = {key: value for key, value in log.items() if not key.startswith("retention")}
     compacted["cleanup.policy"] = "compact"
-    trimmed = (*common, _FOREVER, _BANDS_BYTES, _BANDS_STAMPS)
     partitions = settings.documents_partitions
     return [
         *plans,
-        TopicPlan(topics.arrivals, 1, _exactly(1, "the order of arrival is that of one log"), endless, trimmed),
-        TopicPlan(topics.links, settings.bands_partitions, _exactly(settings.bands_partitions), endless, trimmed),
         TopicPlan(
             topics.verdicts, partitions, _any_number, kept,
-            (*common, _bands_time(settings), _BANDS_BYTES, _BANDS_STAMPS),
+            (*common, _log_time(settings), _LOG_BYTES, _LOG_STAMPS),
         ),
         TopicPlan(topics.clusters, partitions, _any_number, compacted, (_COMPACTED, _CLEAN_LEADER, size)),
         TopicPlan(
@@ -191,7 +192,7 @@ def _any_number(partitions: int) -> str:
     return ""
 
 
-def _exactly(wanted: int, why: str = "keys are spread over as many") -> Callable[[int], str]:
+def _exactly(wanted: int, why: str = "each is a shard of the documents") -> Callable[[int], str]:
     return lambda partitions: "" if partitions == wanted else f"must be {wanted}: {why}"
 
 
@@ -205,8 +206,8 @@ def _aligned(lateness_seconds: float) -> Callable[[int], str]:
     return lambda partitions: problem if partitions > 1 and lateness_seconds < LATENESS_SECONDS_MIN else ""
 
 
-def _bands_time(settings: StreamSettings) -> Rule:
-    least = bands_milliseconds_min(settings)
+def _log_time(settings: StreamSettings) -> Rule:
+    least = log_milliseconds_min(settings)
     return Rule(
         "retention.ms",
         lambda value: int(value) == -1 or int(value) >= least,
@@ -239,7 +240,7 @@ _NOT_AHEAD = Rule(
     lambda value: int(value) <= _AHEAD_MILLISECONDS_MAX,
     f"must be at most {_AHEAD_MILLISECONDS_MAX}: a message from the far future would expire the windows",
 )
-_BANDS_BYTES = Rule(
+_LOG_BYTES = Rule(
     "retention.bytes",
     lambda value: value == "-1",
     "must be -1: a full log would drop records of the window",
@@ -249,7 +250,7 @@ _DOCUMENTS_STAMPS = Rule(
     lambda value: value == "CreateTime",
     "must be CreateTime: signers align partitions by the times that producers give their messages",
 )
-_BANDS_STAMPS = Rule(
+_LOG_STAMPS = Rule(
     "message.timestamp.type",
     lambda value: value == "LogAppendTime",
     "must be LogAppendTime: with the producers' times, late documents would let retention delete fresh data",

@@ -21,15 +21,15 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from neardup.stream.bands_message import WireError
 from neardup.stream.json_lines import SIMILARITY_DIGITS
 from neardup.stream.verdicts.decisions import Verdicts
 from neardup.stream.verdicts.representatives import NO_RANK
 from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL, STATUSES
+from neardup.stream.window_message import WireError
 from neardup.workers.topics.arrivals import ArrivalRows
 from neardup.workers.topics.places import offsets_of, parse_place, partitions_of, place_name
 
-# Approximate maximum bytes of a run: messages of ``bands`` are split at the same size.
+# Approximate maximum bytes of a run: messages of ``signed`` are split at the same size.
 RUN_BYTES_MAX = 512 << 10
 _MICROSECONDS = 1e6
 _KINDS = {"removed": REMOVAL, "refused": REFUSAL}

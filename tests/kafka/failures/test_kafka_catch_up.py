@@ -23,7 +23,7 @@ PARTITIONS = 8
 # Partition 0 has ten times the documents of the others; partition 7 has none.
 SHARES = (10, 1, 1, 1, 1, 1, 1, 0)
 SETTINGS = {
-    "window_seconds": 3_600.0, "lateness_seconds": 600.0, "documents_partitions": PARTITIONS, "bands_partitions": 4,
+    "window_seconds": 3_600.0, "lateness_seconds": 600.0, "documents_partitions": PARTITIONS, "shards": 4,
 }  # fmt: skip
 
 

@@ -35,7 +35,7 @@ def turns_until_it_ends(linker: Place) -> None:
             linker.start()
 
 
-def test_a_linker_below_the_log_of_arrivals_stops_and_goes_on_with_allow_gap(worlds: Worlds) -> None:
+def test_a_linker_below_the_log_of_signed_stops_and_goes_on_with_allow_gap(worlds: Worlds) -> None:
     """The sentence names the offsets; documents behind the gap get their verdicts, those in it none."""
     world = worlds(verdicts=True)
     for role in (SIGN, MATCH):
@@ -46,9 +46,9 @@ def test_a_linker_below_the_log_of_arrivals_stops_and_goes_on_with_allow_gap(wor
     linker.leave()
     world.load(DOCUMENTS[30:60])
     world.settle()
-    world.transport.trim(world.topics.arrivals, world.ends(world.topics.arrivals))
+    world.transport.trim(world.topics.signed, world.ends(world.topics.signed))
     linker = world.place(LINK, "1")
-    with pytest.raises(OffsetGoneError, match=rf"of {world.topics.arrivals} are no longer in the log: .*--allow-gap"):
+    with pytest.raises(OffsetGoneError, match=rf"of {world.topics.signed} are no longer in the log: .*--allow-gap"):
         turns_until_it_ends(linker)
     linker.leave()
     world.place(LINK, "2", allow_gap=True)

@@ -10,15 +10,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from kafka_deployment import WAIT_SECONDS_MAX, Deployment
 from kafka_world import World, stories
 
 from neardup.stream import Config, Document, Signer
-from neardup.stream.bands_message import BandMessage, encode
+from neardup.stream.verdicts.representatives import NO_RANK
+from neardup.stream.verdicts.rule import DOCUMENT
 from neardup.workers.process.exits import Exit
 from neardup.workers.topics.messages import DEAD_BYTES_MAX
 from neardup.workers.topics.names import MATCH, SIGN
+from neardup.workers.topics.signed import SignedRows, encode_signed
 from neardup.workers.transport.protocol import OffsetGoneError
 
 Worlds = Callable[..., World]
@@ -119,18 +122,18 @@ def test_a_clock_that_is_years_ahead_or_behind_ends_no_window(worlds: Worlds) ->
 
 def test_a_message_of_another_configuration_ends_the_matcher_with_its_code(worlds: Worlds, tmp_path: Path) -> None:
     """The matcher process commits nothing of the step and exits, although its client has threads."""
-    world = worlds(bands_partitions=1)
+    world = worlds(shards=1)
     signer = world.place(SIGN)
     world.load(stories(5))
     world.settle()
     signer.leave()
     other = Config(seed=2)
-    message = encode(
-        BandMessage(Signer(other).sign([Document("x", "a text of another signer", 0.0)]).batch, []),
-        other.signing_fingerprint,
-    )
+    batch = Signer(other).sign([Document("x", "a text of another signer", 0.0)]).batch
+    kinds, places, ranks = np.full(1, DOCUMENT, np.uint8), np.zeros(1, np.int64), np.full(1, NO_RANK)
+    rows = SignedRows(kinds, places, batch.ids, batch.id_starts, ranks, batch.times, batch.contents, batch.evidence)
+    (message,) = encode_signed(rows, other.signing_fingerprint)
     world.producer.begin()
-    world.producer.send(world.topics.bands, 0, message)
+    world.producer.send(world.topics.signed, 0, message)
     world.producer.commit()
     deployment = Deployment(world.kafka.bootstrap_servers, tmp_path, **world.given)
     del deployment.environment["NEARDUP_START"]
@@ -162,7 +165,7 @@ def test_an_offset_below_the_log_stops_the_signer_with_the_remedy(worlds: Worlds
 
 def test_more_workers_than_partitions_wait_ready_and_take_over(worlds: Worlds) -> None:
     """Three matchers share one partition. Two own nothing and count as ready; when the owner leaves, one takes over."""
-    world = worlds(bands_partitions=1, documents_partitions=1)
+    world = worlds(shards=1, documents_partitions=1)
     world.place(SIGN)
     matchers = [world.place(MATCH, str(number)) for number in range(3)]
     documents = stories(60)

@@ -4,13 +4,13 @@
 Theory of operation. The run has its own broker, signers and matchers as processes, and a window of 60 seconds of real
 time. A loader sends documents at an even rate with the time of the wall clock, so the number of live documents is
 constant after the first windows. Every few seconds the run samples resident memory, open descriptors and threads of
-each worker, and the bytes of ``bands`` on the broker's disk. The run discards its first part, ``WARM_SHARE``. For the
+each worker, and the bytes of ``signed`` on the broker's disk. The run discards its first part, ``WARM_SHARE``. For the
 rest, it fits a line through each series; the line must not rise by more than its bound from the first sample to the
 last.
 
 Descriptors and threads change by whole numbers, so their bound is a small number. Memory settles slowly after a start
 (caches of the interpreter, arenas, logs of the client), so its bound is a fraction of its value. The run uses small
-segments of ``bands``, so that trimmed records leave the disk within the run.
+segments of ``signed``, so that trimmed records leave the disk within the run.
 
 Exit codes: 0 no series grows; 1 a series grows, or a worker ended; 77 this machine cannot run a broker.
 """
@@ -120,7 +120,7 @@ class Soak:
         """Run until the loader has sent everything."""
         self._make_segments_small()
         topics = self.cluster.names.topics
-        while self.cluster.committed("match").keys() != self.cluster.bounds(topics.bands).keys():
+        while self.cluster.committed("match").keys() != self.cluster.bounds(topics.links).keys():
             time.sleep(0.2)
         self.loader.start()
         while self.loader.is_alive():
@@ -132,7 +132,7 @@ class Soak:
     def _make_segments_small(self) -> None:
         client = AdminClient({"bootstrap.servers": self.cluster.brokers.bootstrap})
         entry = ConfigEntry("segment.bytes", str(SEGMENT_BYTES), incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ResourceType.TOPIC, self.cluster.names.topics.bands, incremental_configs=[entry])
+        resource = ConfigResource(ResourceType.TOPIC, self.cluster.names.topics.signed, incremental_configs=[entry])
         for done in client.incremental_alter_configs([resource]).values():
             done.result()
 
@@ -146,7 +146,7 @@ class Soak:
                 self._note(worker.name, name, now, value)
         (node,) = self.cluster.brokers.nodes
         assert node.folder is not None
-        self._note("bands", "disk_mb", now, bytes_of(node.folder, self.cluster.names.topics.bands) / (1 << 20))
+        self._note("signed", "disk_mb", now, bytes_of(node.folder, self.cluster.names.topics.signed) / (1 << 20))
 
     def _note(self, owner: str, name: str, now: float, value: float) -> None:
         series = self.series[owner, name]
@@ -190,8 +190,8 @@ def main() -> int:
         soak = Soak(given, cluster)
         soak.run()
         growing = soak.growing()
-        trimmed = [first for first, _ in cluster.bounds(cluster.names.topics.bands).values()]
-        tell(f"{given.minutes:g} minutes, {soak.loader.loaded:,} documents; bands trimmed to {trimmed}")
+        trimmed = [first for first, _ in cluster.bounds(cluster.names.topics.signed).values()]
+        tell(f"{given.minutes:g} minutes, {soak.loader.loaded:,} documents; signed trimmed to {trimmed}")
     except BrokerUnavailableError as error:
         tell(str(error))
         return UNAVAILABLE

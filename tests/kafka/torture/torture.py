@@ -56,7 +56,7 @@ from torture_cluster import (
 from torture_documents import hot_at, items
 from torture_loader import Loader
 from torture_oracle import Verdict, judge
-from torture_reader import committed_records
+from torture_reader import PATIENCE_SECONDS, Follower, committed_records
 from torture_verdicts import Published, judge_verdicts
 
 from neardup.workers.process.exits import Exit
@@ -101,6 +101,7 @@ class Torture:
         self.later: list[tuple[Callable[[], bool], Callable[[], None]]] = []  # what is done once something is so
         self.moves: set[tuple[str, int, int]] = set()  # topic, partition, and a node that led it
         self.is_frozen = False  # some node is
+        self.follower = Follower(cluster.brokers.bootstrap, cluster.names.topics.signed)
         actions = ["kill"] * given.kills + ["stop"] * given.stops + ["scale"] * given.scales
         actions += ["broker"] * given.brokers + ["freeze"] * given.freezes
         places = sorted(self.chance.uniform(0.03, 0.95) for _ in actions)
@@ -118,6 +119,7 @@ class Torture:
             self._tend()
             time.sleep(0.2)
         self.marks.append(time.monotonic())
+        self.follower.start()
         self.loader.start()
         while self.loader.is_alive() or self.schedule or self.later:
             while self.schedule and self.schedule[0][0] <= self.loader.loaded:
@@ -274,28 +276,28 @@ class Torture:
             patient(f"read {topic}", lambda topic=topic: committed_records(self.cluster.brokers.bootstrap, topic))  # type: ignore[misc]
             for topic in (
                 topics.documents, topics.candidates, topics.dead,
-                topics.arrivals, topics.links, topics.verdicts, topics.unique, topics.clusters,
+                topics.links, topics.verdicts, topics.unique, topics.clusters,
             )
         )  # fmt: skip
+        signed = self.follower.all(PATIENCE_SECONDS)
         out = judge(documents, candidates, dead, self.cluster.settings)
-        judge_verdicts(out, documents, Published(*published), self.cluster.settings)
+        judge_verdicts(out, documents, Published(signed, *published), self.cluster.settings)
         keys = {record.key for record in documents}
         out.fault("lost", "items that the loader counted", len({item.key for item in self.loader.items} - {
             (key or b"").decode() for key in keys}))  # fmt: skip
         for kind in (*KINDS, *(("hot",) if self.given.hot >= self.cluster.settings.bucket_candidates_max else ())):
             out.fault("wrong", f"the run held nothing of the kind {kind!r}", int(not out.seen[kind]))
-        untrimmed = [p for p, (first, _) in self.cluster.bounds(topics.bands).items() if first == 0]
-        out.fault("wrong", f"partitions of bands never trimmed: {untrimmed}", len(untrimmed))
+        out.fault("wrong", "signed was never trimmed", int(self.cluster.bounds(topics.signed)[0][0] == 0))
         return out
 
     def story(self, started: float) -> str:
         """What happened, for the reader of the log."""
         loader, cluster = self.loader, self.cluster
-        trimmed = [first for first, _ in cluster.bounds(cluster.names.topics.bands).values()]
+        trimmed, _ = cluster.bounds(cluster.names.topics.signed)[0]
         led = Counter((topic, partition) for topic, partition, _ in self.moves)
         return (
             f"done: {dict(self.done)}; ended by themselves: {dict(self.endings)}; loaded: {loader.loaded:,}, "
-            f"{loader.aborted} transactions aborted, {loader.unknown} in doubt; bands trimmed to {trimmed}; "
+            f"{loader.aborted} transactions aborted, {loader.unknown} in doubt; signed trimmed to {trimmed}; "
             f"{cluster.brokers.controllers} terms of controllers, {sum(n > 1 for n in led.values())} of {len(led)} "
             f"partitions had several leaders; markers dropped by the broker: {cluster.dropped_markers()}; "
             f"began, done, at rest after {[round(mark - started) for mark in self.marks]} s"

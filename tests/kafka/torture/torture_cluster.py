@@ -48,7 +48,7 @@ STEPS = (5_000, 100)
 REPRESENTATIVES = ("timestamp", "longest")
 # What each role reads, and has committed when it has begun. The oracle needs all arrivals and links, so linkers do not
 # trim them.
-TOPIC_OF = {SIGN: "documents", MATCH: "bands", LINK: "arrivals", FILTER: "verdicts"}
+TOPIC_OF = {SIGN: "documents", MATCH: "links", LINK: "signed", FILTER: "verdicts"}
 TRIM_SECONDS = {LINK: 3600}
 _T = TypeVar("_T")
 
@@ -115,7 +115,7 @@ class Cluster:
         self.shape = Shape(given.documents, given.window, given.lateness, stride, given.hot, live)
         values: dict[str, object] = {
             "bootstrap_servers": self.brokers.bootstrap, "topic_prefix": "torture.", "window_seconds": given.window,
-            "lateness_seconds": given.lateness, "bands_partitions": 4, "documents_partitions": DOCUMENTS_PARTITIONS,
+            "lateness_seconds": given.lateness, "shards": 4, "documents_partitions": DOCUMENTS_PARTITIONS,
             "candidates_partitions": 2, "session_timeout_seconds": SESSION_SECONDS, "health_port": 0,
             "transaction_timeout_seconds": TRANSACTION_SECONDS, "trim_interval_seconds": 5,
             "step_documents_max": STEPS[given.seed % len(STEPS)], "sign_threads": 1,
@@ -196,11 +196,11 @@ class Cluster:
         return patient(f"end of {topic}", lambda: self.transport.admin.log_bounds(topic, partition)[1])
 
     def topic(self, role: str) -> str:
-        """What a role reads."""
+        """The topic whose partitions the members of a role share; those of matchers stand for shards."""
         return str(getattr(self.names.topics, TOPIC_OF[role]))
 
     def committed(self, role: str) -> dict[int, int]:
-        """The committed offsets of a role's group in the topic that it reads."""
+        """The committed offsets of a role's group; those of matchers are places in ``signed``."""
         group, topic = self.names.group(role), self.topic(role)
 
         def ask() -> dict[int, int]:
@@ -213,6 +213,8 @@ class Cluster:
     def unread(self, role: str) -> int:
         """Records that the group has not committed; control records, which are none, may stand behind its offset."""
         committed, count, topic = self.committed(role), 0, self.topic(role)
+        if role == MATCH:
+            topic, committed = self.names.topics.signed, {0: min(committed.values(), default=0)}
         for partition, (first, end) in self.bounds(topic).items():
             start = max(first, committed.get(partition, first))
             count += len(self.read(topic, partition, start, end)) if start < end else 0

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from threading import Thread
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 PATIENCE_SECONDS = 60.0
 
@@ -20,21 +21,73 @@ class Read(NamedTuple):
     value: bytes | None
 
 
+class Follower(Thread):
+    """Keeps all committed records of partition 0 of a topic, before others trim them."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        super().__init__(daemon=True)
+        self._address, self._topic = bootstrap, topic
+        self._records: list[Read] = []
+        self._ends_at = float("inf")
+        self._error: Exception | None = None
+
+    def run(self) -> None:
+        """Read until ``all`` is called, and from then on to the end of the log."""
+        consumer = Consumer(_options(self._address))
+        try:
+            consumer.assign([TopicPartition(self._topic, 0, 0)])
+            reached = False  # the end of the log; librdkafka says so once
+            while True:
+                is_last = self._ends_at < float("inf")
+                for message in consumer.consume(2_000, 0.2):
+                    error = message.error()
+                    if error is None:
+                        self._records.append(_read_of(message))
+                        reached = False
+                    elif error.code() == KafkaError._PARTITION_EOF:
+                        reached = True
+                    elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+                        raise LookupError(f"{self._topic} was trimmed before it was read: {error}")
+                if is_last and reached:
+                    return
+                if time.monotonic() > self._ends_at:
+                    raise TimeoutError(f"{self._topic} was not read to its end")
+        except Exception as error:
+            self._error = error
+        finally:
+            consumer.close()
+
+    def all(self, seconds_max: float) -> list[Read]:
+        """Return the records up to the end of the log, where nothing more is written; raises what reading raised."""
+        self._ends_at = time.monotonic() + seconds_max
+        self.join()
+        if self._error is not None:
+            raise self._error
+        return self._records
+
+
 def committed_records(bootstrap: str, topic: str) -> list[Read]:
     """All records of a topic that a read-committed consumer gets, partition by partition in order of offsets.
 
     It reads each partition up to the end that librdkafka reports (the last stable offset). Raises ``TimeoutError``
     when no broker answers.
     """
-    options = {
-        "bootstrap.servers": bootstrap, "group.id": "torture-oracle", "isolation.level": "read_committed",
-        "enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": "error", "log_level": 0,
-    }  # fmt: skip
-    consumer = Consumer(options)
+    consumer = Consumer(_options(bootstrap))
     try:
         return _read(consumer, topic)
     finally:
         consumer.close()
+
+
+def _options(bootstrap: str) -> dict[str, str | bool | int]:
+    return {
+        "bootstrap.servers": bootstrap, "group.id": "torture-oracle", "isolation.level": "read_committed",
+        "enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": "error", "log_level": 0,
+    }  # fmt: skip
+
+
+def _read_of(message: Message) -> Read:
+    return Read(message.partition(), message.offset(), message.timestamp()[1], message.key(), message.value())
 
 
 def _read(consumer: Consumer, topic: str) -> list[Read]:
@@ -51,8 +104,7 @@ def _read(consumer: Consumer, topic: str) -> list[Read]:
             error = message.error()
             if error is None:
                 deadline = time.monotonic() + PATIENCE_SECONDS
-                key, value = message.key(), message.value()
-                found.append(Read(message.partition(), message.offset(), message.timestamp()[1], key, value))
+                found.append(_read_of(message))
             elif error.code() == KafkaError._PARTITION_EOF:
                 unread.discard(message.partition())
     return sorted(found, key=lambda read: (read.partition, read.offset))

@@ -1,9 +1,10 @@
 """The judgement of verdicts after a torture: the model of the rule over what is committed, against what was published.
 
-The order of ``arrivals`` and the pairs of ``links`` decide every verdict. So each record of ``documents`` must have
+The order of ``signed`` and the pairs of ``links`` decide every verdict. So each record of ``documents`` must have
 exactly one line in its partition of ``verdicts``, in order, equal to the model's; and ``documents.unique`` must hold
 the documents whose line says ``original``, and the tombstones, byte for byte and in order. The last record of each
-cluster in ``clusters`` must be the one that follows from the verdicts. No topic may be trimmed.
+cluster in ``clusters`` must be the one that follows from the verdicts. ``links`` may not be trimmed; of ``signed`` all
+records are needed, also those that were trimmed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ KEPT = ("original", "removed")
 class Published(NamedTuple):
     """The committed records of the topics that verdicts are made of and go to."""
 
-    arrivals: Sequence[Read]
+    signed: Sequence[Read]
     links: Sequence[Read]
     verdicts: Sequence[Read]
     unique: Sequence[Read]
@@ -44,10 +45,10 @@ def judge_verdicts(out: Verdict, documents: Sequence[Read], published: Published
         out, "verdicts", sent, [(s, line["offset"]) for s in sorted(found) for line in found[s]],
     )  # fmt: skip
     lines = {(s, line["offset"]): line for s in sorted(found) for line in found[s]}
-    places = published.arrivals, published.links
+    places = published.signed, published.links
     placed = expected_lines(*places, settings)  # type: ignore[arg-type]
     expected = {(at >> 48, line["offset"]): line for at, line in placed}
-    _judge_sequence(out, "arrivals", sorted(sent), sorted(expected))
+    _judge_sequence(out, "signed", sorted(sent), sorted(expected))
     for place in expected.keys() & lines.keys():
         if lines[place] != expected[place]:
             out.fault("wrong", f"verdict of {place}: {lines[place]}; expected {expected[place]}")

@@ -122,10 +122,11 @@ def work(world: World, role: str) -> None:
     world.kafka_of_workers = replace(world.kafka_of_workers, client=client)
     place = world.place(role)
     try:
-        deadline, ends = time.monotonic() + WAIT_SECONDS_MAX, world.ends(place.topic)
+        deadline, ends = time.monotonic() + WAIT_SECONDS_MAX, world.ends_of(role)
         while not reached([place], ends):
             assert time.monotonic() < deadline, place.standing()
             place.turn()
+        place.made.trim()
         for right in rights_of(world.settings, role):
             if "Delete" in right.operations:
                 place.transport.trim(right.name, {0: 0})

@@ -5,8 +5,9 @@ from __future__ import annotations
 from kafka_world import World
 
 from neardup.stream import Document
-from neardup.workers.stages.partition_table import decode_window
+from neardup.workers.stages.matching.shard_table import decode_window
 from neardup.workers.topics.names import MATCH, SIGN
+from neardup.workers.topics.signed import position_of
 
 DOCUMENTS = 80
 PAIRS_MAX = 256
@@ -22,14 +23,12 @@ def near_copies() -> list[Document]:
 def test_a_hot_bucket_passes_in_small_steps_over_a_restart(bootstrap_servers: str) -> None:
     """Steps end inside the message. A matcher killed between two is restored there; readers see each pair once."""
     documents = near_copies()
-    world = World(
-        bootstrap_servers, bands_partitions=1, documents_partitions=1, step_pairs_max=PAIRS_MAX, threshold=0.6
-    )
+    world = World(bootstrap_servers, shards=1, documents_partitions=1, step_pairs_max=PAIRS_MAX, threshold=0.6)
     try:
         world.place(SIGN)
         world.load(documents)
         world.settle()
-        assert len(world.records(world.topics.bands)) == 1
+        assert len(world.records(world.topics.signed)) == 1
         expected = world.expected(documents)
         assert len(expected) > 5 * PAIRS_MAX
         match = world.place(MATCH)
@@ -42,7 +41,7 @@ def test_a_hot_bucket_passes_in_small_steps_over_a_restart(bootstrap_servers: st
         assert PAIRS_MAX <= len(some) < PAIRS_MAX + DOCUMENTS
         match.kill()
         world.run(lambda: match.worker and match.worker.running, "the matcher is restored")
-        assert match.worker.tables[0].next >= (0, row)
+        assert match.worker.tables[0].position >= position_of(0, row)
         world.settle()
         assert world.pairs() == expected
         assert match.aborted == 0

@@ -32,8 +32,8 @@ def lines_of(world: World) -> dict[int, list[dict[str, Any]]]:
 def check_verdicts(world: World) -> dict[int, list[dict[str, Any]]]:
     """The verdicts equal the model's, each once and in order; returns them."""
     expected = defaultdict(list)
-    arrivals, links = world.records(world.topics.arrivals), world.records(world.topics.links)
-    for place, line in expected_lines(arrivals, links, world.settings):
+    signed, links = world.records(world.topics.signed), world.records(world.topics.links)
+    for place, line in expected_lines(signed, links, world.settings):
         expected[place >> 48].append(line)
     found = lines_of(world)
     assert found == expected
@@ -131,10 +131,8 @@ SEQUENCES: list[tuple[str, int | None, float, str]] = [
 
 def test_the_sequences_are_decided_as_they_must_be(worlds: Worlds, monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages are short and a matcher commits between them (11); a linker restarts while partitions are idle (12)."""
-    monkeypatch.setattr("neardup.workers.stages.signer.MESSAGE_BYTES_MAX", 200)
-    world = worlds(
-        verdicts=True, documents_partitions=1, bands_partitions=3, window_seconds=600.0, lateness_seconds=60.0
-    )
+    monkeypatch.setattr("neardup.workers.topics.signed.BYTES_MAX", 200)
+    world = worlds(verdicts=True, documents_partitions=1, shards=3, window_seconds=600.0, lateness_seconds=60.0)
     for role in (SIGN, MATCH, LINK, FILTER):
         world.place(role)
     begin = time.time() - 1e5

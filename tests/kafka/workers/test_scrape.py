@@ -103,7 +103,7 @@ def scraped(prometheus, bootstrap_servers, tmp_path_factory):
         "NEARDUP_TOPIC_PREFIX": f"scrape-{uuid.uuid4().hex[:8]}-",
         "NEARDUP_WINDOW_SECONDS": "86400",
         "NEARDUP_LATENESS_SECONDS": "3600",
-        "NEARDUP_BANDS_PARTITIONS": "2",
+        "NEARDUP_SHARDS": "2",
         "NEARDUP_VERDICTS": "true",
     }
     lines = [{"id": f"{i}", "text": TEXT * 3 + extra} for i, extra in enumerate(("", "", "indeed", "in truth"))]

@@ -43,6 +43,7 @@ def test_the_commands_of_the_tutorial_find_its_pairs_and_end_the_workers(deploym
     lines = said(deployment, 11).stdout.splitlines()
     pairs = [json.loads(line) for line in lines if line.startswith('{"older"')]
     assert sorted((pair["older"], pair["newer"]) for pair in pairs) == [
+        ("evening-wire", "mirror-of-harbour-post"),
         ("harbour-post", "evening-wire"),
         ("harbour-post", "mirror-of-harbour-post"),
     ]

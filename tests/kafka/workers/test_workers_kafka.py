@@ -34,8 +34,8 @@ def test_up_finds_the_pairs_that_run_finds_and_ends_in_order(deployment: Deploym
     assert created.returncode == 0, created.stderr
     described = deployment.run("topics", "describe").stdout
     assert "UNSAFE" not in described
-    assert described.count("replication.factor") == described.count("warning:") == 4  # one node
-    assert described.count("min.insync.replicas") == 4
+    assert described.count("replication.factor") == described.count("warning:") == 5  # one node
+    assert described.count("min.insync.replicas") == 5
 
     port = free_port(count=2)
     up = deployment.start("up", "--signers", "1", "--matchers", "1", "--from", "earliest", "--health-port", str(port))
@@ -80,7 +80,7 @@ def test_up_ends_with_the_code_of_what_no_start_can_mend(deployment: Deployment)
 
 def test_topics_that_could_lose_live_state_are_refused(deployment: Deployment, bootstrap_servers: str) -> None:
     """An existing topic with such settings stays unchanged and is reported; the command creates no such topic."""
-    refused = deployment.run("topics", "create", "--bands-retention-seconds", "60")
+    refused = deployment.run("topics", "create", "--signed-retention-seconds", "60")
     assert refused.returncode == 2
     assert "younger records are live" in refused.stderr
     transport = KafkaTransport(KafkaSettings(bootstrap_servers))

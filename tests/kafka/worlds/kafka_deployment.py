@@ -30,7 +30,7 @@ class Deployment:
             **kept, "PYTHONPATH": str(ROOT), "NEARDUP_BOOTSTRAP_SERVERS": bootstrap, "NEARDUP_TOPIC_PREFIX": prefix,
             "NEARDUP_WINDOW_SECONDS": "1e9", "NEARDUP_LATENESS_SECONDS": "1e9",
             "NEARDUP_RETENTION_SECONDS": "1000000000",
-            "NEARDUP_BANDS_PARTITIONS": "4", "NEARDUP_DOCUMENTS_PARTITIONS": "4",
+            "NEARDUP_SHARDS": "4", "NEARDUP_DOCUMENTS_PARTITIONS": "4",
             "NEARDUP_SESSION_TIMEOUT_SECONDS": "6", "NEARDUP_HEALTH_PORT": "0",
             **{f"NEARDUP_{name.upper()}": str(value) for name, value in settings.items()},
         }  # fmt: skip

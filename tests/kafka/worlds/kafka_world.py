@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import kafka_deployment
 import orjson
-from kafka import KafkaAdminClient
 from kafka_harness import WAIT_SECONDS_MAX, quick_settings
 
 from neardup.stream import Deduplicator, Document
@@ -32,7 +31,8 @@ PATIENT = {
     "request_timeout_seconds": WAIT_SECONDS_MAX / 2, "flush_timeout_seconds": WAIT_SECONDS_MAX,
     "transaction_timeout_seconds": WAIT_SECONDS_MAX, "read_timeout_seconds": WAIT_SECONDS_MAX,
 }  # fmt: skip
-TOPIC_OF = {SIGN: "documents", MATCH: "bands", LINK: "arrivals", FILTER: "verdicts"}
+# What each role reads, and what its group commits to.
+READS = {SIGN: "documents", MATCH: "signed", LINK: "signed", FILTER: "verdicts"}
 
 
 def stories(count: int) -> list[Document]:
@@ -53,7 +53,7 @@ class World:
     ) -> None:
         given: dict[str, object] = {
             "topic_prefix": f"world-{uuid.uuid4().hex[:12]}.", "window_seconds": 1e9, "lateness_seconds": 1e9,
-            "bands_partitions": 2, "documents_partitions": 2, "candidates_partitions": 1, "start": "earliest",
+            "shards": 2, "documents_partitions": 2, "candidates_partitions": 1, "start": "earliest",
             "sign_threads": 1, **changes,
         }  # fmt: skip
         self.given = given
@@ -107,11 +107,12 @@ class World:
         return [orjson.loads(record.value or b"") for record in self.records(self.topics.dead)]
 
     def unread(self, role: str) -> int:
-        """Records of a role's topic that its group has not committed. Control records at the end may remain."""
-        group, topic = self.names.group(role), getattr(self.topics, TOPIC_OF[role])
-        with KafkaAdminClient(**self.kafka.options()) as admin:
-            found = admin.list_group_offsets([group])[group]
-        committed = {place.partition: at.offset for place, at in found.items()}
+        """Records of a role's topic that its group has not committed, in all of its shards. Control records at the end
+        may remain."""
+        group, topic, shared = self.names.group(role), getattr(self.topics, READS[role]), ROLES[role].topic(self.topics)
+        committed = {partition: at.offset for partition, at in self.transport.group_offsets(group, shared).items()}
+        if topic != shared:
+            committed = {0: min(committed.values())} if len(committed) == self.transport.partitions(shared) else {}
         firsts = self.transport.bounds(topic)
         spans = [(p, max(firsts[p][0], committed.get(p, 0)), end) for p, end in self.ends(topic).items()]
         return sum(len(found) for span in spans for found in self.transport.read(topic, *span))
@@ -131,11 +132,17 @@ class World:
 
     def settle(self, records_max: int = 500) -> None:
         """Give every worker turns until each role has read its whole topic, in the order of the data."""
-        for role in TOPIC_OF:
+        for role in READS:
             members = [place for place in self.places if place.role == role]
             if members:
-                ends = self.ends(members[0].topic)
+                ends = self.ends_of(role)
                 self.run(lambda ends=ends, members=members: reached(members, ends), f"{role} has read all", records_max)  # type: ignore[misc]
+
+    def ends_of(self, role: str) -> dict[int, int]:
+        """Up to where each partition of a role's group has to read; each shard reads the whole log."""
+        topic, shared = getattr(self.topics, READS[role]), ROLES[role].topic(self.topics)
+        ends = self.ends(topic)
+        return ends if topic == shared else dict.fromkeys(range(self.transport.partitions(shared)), ends[0])
 
     def close(self) -> None:
         for place in self.places:
@@ -156,10 +163,10 @@ class Place:
     def __init__(self, world: World, role: str, instance: str, settings: StreamSettings) -> None:
         self.world, self.role, self.settings = world, role, settings
         self.name = world.names.worker(role, instance)
-        self.topic: str = getattr(world.topics, TOPIC_OF[role])
+        self.topic: str = ROLES[role].topic(world.topics)
         self.endings: list[str] = []  # why the worker was replaced
         self.aborted = 0  # how often the worker had to repeat a step
-        self.transport = Slowed(world.kafka_of_workers)
+        self.transport = KafkaTransport(world.kafka_of_workers)
         self.made: Any = None
         self.worker: Any = None
         self.consumer: Any = None
@@ -198,7 +205,9 @@ class Place:
         if self.worker is None:
             return {}
         running = self.worker.running - self.made.waiting_records().keys()
-        return {p: at for p, at in self.consumer.positions().items() if p in running}
+        reads = self.made.reads
+        positions = self.consumer.positions() if reads is None else reads.positions()
+        return {p: at for p, at in positions.items() if p in running}
 
     def generation(self) -> int:
         """The generation of the worker's group."""
@@ -229,25 +238,3 @@ class Place:
     def close(self) -> None:
         self.kill()
         self.transport.close()
-
-
-class Slowed(KafkaTransport):
-    """Reads of ``partitions_slow`` return one record at a time and take ``seconds`` for each record; while they are
-    ``held``, they return none.
-    """
-
-    seconds = 0.0
-    held = False
-    partitions_slow: frozenset[int] = frozenset()
-
-    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[list[Record]]:
-        for stretch in super().read(topic, partition, start, end):
-            if partition not in self.partitions_slow:
-                yield stretch
-                continue
-            for record in stretch:
-                time.sleep(self.seconds)
-                while self.held:
-                    yield []
-                    time.sleep(self.seconds)
-                yield [record]

@@ -40,7 +40,7 @@ for (topic, partition), at in sorted(committed.items()):
 def test_offsets_of_an_idle_linker_are_committed_each_day(program: Program) -> None:
     """Kafka drops offsets of topics that a group does not subscribe to after a week, although the group lives."""
     done = program.code(_TESTS + _IDLE_WEEK, program.tree)
-    expected = ["arrivals 0 True", "links 0 True", "verdicts 0 True"]
+    expected = ["links 0 True", "signed 0 True", "verdicts 0 True"]
     assert done.stdout.decode().splitlines() == expected, done.stderr.decode()
 
 
@@ -59,7 +59,7 @@ def test_a_topic_that_refuses_records_is_named_with_the_error_of_the_broker(prog
     """The limit of a topic was lowered: "transactions are aborted" says which topic, and why."""
     done = program.code(_TESTS + _REFUSED, program.tree)
     (line,) = [line for line in done.stdout.decode().splitlines() if "transactions are aborted" in line]
-    assert " for bands-" in line
+    assert " for signed-" in line
     assert "over the limit of 100" in line
 
 
@@ -160,7 +160,9 @@ settings = settings_of(verdicts=True)
 configs = {plan.name: {**plan.configs, "min.insync.replicas": "1"} for plan in topic_plans(settings)}
 configs["documents"]["max.message.bytes"] = "10000000"
 admin = SimpleNamespace(nodes=lambda: 1, describe=lambda name: TopicDescription(name, 2, 1, configs[name]))
-topics.connect = lambda settings: SimpleNamespace(admin=admin, close=lambda: None)
+topics.connect = lambda settings: SimpleNamespace(
+    admin=admin, close=lambda: None, bounds=lambda name: {0: (0, 0)}, group_offsets=lambda group, name: {}
+)
 try:
     topics.describe(settings)
 except Exception as error:
@@ -189,7 +191,7 @@ def forwarded(bench):
 
 old, new = Bench(verdicts=True), Bench(verdicts=True, threshold=0.5)
 cluster = old.cluster
-for topic in ("bands", "arrivals", "links", "verdicts", "clusters"):
+for topic in ("signed", "links", "verdicts", "clusters"):
     name = getattr(new.names.topics, topic)
     cluster.create(name, new.cluster.partitions(name))
 new.cluster = cluster

@@ -10,10 +10,9 @@ from program import Program
 
 # Compiles when a line arrives, and prints the number of functions that it compiled.
 _COMPILE = """
-from types import SimpleNamespace
 import numpy as np
 from numba.core import event
-from neardup.stream.partitions import partitions_of, route
+from neardup.stream.batches import id_hashes
 from neardup.workers.process.compiling import Compiling
 class Watch(event.Listener):
     count = 0
@@ -24,9 +23,7 @@ event.register("numba:compile", watch)
 print("ready", flush=True)
 input()
 with Compiling(lambda line: None):
-    keys = np.arange(4, dtype=np.uint64)
-    partitions_of(keys, 2)
-    route(SimpleNamespace(values=keys, starts=np.array([0, 2, 4])), 2)
+    id_hashes(np.arange(4, dtype=np.uint8), np.array([0, 2, 4]))
 print(watch.count)
 """
 

@@ -12,7 +12,7 @@ FLIPPED = """
 import random, sys
 from pathlib import Path
 from neardup.stream import Config, Deduplicator, Document
-from neardup.stream.bands_message import WireError
+from neardup.stream.window_message import WireError
 words = [f"word{n}" for n in range(400)]
 rng = random.Random(5)
 texts = [" ".join(rng.choices(words, k=60)) for _ in range(1200)]

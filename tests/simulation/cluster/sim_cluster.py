@@ -25,8 +25,9 @@ from sim_watched import Watched
 
 from neardup.stream.json_lines import Fields
 from neardup.stream.verdicts.decisions import VerdictLimits
-from neardup.workers.stages.matcher import MatchPlan, MatchWorker
-from neardup.workers.stages.partition_table import decode_window
+from neardup.workers.stages.matching.matcher import MatchWorker
+from neardup.workers.stages.matching.plan import MatchPlan
+from neardup.workers.stages.matching.shard_table import decode_window
 from neardup.workers.stages.sign_worker import SignWorker
 from neardup.workers.stages.signer import SignPlan
 from neardup.workers.stages.verdicts.filter import FilterPlan, FilterWorker
@@ -35,6 +36,7 @@ from neardup.workers.stages.verdicts.linker import LinkWorker
 from neardup.workers.telemetry.observer import Silent
 from neardup.workers.topics.messages import Envelope
 from neardup.workers.topics.names import Names, generation, topic_names
+from neardup.workers.topics.signed import place_of_position
 from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup.workers.transport.protocol import FencedError, OutcomeUnknownError, Record, UnreachableError
 
@@ -61,31 +63,30 @@ class Cluster:
         self.scenario, self.config = scenario, scenario.config
         self.rng = random.Random(f"{seed}/schedule")
         self.memory = MemoryCluster()
-        partitions = scenario.bands_partitions
-        self.topics = topic_names("", self.config.signing_fingerprint, partitions)
+        shards = scenario.shards
+        self.topics = topic_names("", self.config.signing_fingerprint, shards)
         self.memory.create(self.topics.documents, scenario.documents_partitions)
         self.memory.create(self.topics.dead, 2)
-        self.memory.create(self.topics.bands, partitions)
+        self.memory.create(self.topics.signed, 1)
         self.memory.create(self.topics.candidates, 3)
-        self.memory.create(self.topics.arrivals, 1)
-        self.memory.create(self.topics.links, partitions)
+        self.memory.create(self.topics.links, shards)
         self.memory.create(self.topics.verdicts, DOCUMENTS_PARTITIONS_MAX)
         self.memory.create(self.topics.clusters, 2)
         self.memory.create(self.topics.unique, DOCUMENTS_PARTITIONS_MAX)
         with_verdicts = scenario.linkers > 0
-        self.generation = generation(self.config.signing_fingerprint, partitions)
+        self.generation = generation(self.config.signing_fingerprint, shards)
         envelope = Envelope(self.config.scheme, self.generation)
         skew_seconds, step_bytes = scenario.habits.skew_seconds, scenario.step_bytes
         self.sign_plan = SignPlan(
-            self.config, Fields(rank="timestamp"), self.topics, partitions, 2, skew_seconds, START, step_bytes,
+            self.config, Fields(rank="timestamp"), self.topics, 2, skew_seconds, START, step_bytes,
             verdicts=with_verdicts, representative=scenario.representative,
         )  # fmt: skip
-        plan = MatchPlan(self.config, self.topics, partitions, 3, envelope, START, False, step_bytes)
+        plan = MatchPlan(self.config, self.topics, shards, 3, envelope, START, False, LINKERS, step_bytes)
         self.match_plan = plan._replace(step_pairs_max=scenario.step_pairs, verdicts=with_verdicts)
         window, lateness = (round((x or 0) * 1e6) for x in (self.config.window_seconds, self.config.lateness_seconds))
         limits = VerdictLimits(window, lateness, 1 << 30)
         self.link_plan = LinkPlan(
-            self.config, self.topics, partitions, 2, limits, START, False, step_bytes, scenario.undecided_max
+            self.config, self.topics, shards, 2, limits, START, False, step_bytes, scenario.undecided_max
         )
         self.filter_plan = FilterPlan(
             Names(self.topics, self.generation, ""), scenario.forward, START, False, step_bytes
@@ -94,9 +95,8 @@ class Cluster:
         self.places: list[Place] = []
         self.zombies: list[Place] = []
         self.events: Counter[str] = Counter()
-        self.bands: dict[int, list[Record]] = {partition: [] for partition in range(partitions)}
-        self.links: dict[int, list[Record]] = {partition: [] for partition in range(partitions)}
-        self.arrivals: dict[int, list[Record]] = {0: []}
+        self.signed: dict[int, list[Record]] = {0: []}
+        self.links: dict[int, list[Record]] = {shard: [] for shard in range(shards)}
         self._read: Counter[tuple[str, int]] = Counter()
         self._acted = 0
 
@@ -118,7 +118,7 @@ class Cluster:
         """Start a new process in a place; raises ``UnreachableError`` as the start of a worker does."""
         transport: Any = Watched(MemoryTransport(self.memory), lambda call: self.between(place, call))
         instance = place.name if place.static else ""
-        topics = {SIGNERS: self.topics.documents, MATCHERS: self.topics.bands, LINKERS: self.topics.arrivals}
+        topics = {SIGNERS: self.topics.documents, MATCHERS: self.topics.links, LINKERS: self.topics.signed}
         topics[FILTERS] = self.topics.verdicts
         topic = topics[place.kind]
         place.producer = transport.producer(place.name)
@@ -168,7 +168,7 @@ class Cluster:
         else:
             place.taken += taken
             tables = getattr(place.worker, "tables", {}).values()
-            self.events["ends inside a message"] += any(table.next[1] for table in tables)
+            self.events["ends inside a message"] += any(place_of_position(table.position)[1] for table in tables)
             return taken
         return 0
 
@@ -194,9 +194,9 @@ class Cluster:
         self.places.remove(place)
 
     def record(self) -> None:
-        """Save the committed records of ``bands`` before they are trimmed."""
+        """Save the committed records of ``signed`` and ``links`` before they are trimmed."""
         topics = self.topics
-        for topic, logs in ((topics.bands, self.bands), (topics.links, self.links), (topics.arrivals, self.arrivals)):
+        for topic, logs in ((topics.signed, self.signed), (topics.links, self.links)):
             for partition, kept in logs.items():
                 records, position = self.memory.log(topic, partition).read(self._read[topic, partition], 1 << 30)
                 kept += records
@@ -231,31 +231,32 @@ class Cluster:
         raise AssertionError(f"stuck: {self.standing()}")
 
     def is_done(self) -> bool:
-        """Whether the groups have read all committed records of ``documents`` and ``bands``."""
+        """Whether the groups have read all committed records of ``documents`` and ``signed``."""
         return all(offset >= end for offset, end in self.standing().values())
 
     def standing(self) -> dict[tuple[str, int], tuple[int, int]]:
         """Committed offset and end of the last record of each partition that a group reads."""
         out = {}
-        read = [(SIGNERS, self.topics.documents), (MATCHERS, self.topics.bands)]
-        read += [(LINKERS, self.topics.arrivals)] if self.scenario.linkers else []
-        read += [(FILTERS, self.topics.verdicts)] if self.scenario.filters else []
-        for name, topic in read:
-            offsets = self.memory.group(name, topic).offsets
-            for partition in range(self.memory.partitions(topic)):
-                log = self.memory.log(topic, partition)
+        topics = self.topics
+        read = [(SIGNERS, topics.documents, topics.documents), (MATCHERS, topics.links, topics.signed)]
+        read += [(LINKERS, topics.signed, topics.signed)] if self.scenario.linkers else []
+        read += [(FILTERS, topics.verdicts, topics.verdicts)] if self.scenario.filters else []
+        for name, shared, topic in read:
+            offsets = self.memory.group(name, shared).offsets
+            for partition in range(self.memory.partitions(shared)):
+                log = self.memory.log(topic, partition if shared == topic else 0)
                 records, _ = log.read(log.first, 1 << 30)
                 end = records[-1].offset + 1 if records else log.first
-                out[topic, partition] = (offsets[partition].offset if partition in offsets else -1, end)
+                out[name, partition] = (offsets[partition].offset if partition in offsets else -1, end)
         return out
 
     @contextmanager
     def limits(self) -> Iterator[None]:
         """Small messages and short stretches, so that small runs have many of both."""
         with (
-            mock.patch("neardup.workers.stages.signer.MESSAGE_BYTES_MAX", self.scenario.message_bytes),
+            mock.patch("neardup.workers.topics.signed.BYTES_MAX", self.scenario.message_bytes),
             mock.patch("neardup.workers.transport.memory.transport.READ_RECORDS", self.scenario.stretch_records),
-            mock.patch("neardup.workers.stages.matcher._STEP_PAIRS_MIN", 1),
+            mock.patch("neardup.workers.stages.matching.matcher._STEP_PAIRS_MIN", 1),
             mock.patch("neardup.workers.stages.verdicts.linker._STEP_ROWS_MAX", self.scenario.link_rows),
             mock.patch("neardup.workers.topics.verdicts.RUN_BYTES_MAX", self.scenario.message_bytes),
         ):
@@ -377,10 +378,15 @@ class Simulation(Cluster):
 
     def _cut_short(self) -> None:
         place = self._some((MATCHERS, LINKERS), zombies=True)
+        owners = [p for p in (*self.places, *self.zombies) if 0 in getattr(p.worker, "tables", {})]
+        owners = [p for p in owners if p not in self._stack and p.paused_until <= self._acted]
+        if owners and place not in owners and place is not None and place.kind == MATCHERS:
+            place = self.rng.choice(owners)  # others do not trim
         if place is not None:
             self._tell(f"{place.name} trims")
             self._stack.append(place)
-            self.trim(place)
+            for _ in range(2):  # a trim goes below the least of two rounds
+                self.trim(place)
             self._stack.pop()
 
     def _grow(self) -> None:

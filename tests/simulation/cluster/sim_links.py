@@ -1,4 +1,4 @@
-"""A linker with arrivals and links written by the test, in any order that signers and matchers can produce."""
+"""A linker with ``signed`` and ``links`` written by the test, in any order that signers and matchers can produce."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import orjson
 
 from neardup.stream.batches import id_columns
 from neardup.stream.config import Config
-from neardup.stream.table import NO_TIME
+from neardup.stream.scheme_interface import fixed_evidence
 from neardup.stream.verdicts.decisions import VerdictLimits
 from neardup.stream.verdicts.representatives import NO_RANK
 from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
 from neardup.workers.stages.verdicts.intake import LinkPlan
 from neardup.workers.stages.verdicts.linker import LinkWorker
 from neardup.workers.telemetry.metrics import Metrics
-from neardup.workers.topics.arrivals import ArrivalRows, encode_arrivals
-from neardup.workers.topics.links import LinkMessage, Links, encode_links, similarity_steps
+from neardup.workers.topics.links import NO_PROGRESS, LinkMessage, Links, encode_links, similarity_steps
 from neardup.workers.topics.names import LINK, topic_names
 from neardup.workers.topics.places import place_of
+from neardup.workers.topics.signed import SignedRows, encode_signed, position_of
 from neardup.workers.topics.verdicts import parse_run
 from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
 
@@ -31,38 +31,39 @@ KINDS = {"-": REMOVAL, "!": REFUSAL}
 
 
 class LinkWorld:
-    """Topics of a linker with ``bands`` partitions of links; documents are in partition 0, offset by offset."""
+    """Topics of a linker with some shards; documents are in partition 0, offset by offset."""
 
-    def __init__(self, bands: int = 1, **plan: Any) -> None:
-        self.topics = topic_names("", FINGERPRINT, bands)
+    def __init__(self, shards: int = 1, **plan: Any) -> None:
+        self.topics = topic_names("", FINGERPRINT, shards)
         self.cluster = MemoryCluster()
         partitions = {
-            self.topics.arrivals: 1,
-            self.topics.links: bands,
+            self.topics.signed: 1,
+            self.topics.links: shards,
             self.topics.verdicts: 2,
             self.topics.clusters: 1,
         }
         for topic, count in partitions.items():
             self.cluster.create(topic, count)
         limits = VerdictLimits(100 * SECOND, 10 * SECOND, 1 << 30)
-        self.plan = LinkPlan(CONFIG, self.topics, bands, 1, limits, "earliest", False)._replace(**plan)
+        self.plan = LinkPlan(CONFIG, self.topics, shards, 1, limits, "earliest", False)._replace(**plan)
         self.metrics = Metrics(LINK)
         self.offsets: dict[str, int] = {}
         self.ranks: dict[str, float] = {}  # of ids that have one, for ``arrive``
         self.sent = 0
+        self.positions = [0]  # before each row of ``signed``, then at its end
         self.linker = self.start()
 
     def start(self, name: str = "one") -> LinkWorker:
         """Start a new linker in the place of the previous one."""
         transport = MemoryTransport(self.cluster)
-        consumer, producer = transport.consumer(self.topics.arrivals, "linkers", name), transport.producer(name)
+        consumer, producer = transport.consumer(self.topics.signed, "linkers", name), transport.producer(name)
         self.linker = LinkWorker(
             transport, consumer, producer, self.plan, self.metrics, lambda: self.cluster.now_seconds
         )
         return self.linker
 
     def arrive(self, *rows: tuple[str, str, float]) -> None:
-        """Write arrivals of one record: id (``-id`` a removal, ``!`` a refusal), content, seconds."""
+        """Write the rows of one record: id (``-id`` a removal, ``!`` a refusal), content, seconds."""
         names = [id_.lstrip("-!") for id_, _, _ in rows]
         kinds = [KINDS.get(id_[0], DOCUMENT) for id_, _, _ in rows]
         for name, kind in zip(names, kinds, strict=True):
@@ -70,31 +71,34 @@ class LinkWorld:
                 self.offsets[name] = self.sent
             self.sent += 1
         places = np.arange(self.sent - len(rows), self.sent) + place_of(0, 0)
-        times = [
-            round(at * SECOND) if kind == DOCUMENT else int(NO_TIME)
-            for (_, _, at), kind in zip(rows, kinds, strict=True)
-        ]
-        contents = np.array([ord(content[0]) if content else 0 for _, content, _ in rows], np.uint64)
+        documents = [row for row, kind in zip(rows, kinds, strict=True) if kind == DOCUMENT]
+        times = np.array([round(at * SECOND) for _, _, at in documents], np.int64)
+        contents = np.array([2 * [ord(content[0]) if content else 0] for _, content, _ in documents], np.uint64)
+        evidence = fixed_evidence(np.zeros((len(documents), CONFIG.plan.width), np.uint8))
         ranks = np.array([self.ranks.get(name, NO_RANK) for name in names])
         columns = id_columns([name.encode() for name in names])
-        made = ArrivalRows(places, np.array(kinds, np.uint8), np.array(times, np.int64), contents, *columns, ranks)
-        for value in encode_arrivals(made, FINGERPRINT):
-            self.cluster.append(self.topics.arrivals, 0, value)
+        made = SignedRows(
+            np.array(kinds, np.uint8), places, *columns, ranks, times, contents.reshape(-1, 2), evidence
+        )  # fmt: skip
+        (value,) = encode_signed(made, FINGERPRINT)
+        offset = self.cluster.append(self.topics.signed, 0, value)
+        self.positions[-1:] = [position_of(offset, row) for row in range(len(rows))] + [position_of(offset + 1)]
 
     def link(
-        self, pairs: Sequence[tuple[str, str, float]] = (), done: tuple[int, int] | None = None, bands: int = 0
+        self, pairs: Sequence[tuple[str, str, float]] = (), done: tuple[int, int] | None = None, shard: int = 0
     ) -> None:
-        """Write one record of links: pairs of ids with their similarity, and the progress of partition 0 from one
-        offset to another. The first letter of an id is its content.
+        """Write one record of links: pairs of ids with their similarity, and the progress of a shard from one row of
+        ``signed`` to another. The first letter of an id is its content.
         """
-        ones, others = (
-            np.array([place_of(0, self.offsets[pair[side]]) for pair in pairs], np.int64) for side in (0, 1)
+        sides = [sorted(pair[:2], key=lambda id_: self.offsets[id_]) for pair in pairs]
+        earlier, later = (
+            np.array([place_of(0, self.offsets[ids[side]]) for ids in sides], np.int64) for side in (0, 1)
         )
-        contents = [np.array([ord(pair[side][0]) for pair in pairs], np.uint64) for side in (0, 1)]
-        links = Links(ones, others, *contents, similarity_steps(np.array([pair[2] for pair in pairs])))
-        progress = np.array([] if done is None else [(0, *done)], np.int64).reshape(-1, 3)
-        for value in encode_links(LinkMessage(links, progress), FINGERPRINT):
-            self.cluster.append(self.topics.links, bands, value)
+        contents = [np.array([ord(ids[side][0]) for ids in sides], np.uint64) for side in (1, 0)]
+        links = Links(later, earlier, *contents, similarity_steps(np.array([pair[2] for pair in pairs])))
+        progress = (NO_PROGRESS, NO_PROGRESS) if done is None else tuple(self.positions[row] for row in done)
+        for value in encode_links(LinkMessage(links, *progress), FINGERPRINT):
+            self.cluster.append(self.topics.links, shard, value)
 
     def turns(self, count: int = 4) -> LinkWorld:
         for _ in range(count):

@@ -1,8 +1,9 @@
 """The oracles of the simulation: brute force over sketches, and lists instead of tables.
 
-Two models answer two questions. *Did the matchers follow the log of ``bands``?* ``replayed`` plays each partition's log
-through lists, in order; the output must be equal to the last digit. *Does the output keep the promise?* ``promised``
-uses the documents alone, without their order, and lists the pairs of contents that must occur exactly once.
+Two models answer two questions. *Did the matchers follow the log of ``signed``?* ``replayed`` plays the log through a
+list, in order, as one table would; the output must be equal to the last digit. *Does the output keep the promise?*
+``promised`` uses the documents alone, without their order, and lists the pairs of contents that must occur exactly
+once.
 """
 
 from __future__ import annotations
@@ -19,16 +20,13 @@ from sim_documents import Truth
 from neardup.stream.config import Config
 from neardup.stream.documents import Document
 from neardup.stream.pair_rule import ESTIMATE_MAX
-from neardup.stream.partitions import partitions_of
 from neardup.stream.pipeline import Signer
-from neardup.stream.schemes import SCHEMES
-from neardup.workers.topics.messages import partition_of_key
 
 MICROSECONDS = 1_000_000
 
 
 class Row(NamedTuple):
-    """One document in a log of ``bands``."""
+    """One document in ``signed``."""
 
     id: str
     time: int
@@ -51,17 +49,16 @@ class Said(NamedTuple):
 
 
 class Event(NamedTuple):
-    """One message of ``bands``: its documents, then the ids removed after them, then the progress of its step."""
+    """One row of ``signed``: a document, or a removed id."""
 
-    rows: list[Row]
-    removed: list[str]
-    time: int | None = None
+    row: Row | None
+    removed: str = ""
 
 
 class Sketches:
     """The agreement of any two contents, computed from their sketches byte by byte."""
 
-    def __init__(self, config: Config, partitions: int, texts: Iterable[str]) -> None:
+    def __init__(self, config: Config, texts: Iterable[str]) -> None:
         self.texts = sorted(set(texts))
         tuning = config.tuning
         assert tuning.sketch_bits == 8, "a row is a byte here"
@@ -71,17 +68,10 @@ class Sketches:
         self.number = {row.tobytes(): i for i, row in enumerate(batch.contents)}
         equal = batch.fixed[:, None, :] == batch.fixed[None, :, :]
         bands = equal.reshape(*equal.shape[:2], tuning.bands, tuning.rows).all(axis=3)
-        self.first = np.where(bands.any(axis=2), bands.argmax(axis=2), -1)
         self.buckets = bands.sum(axis=2)
         chance = 2.0**-tuning.sketch_bits
         self.similarity = np.clip((equal.mean(axis=2) - chance) / (1 - chance), 0, ESTIMATE_MAX)
-        self.pairs = (self.first >= 0) & (self.similarity >= tuning.score_min)
-        keys = SCHEMES[config.scheme].keys(batch.evidence, config.plan).values
-        self.places = partitions_of(keys, partitions).reshape(batch.size, tuning.bands)
-
-    def owner(self, a: int, b: int) -> int:
-        """The partition that publishes a pair of contents."""
-        return int(self.places[a, 0 if a == b else self.first[a, b]])
+        self.pairs = (self.buckets > 0) & (self.similarity >= tuning.score_min)
 
 
 @dataclass
@@ -93,11 +83,12 @@ class _Entry:
 
 @dataclass
 class Replayed:
-    """The output of one partition of ``bands``, and its final state."""
+    """The output of one table, and its final state. ``copied`` are the versions that had a copy when they arrived."""
 
     said: list[Said] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     live: list[_Entry] = field(default_factory=list)
+    copied: set[tuple[str, int]] = field(default_factory=set)
     stream: int | None = None
     late: int = 0
     expired: int = 0
@@ -105,27 +96,25 @@ class Replayed:
     copies_max: int = 0
 
 
-def replayed(events: Sequence[Event], partition: int, partitions: int, config: Config, sketches: Sketches) -> Replayed:
-    """Play the log of a partition through a list, without table and buckets: compare every content with every other."""
+def replayed(events: Sequence[Event], config: Config, sketches: Sketches) -> Replayed:
+    """Play the log through a list, without table and buckets: compare every content with every other."""
     out = Replayed()
     window, lateness = (round((seconds or 0) * MICROSECONDS) for seconds in _spans(config))
-    for event in events:
-        for row in event.rows:
-            content = sketches.number[row.content]
-            _pass_time(out, row.time, window, lateness, config.window_documents)
-            horizon = (out.stream or 0) - window - lateness
-            standing = [entry for entry in out.live if entry.row.time >= horizon]
-            for found in _met(standing, row, content, window, partition, sketches):
-                out.said.append(_said(row, content, found, sketches))
-            out.live.append(_Entry(row, content))
-        for name in event.removed:
+    for row, removed in events:
+        if row is None:
             for entry in out.live:
-                entry.removed |= entry.row.id == name
-            if partition_of_key(name.encode(), partitions) == partition:
-                out.notices.append(name)
-        if event.time is not None:
-            out.stream = event.time if out.stream is None else max(out.stream, event.time)
-            _expire(out, window, lateness)
+                entry.removed |= entry.row.id == removed
+            out.notices.append(removed)
+            continue
+        content = sketches.number[row.content]
+        _pass_time(out, row.time, window, lateness, config.window_documents)
+        horizon = (out.stream or 0) - window - lateness
+        standing = [entry for entry in out.live if entry.row.time >= horizon]
+        for found in _met(standing, row, content, window, sketches):
+            out.said.append(_said(row, content, found, sketches))
+            if found.content == content:
+                out.copied.add((row.id, row.time))
+        out.live.append(_Entry(row, content))
     return out
 
 
@@ -150,23 +139,19 @@ def _expire(out: Replayed, window: int, lateness: int) -> None:
         out.expired += 1
 
 
-def _met(live: list[_Entry], row: Row, content: int, window: int, partition: int, sketches: Sketches) -> list[_Entry]:
+def _met(live: list[_Entry], row: Row, content: int, window: int, sketches: Sketches) -> list[_Entry]:
     """Return the partners of a new item: the newest eligible copy, or the newest item of each other content."""
     newest: dict[int, _Entry] = {}
     for entry in live:
         if not entry.removed and entry.row.id != row.id and abs(entry.row.time - row.time) <= window:
             newest[entry.content] = entry
     if content in newest:
-        return [newest[content]] if sketches.owner(content, content) == partition else []
-    return [
-        entry
-        for other, entry in newest.items()
-        if sketches.pairs[content, other] and sketches.owner(content, other) == partition
-    ]
+        return [newest[content]]
+    return [entry for other, entry in newest.items() if sketches.pairs[content, other]]
 
 
 def _said(row: Row, content: int, found: _Entry, sketches: Sketches) -> Said:
-    older, newer = sorted([found.row, row], key=lambda r: (r.time, r.id))
+    older, newer = sorted([found.row, row], key=lambda r: r.time)  # of equal times the one that arrived first
     similarity = 1.0 if found.content == content else float(np.round(sketches.similarity[content, found.content], 4))
     buckets = int(sketches.buckets[content, found.content])
     return Said(older.id, newer.id, older.time, newer.time, similarity, buckets)

@@ -9,8 +9,8 @@ from sim_documents import Habits
 
 from neardup.stream.config import Config
 from neardup.workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX, UNDECIDED_MAX
-from neardup.workers.stages.matcher import MatchWorker
-from neardup.workers.stages.partition_table import PartitionTable
+from neardup.workers.stages.matching.matcher import MatchWorker
+from neardup.workers.stages.matching.shard_table import ShardTable
 from neardup.workers.stages.sign_worker import SignWorker
 from neardup.workers.stages.verdicts.filter import FilterWorker
 from neardup.workers.stages.verdicts.linker import LinkWorker
@@ -23,7 +23,7 @@ class Scenario:
     config: Config
     habits: Habits
     documents_partitions: int = 1
-    bands_partitions: int = 4
+    shards: int = 4
     signers: int = 1
     matchers: int = 1
     linkers: int = 0  # none: no verdicts
@@ -55,4 +55,4 @@ class Place:
     paused_until: int = 0
     abandoned: bool = False  # a zombie: another worker has its place
     taken: int = 0
-    kept: dict[int, PartitionTable] = field(default_factory=dict)  # the tables that the last worker of the process left
+    kept: dict[int, ShardTable] = field(default_factory=dict)  # the tables that the last worker of the process left

@@ -18,7 +18,7 @@ from neardup.workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX, UNDEC
 
 WEIGHTS = {
     "turn": 70.0, "produce": 12.0, "advance": 8.0, "sleep": 1.5, "crash": 1.5, "crash_in": 1.0, "fault": 3.0,
-    "pause": 1.0, "zombie": 1.0, "join": 0.7, "leave": 0.7, "cut_short": 1.5, "broker_away": 0.4, "grow": 0.3,
+    "pause": 1.0, "zombie": 1.0, "join": 0.7, "leave": 0.7, "cut_short": 2.5, "broker_away": 0.4, "grow": 0.3,
 }  # fmt: skip
 
 
@@ -65,7 +65,7 @@ def scenario_of(seed: int) -> Scenario:
         ),
         habits=habits,
         documents_partitions=rng.randint(1, 4),
-        bands_partitions=rng.choice([1, 2, 3, 5, 8]),
+        shards=rng.choice([1, 2, 3, 5, 8]),
         signers=rng.randint(1, 3),
         matchers=rng.randint(1, 3),
         static=rng.random() < 0.7,
@@ -127,11 +127,11 @@ def tally(simulation: Simulation, outcome: Outcome) -> Counter[str]:
             "documents": len(outcome.documents),
             "pairs": len(outcome.said),
             "notices": len(outcome.notices),
-            "expired": outcome.total("expired"),
-            "evicted": outcome.total("evicted"),
-            "late": outcome.total("late"),
+            "expired": outcome.model.expired,
+            "evicted": outcome.model.evicted,
+            "late": outcome.model.late,
             "runs in the promise": int(outcome.in_promise and outcome.uncut),
-            "of them with expiry": int(outcome.in_promise and outcome.uncut and outcome.total("expired") > 0),
+            "of them with expiry": int(outcome.in_promise and outcome.uncut and outcome.model.expired > 0),
             "pairs of contents promised": len(outcome.promise.pairs) if outcome.in_promise and outcome.uncut else 0,
             "links promised": sum(len(d) - 1 for d in outcome.promise.links.values()) if outcome.in_promise else 0,
             "forwarded": outcome.forwarded,
@@ -144,7 +144,7 @@ def tally(simulation: Simulation, outcome: Outcome) -> Counter[str]:
 
 
 def bounds_of(simulation: Simulation) -> dict[int, tuple[int, int]]:
-    """First offset and end of each partition of ``bands``."""
-    memory, topic = simulation.memory, simulation.topics.bands
+    """First offset and end of ``signed``."""
+    memory, topic = simulation.memory, simulation.topics.signed
     logs = [memory.log(topic, partition) for partition in range(memory.partitions(topic))]
     return {log.partition: (log.first, log.end) for log in logs}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def lines_of(cluster: Cluster) -> list[tuple[int, dict[str, Any]]]:
     """The lines that the model expects, in order of arrival: place and line."""
     links = [record for records in cluster.links.values() for record in records]
-    return expected_lines(cluster.arrivals[0], links, cluster.config)
+    return expected_lines(cluster.signed[0], links, cluster.config)
 
 
 def check_verdicts(outcome: Outcome) -> None:

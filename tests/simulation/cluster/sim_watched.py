@@ -19,6 +19,10 @@ class Watched:
 
         def call(*args: Any, **named: Any) -> Any:
             self._before(name)
-            return found(*args, **named)
+            made = found(*args, **named)
+            if name == "reader":  # of all that a reader does only this waits for the broker
+                poll = made.poll
+                made.poll = lambda *what: (self._before("read"), poll(*what))[1]
+            return made
 
         return call

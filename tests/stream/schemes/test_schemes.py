@@ -73,7 +73,6 @@ def test_arrays_have_the_shapes_of_the_plan(scheme: str, bits: int) -> None:
         assert np.diff(row.keys(evidence, config.plan).starts).tolist() == [config.tuning.bands] * len(texts)
         assert row.contents(features).shape == (len(texts), 2)
         common = row.common(evidence, evidence, config.plan)
-        assert common.first_key.tolist() == [0] * len(texts)
         assert common.keys.tolist() == [config.tuning.bands] * len(texts)
         assert common.similarity.tolist() == [1.0] * len(texts)
 

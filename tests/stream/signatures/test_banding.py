@@ -62,7 +62,6 @@ def test_agreement_counts_equal_rows_and_bands(bands: int, rows: int, bits: int,
     whole = equal.all(axis=2)
     assert found.rows.tolist() == equal.sum(axis=(1, 2)).tolist()
     assert found.bands.tolist() == whole.sum(axis=1).tolist()
-    assert found.first_band.tolist() == [int(w.argmax()) if w.any() else -1 for w in whole]
 
 
 def test_an_estimate_takes_away_the_agreement_by_chance() -> None:

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from neardup.stream import Config, Document, Matcher, Signer
-from neardup.stream.partitions import Partition
 from neardup.stream.pipeline import match_step, match_steps
+from neardup.stream.shards import WHOLE_STREAM, Shard
 from neardup.stream.table.steps import step
 
 WORDS = [f"word{i:02}" for i in range(60)]
@@ -28,11 +28,11 @@ def near_copies(count: int, seed: int = 1) -> list[Document]:
 
 
 @pytest.mark.parametrize("candidates_max", [1, 5, 100, 10**6])
-@pytest.mark.parametrize("partition", [None, Partition(0, 3)])
-def test_pairs_do_not_depend_on_the_slices(candidates_max: int, partition: Partition | None) -> None:
+@pytest.mark.parametrize("shard", [WHOLE_STREAM, Shard(0, 3)])
+def test_pairs_do_not_depend_on_the_slices(candidates_max: int, shard: Shard) -> None:
     """Slices of any size give the same pairs in the same order, and a table with the same answers."""
     first, second = Signer(CONFIG).sign(near_copies(150)).batch, Signer(CONFIG).sign(near_copies(50, 2)).batch
-    whole, sliced = Matcher(CONFIG, partition), Matcher(CONFIG, partition)
+    whole, sliced = Matcher(CONFIG, shard=shard), Matcher(CONFIG, shard=shard)
     expected = match_step(whole, first).pairs()
     with step(sliced.table):
         slices = list(sliced.slices(first, candidates_max=candidates_max))

@@ -9,8 +9,8 @@ from cases import CASES
 
 from benchmarks.recall.canaries import SIGNERS
 from neardup.stream import Config, Deduplicator, Document
-from neardup.stream.bands_message import SIGNED_ELSEWHERE, WireError, encode_window
 from neardup.stream.schemes import sets
+from neardup.stream.window_message import SIGNED_ELSEWHERE, WireError, encode_window
 from neardup.stream.windows.constant_texts import TEXTS, samples, signature_of
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.store.log import Log

@@ -77,6 +77,8 @@ class VerdictModel:
     story: int = _FOREVER
     bytes_max: int = _FOREVER
     story_bytes: int = 0
+    # By what the earlier of two contents is found that are equally similar; a linker knows documents by place.
+    tie: Callable[[int], int] = int
     ignored: int = 0
     stream: int = 0
     rows: dict[int, _Row] = field(default_factory=dict)
@@ -147,7 +149,7 @@ class VerdictModel:
         if self.compare is not None:
             direct += list(self._compared(row, leads, {place for _, place, _ in direct}))
         if direct:
-            best = max(direct, key=lambda one: (one[2].id == row.id, round(one[0] * 10_000), -one[1]))
+            best = max(direct, key=lambda one: (one[2].id == row.id, round(one[0] * 10_000), -self.tie(one[1])))
             return self._joined(row, best[2], best[0], best[1], False, late, out)
         if near:
             out = out._replace(related=max(near, key=lambda one: one[:2])[2].cluster)
@@ -163,7 +165,7 @@ class VerdictModel:
         """The contents of the leading stories that are similar, as similarity, place and story."""
         assert self.compare is not None
         compared = 0
-        for story in sorted(leads, key=lambda one: (-leads[one], one.place))[:COMPARED_MAX]:
+        for story in sorted(leads, key=lambda one: (-leads[one], self.tie(one.place)))[:COMPARED_MAX]:
             for content in story.contents:
                 if content.place not in known and compared < COMPARED_MAX:
                     compared += 1
@@ -218,7 +220,7 @@ class VerdictModel:
     def _by_age(self) -> list[_Story]:
         """Stories with records that have not ended, the one whose newest member is oldest first."""
         held = [one for one in self.stories if not one.ended and one.members > 1 and self._is_in_time(one.newest)]
-        return sorted(held, key=lambda one: (one.newest, one.place))
+        return sorted(held, key=lambda one: (one.newest, self.tie(one.place)))
 
     def _bytes(self, story: _Story) -> int:
         return 0 if story.ended else self.story_bytes + sum(one.size for one in story.contents)

@@ -28,7 +28,7 @@ from neardup.workers.session.session import Session
 from neardup.workers.settings import option_name
 from neardup.workers.settings.kafka import ConnectionOptions, StreamOptions, StreamSettings, TopicOptions
 from neardup.workers.settings.load import load_stream
-from neardup.workers.topics.rules import bands_milliseconds_min, judge, judge_wanted, topic_plans
+from neardup.workers.topics.rules import judge, judge_wanted, log_milliseconds_min, topic_plans
 from neardup.workers.transport.kafka.admin import TopicDescription
 from neardup.workers.transport.kafka.connect import kafka_settings
 from neardup.workers.transport.memory.transport import MemoryTransport
@@ -188,7 +188,7 @@ def test_the_start_of_a_group_is_one_of_two_words_or_a_generation():
 
 def test_new_topics_have_safe_settings():
     """New topics pass the check of their settings."""
-    settings = settings_of(bands_retention_seconds=10**9 - 1, window_seconds=100.0)
+    settings = settings_of(signed_retention_seconds=10**9 - 1, window_seconds=100.0)
     assert judge_wanted(settings) == []
     assert judge_wanted(settings_of()) == []
 
@@ -213,21 +213,20 @@ def test_settings_that_lose_live_state_are_found(key, value, problem):
     assert problem in next(finding.problem for finding in findings if finding.problem)
 
 
-def test_bands_must_be_kept_for_window_lateness_and_margin():
+def test_signed_must_be_kept_for_window_lateness_and_margin():
     """The limit is exact to the millisecond."""
     settings = settings_of(window_seconds=100.0, lateness_seconds=20.0, retention_margin_seconds=3)
-    assert bands_milliseconds_min(settings) == 123_000
+    assert log_milliseconds_min(settings) == 123_000
     plan = topic_plans(settings)[2]
     for value, is_safe in (("122999", False), ("123000", True), ("-1", True)):
-        problems = [finding for finding in judge(plan, 2, {"retention.ms": value}) if finding.problem]
-        assert bool(problems) != is_safe
+        assert any(finding.problem for finding in judge(plan, 1, {"retention.ms": value})) != is_safe
 
 
 def test_a_number_of_partitions_that_is_part_of_the_name_must_be_kept():
-    """The rule applies to bands; other topics may have any number."""
-    documents, _, bands, _ = topic_plans(settings_of())
-    assert judge(bands, 3, {})[0].problem
-    assert not judge(documents, 3, {})[0].problem
+    """Links have one for each shard, and signed is one log; other topics may have any number."""
+    documents, _, signed, links, _ = topic_plans(settings_of())
+    found = [judge(plan, 3, {})[0].problem[:9] for plan in (links, signed, documents)]
+    assert found == ["must be 2", "must be 1", ""]
 
 
 def test_settings_that_may_not_be_seen_are_not_called_safe(monkeypatch, capsys):
@@ -238,19 +237,19 @@ def test_settings_that_may_not_be_seen_are_not_called_safe(monkeypatch, capsys):
             return 1
 
         def describe(self, name):
-            return TopicDescription(name, 2, 1, {})
+            return TopicDescription(name, 1 if name.startswith("signed") else 2, 1, {})
 
-    transport = SimpleNamespace(admin=Admin(), close=lambda: None)
+    log = {"bounds": lambda name: {0: (0, 0)}, "group_offsets": lambda group, topic: {}}
+    transport = SimpleNamespace(admin=Admin(), close=lambda: None, **log)
     monkeypatch.setattr("neardup.workers.commands.topics.making.connect", lambda settings: transport)
-    describe(settings_of(bands_partitions=2))
+    describe(settings_of(shards=2))
     rows = [line for line in capsys.readouterr().out.splitlines() if "retention.ms" in line]
-    assert rows
-    assert all("unknown" in row and "safe" not in row for row in rows), rows
+    assert {("unknown" in row, "safe" in row) for row in rows} == {(True, False)}, rows
 
 
 def test_retention_that_is_shorter_than_the_window_is_refused_before_anything_is_made(neardup):
     """The command asks no broker."""
-    done = neardup("topics", "create", "--window-seconds", "1e6", "--bands-retention-seconds", "3600")
+    done = neardup("topics", "create", "--window-seconds", "1e6", "--signed-retention-seconds", "3600")
     assert done.returncode == Exit.USAGE
     assert b"retention.ms=3600000 must be -1, or at least" in done.stderr
 
@@ -311,7 +310,7 @@ def test_several_partitions_of_documents_need_a_lateness_that_aligns_them():
 def test_documents_keep_the_times_of_their_producers():
     """With the broker's times, all documents of a loaded backlog would have one time."""
     plan = topic_plans(settings_of())[0]
-    findings = judge(plan, 2, {**plan.configs, "message.timestamp.type": "LogAppendTime"})
+    findings = judge(plan, 1, {**plan.configs, "message.timestamp.type": "LogAppendTime"})
     assert ["align partitions" in finding.problem for finding in findings if finding.problem] == [True]
 
 
@@ -362,7 +361,8 @@ def test_tail_prints_what_is_committed_from_the_requested_start():
     bench.add(("a", TEXT), ("b", TEXT), ("c", TEXT))
     bench.sign(3)
     bench.match(2)
-    assert sorted((line["older"], line["newer"]) for line in tailed(bench, "earliest")) == bench.pairs()
+    found = [tuple(sorted((line["older"], line["newer"]))) for line in tailed(bench, "earliest")]
+    assert sorted(found) == bench.pairs()
     assert len(tailed(bench, "earliest", lines_max=1)) == 1
     assert tailed(bench, "latest") == []
 

@@ -10,6 +10,7 @@ import pytest
 from shell_harness import TEXT, Bench
 
 from neardup.workers.commands.status import status
+from neardup.workers.commands.topics.shards import shard_table, states_of
 from neardup.workers.options.running import StatusOptions
 from neardup.workers.process.exits import Exit
 from neardup.workers.settings.kafka import StreamSettings
@@ -29,7 +30,7 @@ def worked(**changes) -> Bench:
     bench.run("sign", lambda: bench.has_taken_all("sign"))
     bench.run("match", lambda: bench.has_taken_all("match"))
     _join(bench, "sign", bench.names.topics.documents)
-    _join(bench, "match", bench.names.topics.bands)
+    _join(bench, "match", bench.names.topics.links)
     return bench
 
 
@@ -57,6 +58,23 @@ def test_a_deployment_that_works_has_no_problem(capsys) -> None:
     assert all(role["last_output"] for role in found["roles"])
     assert (found["watermark"], found["held_back_by"]) == (None, None)
     assert {problem["code"] for problem in found["problems"]} <= {0}
+
+
+def test_describe_shows_where_each_shard_is() -> None:
+    """A window has the messages from its beginning to the place of its shard; no place is named as such."""
+    bench = worked()
+    transport = MemoryTransport(bench.cluster)
+    found = states_of(transport, bench.settings)
+    assert [one.shard for one in found] == [0, 1]
+    assert {(one.window, one.time) for one in found} == {(1, None), (0, 1_600_000_000.0)}  # one has no document
+    assert all(one.behind is not None and one.behind <= 1 for one in found)  # a marker of a transaction
+    _end(bench, "sign")
+    add(bench)
+    _signed(bench)
+    assert [one.behind for one in states_of(transport, bench.settings)] == [one.behind + 2 for one in found]
+    other = bench.settings.model_copy(update={"group": "other"})
+    assert states_of(transport, other)[1] == (1, None, None, None)
+    assert len(shard_table(found).rows) == 2
 
 
 def test_the_oldest_unread_record_holds_everything_back(capsys) -> None:
@@ -99,8 +117,8 @@ def _signed(bench: Bench) -> None:
     bench.run("sign", lambda: bench.has_taken_all("sign"))
 
 
-# Name -> what is done to the deployment, the exit code, and parts of what is wrong and what to do. {b} is the topic of
-# bands, and {g} the generation.
+# Name -> what is done to the deployment, the exit code, and parts of what is wrong and what to do. {b} is the topic
+# signed, {l} the topic links, and {g} the generation.
 Incident = tuple[Callable[[Bench], object], Exit, str, str]
 INCIDENTS: dict[str, Incident] = {
     "a topic is missing": (
@@ -111,13 +129,13 @@ INCIDENTS: dict[str, Incident] = {
         lambda bench: _configure(bench, "documents", cleanup_policy="compact"),
         Exit.TOPIC, "documents: cleanup.policy=compact must be delete", "change cleanup.policy of the topic",
     ),
-    "bands are deleted by size": (
-        lambda bench: _configure(bench, bench.names.topics.bands, retention_bytes="1000"),
+    "signed is deleted by size": (
+        lambda bench: _configure(bench, bench.names.topics.signed, retention_bytes="1000"),
         Exit.TOPIC, "{b}: retention.bytes=1000 must be -1", "change retention.bytes of the topic",
     ),
-    "bands have partitions of another generation": (
-        lambda bench: _remake(bench, bench.names.topics.bands, 3),
-        Exit.TOPIC, "{b}: partitions=3 must be 2", "change partitions of the topic",
+    "links have partitions of another generation": (
+        lambda bench: _remake(bench, bench.names.topics.links, 3),
+        Exit.TOPIC, "{l}: partitions=3 must be 2", "change partitions of the topic",
     ),
     "all signers are gone": (
         lambda bench: (_end(bench, "sign"), add(bench)),
@@ -143,8 +161,8 @@ INCIDENTS: dict[str, Incident] = {
         Exit.GAP, "partition 0 of documents ends at 0, and neardup-sign-{g} has committed 2", "delete the group",
     ),
     "two matchers have nothing to do": (
-        lambda bench: _join(bench, "match", bench.names.topics.bands, 3),
-        Exit.SUCCESS, "2 of 4 matchers have no partition: {b} has 2", "end them, or keep them to take over",
+        lambda bench: _join(bench, "match", bench.names.topics.links, 3),
+        Exit.SUCCESS, "2 of 4 matchers have no shard: there are 2", "end them, or keep them to take over",
     ),
 }  # fmt: skip
 
@@ -156,7 +174,7 @@ def test_an_incident_is_named_by_its_sentence(name: str, capsys) -> None:
     bench = worked()
     inject(bench)
     code, found = shown(bench, capsys)
-    names = {"{b}": bench.names.topics.bands, "{g}": bench.names.generation}
+    names = {"{b}": bench.names.topics.signed, "{l}": bench.names.topics.links, "{g}": bench.names.generation}
     for mark, text in names.items():
         what = what.replace(mark, text)
     assert any(what in one["what"] and do in one["do"] for one in found["problems"]), found["problems"]
@@ -176,7 +194,7 @@ def test_a_group_that_never_committed_is_named(capsys) -> None:
 def test_settings_of_another_generation_are_suspected(capsys) -> None:
     """The topics of the workers have another generation in their names."""
     bench = worked()
-    other = bench.settings.model_copy(update={"bands_partitions": 3})
+    other = bench.settings.model_copy(update={"shards": 3})
     code, found = shown(bench, capsys, other)
     assert code == Exit.TOPIC
     assert any("or give the settings of the workers" in one["do"] for one in found["problems"])

@@ -1,20 +1,20 @@
-"""The matcher: the states of a partition, the result of a restart, and the reasons to stop."""
+"""The matcher: the states of a shard, the result of a restart, and the reasons to stop."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from contextlib import suppress
 from unittest import mock
 
 import pytest
 from match_world import CONFIG, PLAN, TEXT, TOPICS, World, turns
 
-from neardup.stream import ConfigError, Document, Signer
-from neardup.stream.bands_message import BandMessage, WireError, encode
-from neardup.workers.transport.protocol import FencedError, OffsetGoneError, Record
+from neardup.stream import ConfigError
+from neardup.stream.window_message import WireError
+from neardup.workers.transport.protocol import FencedError, OffsetGoneError, UnreachableError
 
 
 def test_pairs_and_notices_are_published_once() -> None:
-    """Two partitions find the pair and read the removal; only one of them publishes each."""
+    """Both shards read the documents and the removal; only one of them publishes each."""
     world = World()
     world.document("a")
     world.document("b", 1)
@@ -53,50 +53,67 @@ def test_a_successor_meets_what_its_predecessor_added() -> None:
 
 @pytest.mark.parametrize("call", ["read", "committed", "bounds"])
 def test_a_restore_outlives_a_broker_that_does_not_answer(call: str) -> None:
-    """The matcher rereads a failed stretch; the partition does not run with half of its window."""
+    """The matcher reads again what it could not read; no shard runs with half of its window."""
     world = World()
     for i in range(6):
         world.document(f"d{i}", i, f"{TEXT} {i} {i} {i}")
     turns(world.worker())
     before = world.said()
-    with mock.patch("neardup.workers.transport.memory.transport.READ_RECORDS", 1):
-        successor = world.worker()
-        turns(successor, count=2)
-        world.cluster.fail_next(call, times=3)
-        turns(successor, count=20)
-    world.document("last", 9, f"{TEXT} 0 0 0")
-    turns(successor)
-    assert "d0 last" in set(world.said()) - set(before)
-
-
-def test_a_restore_waits_for_records_and_ends_with_the_last() -> None:
-    """An empty read does not end the restore; after the last record the matcher reads no further."""
-    world = World()
-    for i in range(6):
-        world.document(f"d{i}", i, f"{TEXT} {i} {i} {i}")
-    turns(world.worker())
     successor = world.worker()
-    read = successor.transport.read
-
-    def slow(topic: str, partition: int, start: int, end: int) -> Iterator[list[Record]]:
-        for stretch in read(topic, partition, start, end):
-            yield []
-            yield stretch
-        raise AssertionError("all of it was there")
-
-    successor.transport.read = slow  # type: ignore[method-assign]
-    successor.turn(0.0, 100)
-    assert successor.restoring
-    turns(successor)
-    assert successor.running == {0, 1}
-    before = world.said()
+    turns(successor, count=2, records_max=1)
+    world.cluster.fail_next(call, times=3)
+    for _ in range(20):
+        with suppress(UnreachableError):  # the shell calls it again
+            successor.turn(0.0, 1)
     world.document("last", 9, f"{TEXT} 0 0 0")
     turns(successor)
     assert "d0 last" in set(world.said()) - set(before)
 
 
-def test_records_at_hand_survive_a_partition_that_cannot_start_yet() -> None:
-    """One partition waits for a predecessor's transaction; the other continues and loses no record."""
+def test_a_restore_waits_for_records_and_ends_at_the_committed_place() -> None:
+    """An empty read does not end the restore; after the last row the shards publish."""
+    world = World()
+    for i in range(6):
+        world.document(f"d{i}", i, f"{TEXT} {i} {i} {i}")
+    turns(world.worker())
+    before = world.said()
+    world.document("last", 9, f"{TEXT} 0 0 0")
+    successor = world.worker()
+    with mock.patch.object(successor.behind.reader, "poll", return_value=[]):
+        turns(successor)
+        assert set(successor.restoring) == {0, 1}
+    turns(successor, records_max=1, count=20)
+    assert successor.running == {0, 1}
+    assert "d0 last" in set(world.said()) - set(before)
+    assert len(world.said()) == len(set(world.said()))
+
+
+def test_a_restoring_shard_drags_no_running_one_back() -> None:
+    """Shard 1 comes later and reads the log again; shard 0 publishes meanwhile what arrives."""
+    world = World()
+    for i in range(40):
+        world.document(f"d{i}", i, f"{TEXT} {i} {i} {i}")
+    one, two = world.worker("one"), world.worker("two")
+    turns(one, two, count=30)
+    (kept,) = one.running
+    two.consumer.close()
+    while not one.restoring:
+        world.cluster.advance(1.0)
+        turns(one, count=1, records_max=1)
+    for i in range(8):
+        world.document(f"e{i}", 40 + i, f"{TEXT} {i} {i} {i}")
+    turns(one, count=10, records_max=1)
+    assert set(one.restoring) == {1 - kept}
+    assert world.committed()[kept] == one.transport.bounds(TOPICS.signed)[0][1] > world.committed()[1 - kept]
+    turns(one, count=80, records_max=1)
+    assert one.ready
+    assert len(set(world.committed().values())) == 1
+    assert {f"d{i} e{i}" for i in range(8)} <= set(world.said())
+    assert len(world.said()) == len(set(world.said()))
+
+
+def test_rows_at_hand_survive_a_shard_that_cannot_start_yet() -> None:
+    """One shard waits for a predecessor's transaction; the other continues and loses no row."""
     world = World()
     one, two = world.worker("one"), world.worker("two")
     turns(one, two)
@@ -116,8 +133,8 @@ def test_records_at_hand_survive_a_partition_that_cannot_start_yet() -> None:
     assert world.said() == ["a b"]
 
 
-def test_a_partition_that_went_and_came_back_is_restored_again() -> None:
-    """One poll revokes and assigns it; its kept records are void."""
+def test_a_shard_that_went_and_came_back_is_restored_again() -> None:
+    """One poll revokes and assigns it; its table is void."""
     world = World()
     world.document("a")
     one = world.worker("one")
@@ -142,11 +159,10 @@ def test_a_rebalance_in_the_middle_of_a_restore_cancels_it() -> None:
         world.document(f"d{i}", i, f"{TEXT} {i}")
     turns(world.worker("one"))
     before = world.said()
-    with mock.patch("neardup.workers.transport.memory.transport.READ_RECORDS", 1):
-        one, two = world.worker("one"), world.worker("two")
-        turns(one, count=3)
-        assert one.restoring
-        turns(two, one, count=12)
+    one, two = world.worker("one"), world.worker("two")
+    turns(one, count=3, records_max=1)
+    assert one.restoring
+    turns(two, one, count=12, records_max=1)
     assert one.tables
     assert two.tables
     world.document("last", 9, f"{TEXT} 3")
@@ -206,8 +222,9 @@ def test_trimming_keeps_all_that_a_successor_needs() -> None:
         one = world.worker()
         turns(one)
         one.trim()
-    firsts = {p: first for p, (first, _) in one.transport.bounds(TOPICS.bands).items()}
-    assert max(firsts.values()) >= 6
+        one.trim()  # below the least beginning of this round and the one before
+    (first, _) = one.transport.bounds(TOPICS.signed)[0]
+    assert first >= 6
     assert world.said() == [f"d{i} d{i + 1}" for i in range(9)]
 
 
@@ -218,14 +235,15 @@ def test_a_matcher_that_slept_after_it_was_confirmed_trims_nothing_until_it_is_c
         world.document(f"d{i}", 300 * i)
     one = world.worker()
     turns(one)
+    one.trim()  # the bound of a first round
     times = iter([0.0, 1.5, 2.0, 2.5])
     one.clock = lambda: next(times)
     firsts = []
     for _ in range(2):
         one.trim()
-        firsts.append(sorted(first for first, _ in one.transport.bounds(TOPICS.bands).values()))
-    assert firsts[0] == [0, 0]
-    assert min(firsts[1]) > 0
+        firsts.append(one.transport.bounds(TOPICS.signed)[0][0])
+    assert firsts[0] == 0
+    assert firsts[1] > 0
 
 
 def test_a_window_that_is_gone_stops_the_worker_unless_a_gap_is_allowed() -> None:
@@ -234,8 +252,7 @@ def test_a_window_that_is_gone_stops_the_worker_unless_a_gap_is_allowed() -> Non
     world.document("a")
     world.document("b", 1)
     turns(world.worker())
-    for partition, offset in world.committed().items():
-        world.cluster.log(TOPICS.bands, partition).trim(offset)
+    world.cluster.log(TOPICS.signed, 0).trim(max(world.committed().values()))
     with pytest.raises(OffsetGoneError, match="--allow-gap"):
         turns(world.worker())
     world.document("c", 2)
@@ -250,9 +267,8 @@ def test_records_that_are_gone_before_they_were_read_are_a_gap_too() -> None:
     world.document("a")
     turns(world.worker())
     world.document("b", 1)
-    for partition in (0, 1):
-        log = world.cluster.log(TOPICS.bands, partition)
-        log.trim(log.end)
+    log = world.cluster.log(TOPICS.signed, 0)
+    log.trim(log.end)
     with pytest.raises(OffsetGoneError, match="--allow-gap"):
         turns(world.worker())
     one = world.worker(plan=PLAN._replace(allow_gap=True))
@@ -264,20 +280,19 @@ def test_records_that_are_gone_before_they_were_read_are_a_gap_too() -> None:
 
 
 def test_a_log_trimmed_under_a_restore_by_the_next_owner_is_no_gap() -> None:
-    """A worker sleeps in the middle of a restore and wakes up as a zombie; another member owns its partitions."""
+    """A worker sleeps in the middle of a restore and wakes up as a zombie; another member owns its shards."""
     world = World()
     for i in range(8):
-        world.document(f"d{i}", 100 * i)
+        world.document(f"d{i}", 10 * i)
     turns(world.worker("one"))
-    with mock.patch("neardup.workers.transport.memory.transport.READ_RECORDS", 1):
-        one = world.worker("one")
-        turns(one, count=1)
-        assert one.restoring
-        partition = next(iter(one.restoring))
-        log = world.cluster.log(TOPICS.bands, partition)
-        log.trim(log.end)
-        one._restore(partition)
-    assert partition in one.waiting
+    one = world.worker("one")
+    turns(one, count=1, records_max=1)
+    restoring = set(one.restoring)
+    assert restoring
+    log = world.cluster.log(TOPICS.signed, 0)
+    log.trim(log.end)
+    one._read(0.0, 1)
+    assert one.waiting == restoring
     assert not one.ready
 
 
@@ -305,9 +320,10 @@ def test_a_message_of_another_generation_stops_the_worker() -> None:
     turns(one)
     before = world.committed()
     world.document("a")
-    batch = Signer(CONFIG).sign([Document("x", TEXT)]).batch
-    for partition in (0, 1):
-        world.cluster.append(TOPICS.bands, partition, encode(BandMessage(batch, []), "f" * 32))
+    value = world.cluster.records(TOPICS.signed)[0].value or b""
+    own = bytes.fromhex(CONFIG.signing_fingerprint)
+    assert own in value
+    world.cluster.append(TOPICS.signed, 0, value.replace(own, b"\xff" * len(own)))
     with pytest.raises(WireError, match="f" * 32):
         turns(one)
     assert world.committed() == before
@@ -317,7 +333,7 @@ def test_offsets_of_another_program_are_refused() -> None:
     """The matcher does not take over a group with foreign commits."""
     world = World()
     turns(world.worker("one"))
-    offsets = world.cluster.group("matchers", TOPICS.bands).offsets
+    offsets = world.cluster.group("matchers", TOPICS.links).offsets
     offsets.update({partition: committed._replace(metadata="") for partition, committed in offsets.items()})
     with pytest.raises(ConfigError, match="no matcher wrote"):
         turns(world.worker("one"))

@@ -6,12 +6,9 @@ from collections.abc import Callable
 from unittest import mock
 
 import pytest
-from match_world import CONFIG, PLAN, TEXT, TOPICS, World, turns
+from match_world import PLAN, TEXT, TOPICS, World, turns
 
 from neardup.workers.stages.transaction import _FLUSH_MESSAGES, Message, transact
-from neardup.workers.telemetry.metrics import Metrics
-from neardup.workers.topics.links import decode_links
-from neardup.workers.topics.names import MATCH
 from neardup.workers.transport.protocol import AbortedError, FencedError, Membership, OutcomeUnknownError
 
 
@@ -45,21 +42,22 @@ def test_a_restarted_worker_keeps_the_tables_at_the_committed_offsets(call: str,
         turns(one)
     two = world.worker("one")
     two.inherit(one.hand_over())
-    with mock.patch.object(two.transport, "read", refuse):
+    with mock.patch.object(two.behind.reader, "poll", refuse):
         turns(two)
     assert two.tables == one.tables
     assert two.kept == {}
     world.document("d", 501)
     turns(two)
     assert world.said() == ["-b", "a b", "c d"]
-    turns(world.worker("three"), two)
+    three = world.worker("three")
+    turns(three, two)
     world.document("e", 502)
-    turns(two)
+    turns(three, two)
     assert world.said() == ["-b", "a b", "c d", "d e"]
 
 
-def test_tables_of_partitions_that_others_had_meanwhile_are_dropped() -> None:
-    """Their offsets differ from the committed ones, so the worker restores them from the log."""
+def test_tables_of_shards_that_others_had_meanwhile_are_dropped() -> None:
+    """Their places differ from the committed ones, so the worker restores them from the log."""
     world = World()
     world.document("a")
     one = world.worker("one")
@@ -78,14 +76,14 @@ def test_tables_of_partitions_that_others_had_meanwhile_are_dropped() -> None:
     two = world.worker("one")
     two.inherit(one.hand_over())
     turns(two)
-    assert all(two.tables[partition] is not one.tables[partition] for partition in (0, 1))
+    assert all(two.tables[shard] is not one.tables[shard] for shard in (0, 1))
     world.document("d", 3)
     turns(two)
     assert world.said() == ["a b", "b c", "c d"]
 
 
-def test_tables_of_partitions_that_do_not_come_back_at_once_are_dropped() -> None:
-    """The newly assigned partitions need their memory."""
+def test_tables_of_shards_that_do_not_come_back_at_once_are_dropped() -> None:
+    """The newly assigned shards need their memory."""
     world = World()
     one = world.worker("one")
     turns(one)
@@ -100,7 +98,7 @@ def test_tables_of_partitions_that_do_not_come_back_at_once_are_dropped() -> Non
 
 
 def test_a_step_ends_at_its_bytes_and_what_they_lead_to() -> None:
-    """The rest of the poll forms the next steps; after a failure between them each pair is still published once."""
+    """What is read and not passed forms the next steps; after a failure each pair is still published once."""
     world = World()
     worker = world.worker(plan=PLAN._replace(step_bytes_max=1))
     turns(worker, count=2)
@@ -114,22 +112,19 @@ def test_a_step_ends_at_its_bytes_and_what_they_lead_to() -> None:
             raise AbortedError("the third step is aborted")
         transact(producer, messages, *rest)  # type: ignore[arg-type]
 
-    polled = worker.consumer.poll
-    with (
-        mock.patch("neardup.workers.stages.matcher.transact", fails_at_the_third),
-        mock.patch.object(worker.consumer, "poll", lambda timeout, records_max, _: polled(timeout, records_max)),
-    ):
-        assert [worker.turn(0.0, 100) for _ in range(3)] == [1, 1, 0]
+    with mock.patch("neardup.workers.stages.matching.matcher.transact", fails_at_the_third):
+        assert [worker.turn(0.0, 100) for _ in range(3)] == [1, 1, 1]
         assert worker.aborted_in_row == 1
+        assert worker.turn(0.0, 100) == 0  # the step that was aborted comes again first
         turns(worker, count=12)
-    assert len(taken) == len(world.cluster.records(TOPICS.bands)) + 1
+    assert len(taken) == len(world.cluster.records(TOPICS.signed)) + 1
     assert world.said() == [f"d{i} d{i + 1}" for i in range(5)]
     turns(world.worker("two"), worker)
     assert world.said() == [f"d{i} d{i + 1}" for i in range(5)]
 
 
 def hot_world(count: int) -> World:
-    """One message a partition; each document in it is a near-duplicate of all documents before it."""
+    """One message; each document in it is a near-duplicate of all documents before it."""
     world = World()
     words = TEXT.split()
     texts = [" ".join([*words[:10], f"word{i}", *words[11:]]) for i in range(count)]
@@ -153,8 +148,8 @@ def test_a_step_ends_at_its_pairs_inside_a_message(pairs_max: int) -> None:
         transact(producer, messages, *rest)  # type: ignore[arg-type]
 
     with (
-        mock.patch("neardup.workers.stages.matcher.transact", noted),
-        mock.patch("neardup.workers.stages.matcher._STEP_PAIRS_MIN", 1),
+        mock.patch("neardup.workers.stages.matching.matcher.transact", noted),
+        mock.patch("neardup.workers.stages.matching.matcher._STEP_PAIRS_MIN", 1),
     ):
         for name in "abcdefgh":
             worker = world.worker(name, plan)
@@ -164,8 +159,8 @@ def test_a_step_ends_at_its_pairs_inside_a_message(pairs_max: int) -> None:
         turns(world.worker("last", plan), count=1_000)
     assert world.said() == whole.said()
     assert len(world.said()) > 400
-    # A step ends after the slice that reaches the limit, a slice after the row that brings its candidates there; and of
-    # the candidates of a row, at most one for each document before it, other partitions own some.
+    # A step ends after the slice that reaches the limit, a slice after the row that brings its candidates there: at
+    # most one for each document before it.
     assert max(sizes) < 2 * pairs_max + 30
 
 
@@ -182,20 +177,20 @@ def test_an_abort_halves_the_step_and_commits_enlarge_it() -> None:
         transact(producer, messages, *rest)  # type: ignore[arg-type]
 
     with (
-        mock.patch("neardup.workers.stages.matcher.transact", slow),
-        mock.patch("neardup.workers.stages.matcher._STEP_PAIRS_MIN", 4),
+        mock.patch("neardup.workers.stages.matching.matcher.transact", slow),
+        mock.patch("neardup.workers.stages.matching.matcher._STEP_PAIRS_MIN", 4),
     ):
         for _ in range(60):
             worker.turn(0.0, 100)
             seen.append(worker.pairs_max)
     assert min(seen) < 64 / 4
     assert seen[-1] == 64
-    assert worker.hand == []
+    assert worker.waiting_records() == {}
     assert len(world.said()) == len(set(world.said())) > 100
 
 
-def test_the_rest_of_a_poll_stays_waiting_records_and_goes_with_its_partition() -> None:
-    """The matcher polls no more records meanwhile, and drops waiting records of a revoked partition."""
+def test_what_is_read_and_not_passed_waits_and_goes_with_its_shard() -> None:
+    """The matcher reads no more messages meanwhile, and drops what waits for a revoked shard."""
     world = hot_world(30)
     one = world.worker("one", PLAN._replace(step_pairs_max=5))
     turns(one, count=3)
@@ -212,33 +207,6 @@ def test_the_rest_of_a_poll_stays_waiting_records_and_goes_with_its_partition() 
     turns(one, *others, count=300)
     assert len(world.said()) == len(set(world.said())) > 300
     assert any(pair.endswith("later") for pair in world.said())
-
-
-def test_a_matcher_reads_the_version_before_while_it_restores_and_after() -> None:
-    """Matchers are upgraded first: the window and the next messages have version 2, later ones version 3.
-
-    All pairs are found. A pair with a document without a place goes to no linker, and is counted.
-    """
-    world = World()
-    world.cluster.create(TOPICS.links, 2)
-    plan = PLAN._replace(verdicts=True)
-    world.is_old = True
-    world.document("a")
-    turns(world.worker())
-    world.cluster.advance(60.0)
-    metrics = Metrics(MATCH)
-    upgraded = world.worker("two", plan)
-    upgraded.observer = metrics
-    world.document("b", 1.0)
-    turns(upgraded)
-    world.is_old = False
-    world.document("c", 2.0)
-    world.document("d", 3.0)
-    turns(upgraded)
-    assert world.said() == ["a b", "b c", "c d"]
-    links = [decode_links(r.value or b"", CONFIG.signing_fingerprint) for r in world.cluster.records(TOPICS.links)]
-    assert [len(part.links.ones) for part in links if len(part.links.ones)] == [1]
-    assert metrics.value("unplaced") == 2
 
 
 def test_a_transaction_is_flushed_in_slices() -> None:

@@ -1,4 +1,4 @@
-"""The rows that a signer's step writes: arrivals in order, and progress without a hole."""
+"""The rows that a signer's step writes: one for each record, in order."""
 
 from __future__ import annotations
 
@@ -8,24 +8,27 @@ import numpy as np
 import pytest
 
 from neardup.stream import Config, Signer
-from neardup.stream.bands_message import decode
 from neardup.stream.json_lines import Fields
 from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
 from neardup.workers.stages.signer import SignPlan, sign_records
-from neardup.workers.topics.arrivals import decode_arrivals
 from neardup.workers.topics.names import topic_names
-from neardup.workers.topics.places import NO_PLACE, offsets_of, parse_place, partitions_of, place_name
+from neardup.workers.topics.places import offsets_of, parse_place, partitions_of, place_name
+from neardup.workers.topics.signed import SignedRows, decode_signed
 from neardup.workers.transport.protocol import Record, RefusedBatch
 
 CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5)
 TOPICS = topic_names("", CONFIG.signing_fingerprint, 4)
-PLAN = SignPlan(CONFIG, Fields(), TOPICS, 4, 1, 60.0, "earliest", verdicts=True)
+PLAN = SignPlan(CONFIG, Fields(), TOPICS, 1, 60.0, "earliest")
 NOW_MS = 1_700_000_000_000
 
 
 def record(partition: int, offset: int, value: object, key: str = "key") -> Record:
     data = None if value is None else value if isinstance(value, bytes) else json.dumps(value).encode()
     return Record(partition, offset, NOW_MS + offset, key.encode(), data)
+
+
+def read(value: bytes | None) -> SignedRows:
+    return decode_signed(value or b"", CONFIG.signing_fingerprint, CONFIG.plan.width)
 
 
 def step() -> list[Record]:
@@ -41,11 +44,11 @@ def step() -> list[Record]:
     ]
 
 
-def test_arrivals_have_a_row_for_each_record_in_its_order() -> None:
+def test_signed_has_a_row_for_each_record_in_its_order() -> None:
     """A row has kind, place, id, time and content; a refused batch has one row for each offset."""
-    messages = [m for m in sign_records(step(), Signer(CONFIG), PLAN).messages if m.topic == TOPICS.arrivals]
+    messages = [m for m in sign_records(step(), Signer(CONFIG), PLAN).messages if m.topic == TOPICS.signed]
     (message,) = messages
-    rows = decode_arrivals(message.value or b"", CONFIG.signing_fingerprint)
+    rows = read(message.value)
     assert [place_name(place) for place in rows.places.tolist()] == [
         "1-7", "0-3", "1-9", "0-4", "0-6", "1-11", "1-12", "1-13", "1-14",
     ]  # fmt: skip
@@ -53,15 +56,15 @@ def test_arrivals_have_a_row_for_each_record_in_its_order() -> None:
     names = [rows.ids[a:b].tobytes() for a, b in zip(rows.id_starts[:-1], rows.id_starts[1:], strict=True)]
     assert names == [b"a", b"b", b"", b"b", b"b", b"", b"", b"", b""]
     times = [(NOW_MS + offset) * 1000 for offset in (7, 3, 6)]
-    assert rows.times[rows.kinds == DOCUMENT].tolist() == times
-    assert len(set(rows.contents[rows.kinds == DOCUMENT].tolist())) == 3
+    assert rows.times.tolist() == times
+    assert len({tuple(content) for content in rows.contents.tolist()}) == 3
 
 
 @pytest.mark.parametrize(
     ("representative", "expected"),
     [("first", [None] * 4), ("longest", [9.0, 10.0, 17.0, 12.0]), ("stars", [2, None, 3.5, None])],
 )
-def test_arrivals_carry_the_rank_of_a_document(representative: str, expected: list[float | None]) -> None:
+def test_rows_carry_the_rank_of_a_document(representative: str, expected: list[float | None]) -> None:
     """The length of its text, or the number in a field; a document without a finite number there has none."""
     written = [
         ("a", "some text", 2),
@@ -71,33 +74,9 @@ def test_arrivals_carry_the_rank_of_a_document(representative: str, expected: li
     ]
     records = [record(0, i, {"id": id_, "text": text, "stars": stars}) for i, (id_, text, stars) in enumerate(written)]
     plan = PLAN._replace(representative=representative, fields=Fields(rank="stars"))
-    messages = [m for m in sign_records(records, Signer(CONFIG), plan).messages if m.topic == TOPICS.arrivals]
-    rows = decode_arrivals(messages[0].value or b"", CONFIG.signing_fingerprint)
+    messages = [m for m in sign_records(records, Signer(CONFIG), plan).messages if m.topic == TOPICS.signed]
+    rows = read(messages[0].value)
     assert [None if np.isnan(rank) else rank for rank in rows.ranks.tolist()] == expected
-
-
-def test_every_partition_of_bands_learns_the_progress_of_a_step_once() -> None:
-    """The last message carries it, also to partitions without a document; it begins at the end of the previous step."""
-    messages = sign_records(step(), Signer(CONFIG), PLAN, starts={0: 2, 1: 5, 9: 1}).messages
-    for partition in range(4):
-        found = [
-            decode(m.value or b"", CONFIG.signing_fingerprint)
-            for m in messages
-            if m.topic == TOPICS.bands and m.partition == partition
-        ]
-        assert [len(message.progress) for message in found[:-1]] == [0] * (len(found) - 1)
-        assert found[-1].progress.tolist() == [[0, 2, 7], [1, 5, 15]]
-        assert found[-1].stream_time == (NOW_MS + 7) * 1000
-        for message in found:
-            assert message.places is not None
-            names = dict(zip(message.places.tolist(), message.batch.ids_at(np.arange(message.batch.size)), strict=True))
-            assert all(name == {"1-7": "a"}.get(place_name(place), "b") for place, name in names.items())
-
-
-def test_a_step_without_verdicts_writes_no_arrivals() -> None:
-    """Without a linker the topic would grow without end."""
-    messages = sign_records(step(), Signer(CONFIG), PLAN._replace(verdicts=False)).messages
-    assert not [message for message in messages if message.topic == TOPICS.arrivals]
 
 
 @pytest.mark.parametrize("text", ["3-17", "0-0", f"4095-{2**47}"])
@@ -105,17 +84,16 @@ def test_a_place_is_read_back_from_its_text(text: str) -> None:
     """Partition and offset stay the same."""
     place = parse_place(text)
     assert place_name(place) == text
-    places = np.array([place, NO_PLACE])
+    places = np.array([place])
     assert (int(partitions_of(places)[0]), int(offsets_of(places)[0])) == tuple(map(int, text.split("-")))
-    assert partitions_of(places)[1] == -1
 
 
-def test_many_arrivals_are_several_messages_in_order() -> None:
+def test_many_rows_are_several_messages_in_order() -> None:
     """With ids of any length, no message comes near the limit of a broker."""
     records = [record(0, i, None, f"{i:06}" + "k" * 900) for i in range(3_000)]
     messages = sign_records(records, Signer(CONFIG), PLAN).messages
-    values = [message.value or b"" for message in messages if message.topic == TOPICS.arrivals]
+    values = [message.value or b"" for message in messages if message.topic == TOPICS.signed]
     assert len(values) > 5
     assert max(map(len, values)) < 600_000
-    rows = [decode_arrivals(value, CONFIG.signing_fingerprint) for value in values]
+    rows = [read(value) for value in values]
     assert np.concatenate([row.places for row in rows]).tolist() == list(range(3_000))

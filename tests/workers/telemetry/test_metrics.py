@@ -14,7 +14,7 @@ from neardup.stream.documents import REASONS
 from neardup.stream.verdicts.rule import STATUSES, UPDATE
 from neardup.workers.http.problems import SERVICE_REASONS
 from neardup.workers.service.shell import CAUSES as RESTART_CAUSES
-from neardup.workers.stages.partition_table import COUNTED
+from neardup.workers.stages.matching.shard_table import COUNTED
 from neardup.workers.stages.transaction import _OUTCOMES, COMMITTED, RENEWED
 from neardup.workers.telemetry.metrics import (
     ANSWERS,
@@ -152,7 +152,7 @@ def test_an_unknown_name_is_a_bug():
 
 def test_a_matcher_counts_documents_with_a_near_duplicate_and_shows_the_recall_it_promises():
     """A document counts once, however many pairs it makes in a partition."""
-    bench = Bench(bands_partitions=1)
+    bench = Bench(shards=1)
     bench.add(("a", TEXT), ("b", TEXT + " again"), ("c", TEXT + " and again"), ("d", "nothing of the kind, at all"))
     bench.run("sign", lambda: bench.has_taken_all("sign"))
     bench.run("match", lambda: bench.has_taken_all("match"))

@@ -61,7 +61,7 @@ def test_each_class_of_settings_has_its_steps() -> None:
     assert steps("replication_factor=2") == []  # it counts for a new topic only
 
 
-@pytest.mark.parametrize("change", ["threshold=0.7", "scheme=minhash", "shingles=words", "bands_partitions=4"])
+@pytest.mark.parametrize("change", ["threshold=0.7", "scheme=minhash", "shingles=words", "shards=4"])
 def test_what_decides_keys_is_a_new_generation_with_its_cost(change: str) -> None:
     """The commands name the change, and the generation whose place the new filters take."""
     (step,) = steps(change)
@@ -93,7 +93,7 @@ def test_what_cannot_be_planned_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(ConfigError, match="--set threshold is no change"):
         changed({}, ["threshold"])
     with pytest.raises(ConfigError, match=r"retention.ms=60000 must be -1"):
-        plan(BEFORE, StreamSettings(**changed(GIVEN, ["bands_retention_seconds=60"])))
+        plan(BEFORE, StreamSettings(**changed(GIVEN, ["signed_retention_seconds=60"])))
 
 
 def test_the_plan_is_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -63,7 +63,7 @@ def test_a_worker_refuses_one_replica_on_a_cluster_of_several_nodes(role: str) -
     bench = Bench()
     bench.cluster.nodes = 3
     with pytest.raises(
-        Failure, match=r"bands.*: replication.factor=1 should be at least 2.*allow_single_replica"
+        Failure, match=r"signed.*: replication.factor=1 should be at least 2.*allow_single_replica"
     ) as found:
         bench.run(role, lambda: False)
     assert found.value.code == Exit.TOPIC
@@ -84,7 +84,7 @@ def test_one_node_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     lines = [record.message for record in caplog.records if "replication.factor=1" in record.message]
     assert len(lines) == 1
     topics = bench.names.topics
-    assert lines[0].startswith(f"{topics.documents}, {topics.dead}, {topics.bands}: replication.factor=1 should be")
+    assert lines[0].startswith(f"{topics.documents}, {topics.dead}, {topics.signed}: replication.factor=1 should be")
 
 
 class Admin:

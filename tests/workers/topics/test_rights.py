@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from neardup.workers.commands.topics.rights import rights
+from neardup.workers.commands.topics.rights import rights, rights_of
 from neardup.workers.options.running import RightsOptions
 from neardup.workers.process.exits import Failure
 from neardup.workers.settings.kafka import StreamSettings
@@ -12,7 +12,7 @@ from neardup.workers.topics.names import names_of
 
 
 def test_rights_are_printed_for_the_names_of_the_settings(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without verdicts there are no arrivals; a word that is no role is refused with the words that are."""
+    """Without verdicts a matcher writes no links; a word that is no role is refused with the words that are."""
     settings = StreamSettings(topic_prefix="its.", bootstrap_servers="broker:9092", verdicts=False)
     rights(RightsOptions("sign", principal="User:one"), settings)
     start = "kafka-acls.sh --bootstrap-server broker:9092 --add --allow-principal User:one --operation"
@@ -20,9 +20,11 @@ def test_rights_are_printed_for_the_names_of_the_settings(capsys: pytest.Capture
     assert capsys.readouterr().out.splitlines() == [
         f"{start} Read --operation DescribeConfigs --topic its.documents",
         f"{start} Write --operation DescribeConfigs --topic its.documents.dead",
-        f"{start} Write --operation DescribeConfigs --topic {names_of(settings).topics.bands}",
+        f"{start} Write --operation DescribeConfigs --topic {names_of(settings).topics.signed}",
         f"{start} Read --group {group}",
         f"{start} Write --transactional-id {group}- --resource-pattern-type prefixed",
     ]
+    (links,) = [right for right in rights_of(settings, "match") if right.name == names_of(settings).topics.links]
+    assert links.operations == ("Read", "DescribeConfigs")
     with pytest.raises(Failure, match=r"'x' has no rights of its own: name one of sign, .*, create, status"):
         rights(RightsOptions("x"), settings)

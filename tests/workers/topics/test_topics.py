@@ -33,12 +33,12 @@ MESSAGE_BYTES = 1_000_000
 def test_a_generation_names_the_signing_and_the_number_of_partitions() -> None:
     """Topics with data that cannot be compared have different names; a change of matching alone keeps the name."""
     names = {
-        topic_names("", config.signing_fingerprint, partitions).bands
+        topic_names("", config.signing_fingerprint, partitions).signed
         for config in (Config(), Config(seed=2), Config(k=4))
         for partitions in (4, 8)
     }
     assert len(names) == 6
-    assert all(len(name) == len("bands-") + 12 for name in names)
+    assert all(len(name) == len("signed-") + 12 for name in names)
     same = Config(window_seconds=60.0, lateness_seconds=5.0)
     assert generation(same.signing_fingerprint, 8) == generation(Config().signing_fingerprint, 8)
 

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shell_harness import settings_of
 
-from neardup.stream.bands_message import WireError
 from neardup.stream.errors import ConfigError
+from neardup.stream.window_message import WireError
 from neardup.workers.commands.tail import follow
 from neardup.workers.service.roles import ROLES
 from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.telemetry.observer import Silent
-from neardup.workers.topics.links import LinkMessage, Links, decode_links, encode_links
+from neardup.workers.topics.links import NO_PROGRESS, LinkMessage, Links, decode_links, encode_links
 from neardup.workers.topics.names import FILTER, LINK
 from neardup.workers.topics.rules import judge, topic_plans
 from neardup.workers.topics.verdicts import parse_run
@@ -25,42 +25,41 @@ from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTran
 FINGERPRINT, OTHER = "0123456789abcdef" * 2, "f" * 32
 
 
-def message(pairs: int, steps: int, seed: int = 1) -> LinkMessage:
+def message(pairs: int, seed: int = 1) -> LinkMessage:
     rng = np.random.default_rng(seed)
     links = Links(
         rng.integers(0, 2**62, pairs), rng.integers(0, 2**62, pairs), rng.integers(0, 2**64, pairs, np.uint64),
         rng.integers(0, 2**64, pairs, np.uint64), rng.integers(0, 10_001, pairs).astype(np.uint16),
     )  # fmt: skip
-    return LinkMessage(links, rng.integers(0, 2**62, (steps, 3)))
+    return LinkMessage(links, *rng.integers(0, 2**62, 2).tolist())
 
 
-@given(st.integers(0, 20), st.integers(0, 3), st.integers(0, 2**32))
-def test_links_come_back_as_they_were(pairs: int, steps: int, seed: int) -> None:
-    """Without pairs and progress there is no message."""
-    sent = message(pairs, steps, seed)
-    values = list(encode_links(sent, FINGERPRINT))
-    assert len(values) == bool(pairs or steps)
-    for value in values:
-        found = decode_links(value, FINGERPRINT)
-        for one, other in zip((*found.links, found.progress), (*sent.links, sent.progress), strict=True):
-            assert np.array_equal(one, other)
+@given(st.integers(0, 20), st.integers(0, 2**32))
+def test_links_come_back_as_they_were(pairs: int, seed: int) -> None:
+    """Progress has a message without pairs, too."""
+    sent = message(pairs, seed)
+    (value,) = encode_links(sent, FINGERPRINT)
+    found = decode_links(value, FINGERPRINT)
+    assert found[1:] == sent[1:]
+    for one, other in zip(found.links, sent.links, strict=True):
+        assert np.array_equal(one, other)
 
 
 def test_progress_follows_the_last_pair() -> None:
     """A reader of progress has read the pairs that it covers, in any number of messages."""
-    values = list(encode_links(message(40_000, 2), FINGERPRINT))
+    values = list(encode_links(message(40_000), FINGERPRINT))
     found = [decode_links(value, FINGERPRINT) for value in values]
-    assert [len(each.progress) for each in found] == [0] * (len(found) - 1) + [2]
-    assert sum(len(each.links.ones) for each in found) == 40_000
+    assert [each.end == NO_PROGRESS for each in found] == [True] * (len(found) - 1) + [False]
+    assert sum(len(each.links.later) for each in found) == 40_000
     assert max(map(len, values)) < 600_000
 
 
 @given(st.data())
 def test_what_is_no_message_of_links_is_refused(data: st.DataObject) -> None:
     """A message that is truncated, joined, of another generation or of another topic is refused."""
-    (whole,) = encode_links(message(3, 1), FINGERPRINT)
+    (whole,) = encode_links(message(3), FINGERPRINT)
     cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
-    for wrong in (cut, whole + b"\0", whole + whole, b"NDUA" + whole[4:], data.draw(st.binary(max_size=100))):
+    for wrong in (cut, whole + b"\0", whole + whole, b"NDUS" + whole[4:], data.draw(st.binary(max_size=100))):
         with pytest.raises(WireError):
             decode_links(wrong, FINGERPRINT)
     with pytest.raises(WireError, match=rf"{FINGERPRINT}.*{OTHER}"):
@@ -76,7 +75,8 @@ def test_lines_that_no_linker_wrote_are_refused() -> None:
 @pytest.mark.parametrize(
     ("topic", "key", "value"),
     [
-        ("arrivals", "retention.ms", "60000"),
+        ("signed", "retention.ms", "60000"),
+        ("links", "retention.ms", "60000"),
         ("links", "retention.bytes", "1000"),
         ("verdicts", "retention.ms", "60000"),
         ("verdicts", "cleanup.policy", "compact"),
@@ -86,28 +86,28 @@ def test_lines_that_no_linker_wrote_are_refused() -> None:
     ],
 )
 def test_settings_of_topics_that_lose_verdicts_are_found(topic: str, key: str, value: str) -> None:
-    """Only linkers trim arrivals and links; clusters are compacted; verdicts are kept for the window."""
+    """Only linkers trim links; signed and verdicts are kept for the window; clusters are compacted."""
     settings = settings_of(verdicts=True, window_seconds=1e6)
     (plan,) = [plan for plan in topic_plans(settings) if plan.name.startswith(topic)]
     assert not [finding for finding in judge(plan, plan.partitions, plan.configs) if finding.problem]
     assert [f.key for f in judge(plan, plan.partitions, {**plan.configs, key: value}) if f.problem] == [key]
 
 
-def test_arrivals_have_one_partition() -> None:
+def test_signed_has_one_partition() -> None:
     """The order of its log is the order of arrival."""
-    (plan,) = [plan for plan in topic_plans(settings_of(verdicts=True)) if plan.name.startswith("arrivals")]
+    (plan,) = [plan for plan in topic_plans(settings_of(verdicts=True)) if plan.name.startswith("signed")]
     assert judge(plan, 2, plan.configs)[0].problem == "must be 1: the order of arrival is that of one log"
 
 
 def test_a_deployment_without_verdicts_has_no_topics_for_them() -> None:
     """The topics would grow, because no linker trims them."""
-    assert len(topic_plans(settings_of())) == 4
-    assert len(topic_plans(settings_of(verdicts=True))) == 9
+    assert len(topic_plans(settings_of())) == 5
+    assert len(topic_plans(settings_of(verdicts=True))) == 8
 
 
 @pytest.mark.parametrize("role", [LINK, FILTER])
 def test_a_role_that_has_nothing_to_read_says_what_to_set(role: str) -> None:
-    """Without ``verdicts`` no signer writes arrivals."""
+    """Without ``verdicts`` no matcher writes links."""
     transport = MemoryTransport(MemoryCluster())
     with pytest.raises(ConfigError, match="set verdicts for every role"):
         ROLES[role].make(transport, None, None, settings_of(), Silent())  # type: ignore[arg-type]

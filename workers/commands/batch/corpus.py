@@ -22,7 +22,6 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.bands_message import BandMessage
 from neardup.stream.batches import Batch, bucket_keys
 from neardup.stream.documents import Neighbour
 from neardup.stream.errors import install_command
@@ -36,6 +35,7 @@ from neardup.stream.schemes import SCHEMES
 from neardup.stream.table import COUNTERS, NO_TIME, NO_WINDOW
 from neardup.stream.verdicts.decisions import VerdictLimits, Verdicts
 from neardup.stream.verdicts.rule import REFUSED
+from neardup.stream.window_message import WindowMessage
 from neardup.workers.audit.measuring import add_truth, check_truth
 from neardup.workers.commands.batch.rows import RowFiles, Rows
 from neardup.workers.options.documents import BatchOptions
@@ -252,7 +252,7 @@ class Corpus:
             horizon = self._stream_time - limits.window - limits.lateness
             first = max(first, batch_join.window_begin(self._database, horizon))
         time = int(NO_TIME) if self._first_time == NO_TIME else batch_join.stream_time_before(self._database, first)
-        messages = (BandMessage(batch, []) for batch in self._batches(first, count))
+        messages = (WindowMessage(batch, []) for batch in self._batches(first, count))
         window_file.write(path, messages, time, self.settings)
 
     def _arrive(self) -> None:

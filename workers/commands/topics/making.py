@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from neardup.stream.errors import ConfigError
+from neardup.workers.commands.topics.shards import shard_table, states_of
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.topics.names import ROLES, names_of
@@ -55,13 +56,14 @@ def create(settings: StreamSettings) -> None:
 
 
 def describe(settings: StreamSettings) -> None:
-    """Show fingerprints, generation and every topic; raises ``Failure`` if a topic is missing or unsafe."""
+    """Show fingerprints, generation, topics and shards; raises ``Failure`` if a topic is missing or unsafe."""
     names = names_of(settings)
     transport = connect(settings)
     try:
         nodes = transport.admin.nodes()
         plans = topic_plans(settings)
         findings = judge_together(settings, {p.name: _judged(p, transport.admin, settings, nodes) for p in plans})
+        shards = states_of(transport, settings)
     finally:
         transport.close()
     console = Console(highlight=False, soft_wrap=True)
@@ -79,6 +81,8 @@ def describe(settings: StreamSettings) -> None:
             judgement = f"warning: {row.warning}" if row.warning else judgement
             table.add_row(row.key, row.value, f"UNSAFE: {row.problem}" if row.problem else judgement)
         console.print(table)
+    if shards:
+        console.print(shard_table(shards))
     _fail_if_unsafe(findings)
 
 

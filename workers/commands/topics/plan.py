@@ -94,7 +94,7 @@ def _replay(transport: Transport, before: StreamSettings, after: StreamSettings)
     options = _options(before, after)
     return Step(
         "A replay: what is a pair changes, and signatures do not. Published pairs stay.",
-        f"matchers read {_records(transport, names_of(before).topics.bands)} messages of bands again before they go "
+        f"matchers read {_records(transport, names_of(before).topics.signed)} messages of signed again before they go "
         "on; pairs come later by that time.",
         (f"neardup {MATCH} {options}  # restart every matcher", "neardup status"),
     )

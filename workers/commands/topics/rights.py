@@ -43,12 +43,13 @@ class Right(NamedTuple):
 # Only what owns the state of a log may delete from it.
 _TOPICS: dict[str, dict[str, tuple[str, ...]]] = {
     SIGN: {
-        "documents": (_READ, _CONFIGS), "dead": (_WRITE, _CONFIGS), "bands": (_WRITE, _CONFIGS),
-        "arrivals": (_WRITE, _CONFIGS),
+        "documents": (_READ, _CONFIGS), "dead": (_WRITE, _CONFIGS), "signed": (_WRITE, _CONFIGS),
     },
-    MATCH: {"bands": (_READ, _DELETE, _CONFIGS), "candidates": (_WRITE, _CONFIGS), "links": (_WRITE, _CONFIGS)},
+    MATCH: {
+        "signed": (_READ, _DELETE, _CONFIGS), "candidates": (_WRITE, _CONFIGS), "links": (_READ, _WRITE, _CONFIGS),
+    },
     LINK: {
-        "arrivals": (_READ, _DELETE, _CONFIGS), "links": (_READ, _DELETE, _CONFIGS),
+        "signed": (_READ, _CONFIGS), "links": (_READ, _DELETE, _CONFIGS),
         "verdicts": (_READ, _WRITE, _CONFIGS), "clusters": (_READ, _WRITE, _CONFIGS),
     },
     FILTER: {"verdicts": (_READ, _CONFIGS), "documents": (_READ, _CONFIGS), "unique": (_WRITE, _CONFIGS)},
@@ -78,6 +79,9 @@ def rights_of(settings: StreamSettings, user: str) -> list[Right]:
     """Return the rights that a role or a command (one of ``USERS``) needs, and no other."""
     names, plans = names_of(settings), {plan.name for plan in topic_plans(settings)}
     topics = [Right("topic", name, operations) for name, operations in _of_topics(names, user) if name in plans]
+    if user == MATCH and not settings.verdicts:  # it commits to links, and writes nothing there
+        read = tuple(operation for operation in _TOPICS[MATCH]["links"] if operation != _WRITE)
+        topics = [right._replace(operations=read) if right.name == names.topics.links else right for right in topics]
     return [*topics, *_of_groups(names, user, settings)]
 
 
@@ -101,6 +105,8 @@ def _of_groups(names: Names, user: str, settings: StreamSettings) -> Iterator[Ri
     if user in ROLES:
         yield Right("group", names.group(user), (_READ,))
         yield Right("transactional-id", names.worker(user, ""), (_WRITE,), is_prefix=True)
+    if user == MATCH and settings.verdicts:  # it keeps what linkers have not decided
+        yield Right("group", names.group(LINK), (_DESCRIBE,))
     if user == "status":
         roles = ROLES if settings.verdicts else (SIGN, MATCH)
         yield from (Right("group", names.group(role), (_DESCRIBE,)) for role in roles)

@@ -199,7 +199,7 @@ class FilterWorker:
         follows = self.plan.follows
         places: dict[int, FilterPlace] | None = None  # of the generation before, for the first start of the group only
 
-        def first(added: int) -> str:
+        def first(added: int, offset: int) -> str:
             nonlocal places
             if follows is not None and places is None:
                 others = self.transport.group_offsets(membership.group, self.topics.verdicts)

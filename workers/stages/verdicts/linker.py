@@ -1,27 +1,27 @@
-"""The linker: arrivals and links in, one final verdict for each document out, one transaction a step.
+"""The linker: ``signed`` and ``links`` in, one final verdict for each document out, one transaction a step.
 
-The group of linkers reads ``arrivals``, which has one partition: one member works, the others stand by. States:
+The group of linkers reads ``signed``, which has one partition: one member works, the others stand by. States:
 
 - *waiting*: assigned, without position. The worker reads the committed offsets of the group.
 - *restoring*: it reads the verdicts of the window, one stretch at a time between polls.
-- *running*: each turn reads arrivals and links, and decides every arrival that all partitions of ``bands`` have
-  processed, in the order of ``arrivals``.
+- *running*: each turn reads rows and links, and decides every row that all shards have passed, in the order of
+  ``signed``.
 - *revoked*: the whole state is dropped; the next owner restores it.
 
 A step, and the effect of a crash after each part:
 
-1. ``poll`` arrivals, for the membership, and links. *A crash loses nothing: both are read again.*
+1. ``poll`` rows, for the membership, and links. *A crash loses nothing: both are read again.*
 2. Decide inside an open step. *A crash loses nothing.*
-3. ``transact``: verdicts, and offsets of ``arrivals``, ``links`` and ``verdicts``. *They become visible together, or
+3. ``transact``: verdicts, and offsets of ``signed``, ``links`` and ``verdicts``. *They become visible together, or
    not at all.*
 4. The step of the decisions is committed. *A crash loses only memory; the next owner restores it.*
 
 If the transaction is known to have failed, the step is undone and tried again. If its outcome is unknown, or another
 member has taken over, the worker restarts from what is committed.
 
-**Bounds.** A matcher that is down holds back the watermark. ``arrivals`` is not read while ``undecided_max`` documents
-wait, and a partition of ``links`` is not read while it is ahead of the watermark by more. The exception is the slowest
-partition for the next document: it moves the watermark, so it is always read.
+**Bounds.** A matcher that is down holds back the watermark. ``signed`` is not read while ``undecided_max`` documents
+wait, and a partition of ``links`` is not read while more pairs of it wait for other shards. What moves the watermark is
+always read.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from neardup.workers.stages.transaction import COMMITTED, RENEWED, Message, tran
 from neardup.workers.stages.verdicts.clusters import Changed, Clusters
 from neardup.workers.stages.verdicts.intake import PARTITION, Intake, LinkPlan
 from neardup.workers.stages.verdicts.positions import (
-    ArrivalsPlace,
     Mark,
     Marks,
+    SignedPlace,
     VerdictsPlace,
-    decode_arrivals_place,
+    decode_signed_place,
     decode_verdicts_place,
     encode_place,
 )
@@ -70,7 +70,7 @@ _STEP_ROWS_MAX = 50_000
 # Maximum time of a turn for restoring: the group waits for the next poll.
 _RESTORE_SECONDS = 0.5
 # All offsets are committed again after this time. Kafka drops an offset after ``offsets.retention.minutes`` (a week)
-# unless the group subscribes to the topic, which is ``arrivals`` alone.
+# unless the group subscribes to the topic, which is ``signed`` alone.
 _OFFSETS_SECONDS_MAX = 12 * 3600.0
 # Maximum time from the commit to the trim. No session is shorter, so no other member can take over before the trim.
 _TRIM_SECONDS_MAX = 1.0
@@ -90,7 +90,7 @@ class LinkWorker:
     ) -> None:
         self.transport, self.consumer, self.producer = transport, consumer, producer
         self.plan, self.observer, self.clock = plan, observer, clock
-        self._headers = (generation_header(generation(plan.config.signing_fingerprint, plan.partitions)),)
+        self._headers = (generation_header(generation(plan.config.signing_fingerprint, plan.shards)),)
         self.joined = False
         self.membership = Membership("", -1, "", None)  # of the last poll
         self.aborted_in_row = 0
@@ -103,7 +103,7 @@ class LinkWorker:
         self._ignored = 0  # ignored pairs that the metrics have counted
         self._largest = 0  # members of the largest cluster since the last report
         self._committed: dict[str, dict[int, Committed]] = {}
-        self._trimmed: dict[str, dict[int, int]] = {}
+        self._trimmed: dict[int, int] = {}
         self._renewed_at: float | None = None  # when all offsets were committed
 
     @property
@@ -142,11 +142,11 @@ class LinkWorker:
         return read
 
     def restoring_partitions(self) -> list[int]:
-        """Return the partitions of arrivals that are being restored."""
+        """Return the partitions of signed that are being restored."""
         return [] if self.restoring is None else [PARTITION]
 
     def waiting_records(self) -> dict[int, int]:
-        """Return the number of records of arrivals that wait for verdicts, by partition; partitions without any are
+        """Return the number of records of signed that wait for verdicts, by partition; partitions without any are
         absent."""
         return {PARTITION: len(self.state.waiting)} if self.state.waiting else {}
 
@@ -155,8 +155,7 @@ class LinkWorker:
         self._intake.reader.close()
 
     def trim(self) -> None:
-        """Add a mark, and trim the records that no restart reads: decided arrivals, and links below the committed
-        offsets.
+        """Add a mark, and trim ``links`` below the committed offsets. The matchers trim ``signed``.
 
         The offsets are committed first. This commit fails for a member that lost its partition while it was suspended.
         """
@@ -170,18 +169,16 @@ class LinkWorker:
             self._commit([], self.membership, RENEWED)
         except AbortedError:
             return
-        topics = self.plan.topics
+        topic = self.plan.topics.links
         if 0 <= self.clock() - began <= _TRIM_SECONDS_MAX:
-            for topic in (topics.arrivals, topics.links):
-                trimmed = self._trimmed.setdefault(topic, {})
-                places = {partition: committed.offset for partition, committed in self._committed[topic].items()}
-                before = {partition: at for partition, at in places.items() if at > trimmed.get(partition, 0)}
-                if before:
-                    self.transport.trim(topic, before)
-                    trimmed.update(before)
+            places = {partition: committed.offset for partition, committed in self._committed[topic].items()}
+            before = {partition: at for partition, at in places.items() if at > self._trimmed.get(partition, 0)}
+            if before:
+                self.transport.trim(topic, before)
+                self._trimmed.update(before)
 
     def observe(self) -> None:
-        """Report waiting records, and the progress of each partition of ``bands``."""
+        """Report waiting records, and the progress of each shard."""
         if self.running:
             self._intake.observe(self.state, self.clock())
             self.observer.set("cluster_members_max", self._largest)
@@ -191,16 +188,16 @@ class LinkWorker:
         """Read the committed offsets of the group, and begin to restore; without any, commit the requested start."""
         topics, group = self.plan.topics, membership.group
         try:
-            arrivals = self.consumer.committed(PARTITION)
-            bounds = self.transport.bounds(topics.arrivals)
-            if arrivals is None:
+            signed = self.consumer.committed(PARTITION)
+            bounds = self.transport.bounds(topics.signed)
+            if signed is None:
                 start = start_offset(lambda: bounds, PARTITION, self.plan.start)
-                arrivals, decided_before = continued(
-                    self.transport, topics, start, bounds[PARTITION][1], self.plan.config.signing_fingerprint
+                signed, decided_before = continued(
+                    self.transport, topics, start, bounds[PARTITION][1], self.plan.config
                 )
                 more = {topics.verdicts: decided_before} if decided_before else {}
                 transact(
-                    self.producer, [], topics.arrivals, {PARTITION: arrivals}, membership, self.observer,
+                    self.producer, [], topics.signed, {PARTITION: signed}, membership, self.observer,
                     more_offsets=more,
                 )  # fmt: skip
             # This read precedes that of the committed offsets. A trim between the two lies below a later commit, and is
@@ -210,40 +207,40 @@ class LinkWorker:
             # After the first answer no transaction of a predecessor is pending, so the three answers agree.
             verdicts = self.transport.group_offsets(group, topics.verdicts)
             links = self.transport.group_offsets(group, topics.links)
-            if self.consumer.committed(PARTITION) != arrivals:
+            if self.consumer.committed(PARTITION) != signed:
                 return
         except (UnreachableError, AbortedError):
             return
-        arrivals = self._after_gap(arrivals, bounds[PARTITION][0])
-        place = decode_arrivals_place(arrivals)
+        signed = self._after_gap(signed, bounds[PARTITION][0])
+        place = decode_signed_place(signed)
         marks = {s: committed.offset for s, committed in verdicts.items()}
         decided = {s: decode_verdicts_place(committed).marked for s, committed in verdicts.items()}
         self._marks = Marks(Mark(0, place.first, {**ends, **marks}, decided))
-        self._committed = {topics.arrivals: {PARTITION: arrivals}, topics.verdicts: verdicts, topics.links: links}
+        self._committed = {topics.signed: {PARTITION: signed}, topics.verdicts: verdicts, topics.links: links}
         self._trimmed, self._renewed_at = {}, None
         starts = {partition: links[partition].offset if partition in links else at for partition, at in firsts.items()}
         self._check_gaps(starts, firsts)
         self._intake.follow(
-            {partition: max(at, firsts[partition]) for partition, at in starts.items()}, arrivals.offset
+            {partition: max(at, firsts[partition]) for partition, at in starts.items()}, signed.offset, place.row
         )
         self.restoring = restored(
-            self.transport, topics, self.plan.limits, arrivals, verdicts, allow_gap=self.plan.allow_gap
+            self.transport, topics, self.plan.limits, signed, verdicts, allow_gap=self.plan.allow_gap
         )
         self.waiting.clear()
 
-    def _after_gap(self, arrivals: Committed, first: int) -> Committed:
-        """Return where arrivals are read: behind what is no longer in the log, which begins at ``first``."""
-        if arrivals.offset >= first:
-            return arrivals
+    def _after_gap(self, signed: Committed, first: int) -> Committed:
+        """Return where ``signed`` is read: behind what is no longer in the log, which begins at ``first``."""
+        if signed.offset >= first:
+            return signed
         topics = self.plan.topics
         gone = (
-            f"offsets {arrivals.offset} to {first} of {topics.arrivals} are no longer in the log: their documents get "
+            f"offsets {signed.offset} to {first} of {topics.signed} are no longer in the log: their documents get "
             "no verdict, and no filter forwards them"
         )
         if not self.plan.allow_gap:
             raise OffsetGoneError(f"{gone}; send them again, and go on with --allow-gap")
         _log.warning("%s (allow_gap)", gone)
-        return Committed(first, encode_place(decode_arrivals_place(arrivals)._replace(row=0)))
+        return Committed(first, encode_place(decode_signed_place(signed)._replace(row=0)))
 
     def _check_gaps(self, starts: Mapping[int, int], firsts: Mapping[int, int]) -> None:
         gone = [partition for partition, at in starts.items() if at < firsts[partition]]
@@ -275,11 +272,11 @@ class LinkWorker:
     def _step(self, membership: Membership) -> None:
         """Decide and publish the arrivals that can be decided."""
         state, topics, watermarks = self.state, self.plan.topics, self._intake.watermarks
-        taken = state.take(watermarks.watermark(state.decided), _STEP_ROWS_MAX)
+        taken = state.take(watermarks.watermark(), _STEP_ROWS_MAX)
         if taken is None:
             return
         with stage(self.observer, "decide"):
-            decision = state.decide(taken, watermarks)
+            decision = state.decide(taken, watermarks.gaps)
             changed = self.clusters.change(decision, state.decisions.stream_time)
             messages = [
                 Message(topics.verdicts, run.partition, run.value, run.key, None, self._headers)
@@ -297,7 +294,7 @@ class LinkWorker:
         self.aborted_in_row = 0
         state.commit()
         self.clusters.commit(changed)
-        watermarks.settle(state.decided)
+        watermarks.settle(state.decided_position(self._intake.position))
         self._report(taken, decision, changed)
 
     def _commit(self, messages: list[Message], membership: Membership, outcome: str = COMMITTED) -> None:
@@ -306,9 +303,9 @@ class LinkWorker:
         offset, row, arrivals = state.committed_place(self._intake.position)
         mark = self._marks.oldest(state.decisions.first)
         time = state.decisions.stream_time
-        place = ArrivalsPlace(row, arrivals, mark.arrivals, None if time == NO_TIME else time)
+        place = SignedPlace(row, arrivals, mark.arrivals, None if time == NO_TIME else time)
         now = {
-            topics.arrivals: {PARTITION: Committed(offset, encode_place(place))},
+            topics.signed: {PARTITION: Committed(offset, encode_place(place))},
             topics.links: {partition: Committed(at, "") for partition, at in self._intake.starts(state).items()},
             topics.verdicts: {
                 s: Committed(mark.ends.get(s, 0), encode_place(VerdictsPlace(decided, mark.decided.get(s, -1))))
@@ -321,10 +318,8 @@ class LinkWorker:
             topic: {p: at for p, at in places.items() if renews or self._committed[topic].get(p) != at}
             for topic, places in now.items()
         }
-        more = {topic: places for topic, places in new.items() if places and topic != topics.arrivals}
-        transact(
-            self.producer, messages, topics.arrivals, now[topics.arrivals], membership, self.observer, outcome, more
-        )
+        more = {topic: places for topic, places in new.items() if places and topic != topics.signed}
+        transact(self.producer, messages, topics.signed, now[topics.signed], membership, self.observer, outcome, more)
         self._committed = now
         if renews:
             self._renewed_at = at_seconds

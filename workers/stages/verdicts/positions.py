@@ -1,6 +1,6 @@
 """The commit of a linker: offsets of three topics with metadata, and the verdicts from which a restart restores.
 
-The group of linkers commits in ``arrivals`` the first record with an undecided row, in ``links`` the offset at which a
+The group of linkers commits in ``signed`` the first record with an undecided row, in ``links`` the offset at which a
 restart reads each partition, and in ``verdicts`` the offset at which a restart begins to restore. One transaction holds
 all of them and the verdicts, so they agree.
 
@@ -23,8 +23,8 @@ from neardup.workers.transport.protocol import Committed
 _VERSION = 1
 
 
-class ArrivalsPlace(NamedTuple):
-    """Metadata of the offset in ``arrivals``: decided rows of the record at the offset, the number of all decided
+class SignedPlace(NamedTuple):
+    """Metadata of the offset in ``signed``: decided rows of the record at the offset, the number of all decided
     arrivals, the number of the first arrival to restore, and stream time in microseconds or none."""
 
     row: int
@@ -42,7 +42,7 @@ class VerdictsPlace(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """State at a mark. ``row`` and ``arrivals`` are the numbers of the next row and of the next arrival. By partition,
+    """State at a mark. ``row`` and ``signed`` are the numbers of the next row and of the next arrival. By partition,
     ``ends`` are the ends of the logs of ``verdicts``, and ``decided`` the ends of the decided offsets of
     ``documents``."""
 
@@ -69,15 +69,15 @@ class Marks:
         return self._marks[0]
 
 
-def encode_place(place: ArrivalsPlace | VerdictsPlace) -> str:
+def encode_place(place: SignedPlace | VerdictsPlace) -> str:
     """Encode metadata of a committed offset: compact JSON."""
     return orjson.dumps({"version": _VERSION, **place._asdict()}).decode()
 
 
-def decode_arrivals_place(committed: Committed) -> ArrivalsPlace:
-    """Decode the metadata of the offset in ``arrivals``; raises ``ConfigError``."""
+def decode_signed_place(committed: Committed) -> SignedPlace:
+    """Decode the metadata of the offset in ``signed``; raises ``ConfigError``."""
     with decoded_metadata(committed.metadata, (_VERSION,), "linker") as fields:
-        return ArrivalsPlace(fields["row"], fields["arrivals"], fields["first"], fields["stream_time"])
+        return SignedPlace(fields["row"], fields["arrivals"], fields["first"], fields["stream_time"])
 
 
 def decode_verdicts_place(committed: Committed) -> VerdictsPlace:

@@ -8,21 +8,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from neardup.stream.config import Config
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.decisions import VerdictLimits
 from neardup.workers.stages.verdicts.clusters import Clusters
 from neardup.workers.stages.verdicts.intake import PARTITION
 from neardup.workers.stages.verdicts.positions import (
-    ArrivalsPlace,
+    SignedPlace,
     VerdictsPlace,
-    decode_arrivals_place,
+    decode_signed_place,
     decode_verdicts_place,
     encode_place,
 )
 from neardup.workers.stages.verdicts.state import LinkState
-from neardup.workers.topics.arrivals import decode_arrivals
 from neardup.workers.topics.names import Topics
 from neardup.workers.topics.places import offsets_of, partitions_of
+from neardup.workers.topics.signed import decode_signed
 from neardup.workers.topics.verdicts import DecidedRows, decided_rows, join_decided, parse_run
 from neardup.workers.transport.protocol import Committed, OffsetGoneError, Transport
 
@@ -35,12 +36,12 @@ class Restored(NamedTuple):
 
 
 def continued(
-    transport: Transport, topics: Topics, start: int, end: int, fingerprint: str
+    transport: Transport, topics: Topics, start: int, end: int, config: Config
 ) -> tuple[Committed, dict[int, Committed]]:
-    """Return the places of a group without offsets in ``arrivals`` and ``verdicts``: behind the last verdicts.
+    """Return the places of a group without offsets in ``signed`` and ``verdicts``: behind the last verdicts.
 
     A group that was deleted, or whose offsets have expired, thus decides no document twice. ``start`` and ``end`` are
-    where arrivals are read: rows from ``start`` on that have no verdict.
+    where it is read: rows from ``start`` on that have no verdict.
     """
     decided: dict[int, int] = {}
     places: dict[int, Committed] = {}
@@ -53,8 +54,8 @@ def continued(
     if decided:
         ends = np.full(max(decided) + 1, -1)
         ends[list(decided)] = list(decided.values())
-        start, row = _first_open(transport, topics.arrivals, start, end, fingerprint, ends)
-    return Committed(start, encode_place(ArrivalsPlace(row, arrivals, 0, None))), places
+        start, row = _first_open(transport, topics.signed, start, end, config, ends)
+    return Committed(start, encode_place(SignedPlace(row, arrivals, 0, None))), places
 
 
 def _last_line(transport: Transport, topic: str, partition: int, first: int, end: int) -> dict[str, Any] | None:
@@ -72,12 +73,12 @@ def _last_line(transport: Transport, topic: str, partition: int, first: int, end
 
 
 def _first_open(
-    transport: Transport, topic: str, start: int, end: int, fingerprint: str, decided: npt.NDArray[np.int64]
+    transport: Transport, topic: str, start: int, end: int, config: Config, decided: npt.NDArray[np.int64]
 ) -> tuple[int, int]:
     """Return offset and row of the first arrival without a verdict; ``decided`` are the ends by partition."""
     for records in transport.read(topic, PARTITION, start, end):
         for record in records:
-            places = decode_arrivals(record.value or b"", fingerprint).places
+            places = decode_signed(record.value or b"", config.signing_fingerprint, config.plan.width).places
             partitions = partitions_of(places)
             known = np.where(partitions < len(decided), decided[np.minimum(partitions, len(decided) - 1)], -1)
             is_open = offsets_of(places) >= known
@@ -90,7 +91,7 @@ def restored(
     transport: Transport,
     topics: Topics,
     limits: VerdictLimits,
-    arrivals: Committed,
+    signed: Committed,
     verdicts: Mapping[int, Committed],
     *,
     allow_gap: bool,
@@ -100,7 +101,7 @@ def restored(
 
     Raises ``OffsetGoneError`` if retention has deleted verdicts of the window and ``allow_gap`` is off.
     """
-    place = decode_arrivals_place(arrivals)
+    place = decode_signed_place(signed)
     parts: list[DecidedRows] = []
     decided = {}
     for partition, committed in sorted(verdicts.items()):

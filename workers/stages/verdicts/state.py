@@ -1,17 +1,15 @@
 """The state of a linker: waiting arrivals and pairs, and the decisions about the documents of the window.
 
-Theory of operation. Arrivals wait in the order of their log. ``take`` returns the longest prefix that every partition
-of ``bands`` has processed. ``decide`` decides it inside a step. ``commit`` or ``undo`` ends the step after its
-transaction. The verdicts are a deterministic function of the logs of ``arrivals`` and ``links``; the division into
-steps does not matter:
+Theory of operation. Arrivals wait in the order of their log. ``take`` returns the longest prefix that every shard has
+passed. ``decide`` decides it inside a step. ``commit`` or ``undo`` ends the step after its transaction. The verdicts
+are a deterministic function of the logs of ``signed`` and ``links``; the division into steps does not matter:
 
-- A pair counts for the document that arrived later, and waits until both documents are decided. So a document is never
-  a duplicate of a later arrival, in any order of the matcher's log.
-- A pair is a pair of contents. While it waits, it also counts for the copies of its documents (``copies``): a matcher
-  pairs only the newest copy.
-- If both documents were decided before, the pair was used before a restart. It is dropped.
-- A decided document without a row has left the window, or was signed before ``arrivals`` existed. Its pair is ignored
-  and counted.
+- A pair counts for the document that arrived later, and waits until that is decided. Its shard has published it before
+  it has passed the document.
+- A document that has a link to a copy has no other pairs: a table walks no bucket for a copy, and what other shards,
+  which know no copy of it, found with it are pairs of its content that were found before.
+- If the later document was decided before, the pair was used before a restart. It is dropped.
+- An earlier document without a row has left the window. Its pair is ignored and counted.
 """
 
 from __future__ import annotations
@@ -25,22 +23,22 @@ import numpy.typing as npt
 from neardup.stream.batches import id_hashes
 from neardup.stream.scheme_interface import select_ragged
 from neardup.stream.table import NO_TIME
-from neardup.stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits, Verdicts
+from neardup.stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits
 from neardup.stream.verdicts.restoring import Decided, members_before
 from neardup.stream.verdicts.rule import DOCUMENT
 from neardup.workers.stages.verdicts.columns import NamesByRow, RowsByPlace
-from neardup.workers.stages.verdicts.copies import Pool, firsts, found_by_copies, join_found, join_pools, missed
-from neardup.workers.stages.verdicts.watermarks import Hole, Watermarks
+from neardup.workers.stages.verdicts.watermarks import Hole
 from neardup.workers.topics.arrivals import ArrivalRows, join_arrivals
-from neardup.workers.topics.links import NO_LINKS, SIMILARITY_STEPS, Links
+from neardup.workers.topics.links import NO_LINKS, SIMILARITY_STEPS, Links, join_links
 from neardup.workers.topics.places import offsets_of, partitions_of
+from neardup.workers.topics.signed import place_of_position, position_of
 from neardup.workers.topics.verdicts import DecidedRows, Decision
 
 _Longs = npt.NDArray[np.int64]
 
 
 class _Waiting(NamedTuple):
-    """A record of ``arrivals`` with undecided rows."""
+    """A record of ``signed`` with undecided rows."""
 
     offset: int
     rows: ArrivalRows
@@ -48,10 +46,11 @@ class _Waiting(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """Arrivals that can be decided: the number of records that they complete, the number of rows of the next record,
-    and for each record its time in milliseconds and its number of rows."""
+    """Arrivals that can be decided with their positions: the number of records that they complete, the number of rows
+    of the next record, and for each record its time in milliseconds and its number of rows."""
 
     rows: ArrivalRows
+    positions: _Longs
     ended: int
     row: int
     arrived: list[tuple[int, int]]
@@ -61,8 +60,8 @@ class _Step(NamedTuple):
     """What ``undo`` restores, and what ``commit`` applies."""
 
     decided: _Longs
-    pool: Pool
-    ended: int  # records of arrivals
+    pairs: Links
+    ended: int  # records of signed
     row: int
     arrivals: int
 
@@ -74,13 +73,12 @@ class LinkState:
         self.decisions = Decisions(limits)
         self.arrivals = arrivals  # number of decided arrivals
         self.row = row  # decided rows of the first waiting record
-        # By partition of ``documents``: the end of the decided offsets, -1 if unknown; and where they began here.
+        # By partition of ``documents``: the end of the decided offsets, -1 if there are none.
         self.decided: _Longs = np.empty(0, np.int64)
-        self._began: _Longs = np.empty(0, np.int64)
         self.waiting: deque[_Waiting] = deque()
         self.undecided = 0
-        self._pool = Pool(NO_LINKS, np.empty(0, np.int64), np.empty(0, np.int64))
-        self._new_pairs: list[Pool] = []
+        self._pairs = NO_LINKS
+        self._new_pairs: list[Links] = []
         self._by_content = limits.by_content
         self._rows, self._names = RowsByPlace(), NamesByRow()
         self._step: _Step | None = None
@@ -108,82 +106,59 @@ class LinkState:
         skipped = 0 if self.waiting else self.row
         self.waiting.append(_Waiting(offset, rows, timestamp_ms))
         self.undecided += len(rows.places) - skipped
-        partitions, firsts = np.unique(partitions_of(rows.places), return_index=True)
-        self._know(int(partitions.max(initial=-1)) + 1)
-        for partition, first in zip(partitions.tolist(), firsts.tolist(), strict=True):
-            if self.decided[partition] < 0 and first >= skipped:
-                self._began[partition] = self.decided[partition] = offsets_of(rows.places[first : first + 1])[0]
 
     def decided_offsets(self) -> dict[int, int]:
         """Return the end of the decided offsets of each partition of ``documents`` that has a verdict."""
-        return {s: int(self.decided[s]) for s in np.flatnonzero(self.decided > self._began).tolist()}
+        return {s: int(self.decided[s]) for s in np.flatnonzero(self.decided >= 0).tolist()}
 
-    def add_pairs(self, bands: int, offset: int, links: Links) -> None:
+    def add_pairs(self, links: Links) -> None:
         """Add the pairs of a record of ``links``."""
-        count = len(links.ones)
-        if count:
-            self._new_pairs.append(Pool(links, np.full(count, bands), np.full(count, offset)))
+        if len(links.later):
+            self._new_pairs.append(links)
 
-    def next_place(self) -> tuple[int, int] | None:
-        """Return partition and offset of the first arrival that waits."""
-        if not self.waiting:
-            return None
-        place = self.waiting[0].rows.places[self.row : self.row + 1]
-        return int(partitions_of(place)[0]), int(offsets_of(place)[0])
-
-    def is_signed(self, hole: Hole) -> bool | None:
-        """Whether arrivals lie in a hole; ``None`` until its arrivals, or later ones, have been read."""
-        for waiting in self.waiting:
-            places = waiting.rows.places
-            later = (partitions_of(places) == hole.partition) & (offsets_of(places) >= hole.first)
-            if later.any():
-                return int(offsets_of(places)[later][0]) < hole.end
-        return None
-
-    def take(self, watermark: _Longs, rows_max: int) -> Taken | None:
-        """Return the arrivals that can be decided, ``rows_max`` at most."""
+    def take(self, watermark: int, rows_max: int) -> Taken | None:
+        """Return the arrivals before the watermark, ``rows_max`` at most."""
         parts: list[ArrivalRows] = []
+        positions: list[_Longs] = []
         arrived: list[tuple[int, int]] = []
         first, left, ended, row = self.row, rows_max, 0, 0
+        reached, rows_reached = place_of_position(watermark)
         for waiting in self.waiting:
-            places = waiting.rows.places[first : first + left]
-            ready = offsets_of(places) < watermark[partitions_of(places)]
-            count = len(places) if ready.all() else int(ready.argmin())
+            size = len(waiting.rows.places)
+            end = size if waiting.offset < reached else rows_reached if waiting.offset == reached else 0
+            count = min(max(0, end - first), left)
             if count:
                 parts.append(waiting.rows.select(np.arange(first, first + count)))
+                positions.append(position_of(waiting.offset) + np.arange(first, first + count))
                 arrived.append((waiting.timestamp_ms, count))
             left -= count
-            if first + count < len(waiting.rows.places):
+            if first + count < size:
                 row = first + count
                 break
             ended, first = ended + 1, 0
-        return Taken(join_arrivals(parts), ended, row, arrived) if parts else None
+        return Taken(join_arrivals(parts), np.concatenate(positions), ended, row, arrived) if parts else None
 
-    def decide(self, taken: Taken, watermarks: Watermarks) -> Decision:
-        """Decide what ``take`` returned, in a step that stays open."""
+    def decide(self, taken: Taken, holes: list[Hole]) -> Decision:
+        """Decide what ``take`` returned, in a step that stays open. ``holes`` are accepted."""
         assert self._step is None, "a step is open"
-        rows, ended, row, _ = taken
+        rows, positions, ended, row, _ = taken
         self.decisions.begin()
-        self._pool, self._new_pairs = join_pools([self._pool, *self._new_pairs]), []
-        self._step = _Step(self.decided, self._pool, ended, row, len(rows.places))
+        self._pairs, self._new_pairs = join_links([self._pairs, *self._new_pairs]), []
+        self._step = _Step(self.decided, self._pairs, ended, row, len(rows.places))
         self.decided = self.decided.copy()
+        self._know(int(partitions_of(rows.places).max()) + 1)
         np.maximum.at(self.decided, partitions_of(rows.places), offsets_of(rows.places) + 1)
         is_document = rows.kinds == DOCUMENT
         end = self.decisions.end
         numbers = np.where(is_document, end - 1 + np.cumsum(is_document), -1)
         self._add_rows(rows, numbers)
-        pool = self._pool
-        found = self._found(numbers, end)
-        if self._by_content:
-            verdicts = self._decide(rows, numbers, found, pool, watermarks)
-        else:
-            verdicts = self.decisions.decide(_arrivals(rows), found)
+        verdicts = self.decisions.decide(_arrivals(rows), self._found(numbers, end))
         kept = verdicts.originals >= 0
         originals, times = np.full(len(kept), -1), np.full(len(kept), NO_TIME)
         originals[kept] = self.decisions.places(verdicts.originals[kept])
         times[kept] = self.decisions.times(verdicts.originals[kept])
         ids, ranks = self._names.get(verdicts.originals.tolist())
-        gaps = _inside(rows.places, watermarks.gaps)
+        gaps = _inside(positions, holes)
         return Decision(self.arrivals, rows, verdicts, originals, ids, times, ranks, gaps)
 
     def commit(self) -> None:
@@ -206,11 +181,11 @@ class LinkState:
         self.decisions.undo()
         self._rows.cut(self.decisions.end)
         self._names.cut(self.decisions.end)
-        self.decided, self._pool = self._step.decided, self._step.pool
+        self.decided, self._pairs = self._step.decided, self._step.pairs
         self._step = None
 
     def committed_place(self, position: int) -> tuple[int, int, int]:
-        """Return the offset at which a restart reads ``arrivals``, the decided rows of the record there, and all
+        """Return the offset at which a restart reads ``signed``, the decided rows of the record there, and all
         decided rows.
 
         An open step counts as decided. ``position`` is the offset after the added records.
@@ -219,31 +194,26 @@ class LinkState:
         offset = self.waiting[ended].offset if ended < len(self.waiting) else position
         return offset, row, self.arrivals + arrivals
 
-    def _decide(self, rows: ArrivalRows, numbers: _Longs, found: Found, pool: Pool, watermarks: Watermarks) -> Verdicts:
-        """Decide with the pairs of copies; again, if a document needs pairs of copies that it did not get."""
-        need = firsts(rows, numbers)
-        while True:
-            copies = found_by_copies(pool, rows, numbers, self._rows, self.decisions, watermarks, need)
-            verdicts = self.decisions.decide(_arrivals(rows), join_found(found, copies))
-            more = missed(rows, numbers, verdicts) & ~need
-            if not more.any():
-                return verdicts
-            need |= more
-            self.decisions.undo()
-            self.decisions.begin()
+    def decided_position(self, position: int) -> int:
+        """Return the position in ``signed`` up to which all rows are decided; ``position`` as above."""
+        offset, row, _ = self.committed_place(position)
+        return position_of(offset, row)
 
     def _found(self, numbers: _Longs, end: int) -> Found:
-        """Remove from the pool the pairs that this step decides; rows below ``end`` were decided before this step."""
-        links = self._pool.links
-        known = self._is_decided(links.ones) & self._is_decided(links.others)
-        self._pool, used = self._pool.at(~known), links.at(known)
-        ones, others = self._rows.find(used.ones), self._rows.find(used.others)
-        later, earlier = np.maximum(ones, others), np.minimum(ones, others)
-        now = np.flatnonzero(later >= end)
-        rows = np.flatnonzero(numbers >= 0)[later[now] - end]
-        order = np.argsort(rows, kind="stable")
-        similarities = (used.similarities[now[order]] / SIMILARITY_STEPS).astype(np.float32)
-        return Found(rows[order], earlier[now[order]], similarities)
+        """Remove from the pairs those that this step decides; rows below ``end`` were decided before this step."""
+        links = self._pairs
+        known = self._is_decided(links.later)
+        self._pairs, used = links.at(~known), links.at(known)
+        later = self._rows.find(used.later)
+        used, later = used.at(later >= end), later[later >= end]
+        if self._by_content:
+            is_copy = used.later_contents == used.earlier_contents
+            kept = is_copy | ~np.isin(later, later[is_copy])
+            used, later = used.at(kept), later[kept]
+        rows, earlier = np.flatnonzero(numbers >= 0)[later - end], self._rows.find(used.earlier)
+        order = np.lexsort((earlier, rows))  # not that in which the shards are read
+        similarities = (used.similarities[order] / SIMILARITY_STEPS).astype(np.float32)
+        return Found(rows[order], earlier[order], similarities)
 
     def _is_decided(self, places: _Longs) -> npt.NDArray[np.bool_]:
         partitions = partitions_of(places)
@@ -262,7 +232,6 @@ class LinkState:
         missing = partitions - len(self.decided)
         if missing > 0:
             self.decided = np.concatenate([self.decided, np.full(missing, -1)])
-            self._began = np.concatenate([self._began, np.full(missing, -1)])
 
 
 def _arrivals(rows: ArrivalRows) -> Arrivals:
@@ -276,10 +245,9 @@ def _arrivals(rows: ArrivalRows) -> Arrivals:
     )
 
 
-def _inside(places: _Longs, gaps: list[Hole]) -> npt.NDArray[np.bool_]:
-    """Which places lie in one of the holes."""
-    out = np.zeros(len(places), np.bool_)
-    for gap in gaps:
-        offsets = offsets_of(places)
-        out |= (partitions_of(places) == gap.partition) & (offsets >= gap.first) & (offsets < gap.end)
+def _inside(positions: _Longs, holes: list[Hole]) -> npt.NDArray[np.bool_]:
+    """Which rows lie in one of the holes, by their positions."""
+    out = np.zeros(len(positions), np.bool_)
+    for hole in holes:
+        out |= (positions >= hole.first) & (positions < hole.end)
     return out

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import orjson
-from wire_versions import version_2
 
 from neardup.stream import Config, Signer
-from neardup.stream.bands_message import decode
 from neardup.stream.json_lines import Fields
-from neardup.workers.stages.matcher import MatchPlan, MatchWorker
+from neardup.workers.stages.matching.matcher import MatchWorker
+from neardup.workers.stages.matching.plan import MatchPlan
 from neardup.workers.stages.signer import SignPlan, sign_records
 from neardup.workers.telemetry.observer import Silent
 from neardup.workers.topics.messages import Envelope
@@ -22,9 +21,9 @@ CONFIG = Config(
     threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5, window_seconds=100.0, lateness_seconds=10.0
 )
 TOPICS = topic_names("", CONFIG.signing_fingerprint, 2)
-SIGN = SignPlan(CONFIG, Fields(), TOPICS, 2, 1, 60.0, "earliest")
+SIGN = SignPlan(CONFIG, Fields(), TOPICS, 1, 60.0, "earliest")
 ENVELOPE = Envelope("one_permutation", "0123456789ab")
-PLAN = MatchPlan(CONFIG, TOPICS, 2, 2, ENVELOPE, start="earliest", allow_gap=False)
+PLAN = MatchPlan(CONFIG, TOPICS, 2, 2, ENVELOPE, start="earliest", allow_gap=False, link_group="linkers")
 TEXT = "some words that are long enough to be read and to be compared with others of their kind, one by one"
 NOW = 1_600_000_000.0
 
@@ -34,19 +33,18 @@ class World:
 
     def __init__(self) -> None:
         self.cluster = MemoryCluster()
-        for topic in (TOPICS.bands, TOPICS.candidates):
-            self.cluster.create(topic, 2)
+        for topic, partitions in ((TOPICS.signed, 1), (TOPICS.links, 2), (TOPICS.candidates, 2)):
+            self.cluster.create(topic, partitions)
         self.signer = Signer(CONFIG)
         self._offset = 0
-        self.is_old = False  # signers write the version of ``bands`` before places
 
     def worker(self, name: str = "one", plan: MatchPlan = PLAN) -> MatchWorker:
         transport = MemoryTransport(self.cluster)
-        consumer, producer = transport.consumer(TOPICS.bands, "matchers", name), transport.producer(name)
+        consumer, producer = transport.consumer(TOPICS.links, "matchers", name), transport.producer(name)
         return MatchWorker(transport, consumer, producer, plan, Silent())
 
     def documents(self, rows: Sequence[tuple[str, float, str]]) -> None:
-        """Write ids, seconds and texts as one step of a signer: one message for each partition."""
+        """Write ids, seconds and texts as one step of a signer."""
         values = [orjson.dumps({"id": id_, "text": text, "timestamp": NOW + at}) for id_, at, text in rows]
         self._append([Record(0, i, int((NOW + 10_000) * 1000), None, value) for i, value in enumerate(values)])
 
@@ -63,10 +61,7 @@ class World:
 
     def _append(self, records: Sequence[Record]) -> None:
         for message in sign_records(records, self.signer, SIGN).messages:
-            value = message.value or b""
-            if self.is_old:
-                value = version_2(decode(value, CONFIG.signing_fingerprint), CONFIG.signing_fingerprint)
-            self.cluster.append(message.topic, message.partition, value)
+            self.cluster.append(message.topic, message.partition, message.value or b"")
 
     def said(self) -> list[str]:
         out = []
@@ -76,11 +71,11 @@ class World:
         return sorted(out)
 
     def committed(self) -> dict[int, int]:
-        offsets = self.cluster.group("matchers", TOPICS.bands).offsets
+        offsets = self.cluster.group("matchers", TOPICS.links).offsets
         return {partition: committed.offset for partition, committed in sorted(offsets.items())}
 
 
-def turns(*workers: MatchWorker, count: int = 5) -> None:
+def turns(*workers: MatchWorker, count: int = 5, records_max: int = 100) -> None:
     for _ in range(count):
         for worker in workers:
-            worker.turn(0.0, 100)
+            worker.turn(0.0, records_max)

@@ -24,7 +24,7 @@ TEXT = "a story of many words that two agencies print on one day with a word or 
 def settings_of(**changes) -> StreamSettings:
     """Small settings of a deployment that starts at the beginning of its topics."""
     given = {
-        "window_seconds": 1e9, "lateness_seconds": 3_600.0, "bands_partitions": 2, "documents_partitions": 2,
+        "window_seconds": 1e9, "lateness_seconds": 3_600.0, "shards": 2, "documents_partitions": 2,
         "start": "earliest", **changes,
     }  # fmt: skip
     return StreamSettings(**{name: value for name, value in given.items() if value is not None})
@@ -97,10 +97,12 @@ class Bench:
 
     def has_taken_all(self, role: str) -> bool:
         """Whether the group has committed the ends of its topic."""
-        topic = ROLES[role].topic(self.names.topics)
+        topics = self.names.topics
+        topic = ROLES[role].topic(topics)
         offsets = self.cluster.group(self.names.group(role), topic).offsets
-        logs = [self.cluster.log(topic, partition) for partition in range(self.cluster.partitions(topic))]
-        values = {log.partition: [r.offset for r in log.read(log.first, log.end + 1)[0]] for log in logs}
+        read = {p: (topics.signed, 0) if role == "match" else (topic, p) for p in range(self.cluster.partitions(topic))}
+        logs = {p: self.cluster.log(*place) for p, place in read.items()}
+        values = {p: [r.offset for r in log.read(log.first, log.end + 1)[0]] for p, log in logs.items()}
         return all(p in offsets and offsets[p].offset > max(found, default=-1) for p, found in values.items())
 
     def pairs(self) -> list[tuple[str, str]]:

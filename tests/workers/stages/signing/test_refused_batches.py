@@ -9,12 +9,14 @@ import orjson
 import pytest
 from match_world import CONFIG, SIGN, TOPICS, World, turns
 
-from neardup.stream.bands_message import WireError, decode
+from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL
+from neardup.stream.window_message import WireError
 from neardup.workers.process.exits import Exit
 from neardup.workers.service.shell import failure_of
 from neardup.workers.service.supervisor import FINAL
 from neardup.workers.stages.sign_worker import SignWorker
 from neardup.workers.telemetry.observer import Silent
+from neardup.workers.topics.signed import decode_signed
 from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup.workers.transport.protocol import UnreadableError
 
@@ -22,7 +24,7 @@ from neardup.workers.transport.protocol import UnreadableError
 def test_a_batch_that_was_refused_is_one_dead_letter_and_is_passed_over() -> None:
     """The letter names partition, offsets and reason, and counts each document; records around the batch are signed."""
     cluster = MemoryCluster(batch_bytes_max=1_000)
-    for topic, partitions in ((TOPICS.documents, 1), (TOPICS.dead, 1), (TOPICS.bands, 2)):
+    for topic, partitions in ((TOPICS.documents, 1), (TOPICS.dead, 1), (TOPICS.signed, 1)):
         cluster.create(topic, partitions)
     document = '{"id": "%s", "text": "some words to be read", "timestamp": 1}'
     cluster.append(TOPICS.documents, 0, (document % "before").encode())
@@ -41,18 +43,21 @@ def test_a_batch_that_was_refused_is_one_dead_letter_and_is_passed_over() -> Non
         "batch_bytes": 70,
     }  # fmt: skip
     assert mock.call("refused", 3, "batch_too_large") in observer.count.call_args_list
-    messages = [decode(record.value or b"", CONFIG.signing_fingerprint) for record in cluster.records(TOPICS.bands)]
-    assert {id_ for batch, *_ in messages for id_ in batch.ids_at(np.arange(batch.size))} == {"before", "after"}
+    [message] = cluster.records(TOPICS.signed)
+    rows = decode_signed(message.value or b"", CONFIG.signing_fingerprint, CONFIG.plan.width)
+    assert rows.kinds.tolist() == [DOCUMENT, REFUSAL, REFUSAL, REFUSAL, DOCUMENT]
+    assert rows.places.tolist() == [0, 1, 2, 3, 4]
+    assert rows.documents().ids_at(np.arange(2)) == ["before", "after"]
     assert cluster.group("signers", TOPICS.documents).offsets[0].offset == 5
 
 
-def test_a_batch_of_bands_that_is_not_unpacked_stops_the_worker() -> None:
+def test_a_batch_of_signed_that_is_not_unpacked_stops_the_worker() -> None:
     """No signer writes such a batch, and a window must not miss one."""
     world = World()
     one = world.worker()
     world.cluster.batch_bytes_max = 100
-    world.cluster.append_batch(TOPICS.bands, 1, [b"x" * 60] * 2, packed_bytes=20)
-    with pytest.raises(WireError, match=r"offsets 0 to 1 of partition 1 of bands .* raise batch_bytes_max"):
+    world.cluster.append_batch(TOPICS.signed, 0, [b"x" * 60] * 2, packed_bytes=20)
+    with pytest.raises(WireError, match=r"offsets 0 to 1 of partition 0 of signed .* raise batch_bytes_max"):
         turns(one)
 
 

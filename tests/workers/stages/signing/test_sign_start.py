@@ -9,12 +9,12 @@ import orjson
 import pytest
 
 from neardup.stream import Config, ConfigError
-from neardup.stream.bands_message import decode
 from neardup.stream.json_lines import Fields
 from neardup.workers.stages.sign_worker import SignWorker
 from neardup.workers.stages.signer import SignPlan
 from neardup.workers.telemetry.observer import Silent
 from neardup.workers.topics.names import topic_names
+from neardup.workers.topics.signed import decode_signed
 from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup.workers.transport.protocol import OutcomeUnknownError, Record
 
@@ -28,14 +28,14 @@ class World:
 
     def __init__(self) -> None:
         self.cluster = MemoryCluster()
-        for topic, partitions in ((TOPICS.documents, 2), (TOPICS.dead, 1), (TOPICS.bands, 1)):
+        for topic, partitions in ((TOPICS.documents, 2), (TOPICS.dead, 1), (TOPICS.signed, 1)):
             self.cluster.create(topic, partitions)
         self.workers: dict[str, SignWorker] = {}
 
     def worker(self, name: str, start: str | None) -> SignWorker:
         transport = MemoryTransport(self.cluster)
         consumer, producer = transport.consumer(TOPICS.documents, GROUP, name), transport.producer(name)
-        plan = SignPlan(CONFIG, Fields(), TOPICS, 1, 1, 60.0, start)
+        plan = SignPlan(CONFIG, Fields(), TOPICS, 1, 60.0, start)
         self.workers[name] = SignWorker(transport, consumer, producer, plan, Silent(), self.clock, self.clock)
         return self.workers[name]
 
@@ -56,9 +56,12 @@ class World:
         return {partition: at.offset for partition, at in sorted(committed.items())}
 
     def signed(self) -> list[str]:
-        """The ids in ``bands``, sorted, with repetitions."""
-        found: list[Record] = self.cluster.records(TOPICS.bands)
-        batches = [decode(record.value or b"", CONFIG.signing_fingerprint).batch for record in found]
+        """The ids in ``signed``, sorted, with repetitions."""
+        found: list[Record] = self.cluster.records(TOPICS.signed)
+        batches = [
+            decode_signed(record.value or b"", CONFIG.signing_fingerprint, CONFIG.plan.width).documents()
+            for record in found
+        ]
         return sorted(id_ for batch in batches for id_ in batch.ids_at(np.arange(batch.size)))
 
 

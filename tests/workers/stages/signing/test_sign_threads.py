@@ -19,7 +19,7 @@ from neardup.workers.transport.protocol import Record
 
 CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5)
 TOPICS = topic_names("", CONFIG.signing_fingerprint, 4)
-PLAN = SignPlan(CONFIG, Fields(), TOPICS, 4, 2, skew_seconds=60.0, start="earliest")
+PLAN = SignPlan(CONFIG, Fields(), TOPICS, 2, skew_seconds=60.0, start="earliest")
 SIGNER = Signer(CONFIG)
 NOW_MS = 1_700_000_000_000
 
@@ -49,9 +49,9 @@ def test_a_worker_with_a_pool_publishes_what_a_worker_without_one_does() -> None
 
 
 def published(pool: Executor | None) -> list[bytes | None]:
-    """The messages of ``bands`` that a worker makes of twenty documents."""
+    """The messages of ``signed`` that a worker makes of twenty documents."""
     cluster = MemoryCluster()
-    for topic, partitions in ((TOPICS.documents, 2), (TOPICS.dead, 2), (TOPICS.bands, 4)):
+    for topic, partitions in ((TOPICS.documents, 2), (TOPICS.dead, 2), (TOPICS.signed, 1)):
         cluster.create(topic, partitions)
     for number in range(20):
         value = b'{"text": "some words to be read"}'
@@ -60,5 +60,5 @@ def published(pool: Executor | None) -> list[bytes | None]:
     consumer, producer = transport.consumer(TOPICS.documents, "signers", "one"), transport.producer("one")
     clock = lambda: cluster.now_seconds  # noqa: E731 - two clocks that stand still
     worker = SignWorker(transport, consumer, producer, PLAN, Silent(), clock, clock, pool)
-    assert sum(worker.turn(0.0, 100) for _ in range(4)) == 20
-    return [found.value for found in cluster.records(TOPICS.bands)]
+    assert sum(worker.turn(0.0, 5) for _ in range(8)) == 20
+    return [found.value for found in cluster.records(TOPICS.signed)]

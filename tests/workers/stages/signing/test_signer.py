@@ -1,15 +1,15 @@
-"""The signer: every record of ``documents`` becomes rows of ``bands`` or a dead letter, and no record stops it."""
+"""The signer: every record of ``documents`` becomes rows of ``signed`` or a dead letter, and no record stops it."""
 
 from __future__ import annotations
 
 import json
 import random
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from unittest import mock
 
-import numpy as np
 import orjson
 import pytest
 from cases import SCHEME_REASONS
@@ -17,27 +17,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup.stream import Config, ConfigError, Signer
-from neardup.stream.bands_message import decode
 from neardup.stream.batches import CONTENT_HALF
 from neardup.stream.documents import REASONS, Document
 from neardup.stream.json_lines import Fields
+from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
 from neardup.workers.stages.sign_worker import SignWorker
 from neardup.workers.stages.signer import SignPlan, sign_records
-from neardup.workers.stages.transaction import record_bytes
+from neardup.workers.stages.transaction import Message, record_bytes
 from neardup.workers.store.blocked import BlockList
 from neardup.workers.telemetry.observer import Silent
 from neardup.workers.topics.names import topic_names
+from neardup.workers.topics.signed import decode_signed
 from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup.workers.transport.protocol import Record, UnreachableError
 
 CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5, id_bytes_max=100)
 TOPICS = topic_names("", CONFIG.signing_fingerprint, 4)
-PLAN = SignPlan(CONFIG, Fields(), TOPICS, 4, 2, skew_seconds=60.0, start="earliest")
-WORDS = SignPlan(Config(shingles="words", rows_max=128), Fields(), TOPICS, 4, 2, 60.0, "earliest")
-LONG = SignPlan(CONFIG.model_copy(update={"text_characters_max": 10}), Fields(), TOPICS, 4, 2, 60.0, "earliest")
+PLAN = SignPlan(CONFIG, Fields(), TOPICS, 2, skew_seconds=60.0, start="earliest")
+WORDS = SignPlan(Config(shingles="words", rows_max=128), Fields(), TOPICS, 2, 60.0, "earliest")
+LONG = SignPlan(CONFIG.model_copy(update={"text_characters_max": 10}), Fields(), TOPICS, 2, 60.0, "earliest")
 SIGNER = Signer(CONFIG)
 NOW_MS = 1_700_000_000_000
 MESSAGE_BYTES = 1_000_000
+SIGNS = {DOCUMENT: "", REMOVAL: "-"}
 TEXT = '"text": "some words to be read"'
 CONTENT = int(SIGNER.sign([Document("any", "some words to be read")]).batch.contents[0, CONTENT_HALF])
 
@@ -46,16 +48,24 @@ def record(value: bytes | str | None, key: bytes | None = b"key", offset: int = 
     return Record(0, offset, NOW_MS, key, value.encode() if isinstance(value, str) else value)
 
 
-def bands(messages: Sequence[object], plan: SignPlan = PLAN) -> dict[int, list[str]]:
-    """The content of each partition of ``bands``, in order: ids, and ``-id`` for removals."""
-    out: dict[int, list[str]] = defaultdict(list)
+def rows_of(messages: Sequence[object], plan: SignPlan = PLAN) -> list[str]:
+    """The rows of ``signed`` in order: ids, and ``-id`` for removals; without refusals."""
+    out: list[str] = []
     for message in messages:
-        if message.topic == TOPICS.bands:  # type: ignore[attr-defined]
-            batch, removed, *_ = decode(message.value, plan.config.signing_fingerprint)  # type: ignore[attr-defined]
-            received = batch.ids_at(np.arange(batch.size)) + [f"-{id_.decode()}" for id_ in removed]
-            if received:  # otherwise the message carries progress alone
-                out[message.partition] += received  # type: ignore[attr-defined]
+        if message.topic == TOPICS.signed:  # type: ignore[attr-defined]
+            rows = decode_signed(message.value, plan.config.signing_fingerprint, plan.config.plan.width)  # type: ignore[attr-defined]
+            ids = [rows.ids[a:b].tobytes().decode() for a, b in pairwise(rows.id_starts.tolist())]
+            out += [
+                f"{SIGNS[kind]}{id_}" for kind, id_ in zip(rows.kinds.tolist(), ids, strict=True) if kind != REFUSAL
+            ]
     return out
+
+
+def times_of(messages: Sequence[object]) -> list[int]:
+    """The times of the documents of ``signed``."""
+    values = [m.value for m in messages if m.topic == TOPICS.signed]  # type: ignore[attr-defined]
+    parts = [decode_signed(value, CONFIG.signing_fingerprint, CONFIG.plan.width) for value in values]
+    return [time for part in parts for time in part.times.tolist()]
 
 
 def letters(messages: Sequence[object]) -> list[dict[str, object]]:
@@ -94,13 +104,13 @@ REFUSED = [
 def test_what_cannot_be_read_is_a_dead_letter_with_its_reason_and_origin(
     plan: SignPlan, key: bytes | None, value: bytes | None, reason: str
 ) -> None:
-    """The reason is counted and ``bands`` gets no row; the records around it are signed."""
+    """The reason is counted and ``signed`` gets no row; the records around it are signed."""
     good = record(f'{{"id": "good", {TEXT.replace("some words to be read", "read a b")}}}', offset=1)
     done = sign_records([Record(1, 77, NOW_MS, key, value), good], Signer(plan.config), plan)
     [letter] = letters(done.messages)
     assert (letter["reason"], letter["topic"], letter["partition"], letter["offset"]) == (reason, "documents", 1, 77)
     assert done.report.refused == {reason: 1}
-    assert {id_ for ids in bands(done.messages, plan).values() for id_ in ids} == {"good"}
+    assert rows_of(done.messages, plan) == ["good"]
 
 
 def test_every_reason_of_a_signer_is_tested() -> None:
@@ -118,43 +128,23 @@ def test_a_document_whose_message_has_no_time_needs_one_of_its_own() -> None:
     done = sign_records(records, SIGNER, PLAN, now_seconds=own + 5)
     assert [(letter["reason"], letter["offset"]) for letter in letters(done.messages)] == [("no_time", 0)]
     assert (done.report.refused, done.report.clamped) == ({"no_time": 1}, 1)
-    times = {tuple(decode(m.value or b"", CONFIG.signing_fingerprint).batch.times) for m in done.messages[1:]}
-    assert times - {()} == {(round(own * 1e6), round((own + 5 + PLAN.skew_seconds) * 1e6))}
+    assert times_of(done.messages) == [round(own * 1e6), round((own + 5 + PLAN.skew_seconds) * 1e6)]
 
 
 def test_the_id_is_the_key_where_the_document_has_none() -> None:
     """A document's own id has priority over any key."""
     records = [record(f"{{{TEXT}}}"), record(f'{{"id": "own", {TEXT}}}'), record(f'{{"id": "bare", {TEXT}}}', b"\xff")]
-    found = bands(sign_records(records, SIGNER, PLAN).messages)
-    assert set(map(tuple, found.values())) == {("key", "own", "bare")}
+    assert rows_of(sign_records(records, SIGNER, PLAN).messages) == ["key", "own", "bare"]
 
 
-def test_a_removal_goes_to_every_partition() -> None:
-    """The partition of an id is unknown, so all partitions get the removal, even without a document."""
-    assert bands(sign_records([record(None)], SIGNER, PLAN).messages) == {p: ["-key"] for p in range(4)}
-
-
-@pytest.mark.parametrize(
-    ("inputs", "order"),
-    [
-        (["a", "-a"], ["a", "-a"]),
-        (["-a", "a"], ["-a", "a"]),
-        (["a", "-a", "a", "-a", "a"], ["a", "-a", "a", "-a", "a"]),
-        (["-a", "-a", "a"], ["-a", "a"]),
-        (["a", "-b", "b", "-a", "a"], ["a", "-b", "b", "-a", "a"]),
-        (["a", "-a", "b"], ["a", "b", "-a"]),  # a document may come before an earlier removal of another id
-    ],
-    ids=" ".join,
-)
-def test_documents_and_removals_of_one_id_keep_their_order(inputs: list[str], order: list[str]) -> None:
-    """This holds in every partition with the documents; consecutive removals become one."""
+@pytest.mark.parametrize("inputs", ["-key", "a -a", "-a a", "a -a a -a a", "-a -a a", "a -b b -a a", "a -a b"])
+def test_documents_and_removals_keep_their_order(inputs: str) -> None:
+    """Each record is a row, in the order of ``documents``."""
+    names = inputs.split()
     records = [
-        record(None if name[0] == "-" else f"{{{TEXT}}}", name.strip("-").encode(), i) for i, name in enumerate(inputs)
+        record(None if name[0] == "-" else f"{{{TEXT}}}", name.strip("-").encode(), i) for i, name in enumerate(names)
     ]
-    found = bands(sign_records(records, SIGNER, PLAN).messages)
-    assert order in found.values()
-    gone = [name for name in order if name[0] == "-"]
-    assert all(ids in (order, gone) for ids in found.values())
+    assert rows_of(sign_records(records, SIGNER, PLAN).messages) == names
 
 
 @pytest.mark.parametrize(
@@ -171,8 +161,7 @@ def test_a_time_far_ahead_of_its_record_is_clamped(timestamp: float | None, kept
     """One wrong clock cannot end every window; a late time stays, and a missing time becomes the record's."""
     value = json.dumps({"text": "some words to be read", "timestamp": timestamp})
     done = sign_records([record(value)], SIGNER, PLAN)
-    times = {t for m in done.messages for t in decode(m.value, CONFIG.signing_fingerprint).batch.times.tolist()}
-    assert times == {round(kept * 1e6)}
+    assert times_of(done.messages) == [round(kept * 1e6)]
     assert done.report.clamped == clamped
 
 
@@ -184,29 +173,23 @@ def test_a_message_is_split_before_it_is_too_long() -> None:
     records += [record(None, name.encode(), 100 + i) for i, name in enumerate(names)]
     done = sign_records(records, Signer(plan.config), plan)
     assert max(len(message.value) for message in done.messages) < MESSAGE_BYTES
-    found = bands(done.messages, plan)
-    gone = [f"-{name}" for name in names]
-    assert names + gone in found.values()
-    assert all(ids in (gone, names + gone) for ids in found.values())
+    assert rows_of(done.messages, plan) == [*names, *(f"-{name}" for name in names)]
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_small_messages_have_the_content_of_large_ones(seed: int) -> None:
-    """The split of messages does not change what a partition receives."""
+    """The split of messages changes no row."""
     rng = random.Random(seed)
     records = []
     for i in range(80):
         text = " ".join(rng.choices(["red", "green", "blue", "grey"], k=9))
         value = None if rng.random() < 0.2 else json.dumps({"text": text})
         records.append(record(value, rng.choice("abcdefgh").encode(), i))
-    whole = bands(sign_records(records, SIGNER, PLAN).messages)
-    with (
-        mock.patch("neardup.workers.stages.signer.MESSAGE_BYTES_MAX", 150),
-        mock.patch("neardup.workers.stages.signer.REMOVED_BYTES_MAX", 5),
-    ):
+    whole = rows_of(sign_records(records, SIGNER, PLAN).messages)
+    with mock.patch("neardup.workers.topics.signed.BYTES_MAX", 150):
         cut = sign_records(records, SIGNER, PLAN).messages
-    assert len(cut) > 40
-    assert bands(cut) == whole
+    assert len(cut) > 30
+    assert rows_of(cut) == whole
 
 
 @given(st.lists(st.tuples(st.none() | st.binary(max_size=8), st.none() | st.binary(max_size=60)), max_size=8))
@@ -253,7 +236,7 @@ class World:
 
     def __init__(self) -> None:
         self.cluster = MemoryCluster()
-        for topic, partitions in ((TOPICS.documents, 2), (TOPICS.dead, 2), (TOPICS.bands, 4)):
+        for topic, partitions in ((TOPICS.documents, 2), (TOPICS.dead, 2), (TOPICS.signed, 1)):
             self.cluster.create(topic, partitions)
 
     def worker(self, name: str = "one", **changes: object) -> SignWorker:
@@ -269,16 +252,10 @@ class World:
         self.cluster.append(TOPICS.documents, partition, f"{{{TEXT}}}".encode(), name.encode())
 
     def signed(self) -> set[str]:
-        """The ids in ``bands``; each partition that has an id has it once."""
-        received = bands([m._replace(topic=TOPICS.bands) for m in map(_as_message, self.cluster.records(TOPICS.bands))])
-        assert all(max(Counter(ids).values()) == 1 for ids in received.values())
-        return {id_ for ids in received.values() for id_ in ids}
-
-
-def _as_message(found: Record):  # type: ignore[no-untyped-def]
-    from neardup.workers.stages.transaction import Message
-
-    return Message("", found.partition, found.value or b"")
+        """The ids in ``signed``, each once."""
+        ids = rows_of([Message(TOPICS.signed, 0, found.value) for found in self.cluster.records(TOPICS.signed)])
+        assert len(ids) == len(set(ids))
+        return set(ids)
 
 
 def turns(*workers: SignWorker, count: int = 4) -> None:
@@ -341,7 +318,7 @@ def test_a_record_at_hand_survives_a_partition_that_cannot_start_yet() -> None:
 
 
 def test_an_aborted_step_is_done_again() -> None:
-    """The signer polls its records again, and ``bands`` has each once."""
+    """The signer polls its records again, and ``signed`` has each once."""
     world = World()
     for i in range(5):
         world.document(f"d{i}", i % 2)

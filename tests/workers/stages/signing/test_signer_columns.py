@@ -16,7 +16,7 @@ from neardup.workers.topics.names import topic_names
 from neardup.workers.transport.protocol import Record
 
 CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5, id_bytes_max=100)
-PLAN = SignPlan(CONFIG, Fields(), topic_names("", CONFIG.signing_fingerprint, 4), 4, 2, 60.0, "earliest")
+PLAN = SignPlan(CONFIG, Fields(), topic_names("", CONFIG.signing_fingerprint, 4), 2, 60.0, "earliest")
 SIGNER = Signer(CONFIG)
 NOW_MS = 1_700_000_000_000
 # Values of records: of the usual form, unusual, refused.

@@ -1,15 +1,13 @@
-"""The message of the ``bands`` topic: a columnar batch as bytes. Decoding makes no Python object for a row.
+"""The messages of a window, and the window as a file: columnar batches as bytes. Decoding makes no object for a row.
 
 A message holds documents as columns, then the ids of removed documents. The reader applies the documents first. The
 message begins with the signing fingerprint, so data of another generation is refused and never misread.
 
 Layout of version 3, little-endian, each column packed: magic ``NDUP``, version u8, flags u8 (none is defined: 0), two
 bytes of zero, fingerprint 16 bytes, documents u32, width of evidence u32, bytes of ragged evidence u32, bytes of ids
-u32, removed ids u32, bytes of removed ids u32, stream time i64, entries of progress u32, four bytes of zero; then times
-i64, places i64, progress 3 x i64, contents 2 x u64, lengths of ids u16, lengths of removed ids u16, lengths of ragged
-evidence u32 (only if there is any), fixed evidence, ragged evidence, ids, removed ids.
-
-Version 2 has neither stream time nor places nor progress. It is read, because it may be in the log of a window.
+u32, removed ids u32, bytes of removed ids u32, 16 bytes that a window does not use; then times i64, 8 more such bytes a
+document, contents 2 x u64, lengths of ids u16, lengths of removed ids u16, lengths of ragged evidence u32 (only if
+there is any), fixed evidence, ragged evidence, ids, removed ids.
 """
 
 from __future__ import annotations
@@ -31,9 +29,7 @@ from neardup.stream.errors import NeardupError
 from neardup.stream.scheme_interface import Evidence
 from neardup.stream.table import NO_TIME
 
-_MAGIC, _VERSION, _VERSION_BEFORE = b"NDUP", 3, 2
-# The place of a document that was signed under version 2, or that comes from no topic.
-NO_PLACE = -1
+_MAGIC, _VERSION = b"NDUP", 3
 _WINDOW_MAGIC, _WINDOW_MAGIC_BEFORE, _BLOCK_MAGIC = b"NDUPWIN2", b"NDUPWIN1", b"NDBK"
 _TIME, _LENGTH, _BLOCK, _NUMBER_AND_LENGTH = (struct.Struct(form) for form in ("<q", "<I", "<4sIII", "<II"))
 _READ_BYTES = 1 << 24
@@ -46,43 +42,34 @@ SIGNED_ELSEWHERE = (
     "was signed under the same settings by a program that reads or hashes the same texts otherwise, so its documents "
     "cannot be compared with new ones: use the versions of neardup, Python, NumPy and Numba that signed it"
 )
-_HEADER = struct.Struct("<4sBB2x16sIIIIII")
-_HEADER_MORE = struct.Struct("<qI4x")  # of version 3
+_HEADER = struct.Struct("<4sBB2x16sIIIIIIqI4x")
+# Of the 16 unused bytes of a header, and of those of a document.
+_UNUSED, _UNUSED_ROW = (int(NO_TIME), 0), -1
 
 
 class WireError(NeardupError, ValueError):
     """A message is not of this format, is of another generation, or is truncated."""
 
 
-class BandMessage(NamedTuple):
-    """The content of one message: a batch, then the ids that are removed after it.
-
-    ``places`` (``int64[n]``) name the documents for the caller; ``None`` is ``NO_PLACE`` for each. ``stream_time`` is
-    the greatest event time of the signer's step in microseconds, ``NO_TIME`` for none; ``progress`` (``int64[k, 3]``)
-    says of which partitions of ``documents`` the step read which offsets: partition, first, end. Both are in the last
-    message of a step alone.
-    """
+class WindowMessage(NamedTuple):
+    """The content of one message: a batch, then the ids that are removed after it."""
 
     batch: Batch
     removed: list[bytes]
-    places: npt.NDArray[np.int64] | None = None
-    stream_time: int = int(NO_TIME)
-    progress: npt.NDArray[np.int64] = np.empty((0, 3), np.int64)
 
 
-def encode(message: BandMessage, fingerprint: str) -> bytes:
+def encode(message: WindowMessage, fingerprint: str) -> bytes:
     """A message as bytes; ``fingerprint`` is 32 hexadecimal digits."""
-    batch, removed, places, stream_time, progress = message
-    places = np.full(batch.size, NO_PLACE) if places is None else places
+    batch, removed = message
     lengths = np.diff(batch.id_starts).astype("<u2")
     ragged_lengths = np.diff(batch.ragged_starts).astype("<u4")
     removed_bytes, removed_starts = id_columns(removed)
     header = _HEADER.pack(
         _MAGIC, _VERSION, 0, bytes.fromhex(fingerprint), batch.size, batch.fixed.shape[1], len(batch.ragged),
-        len(batch.ids), len(removed), len(removed_bytes),
-    ) + _HEADER_MORE.pack(stream_time, len(progress))  # fmt: skip
+        len(batch.ids), len(removed), len(removed_bytes), *_UNUSED,
+    )  # fmt: skip
     columns = (
-        batch.times.astype("<i8", copy=False), places.astype("<i8", copy=False), progress.astype("<i8", copy=False),
+        batch.times.astype("<i8", copy=False), np.full(batch.size, _UNUSED_ROW, "<i8"),
         batch.contents.astype("<u8", copy=False), lengths,
         np.diff(removed_starts).astype("<u2"), ragged_lengths if len(batch.ragged) else ragged_lengths[:0],
         batch.fixed, batch.ragged, batch.ids, removed_bytes,
@@ -90,40 +77,34 @@ def encode(message: BandMessage, fingerprint: str) -> bytes:
     return b"".join((header, *(np.ascontiguousarray(column).tobytes() for column in columns)))
 
 
-def decode(data: bytes, fingerprint: str) -> BandMessage:
+def decode(data: bytes, fingerprint: str) -> WindowMessage:
     """The content of a message; its arrays are views of ``data`` where that is possible.
 
     Raises ``WireError`` with what was found and what was expected.
     """
     if len(data) < _HEADER.size:
         raise WireError(f"a message of {len(data)} bytes is shorter than its header of {_HEADER.size}")
-    magic, version, flags, generation, n, width, ragged, id_bytes, removals, removed_bytes = _HEADER.unpack_from(data)
-    if magic != _MAGIC or version not in (_VERSION, _VERSION_BEFORE) or flags:
+    magic, version, flags, generation, *counts = _HEADER.unpack_from(data)
+    n, width, ragged, id_bytes, removals, removed_bytes, _, entries = counts
+    if magic != _MAGIC or version != _VERSION or flags or entries:
         raise WireError(
             f"a message that begins {data[:6].hex()} is not of format {_MAGIC.decode()} version "
             f"{_VERSION} without flags"
         )
-    header, stream_time, steps = _HEADER.size, int(NO_TIME), 0
-    if version == _VERSION:
-        header += _HEADER_MORE.size
-        if len(data) < header:
-            raise WireError(f"a message of {len(data)} bytes is shorter than its header of {header}")
-        stream_time, steps = _HEADER_MORE.unpack_from(data, _HEADER.size)
     if generation.hex() != fingerprint:
         raise WireError(
             f"a message signed under {generation.hex()} cannot be matched under {fingerprint}: "
             "use the configuration and the minor version of Python of the signer, or another topic or window"
         )
-    expected = header + n * (8 + 16 + 2 + width + 4 * (ragged > 0)) + (8 * n + 24 * steps) * (version == _VERSION)
+    expected = _HEADER.size + n * (8 + 8 + 16 + 2 + width + 4 * (ragged > 0))
     expected += ragged + id_bytes + 2 * removals + removed_bytes
     if len(data) != expected:
         raise WireError(
             f"a message of {len(data)} bytes should have {expected}: it is truncated, or two messages are joined"
         )
-    columns = _Columns(data, header)
+    columns = _Columns(data, _HEADER.size)
     times = columns.read("<i8", n)
-    places = columns.read("<i8", n) if version == _VERSION else np.full(n, NO_PLACE)
-    progress = columns.read("<i8", 3 * steps).reshape(steps, 3)
+    columns.read("<i8", n)  # not used
     contents = columns.read("<u8", 2 * n).reshape(n, 2)
     id_starts = _starts(columns.read("<u2", n), id_bytes)
     removed_starts = _starts(columns.read("<u2", removals), removed_bytes)
@@ -133,7 +114,7 @@ def decode(data: bytes, fingerprint: str) -> BandMessage:
     ids = columns.read("u1", id_bytes)
     gone = columns.read("u1", removed_bytes).tobytes()
     removed = [gone[a:b] for a, b in zip(removed_starts[:-1].tolist(), removed_starts[1:].tolist(), strict=True)]
-    return BandMessage(make_batch(ids, id_starts, times, contents, evidence), removed, places, stream_time, progress)
+    return WindowMessage(make_batch(ids, id_starts, times, contents, evidence), removed)
 
 
 def reader_of(data: bytes) -> Callable[[int], bytes]:
@@ -149,7 +130,7 @@ def reader_of(data: bytes) -> Callable[[int], bytes]:
 
 
 def encode_window(
-    messages: Iterable[BandMessage],
+    messages: Iterable[WindowMessage],
     stream_time: int,
     config: Config,
     decisions: Iterable[bytes] = (),
@@ -174,7 +155,7 @@ def encode_window(
 
 def decode_window(
     read: Callable[[int], bytes], config: Config, *, salvage: bool = False, signature: str = ""
-) -> Iterator[BandMessage | bytes | int]:
+) -> Iterator[WindowMessage | bytes | int]:
     """What ``encode_window`` wrote: the stream time, then the decisions as they are, then every message.
 
     Args:

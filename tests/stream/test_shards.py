@@ -1,0 +1,62 @@
+"""Shards: who holds a document, and what a shard keeps of a limit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from neardup.stream import Config, Document, Signer
+from neardup.stream.batches import bucket_keys, select, stream_rows
+from neardup.stream.pipeline import table_limits
+from neardup.stream.schemes import SCHEMES
+from neardup.stream.shards import shared_limits
+
+CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5)
+
+
+@given(st.lists(st.text(max_size=9), max_size=12), st.data())
+def test_taking_rows_takes_all_of_each(names: list[str], data: st.DataObject) -> None:
+    """Rows in any order, with repetitions: ids, times, contents and evidence go together."""
+    documents = [Document(name, f"some text {i}", float(i)) for i, name in enumerate(names)]
+    batch = Signer(CONFIG).sign(documents).batch
+    rows = np.array(data.draw(st.lists(st.integers(0, len(names) - 1)) if names else st.just([])), np.int64)
+    part = select(batch, rows)
+    assert part.ids_at(np.arange(part.size)) == [names[i] for i in rows]
+    for name in ("times", "contents", "fixed"):
+        assert (getattr(part, name) == getattr(batch, name)[rows]).all()
+
+
+def test_a_table_gets_content_id_and_keys_of_a_document_and_no_keys_of_a_removal() -> None:
+    """Content and id come first, in order of the rows."""
+    batch = Signer(CONFIG).sign([Document(f"d{i}", f"some text {i}", float(i)) for i in range(9)]).batch
+    removals = np.arange(9) % 4 == 1
+    items = stream_rows(batch, CONFIG, removals).items
+    keys = bucket_keys(batch, CONFIG).values.reshape(9, -1)
+    for i in range(9):
+        found = items.keys[items.key_starts[i] : items.key_starts[i + 1]].tolist()
+        assert found[0] == int(batch.contents[i, 0])
+        assert found[2:] == ([] if removals[i] else keys[i].tolist())
+
+
+def test_the_rows_before_one_are_the_first_rows() -> None:
+    """Rows of a table may be cut at any row."""
+    batch = Signer(CONFIG).sign([Document(f"d{i}", f"some text {i}", float(i)) for i in range(6)]).batch
+    rows = stream_rows(batch, CONFIG, np.arange(6) == 2).until(4)
+    assert rows.batch.ids_at(np.arange(4)) == ["d0", "d1", "d2", "d3"]
+    assert rows.removals.tolist() == [False, False, True, False]
+    assert len(rows.items.times) == len(rows.items.kinds) == len(rows.items.key_starts) - 1 == 4
+
+
+@pytest.mark.parametrize(
+    ("limit", "shards", "share"), [(256, 8, 55), (256, 1, 256), (256, 32, 20), (100, 100, 16), (10, 4, 10)]
+)
+def test_a_shard_keeps_a_share_of_a_limit_of_candidates(limit: int, shards: int, share: int) -> None:
+    """A share, four standard deviations more, at least 16; copies and the window are not shared."""
+    whole = table_limits(CONFIG, SCHEMES[CONFIG.scheme])._replace(bucket_candidates=limit, probe_candidates=limit)
+    limits = shared_limits(whole, shards)
+    assert (limits.bucket_candidates, limits.probe_candidates) == (share, share)
+    assert limits == whole._replace(bucket_candidates=share, probe_candidates=share)
+    exact = whole._replace(bucket_candidates=whole.items)
+    assert shared_limits(exact, shards).bucket_candidates == whole.items

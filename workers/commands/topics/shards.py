@@ -1,0 +1,55 @@
+"""Where each shard of a deployment is in ``signed``, from the offsets of the matchers alone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from rich.table import Table
+
+from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.stages.matching.shard_table import decode_window
+from neardup.workers.topics.names import MATCH, names_of
+from neardup.workers.transport.protocol import Transport, UnknownTopicError
+
+_MICROSECONDS = 1e6
+
+
+class ShardState(NamedTuple):
+    """A shard: the messages of ``signed`` in its window and behind its place, and the stream time before the window in
+    seconds; none of them without a committed place."""
+
+    shard: int
+    window: int | None
+    behind: int | None
+    time: float | None
+
+
+def states_of(transport: Transport, settings: StreamSettings) -> list[ShardState]:
+    """Return the shards in order; none if the topics are missing. Markers of transactions count as messages."""
+    names = names_of(settings)
+    try:
+        first, end = transport.bounds(names.topics.signed)[0]
+        committed = transport.group_offsets(names.group(MATCH), names.topics.links)
+    except UnknownTopicError:
+        return []
+    found = []
+    for shard in range(settings.shards):
+        if shard not in committed:
+            found.append(ShardState(shard, None, None, None))
+            continue
+        reached, window = committed[shard].offset, decode_window(committed[shard].metadata)
+        time = None if window.stream_time is None else window.stream_time / _MICROSECONDS
+        found.append(ShardState(shard, reached - max(first, window.start), max(0, end - reached), time))
+    return found
+
+
+def shard_table(states: list[ShardState]) -> Table:
+    """Return the shards for reading."""
+    table = Table(title="shards", title_justify="left", title_style="bold")
+    for column in ("shard", "messages in the window", "messages behind", "the window begins after"):
+        table.add_column(column, overflow="fold")
+    for shard, window, behind, time in states:
+        begins = "-" if time is None else datetime.fromtimestamp(time, UTC).isoformat(timespec="seconds")
+        table.add_row(str(shard), *("-" if n is None else f"{n:,}" for n in (window, behind)), begins)
+    return table

@@ -1,0 +1,1 @@
+"""Matchers: the shards of a member, their tables, and where each is in ``signed``."""

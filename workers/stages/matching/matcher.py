@@ -1,0 +1,399 @@
+"""The matcher: rows of ``signed`` in, pairs out, one table for each of its shards, one transaction a step.
+
+The group of matchers owns the partitions of ``links``: partition s stands for shard s. The committed offset of
+partition s is the place in ``signed`` up to which shard s has published; its metadata names the beginning of the
+window. Every member reads ``signed`` whole, without the group, through two cursors (``cursors``).
+
+A shard goes through these states; only this loop changes them:
+
+- *waiting*: assigned, without a position. The worker reads the committed place. If the read fails (a predecessor's
+  transaction is pending, the broker is away), the next turn repeats it.
+- *restoring*: the worker applies the log from the beginning of the window to the committed place without publishing,
+  some messages at a time between polls. So the member stays in the group, and the other shards continue.
+- *running*: every step publishes its pairs and commits its place. A shard behind the running cursor reads through the
+  other cursor, until it has caught up.
+- *revoked*: its table is dropped, in any state; the next owner restores it from the log.
+
+A step, and the effect of a crash after each part:
+
+1. ``poll``, for the membership; read messages, unless some of those at hand are not passed yet.
+2. Tables apply rows, each in an open step with a journal, the shard that is furthest behind first, until messages and
+   results reach ``step_bytes_max`` or the pairs reach ``step_pairs_max``, possibly inside a message. The remaining rows
+   are for the next steps.
+3. ``transact`` publishes pairs and places. Before it, a crash has no effect: the next owner restores to the last place.
+4. The tables commit. A crash between 3 and 4 loses only memory: the next owner restores up to the new place.
+
+If the transaction is known to have failed, the tables undo the step, the rows remain, and the next step has half as
+many pairs, so that a slow broker can accept it in time. If the outcome is unknown or the member was fenced, the worker
+restarts, and its successor inherits the tables with their open steps. A table continues if its shard is assigned again
+at once and the table matches the committed place, with or without its open step. Every other table is dropped, and
+restored from the log.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from neardup.stream.errors import ConfigError
+from neardup.stream.pipeline import SLICE_CANDIDATES
+from neardup.stream.shards import Shard
+from neardup.workers.stages.matching.cursors import PARTITION, Cursor
+from neardup.workers.stages.matching.messages import link_messages, pair_messages
+from neardup.workers.stages.matching.plan import TRIM_SECONDS_MAX, MatchPlan, check_gap, needed_from
+from neardup.workers.stages.matching.reports import report_step, report_tables
+from neardup.workers.stages.matching.shard_table import Applied, ShardTable, Window, decode_window, encode_window
+from neardup.workers.stages.starts import committed_start
+from neardup.workers.stages.transaction import Message, in_turns, transact
+from neardup.workers.telemetry.observer import Observer, stage
+from neardup.workers.topics.signed import place_of_position, position_of
+from neardup.workers.transport.protocol import (
+    AbortedError,
+    Committed,
+    Consumer,
+    FencedError,
+    Membership,
+    OffsetGoneError,
+    Producer,
+    Transport,
+    UnreachableError,
+)
+
+# Maximum candidates of a step. They take seconds to match, even if almost none is a pair.
+_STEP_CANDIDATES_MAX = 1 << 22
+# An abort halves the pairs of the next step, down to this, and each commit adds a quarter, up to the setting.
+_STEP_PAIRS_MIN = 256
+# Messages of a turn that restores, in bytes: about a second for some shards.
+_RESTORE_BYTES = 8 << 20
+
+
+class _Restore(NamedTuple):
+    table: ShardTable
+    start: int  # offset
+    end: int  # position
+
+
+class MatchWorker:
+    """The loop of a matcher; ``turn`` runs it once. See the module for the states."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        consumer: Consumer,
+        producer: Producer,
+        plan: MatchPlan,
+        observer: Observer,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.transport, self.consumer, self.producer = transport, consumer, producer
+        self.plan, self.observer, self.clock = plan, observer, clock
+        self.joined = False
+        self.membership = Membership("", -1, "", None)  # of the last poll
+        self.aborted_in_row = 0
+        self.waiting: set[int] = set()
+        self.restoring: dict[int, _Restore] = {}
+        self.tables: dict[int, ShardTable] = {}
+        self.kept: dict[int, ShardTable] = {}  # of the previous worker, until the first assignment
+        self.pairs_max = plan.step_pairs_max  # of the next step
+        self.cursor, self.behind = (Cursor(transport.reader(plan.topics.signed), plan.config) for _ in range(2))
+        self._late: set[int] = set()  # shards of tables that read through ``behind``
+        self._trimmed = 0  # first offset of the log after the last trim of this worker
+        self._bound = -1  # below which the last trim would have dropped the log
+        self._refused = -1  # the last shard whose committed place was not available
+
+    @property
+    def ready(self) -> bool:
+        """Whether every assigned shard is running."""
+        return not self.waiting and not self.restoring
+
+    @property
+    def running(self) -> set[int]:
+        """The shards whose rows are matched."""
+        return set(self.tables)
+
+    def waiting_records(self) -> dict[int, int]:
+        """Return the number of stretches that are read and not passed, by shard; shards without any are absent."""
+        found = {shard: sum(1 for _ in self._cursor(shard).ahead(t.position)) for shard, t in self.tables.items()}
+        return {shard: count for shard, count in found.items() if count}
+
+    def positions(self) -> dict[int, int]:
+        """Return the offset in ``signed`` up to which each running shard has read."""
+        return {shard: self._cursor(shard).offset for shard in self.tables}
+
+    def lag(self) -> dict[int, int]:
+        """Return messages of ``signed`` between each running shard and the end, as far as the reader knows."""
+        return {shard: self._cursor(shard).lag(table.position) for shard, table in self.tables.items()}
+
+    def turn(self, timeout_seconds: float, records_max: int) -> int:
+        """Poll, restore some messages, match one step; returns the number of messages that were read.
+
+        Raises ``FencedError`` and ``OutcomeUnknownError`` (restart), ``UnreachableError`` (call it again),
+        ``WireError``, ``ConfigError``, ``OffsetGoneError`` (stop: a restart does not help).
+        """
+        with stage(self.observer, "poll"):
+            polled = self.consumer.poll(0.0 if self.tables or self.restoring else timeout_seconds, 1)
+        self.membership, self.joined = polled.membership, polled.membership.generation >= 0
+        for shard in polled.revoked:
+            self.waiting.discard(shard)
+            self.restoring.pop(shard, None)
+            self.tables.pop(shard, None)
+            self._late.discard(shard)
+        self.waiting.update(polled.assigned)
+        if self.joined:
+            self.kept = {shard: table for shard, table in self.kept.items() if shard in self.waiting}
+        for shard in in_turns(self.waiting, self._refused):
+            # If the place is not available yet, the next turn asks again.
+            try:
+                is_known = self._assign(shard, polled.membership)
+            except (UnreachableError, AbortedError):
+                is_known = False
+            if not is_known:
+                self._refused = shard
+                break  # each answer may take seconds, and the group waits for the next poll
+            self.waiting.remove(shard)
+        read = self._read(timeout_seconds, records_max)
+        if self.tables and not polled.is_joining:  # else the commit would be refused
+            self._step(polled.membership)
+        self._move()
+        return read
+
+    def close(self) -> None:
+        """Free the readers; never raises."""
+        self.cursor.reader.close()
+        self.behind.reader.close()
+
+    def _cursor(self, shard: int) -> Cursor:
+        return self.behind if shard in self._late else self.cursor
+
+    def _read(self, timeout_seconds: float, records_max: int) -> int:
+        """Read through both cursors, and restore; returns the number of messages."""
+        read = 0
+        if self.restoring or self._late:
+            with stage(self.observer, "restore"):
+                bytes_max = min(_RESTORE_BYTES, self.plan.step_bytes_max)
+                read += self._read_by(self.behind, 0.0, records_max, bytes_max)
+                self._restore()
+        if self.tables.keys() - self._late:
+            with stage(self.observer, "poll"):
+                is_idle = not (self.restoring or self._late or self.waiting)
+                timeout = timeout_seconds if is_idle else 0.0
+                read += self._read_by(self.cursor, timeout, records_max, self.plan.step_bytes_max)
+        return read
+
+    def _read_by(self, cursor: Cursor, timeout_seconds: float, records_max: int, bytes_max: int) -> int:
+        """Read through a cursor; raises ``FencedError`` if messages are missing because others have passed and trimmed
+        them.
+
+        A member that was suspended for longer than its session continues to read until it learns that its shards have
+        moved.
+        """
+        try:
+            records = cursor.read(timeout_seconds, records_max, bytes_max)
+        except OffsetGoneError as gone:
+            for shard, table in self.tables.items():
+                committed = self.consumer.committed(shard)
+                if committed is not None and committed.offset > place_of_position(table.position)[0]:
+                    raise FencedError(
+                        f"others have matched shard {shard} up to offset {committed.offset} of "
+                        f"{self.plan.topics.signed}: restart from the committed places"
+                    ) from gone
+            if cursor is self.behind and self.restoring:
+                # The log was trimmed during the restore. If another member trimmed it while this member was suspended,
+                # the next poll revokes the shards. If not, the places are read again, and a gap is reported.
+                self.waiting.update(self.restoring)
+                self.restoring.clear()
+                return 0
+            raise
+        self.observer.count("bytes", sum(len(record.value or b"") for record in records))
+        return len(records)
+
+    def _assign(self, shard: int, membership: Membership) -> bool:
+        """Read the committed place, and begin to restore the window that its metadata names; returns whether it is
+        known.
+
+        Without a committed place, the owner of shard 0 commits the requested start of all shards at once. A place under
+        other settings of matching is claimed at once for the whole log, so that no trim of shard 0 drops what a longer
+        window needs, and the whole log is restored.
+        """
+        plan, fingerprint = self.plan, self.plan.config.matching_fingerprint
+        first = self._first()
+
+        def bounds() -> dict[int, tuple[int, int]]:
+            return dict.fromkeys(range(plan.shards), self.transport.bounds(plan.topics.signed)[PARTITION])
+
+        committed = committed_start(
+            self.transport, self.consumer, self.producer, plan.topics.links, shard, plan.start,
+            lambda _, offset: encode_window(Window(offset, None, fingerprint, plan.shards)), membership, self.observer,
+            bounds,
+        )  # fmt: skip
+        if committed is None:
+            return False
+        kept = self.kept.pop(shard, None)
+        if kept is not None and kept.settle(committed):
+            self._run(shard, kept)
+            return True
+        window, end = decode_window(committed.metadata), committed.offset
+        if window.shards != plan.shards:
+            raise ConfigError(
+                f"shard {shard} was one of {window.shards}, and {plan.topics.links} has {plan.shards} partitions: make "
+                "the topic again with as many as before"
+            )
+        if window.fingerprint != fingerprint:
+            window = window._replace(start=min(first, end), stream_time=None, fingerprint=fingerprint)
+            claim = Committed(end, encode_window(window))
+            transact(self.producer, [], plan.topics.links, {shard: claim}, membership, self.observer)
+            first = self._first()
+            window = window._replace(start=max(window.start, min(first, end)))
+        if window.start < first:
+            check_gap(self.plan, shard, window.start, first)
+            window = window._replace(start=first, row=window.row if first <= end else 0)
+            end = max(first, end)
+        table = ShardTable(plan.config, Shard(shard, plan.shards), window)
+        self._join_behind(table)
+        self.restoring[shard] = _Restore(table, window.start, position_of(end, window.row))
+        return True
+
+    def _first(self) -> int:
+        return self.transport.bounds(self.plan.topics.signed)[PARTITION][0]
+
+    def _join_behind(self, table: ShardTable) -> None:
+        """Let a table read through the cursor ``behind``, which goes back to its position if it is ahead of it."""
+        others = [restore.table.position for restore in self.restoring.values()]
+        others += [self.tables[shard].position for shard in self._late]
+        if not others or table.position < self.behind.passed:
+            self.behind.follow(min([table.position, *others]))
+
+    def _restore(self) -> None:
+        """Apply the messages at hand to the tables that are restored; a table at its end begins to run."""
+        for shard, (table, start, end) in list(self.restoring.items()):
+            for stretch in self.behind.ahead(table.position):
+                for applied in table.apply(stretch if stretch.end <= end else stretch.until(end), publish=False):
+                    self.observer.count("restored_documents", applied.documents)
+                if table.position >= end:
+                    break
+            table.commit()
+            if (
+                table.position < end
+                and self.behind.offset >= place_of_position(end)[0]
+                and not (place_of_position(end)[1])
+            ):
+                table.skip_to(end)  # only gaps remain
+            if table.position < end:
+                done = place_of_position(table.position)[0] - start
+                whole = max(1, place_of_position(end)[0] - start)
+                self.observer.set("restore_progress_ratio", done / whole, str(shard))
+            else:
+                del self.restoring[shard]
+                table.increments()  # drop the counts of the restore
+                self._run(shard, table)
+
+    def _run(self, shard: int, table: ShardTable) -> None:
+        """Match the rows of a shard from the position of its table on."""
+        if not self.tables.keys() - self._late:
+            self.cursor.follow(table.position)
+        elif table.position < self.cursor.passed:
+            self._join_behind(table)
+            self._late.add(shard)
+        self.tables[shard] = table
+        self.observer.set("restore_progress_ratio", 1.0, str(shard))
+
+    def _move(self) -> None:
+        """Drop what all shards of a cursor have passed, and move shards that have caught up to the running ones."""
+        for shard in sorted(self._late):
+            if not self.tables.keys() - self._late:
+                self.cursor.follow(self.tables[shard].position)
+            if self.tables[shard].position >= self.cursor.passed:
+                self._late.discard(shard)
+        self.cursor.pass_by(self.tables[shard].position for shard in self.tables.keys() - self._late)
+        restoring = [restore.table.position for restore in self.restoring.values()]
+        self.behind.pass_by([*restoring, *(self.tables[shard].position for shard in self._late)])
+
+    def hand_over(self) -> dict[int, ShardTable]:
+        """Return the tables for the next worker; this worker must not be used again."""
+        return {**self.kept, **self.tables}
+
+    def inherit(self, kept: Mapping[int, ShardTable]) -> None:
+        """Accept the tables of the previous worker; call it before the first turn."""
+        self.kept = dict(kept)
+
+    def _step(self, membership: Membership) -> None:
+        """Match as many rows as a step holds, and publish. If the step is aborted, the tables are unchanged."""
+        plan = self.plan
+        messages: list[Message] = []
+        began: dict[int, int] = {}  # shard -> its position before the step
+        done: list[tuple[int, Applied]] = []
+        size = candidates = 0
+        with stage(self.observer, "match"):
+            for shard, applied in self._applied(began):
+                done.append((shard, applied))
+                led_to = pair_messages(applied, shard, plan)
+                messages += led_to
+                size += sum(len(message.value or b"") for message in led_to)
+                candidates += applied.candidates
+                if size >= plan.step_bytes_max or len(messages) >= self.pairs_max or candidates >= _STEP_CANDIDATES_MAX:
+                    break
+        moved = {shard: first for shard, first in began.items() if self.tables[shard].position > first}
+        if not moved:
+            return
+        places = {shard: self.tables[shard].committed() for shard in moved}
+        progress = {shard: (first, self.tables[shard].position) for shard, first in moved.items()}
+        links = list(link_messages(done, progress, plan.config, plan.topics.links)) if plan.verdicts else []
+        try:
+            transact(self.producer, messages + links, plan.topics.links, places, membership, self.observer)
+        except AbortedError:
+            for shard in began:
+                self.tables[shard].undo()
+            self.aborted_in_row += 1
+            self.pairs_max = max(_STEP_PAIRS_MIN, min(self.pairs_max, len(messages)) // 2)
+            return
+        self.aborted_in_row = 0
+        self.pairs_max = min(plan.step_pairs_max, self.pairs_max * 5 // 4)
+        for shard in began:
+            self.tables[shard].commit()
+        pairs = sum(len(applied.matches.older) for _, applied in done)
+        self.observer.count("pairs", pairs)
+        self.observer.count("removals", len(messages) - pairs)
+        report_step(self.observer, self.clock(), [self.tables[shard] for shard in moved], done)
+
+    def _applied(self, began: dict[int, int]) -> Iterator[tuple[int, Applied]]:
+        """Apply the stretches at hand to the tables, slice by slice on demand; yields the result of each slice.
+
+        ``began`` gets the position of each table before its first row.
+        """
+        # A pair holds two ids, one of them also as its key. This bound keeps a slice of pairs within the bytes of a
+        # step.
+        fitting = self.plan.step_bytes_max // (4 * self.plan.config.id_bytes_max)
+        candidates_max = max(1, min(SLICE_CANDIDATES, self.pairs_max, fitting))
+        for shard in sorted(self.tables, key=lambda shard: (self.tables[shard].position, shard)):
+            table = self.tables[shard]
+            for stretch in self._cursor(shard).ahead(table.position):
+                began.setdefault(shard, table.position)
+                for applied in table.apply(stretch, candidates_max=candidates_max):
+                    yield shard, applied
+
+    def observe(self) -> None:
+        """Report for each table its contents, its lag and the buckets of its newest documents."""
+        report_tables(self.observer, self.clock(), self.tables)
+
+    def trim(self) -> None:
+        """Drop the log below the windows of all shards, if this member owns shard 0.
+
+        The broker allows any client to delete records. A member that lost its shards while it was suspended must not
+        trim: its successor may have a longer window. So its places are committed first, and this commit fails for such
+        a member. Then the beginnings of all windows are read, and the trim follows at once, below the least of this
+        round and the one before. A shard without a place forbids the trim. Raises the errors of a step.
+        """
+        if 0 not in self.tables:
+            return
+        topics, began = self.plan.topics, self.clock()
+        places = {shard: table.committed() for shard, table in self.tables.items()}
+        try:
+            transact(self.producer, [], topics.links, places, self.membership, self.observer)
+        except AbortedError:
+            return
+        before, self._bound = self._bound, needed_from(self.transport, self.plan, self.membership.group)
+        least = min(before, self._bound)
+        if least > self._trimmed and 0 <= self.clock() - began <= TRIM_SECONDS_MAX:
+            self.transport.trim(topics.signed, {PARTITION: least})
+            self._trimmed = least

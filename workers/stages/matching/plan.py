@@ -1,0 +1,52 @@
+"""What a matcher needs in addition to the records, and from where on it needs the log."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from neardup.stream.config import Config
+from neardup.workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX
+from neardup.workers.stages.matching.cursors import PARTITION
+from neardup.workers.stages.matching.shard_table import decode_window
+from neardup.workers.topics.messages import Envelope
+from neardup.workers.topics.names import Topics
+from neardup.workers.transport.protocol import OffsetGoneError, Transport
+
+# Maximum time from the commit of the windows to the trim. No session is shorter, so no other member can take over
+# before the trim.
+TRIM_SECONDS_MAX = 1.0
+
+
+class MatchPlan(NamedTuple):
+    """What a matcher needs in addition to the records."""
+
+    config: Config
+    topics: Topics
+    shards: int
+    candidate_partitions: int
+    envelope: Envelope
+    start: str | None  # "earliest" or "latest" for a group without committed places; None refuses it
+    allow_gap: bool  # continue if the beginning of a window is no longer in the log
+    link_group: str  # the group of linkers, which read signed too
+    step_bytes_max: int = STEP_BYTES_MAX
+    step_pairs_max: int = STEP_PAIRS_MAX
+    verdicts: bool = False  # publish links for linkers, and trim nothing before the first linker works
+
+
+def needed_from(transport: Transport, plan: MatchPlan, group: str) -> int:
+    """Return the offset from which on a matcher or a linker needs the log; -1 if that is not known."""
+    places = transport.group_offsets(group, plan.topics.links)
+    linker = transport.group_offsets(plan.link_group, plan.topics.signed).get(PARTITION)
+    if len(places) < plan.shards or (linker is None and plan.verdicts):
+        return -1
+    starts = [decode_window(committed.metadata).start for committed in places.values()]
+    return min(starts if linker is None else [*starts, linker.offset])
+
+
+def check_gap(plan: MatchPlan, shard: int, start: int, first: int) -> None:
+    """Raise ``OffsetGoneError`` if the window of a shard begins before the log, and no gap is allowed."""
+    if start < first and not plan.allow_gap:
+        raise OffsetGoneError(
+            f"the window of shard {shard} begins at offset {start}, the log of {plan.topics.signed} at {first}: "
+            "pairs with the documents between would be missed; restore the log, or accept that with --allow-gap"
+        )

@@ -1,0 +1,267 @@
+"""The table of one shard of a stream, and where in the log its window begins.
+
+Theory of operation. A table is a deterministic function of the log of ``signed`` from ``start`` to a position, of the
+stream time just before ``start``, and of its shard. ``start`` is the offset of the message of the oldest slot in the
+ring. ``start``, stream time, row and the fingerprint of the matching settings are the metadata of every committed
+offset, so they are consistent with the offset.
+
+- ``apply`` adds the rows of a stretch inside an open step, from the position of the table on. It works in slices of
+  rows with a bounded number of candidates, and the caller may stop after any slice: one stretch can hold thousands of
+  rows with a hundred candidates each. ``committed`` returns what to commit for the step.
+- ``commit`` or ``undo`` ends the step after its transaction has ended. If the outcome of the transaction is unknown,
+  ``settle`` ends the step later, by the committed position. Any process may have committed this position: a table at a
+  position is a function of the log up to the position.
+- A new owner makes an empty table with a ``Window``, and applies the log from ``start`` to the committed position
+  without publishing: own documents are added, foreign ones are probed for their marks. The table then equals the table
+  of the old owner at its commit.
+
+A table keeps for each message in the window its offset, the slot after it, and the stream time before it. For each slot
+it keeps the place of the document, which ``links`` uses as its name. Only own documents and marks have slots.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from neardup.stream.batches import CONTENT_HALF
+from neardup.stream.config import Config
+from neardup.stream.pair_rule import Matches, deciding
+from neardup.stream.pipeline import SLICE_CANDIDATES, Matcher, Slice
+from neardup.stream.schemes import SCHEMES
+from neardup.stream.shards import Shard
+from neardup.stream.table import COUNTERS, NO_TIME, again
+from neardup.workers.stages.matching.slot_places import SlotPlaces
+from neardup.workers.stages.matching.stretches import Stretch
+from neardup.workers.stages.starts import decoded_metadata
+from neardup.workers.topics.links import Links, similarity_steps
+from neardup.workers.topics.signed import ROW_BITS, place_of_position, position_of
+from neardup.workers.transport.protocol import Committed
+
+_METADATA_VERSION = 1
+# The counts of a table that are metrics.
+COUNTED = (*(name for name, counter in COUNTERS.items() if counter.meaning), "documents", "postings")
+
+
+class Window(NamedTuple):
+    """The beginning of a window: the offset of its first message, and the stream time before it (microseconds, or
+    none). ``row``: how many rows of the message at the committed offset are in the table. ``shards``: how many there
+    are."""
+
+    start: int
+    stream_time: int | None
+    fingerprint: str
+    shards: int
+    row: int = 0
+
+
+class Applied(NamedTuple):
+    """The result of a slice: the pairs to publish, also by place, with their rows; the removed ids with their rows; the
+    numbers of documents and of candidates."""
+
+    matches: Matches
+    items: npt.NDArray[np.int32]
+    links: Links
+    removed: list[tuple[int, bytes]]
+    documents: int
+    candidates: int
+
+
+class _Mark(NamedTuple):
+    offset: int
+    slot_end: int
+    stream_time: int
+
+
+class _Place(NamedTuple):
+    """Where a table is: its position, the documents that it has passed, and the message that it has begun to read:
+    offset, and stream time before it."""
+
+    position: int
+    documents: int
+    message: int
+    time_before: int
+
+
+class ShardTable:
+    """A ``Matcher`` for one shard with positions in the log; see the module for the steps."""
+
+    def __init__(self, config: Config, shard: Shard, window: Window | None = None) -> None:
+        self.config, self.shard = config, shard
+        self.matcher = Matcher(config, shard=shard)
+        self._places = SlotPlaces()
+        self._marks: deque[_Mark] = deque()
+        self._added = 0
+        time = int(NO_TIME) if window is None or window.stream_time is None else window.stream_time
+        if time != NO_TIME:
+            self.matcher.table.set_stream_time(time)
+        start = 0 if window is None else window.start
+        self._place = self._place_before = _Place(position_of(start), 0, start, time)
+        self._open = False
+        self._reported = dict.fromkeys(COUNTED, 0)
+
+    @property
+    def position(self) -> int:
+        """The position in the log up to which the table has read it."""
+        return self._place.position
+
+    def apply(
+        self, stretch: Stretch, *, publish: bool = True, candidates_max: int = SLICE_CANDIDATES
+    ) -> Iterator[Applied]:
+        """Add the rows of a stretch from the position of the table on, inside an open step.
+
+        Args:
+            stretch: rows that begin at the position of the table, or before.
+            publish: look for pairs; without it, the rows are those of a restore.
+            candidates_max: of a slice, about.
+
+        Yields:
+            The result of each slice. The next one is applied when the caller asks for it.
+        """
+        table = self.matcher.table
+        if not self._open:
+            table.begin()
+            self._open, self._added, self._place_before = True, 0, self._place
+        first = stretch.row_of(self.position)
+        if first == len(stretch.positions):
+            self.skip_to(stretch.end)
+            return
+        slot, time = table.slot_end, table.stream_time
+        for part in self.matcher.slices_of(stretch.rows, first=first, probe=publish, candidates_max=candidates_max):
+            self._advance(stretch, first, part.end, slot, time)
+            yield self._applied(stretch, first, part)
+            first, slot, time = part.end, table.slot_end, table.stream_time
+
+    def _advance(self, stretch: Stretch, first: int, end: int, slot: int, time: int) -> None:
+        """Record that the rows ``first`` to ``end`` of a stretch are in the table; before them, ``slot`` was its next
+        slot and ``time`` its stream time."""
+        table, place = self.matcher.table, self._place
+
+        def before(row: int) -> int:
+            """Return the stream time before the message of a row."""
+            is_begun = stretch.positions[row] >> ROW_BITS == place.message
+            return place.time_before if is_begun else max(time, int(stretch.before[row]))
+
+        documents = first + np.flatnonzero(~stretch.rows.removals[first:end])
+        slots = np.arange(slot, table.slot_end)
+        if len(slots):
+            rows = documents[table.arrivals(slots) - place.documents]
+            self._places.put(slot, stretch.places[rows])
+            offsets = stretch.positions[rows] >> ROW_BITS
+            for last in np.flatnonzero(np.diff(offsets, append=-1)).tolist():
+                self._marks.append(_Mark(int(offsets[last]), slot + last + 1, before(rows[last])))
+                self._added += 1
+        position = stretch.position(end)
+        offset, _ = place_of_position(position)
+        is_begun = stretch.positions[end - 1] >> ROW_BITS == offset
+        time_before = before(end - 1) if is_begun else table.stream_time
+        self._place = _Place(position, place.documents + len(documents), offset, time_before)
+
+    def _applied(self, stretch: Stretch, first: int, part: Slice) -> Applied:
+        """Return the result of a slice, which begins at the row ``first``."""
+        batch, removals = stretch.rows.batch, stretch.rows.removals
+        decides = deciding(SCHEMES[self.config.scheme], part.matches.similarity)
+        items, slots = part.items[decides], part.slots[decides]
+        links = Links(
+            stretch.places[items], self._places.of(slots), batch.contents[items, CONTENT_HALF],
+            again.contents(self.matcher.table, slots), similarity_steps(part.matches.similarity[decides]),
+        )  # fmt: skip
+        gone = first + np.flatnonzero(removals[first : part.end])
+        starts = batch.id_starts
+        removed = [(row, batch.ids[starts[row] : starts[row + 1]].tobytes()) for row in gone.tolist()]
+        documents = part.end - first - len(gone)
+        return Applied(part.matches, part.items, links, removed, documents, part.candidates)
+
+    def skip_to(self, position: int) -> None:
+        """Move to a later position, before which the log has no more rows for the table."""
+        place, (offset, _) = self._place, place_of_position(position)
+        if position > place.position:
+            before = place.time_before if offset == place.message else self.matcher.table.stream_time
+            self._place = _Place(position, place.documents, offset, before)
+
+    @property
+    def stream_time(self) -> int | None:
+        """The greatest event time seen, in microseconds; none before the first."""
+        return _known(self.matcher.table.stream_time)
+
+    def committed(self) -> Committed:
+        """Return the place to commit: the offset of the next message, with row and window as metadata."""
+        oldest = self.matcher.table.oldest
+        first = next((mark for mark in self._marks if mark.slot_end > oldest), None)
+        place = self._place
+        start, time = (first.offset, first.stream_time) if first else (place.message, place.time_before)
+        offset, row = place_of_position(place.position)
+        window = Window(start, _known(time), self.config.matching_fingerprint, self.shard.of, row)
+        return Committed(offset, encode_window(window))
+
+    def commit(self) -> None:
+        """End the step, and keep its changes."""
+        if self._open:
+            self.matcher.table.commit()
+            self._open = False
+        oldest = self.matcher.table.oldest
+        self._places.release(oldest)
+        while self._marks and self._marks[0].slot_end <= oldest:
+            self._marks.popleft()
+
+    def undo(self) -> None:
+        """End the step, and undo its changes."""
+        if not self._open:
+            return
+        self.matcher.table.undo()
+        self._open = False
+        self._place = self._place_before
+        for _ in range(self._added):
+            self._marks.pop()
+
+    def settle(self, committed: Committed) -> bool:
+        """End an open step so that the table is at ``committed``; return false if it cannot be.
+
+        False means that another process has continued or has other settings. The table is then useless.
+        """
+        if self._open and self.committed() == committed:
+            self.commit()
+        else:
+            self.undo()
+        return self.committed() == committed
+
+    def memory_bytes(self) -> int:
+        """Memory allocated by the table and by the column of places."""
+        return self.matcher.table.memory_bytes()[1] + self._places.allocated_bytes
+
+    def increments(self) -> dict[str, int]:
+        """Return the increase of each count of ``COUNTED`` since the last call; call it between steps."""
+        counts = self.matcher.table.counts()
+        counts = {**counts, "documents": counts["items"], "postings": self.matcher.table.posting_end}
+        now = {name: counts[name] for name in COUNTED}
+        grown = {name: now[name] - self._reported[name] for name in COUNTED}
+        self._reported = now
+        return grown
+
+
+def _known(time: int) -> int | None:
+    return None if time == NO_TIME else int(time)
+
+
+def encode_window(window: Window) -> str:
+    """Encode the metadata of a committed offset: compact JSON, far below the broker's limit of 4,096 characters."""
+    fields = {
+        "version": _METADATA_VERSION,
+        "from": window.start,
+        "time": window.stream_time,
+        "row": window.row,
+        "shards": window.shards,
+        "fingerprint": window.fingerprint,
+    }
+    return orjson.dumps(fields).decode()
+
+
+def decode_window(metadata: str) -> Window:
+    """Decode the metadata of a committed offset; raises ``ConfigError`` for metadata of another program."""
+    with decoded_metadata(metadata, (_METADATA_VERSION,), "matcher") as fields:
+        return Window(fields["from"], fields["time"], fields["fingerprint"], fields["shards"], fields["row"])

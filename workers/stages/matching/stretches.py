@@ -1,0 +1,82 @@
+"""Stretches of ``signed``: the rows of consecutive messages, prepared once for all shards of a member.
+
+A *position* is a place between two rows of the log, as one number: the offset of a message, and in the lower 16 bits
+the rows of it that lie before. A message that is read whole leads to row 0 of the next offset. So positions are ordered
+as the rows are, although markers of transactions leave gaps between offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.stream.batches import StreamRows, stream_rows
+from neardup.stream.config import Config
+from neardup.stream.table import NO_TIME
+from neardup.stream.window_message import WireError
+from neardup.workers.stages.transaction import record_bytes
+from neardup.workers.topics.messages import refused_batch_sentence
+from neardup.workers.topics.signed import ROW_BITS, decode_signed, join_signed, position_of
+from neardup.workers.transport.protocol import Record
+
+
+class Stretch(NamedTuple):
+    """Consecutive rows of the log: documents and removals, without refusals.
+
+    ``positions`` (``int64[n]``) are before each row, ``end`` after the last message. ``places`` (``int64[n]``) name the
+    records of ``documents``. ``before`` (``int64[n]``) is the greatest time of the messages of the stretch before the
+    message of the row.
+    """
+
+    rows: StreamRows
+    positions: npt.NDArray[np.int64]
+    end: int
+    places: npt.NDArray[np.int64]
+    before: npt.NDArray[np.int64]
+    bytes: int
+
+    def row_of(self, position: int) -> int:
+        """Return the first row that is not before a position."""
+        return int(np.searchsorted(self.positions, position))
+
+    def position(self, row: int) -> int:
+        """Return the position before a row, or after the last one."""
+        return int(self.positions[row]) if row < len(self.positions) else self.end
+
+    def until(self, position: int) -> Stretch:
+        """Return the rows before a position."""
+        n = self.row_of(position)
+        return Stretch(
+            self.rows.until(n),
+            self.positions[:n],
+            min(position, self.end),
+            self.places[:n],
+            self.before[:n],
+            self.bytes,
+        )
+
+
+def read_stretch(records: Sequence[Record], config: Config) -> Stretch:
+    """Return the rows of consecutive messages; raises ``WireError`` for one that is not of this generation."""
+    fingerprint, width = config.signing_fingerprint, config.plan.width
+    parts = []
+    for record in records:
+        if record.refused is not None:
+            raise WireError(refused_batch_sentence(record, "signed"))
+        parts.append(decode_signed(record.value or b"", fingerprint, width))
+    batch, removals, read = join_signed(parts).stream()
+    sizes = np.array([part.size for part in parts])
+    offsets = np.array([record.offset for record in records], np.int64)
+    message = np.repeat(np.arange(len(parts)), sizes)
+    row = np.arange(len(message)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    positions = (offsets[message] << ROW_BITS | row)[read]
+    greatest = np.full(len(parts) + 1, NO_TIME)
+    np.maximum.at(greatest, message[read] + 1, np.where(removals, NO_TIME, batch.times))
+    before = np.maximum.accumulate(greatest)[message[read]]
+    return Stretch(
+        stream_rows(batch, config, removals), positions, position_of(records[-1].offset + 1),
+        np.concatenate([part.places for part in parts])[read], before, sum(map(record_bytes, records)),
+    )  # fmt: skip
