@@ -16,12 +16,12 @@ from neardup.workers.process.stop import leave, leave_at_once
 _WORKERS = ("sign", "match", "link", "filter", "up")
 # New objects until the garbage collector runs. Loading makes some hundred thousand objects that stay; with the default
 # of 700 the collector would visit all of them repeatedly, for a tenth of the start.
-_COLLECT_OBJECTS = 50_000
+COLLECT_OBJECTS = 50_000
 
 
 def main() -> None:
     """Run the command line."""
-    gc.set_threshold(_COLLECT_OBJECTS)
+    gc.set_threshold(COLLECT_OBJECTS)
     if sys.argv[1:2] and sys.argv[1] in _WORKERS:
         leave_at_once()
     from neardup.workers.process.kernel_cache import ensure_kernel_cache

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
+from itertools import compress
 from typing import Any
 
 from neardup.stream.verdicts.rule import STATUSES
@@ -48,11 +49,11 @@ class Account:
     counts: list[int] = field(default_factory=lambda: [0] * len(COUNTS))
     lags: tuple[dict[int, int], ...] = ()  # none until the first lag: most accounts of an hour have none
 
-    def add_lag(self, kind: int, seconds: float) -> None:
-        """Count a lag, which is negative if the original came, or is dated, later."""
+    def add_lag(self, kind: int, one: int) -> None:
+        """Count a lag by its bin, which is negative if the original came, or is dated, later."""
         if not self.lags:
             self.lags = ({}, {})
-        lags, one = self.lags[kind], bin_of(seconds)
+        lags = self.lags[kind]
         lags[one] = lags.get(one, 0) + 1
 
     def values(self) -> dict[str, Any]:
@@ -62,9 +63,12 @@ class Account:
 
     def of_hour(self, hour: int) -> dict[str, Any]:
         """Return the account of an hour as values of JSON: its begin, the counts above zero and the lags."""
-        counts = {name: count for name, count in zip(COUNTS, self.counts, strict=True) if count}
-        lags = {name: median_of(one) for name, one in zip(LAG_NAMES, self.lags, strict=False) if one}
-        return {"hour": None if hour == NO_HOUR else hour * 3600, **counts, **lags}
+        found: dict[str, Any] = {"hour": None if hour == NO_HOUR else hour * 3600}
+        found.update(zip(compress(COUNTS, self.counts), filter(None, self.counts), strict=True))
+        for name, one in zip(LAG_NAMES, self.lags, strict=False):
+            if one:
+                found[name] = median_of(one)
+        return found
 
     def stored(self) -> tuple[int | str | None, ...]:
         """Return the counts, then the lags as JSON: values that ``from_stored`` reads."""

@@ -37,9 +37,10 @@ from neardup.stream.sources.accounts import (
     STATUS_COUNTS,
     UNCERTAIN,
     Account,
+    bin_of,
     partners,
 )
-from neardup.stream.sources.brake import WEEK_HOURS, is_repeated, repeated
+from neardup.stream.sources.brake import REPEATED_DOCUMENTS, WEEK_HOURS, is_repeated, repeated
 from neardup.stream.sources.reports import Kept, Reports, hours_of
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.rule import DUPLICATE, ORIGINAL, UPDATE
@@ -52,6 +53,7 @@ _STORIES_MAX = 1_000_000
 _NO_TIME = int(NO_TIME)
 # A status, of a late document or not.
 _KINDS = 2 * len(STATUS_COUNTS)
+_NO_ACCOUNTS: dict[str, Account] = {}
 
 
 class _Story(NamedTuple):
@@ -108,21 +110,22 @@ class Ledger:
         sources = np.array([numbers.setdefault(name, len(numbers)) for name in reports.sources], np.int64)
         known, hour_of = np.unique(hours, return_inverse=True)
         kinds = reports.statuses + len(STATUS_COUNTS) * reports.late.astype(np.int64)
-        cells = (sources * len(known) + hour_of) * _KINDS + kinds
+        cells, numbers_of = np.unique((sources * len(known) + hour_of) * _KINDS + kinds, return_counts=True)
+        at, kind_of = np.divmod(cells, _KINDS)
+        columns = *np.divmod(at, len(known)), kind_of, numbers_of
         names, at_hours = list(numbers), known.tolist()
-        last = -1
-        for cell, number in zip(*(column.tolist() for column in np.unique(cells, return_counts=True)), strict=True):
-            at, kind = divmod(cell, _KINDS)
-            if at != last:
-                source, hour = names[at // len(at_hours)], at_hours[at % len(at_hours)]
-                self._admit(source)
-                accounts = self._account(source, ALL_HOURS).counts, self._account(source, hour).counts
-                last = at
-            is_late, status = divmod(kind, len(STATUS_COUNTS))
-            for counts in accounts:
+        last_source = last_hour = -1
+        for source, hour, kind, number in zip(*(column.tolist() for column in columns), strict=True):
+            if source != last_source:
+                self._admit(names[source])
+                total, last_source, last_hour = self._account(names[source], ALL_HOURS).counts, source, -1
+            if hour != last_hour:
+                of_hour, last_hour = self._account(names[source], at_hours[hour]).counts, hour
+            status = STATUS_COUNTS[kind % len(STATUS_COUNTS)]
+            for counts in (total, of_hour):
                 counts[DOCUMENTS] += number
-                counts[STATUS_COUNTS[status]] += number
-                if is_late:
+                counts[status] += number
+                if kind >= len(STATUS_COUNTS):
                     counts[LATE] += number
 
     def _admit(self, source: str) -> None:
@@ -158,21 +161,21 @@ class Ledger:
     def _account(self, source: str, hour: int) -> Account:
         """Return the account of a source in an hour, a new one if it has none."""
         self._note("account", (source, hour))
-        accounts = self._accounts.get(hour)
-        if accounts is None:
-            accounts = self._accounts[hour] = {}
+        accounts = self._accounts.setdefault(hour, {})
         found = accounts.get(source)
         if found is None:
             found = accounts[source] = Account()
         return found
 
-    def _existing(self, source: str, hour: int) -> Iterable[Account]:
-        """Yield the accounts of a source, in all and in an hour, as far as it has them."""
+    def _existing(self, source: str, hour: int) -> list[Account]:
+        """Return the accounts of a source, in all and in an hour, as far as it has them."""
+        found = []
         for one in (ALL_HOURS, hour):
-            account = self._accounts.get(one, {}).get(source)
+            account = self._accounts.get(one, _NO_ACCOUNTS).get(source)
             if account is not None:
                 self._note("account", (source, one))
-                yield account
+                found.append(account)
+        return found
 
     # Stories
 
@@ -208,16 +211,19 @@ class Ledger:
 
     def _pair(self, source: str, story: _Story, hour: int, arrival: int, date: int) -> None:
         """Count a duplicate for the sources of it and of its original."""
+        accounts = self._existing(source, hour)
         if source == story.source:
-            self._add(source, hour, OWN, 1)
+            for account in accounts:
+                account.counts[OWN] += 1
             return
         pair = source, story.source
         self._note("pair", pair)
         self._pairs[pair] = self._pairs.get(pair, 0) + 1
         for kind, (time, original) in enumerate(((arrival, story.arrival), (date, story.date))):
             if time != _NO_TIME and original != _NO_TIME:
-                for account in self._existing(source, hour):
-                    account.add_lag(kind, (time - original) / MICROSECONDS)
+                lag = bin_of((time - original) / MICROSECONDS)
+                for account in accounts:
+                    account.add_lag(kind, lag)
 
     def _add(self, source: str, hour: int, count: int, number: int) -> None:
         for account in self._existing(source, hour):
@@ -275,19 +281,22 @@ class Ledger:
         hours = sorted(hour for hour, others in self._accounts.items() if hour != ALL_HOURS and name in others)
         return found | {"hours": [self._accounts[hour][name].of_hour(hour) for hour in hours]}
 
-    def every(self) -> list[dict[str, Any]]:
-        """Return all sources with their hours, the one with the most documents first."""
-        hours: dict[str | None, list[dict[str, Any]]] = defaultdict(list)
+    def every(self) -> Iterator[dict[str, Any]]:
+        """Yield all sources with their hours, the one with the most documents first."""
+        hours: dict[str | None, list[int]] = defaultdict(list)
         for hour in sorted(self._accounts)[1:]:  # the first are all hours
-            for name, account in self._accounts[hour].items():
-                hours[name or None].append(account.of_hour(hour))
-        return [found | {"hours": hours[found["source"]]} for found in self.largest(len(self._accounts[ALL_HOURS]))]
+            for name in self._accounts[hour]:
+                hours[name or None].append(hour)
+        for found in self.largest(len(self._accounts[ALL_HOURS])):
+            name = found["source"]
+            yield found | {"hours": [self._accounts[hour][name or ""].of_hour(hour) for hour in hours[name]]}
 
     def repeating(self) -> list[dict[str, Any]]:
         """Return the hours in which a source repeated itself, unlike in the week before: a block page, a template or an
         extractor that fails."""
-        every = ((hour, name) for hour in sorted(self._accounts)[1:] for name in self._accounts[hour])
-        return [found for hour, name in every if (found := self._repeated(hour, name)) is not None]
+        every = ((hour, *item) for hour in sorted(self._accounts)[1:] for item in self._accounts[hour].items())
+        large = ((hour, name) for hour, name, one in every if one.counts[DOCUMENTS] >= REPEATED_DOCUMENTS)
+        return [found for hour, name in large if (found := self._repeated(hour, name)) is not None]
 
     def began_repeating(self) -> list[dict[str, Any]]:
         """Return the hours, as ``repeating`` does, that the open step has made such hours."""

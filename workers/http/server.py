@@ -40,6 +40,7 @@ from neardup.workers.process.warming import warm
 from neardup.workers.settings.serve import ServeSettings, is_loopback
 from neardup.workers.store.answers import Answer
 from neardup.workers.store.blocked import read_block_list
+from neardup.workers.store.extra.copying import said
 from neardup.workers.store.extra.outbox import Outbox
 from neardup.workers.store.keeper import Keeper
 from neardup.workers.store.log import DURABILITIES, Log
@@ -101,8 +102,10 @@ def serve(settings: ServeSettings, state: str, *, salvage: bool = False) -> Exit
     address = bound(settings.host, settings.port)
     fingerprints = {"signing": settings.signing_fingerprint, "matching": settings.matching_fingerprint}
     if salvage:
-        sound, damaged, kept = salvage_log(Path(state), settings.plan.width)
-        say(f"{sound:,} rows are sound, {damaged:,} are left out; the file before is {kept}")
+        found = salvage_log(Path(state), settings.plan.width)
+        say(f"{found.sound:,} rows are sound, {found.damaged:,} are left out; the file before is {found.kept}")
+        if found.lost:
+            say(said(found.lost))
     compiling = Compiling(say, steps=sys.stderr.isatty())
     with compiling:  # the log signs the constant texts
         log = Log(Path(state), fingerprints, settings.durability, settings)

@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from neardup.stream.documents import Column, Document
 from neardup.stream.pipeline import Signed
 from neardup.stream.sources.ledger import Ledger
-from neardup.stream.sources.names import source_named, source_of
+from neardup.stream.sources.names import host_of, source_named, source_of
 from neardup.stream.sources.reports import Reports
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.decider import Decided
@@ -26,6 +27,8 @@ from neardup.workers.readers.paths import display
 
 # What a table leaves out: lists.
 _LISTS = ("earlier_in", "later_in", "hours")
+# So many documents are counted together: a source has several of them, and the arrays are long enough to pay.
+_DOCUMENTS = 1 << 14
 
 
 class Sources:
@@ -34,7 +37,22 @@ class Sources:
     def __init__(self, path: str, sources_max: int) -> None:
         self._file = OutputFile(path, "the sources")
         self._is_table = path.lower().endswith(".csv")
-        self.ledger = Ledger(sources_max)
+        self._ledger = Ledger(sources_max)
+        self._waiting: list[Reports] = []
+        self._documents = 0  # of those that wait
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger with all that was counted."""
+        self._fold()
+        return self._ledger
+
+    def _fold(self) -> None:
+        if self._waiting:
+            names = [name for reports in self._waiting for name in reports.sources]
+            columns = map(np.concatenate, zip(*(reports[1:] for reports in self._waiting), strict=True))
+            self._waiting, self._documents = [], 0
+            self._ledger.add(Reports(names, *columns))
 
     def add(self, entries: Sequence[Entry], accepted: npt.NDArray[np.bool_], signed: Signed, decided: Decided) -> None:
         """Count the verdicts of entries; ``accepted`` (``bool[n]``) says which of them are documents of ``signed``."""
@@ -45,7 +63,10 @@ class Sources:
     def count(self, sources: Sequence[str], verdicts: Verdicts, dates: npt.NDArray[np.int64]) -> None:
         """Count n verdicts; ``dates`` are times of documents in microseconds, ``NO_TIME`` for none (``int64[n]``)."""
         unknown = np.full(len(dates), NO_TIME)
-        self.ledger.add(Reports(sources, verdicts.statuses, verdicts.clusters, verdicts.late, unknown, dates))
+        self._waiting.append(Reports(sources, verdicts.statuses, verdicts.clusters, verdicts.late, unknown, dates))
+        self._documents += len(sources)
+        if self._documents >= _DOCUMENTS:
+            self._fold()
 
     def notes(self) -> list[str]:
         """Return a sentence for each hour in which a source repeated itself, unlike in the week before, and one for
@@ -104,6 +125,10 @@ def sources_among(found: Iterable[object]) -> list[str]:
 
 def sources_in(ids: Column, sources: Column, urls: Column) -> list[str]:
     """Return the source of each document of columns, empty for none."""
+    if len(sources.data) == 0 and np.all(np.diff(urls.starts) > 0):  # addresses alone
+        hosts = list(map(host_of, _strings(urls)))
+        if None not in hosts:
+            return cast("list[str]", hosts)
     return [source_named(*one) or "" for one in zip(*map(_strings, (ids, sources, urls)), strict=True)]
 
 

@@ -3,7 +3,8 @@
 Every document keeps its place, its verdict and its story. Its stored text is signed with the new settings, and the new
 window has the new evidence. A document whose text was not stored, or that the new settings refuse, becomes anonymous:
 it keeps its place and its verdict without id and content, as a removed one. So does the content of a story; a story
-without a content ends. The old window stays as it is.
+without a content ends. Events for the web hook, reports of feeds and the ids of the Atom feed go along. The old window
+stays as it is.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from neardup.stream.verdicts.records import (
 )
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.store import stories
-from neardup.workers.store.extra import sources
+from neardup.workers.store.extra import copying, sources
 from neardup.workers.store.log import Log, damaged, locked
 from neardup.workers.store.rows import Row, erased_name, fields_in
 
@@ -77,7 +78,7 @@ def migrate(settings: Config, old: Path, new: Path) -> Exit:
             raise Failure(Exit.USAGE, "a window with collection_field is not signed again: start with an empty one")
         target = Log(new, fingerprints, "full", settings)
         try:
-            kept, lost = _copied(source, target, settings)
+            kept, anonymous, lost = _copied(source, target, settings)
         except BaseException as error:
             target.close()
             for path in new.glob("window.sqlite*"):
@@ -86,13 +87,15 @@ def migrate(settings: Config, old: Path, new: Path) -> Exit:
                 raise damaged(old / "window.sqlite", str(error)) from None
             raise
         target.close()
-    sys.stderr.write(f"{kept:,} documents are signed again, {lost:,} are anonymous: no text, or refused now\n")
+    sys.stderr.write(f"{kept:,} documents are signed again, {anonymous:,} are anonymous: no text, or refused now\n")
+    if lost:
+        sys.stderr.write(f"{copying.said(lost)}\n")
     return Exit.SUCCESS
 
 
-def _copied(source: sqlite3.Connection, target: Log, settings: Config) -> tuple[int, int]:
+def _copied(source: sqlite3.Connection, target: Log, settings: Config) -> tuple[int, int, dict[str, int]]:
     signer, meta = Signer(settings), dict(source.execute("SELECT name, value FROM meta").fetchall())
-    kept = lost = 0
+    kept = anonymous = 0
     target.begin()
     for rows, texts in _rows(source):
         signed = _signed(signer, {row.place: text for row, text in zip(rows, texts, strict=True) if text is not None})
@@ -105,14 +108,15 @@ def _copied(source: sqlite3.Connection, target: Log, settings: Config) -> tuple[
         for row in new:
             if row.gone:
                 target.erase(row.id)
-        lost += sum(row.gone and not before.gone for before, row in zip(rows, new, strict=True))
+        anonymous += sum(row.gone and not before.gone for before, row in zip(rows, new, strict=True))
         kept += sum(not row.gone for row in new)
     if meta.get("oldest"):
         target.expire(meta["oldest"], 0)
     target.follow(*_stories(source, signer))
     sources.copy(source, target.writer)
+    lost = copying.copy(source, target.writer)
     target.commit()
-    return kept, lost
+    return kept, anonymous, lost
 
 
 def _rows(source: sqlite3.Connection) -> Iterator[tuple[list[Row], list[str | None]]]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.store import stories
-from neardup.workers.store.extra import sources, statements
+from neardup.workers.store.extra import copying, sources, statements
 from neardup.workers.store.log import VERSION, Log, locked, unusable
 from neardup.workers.store.rows import FIELDS, Row, checksum, erased_name, fields_in, is_sound
 
@@ -24,11 +24,13 @@ _ROWS = 512
 
 
 class Salvaged(NamedTuple):
-    """How many rows were sound, and how many are anonymous now; and where the damaged file is."""
+    """How many rows were sound, and how many are anonymous now; where the damaged file is; and how many rows of what
+    the store keeps besides are lost, by what they are."""
 
     sound: int
     damaged: int
     kept: Path
+    lost: dict[str, int]
 
 
 def salvage(folder: Path, width: int) -> Salvaged:
@@ -50,11 +52,11 @@ def salvage(folder: Path, width: int) -> Salvaged:
             source = sqlite3.connect(path, isolation_level=None)
             target = sqlite3.connect(copy, isolation_level=None)
             try:
-                sound, damaged = _copied(source, target, width)
+                sound, damaged, lost = _copied(source, target, width)
             finally:
                 target.close()
                 source.close()
-            return Salvaged(sound, damaged, _replaced(path, copy))
+            return Salvaged(sound, damaged, _replaced(path, copy), lost)
         except sqlite3.DatabaseError as error:
             raise Failure(
                 Exit.INPUT, f"{path} cannot be salvaged: {error}; restore a copy of the folder, or name another --state"
@@ -63,11 +65,11 @@ def salvage(folder: Path, width: int) -> Salvaged:
             raise unusable(folder, error) from None
 
 
-def _copied(source: sqlite3.Connection, target: sqlite3.Connection, width: int) -> tuple[int, int]:
+def _copied(source: sqlite3.Connection, target: sqlite3.Connection, width: int) -> tuple[int, int, dict[str, int]]:
     meta = dict(source.execute("SELECT name, value FROM meta").fetchall())
     target.execute("PRAGMA journal_mode = OFF")
     target.execute("BEGIN")
-    for statement in statements(Log.schema + sources.TABLES):
+    for statement in statements(Log.schema + sources.TABLES + copying.SCRIPTS):
         target.execute(statement)
     target.executemany("INSERT INTO meta VALUES (?, ?)", {**meta, "version": VERSION}.items())
     known = "checksum" in {column[1] for column in source.execute("PRAGMA table_info(documents)")}
@@ -95,8 +97,9 @@ def _copied(source: sqlite3.Connection, target: sqlite3.Connection, width: int) 
     if meta.get("stories"):
         stories.copy(source, target)
     sources.copy(source, target)
+    lost = copying.copy(source, target)
     target.execute("COMMIT")
-    return sound, meta["places"] - first - sound
+    return sound, meta["places"] - first - sound, lost
 
 
 def _by_place(

@@ -59,6 +59,15 @@ def test_requests_name_the_collection_of_an_id(tmp_path: Path) -> None:
         stories = world.ask("GET", "/v1/clusters?collection=de").json()["clusters"]
         assert [(one["representative"], one["others"], one["collection"]) for one in stories] == [("a", ["b"], "de")]
         assert len(world.ask("GET", "/v1/clusters").json()["clusters"]) == 3
+        for query in ("collection=", "collection=&q=a"):  # documents that name none
+            listed = world.ask("GET", f"/v1/documents?{query}").json()["documents"]
+            assert {(one["id"], one.get("collection")) for one in listed} == {("a", None)} | {("b", None)} - (
+                {("b", None)} if "q" in query else set()
+            )
+            stories = world.ask("GET", f"/v1/clusters?{query}").json()["clusters"]
+            assert [(one["representative"], one["others"], one.get("collection")) for one in stories] == [
+                ("a", ["b"], None)
+            ]
         assert [one.get("collection") for one in world.events._after(-1, 9)] == [*NAMES, *NAMES]
         probed = world.check("q", TEXT, "?add=false", lang="de")
         assert ([one["id"] for one in probed["pairs"]], probed["collection"]) == (["a"], "de")

@@ -104,11 +104,12 @@ def cursor(request: Request) -> Cursor | None:
 
 
 def collection_named(request: Request, *, separate: bool) -> str | None:
-    """Return the collection that a request names. Raises ``Refused`` unless documents have collections."""
-    named = text(request, COLLECTION)
-    if named is not None and not separate:
+    """Return the collection that a request names, empty for that of documents that name none; ``None`` without one.
+    Raises ``Refused`` unless documents have collections."""
+    named = request.query_params.get(COLLECTION.name)
+    if named and not separate:
         raise Refused("parameter", COLLECTION.name, "documents have no collections here: set collection_field")
-    return named
+    return named if separate else None
 
 
 def _one_of(name: str, value: str, values: tuple[str, ...]) -> str:
@@ -124,7 +125,9 @@ NEAREST = _number(
 ID = Parameter("id", "the id of the document", _TEXT, required=True)
 ONE_ID = ID._replace(description="only this document, with its versions", required=False)
 COLLECTION = Parameter(
-    "collection", "the collection of the ids; of a list, that of its documents (collection_field)", _TEXT
+    "collection",
+    "the collection of the ids; of a list, that of its documents, empty for those that name none (collection_field)",
+    {"type": "string"},
 )
 NEAR = _flag("near", "true: its pairs, as of /v1/documents/{id}/near")
 BLOCK = _flag(
