@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from command import WORDS
 
+from benchmarks.recall.passages import prose
 from neardup.workers.commands.batch.engines import ENGINES
 from neardup.workers.options.documents import BatchOptions
 from neardup.workers.process.exits import Exit, Failure
@@ -94,6 +95,23 @@ def test_pairs_and_verdicts_do_not_depend_on_the_engine(spark: Any, batch: Any, 
     for partitions in PARTITIONS:
         spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
         assert batch("spark", *given, **settings) == wanted, partitions
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_passages_do_not_depend_on_the_engine(spark: Any, batch: Any, tmp_path: Path) -> None:
+    """Pairs say what the texts share, and verdicts to which earlier text they stand in a relation."""
+    rng = random.Random(1)
+    reports = [prose(rng, "az", 900) for _ in range(6)]
+    with (tmp_path / "in.jsonl").open("w") as file:
+        for n in range(60):
+            report = rng.choice(reports)
+            text = rng.choice([report, report[:600], f"{prose(rng, 'az', 300)} {report} {prose(rng, 'az', 900)}"])
+            file.write(json.dumps({"id": f"d{n}", "text": text}) + "\n")
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    settings = {"scheme": "passages", "passage_part_min": "0.7"}
+    wanted = batch("duckdb", "in.jsonl", **settings)
+    assert batch("spark", "in.jsonl", **settings) == wanted
+    assert all(b'"relation"' in lines and b'"passages"' in lines for lines in wanted[:3])
 
 
 @pytest.mark.filterwarnings("ignore")
