@@ -229,7 +229,7 @@ def test_stories_are_filtered_by_collection_and_compared_within_it(separate):
     assert said.startswith("They are a pair"), json.dumps(said)
 
 
-def test_a_pair_of_passages_marks_them_in_both_texts(tmp_path_factory, chromium):
+def test_a_pair_of_passages_marks_them_in_both_texts(tmp_path_factory, chromium, axe):
     """What both texts have is marked in each, what only one has is not; markup in a text is text; axe finds nothing."""
     state = tmp_path_factory.mktemp("state")
     serving = Serving(state, "--durability", "normal", "--keep-texts", "--scheme", "passages")
@@ -250,6 +250,7 @@ def test_a_pair_of_passages_marks_them_in_both_texts(tmp_path_factory, chromium)
         assert "of the later text" in browser.evaluate("document.querySelector('.facts').innerText")
         assert "letter by letter" in browser.evaluate("document.querySelector('mark').title")
         assert browser.evaluate("document.title") != "owned"
+        assert findings(browser, axe) == []
         assert browser.events["Runtime.exceptionThrown"] == []
         entries = [entry["entry"]["text"] for entry in browser.events["Log.entryAdded"]]
         assert [text for text in entries if "Content Security Policy" in text or "TrustedHTML" in text] == []

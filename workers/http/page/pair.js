@@ -108,7 +108,8 @@ export function differences(why, kept, names = {}) {
 
 function side(why, kind, limit, names) {
   const own = why.sides ? why.sides[kind === 'first' ? 0 : 1] : why.passages.filter((passage) => passage.kind === 'both' || passage.kind === kind);
-  const text = el('p', { class: 'text', dir: 'auto' });
+  const label = kind === 'first' ? 'Text that arrived first' : 'Text that arrived later';
+  const text = el('p', { class: 'text', dir: 'auto', tabindex: 0, role: 'region', 'aria-label': label });
   let left = limit;
   let shown = 0;
   for (const passage of own) {
