@@ -21,11 +21,8 @@ import orjson
 from neardup.stream.collections.ids import SEPARATOR
 from neardup.stream.documents import Document, Neighbour, Relation
 from neardup.stream.errors import Reason
-from neardup.stream.pair_rule import DIGITS, Matches, relations_of
+from neardup.stream.pair_rule import SIMILARITY_DIGITS, Matches, relations_of
 
-# Digits of a similarity in the output: the standard error of an estimate is .01 at best (4,096 rows at .5).
-SIMILARITY_DIGITS = DIGITS
-# The part of a text from which it is a part of the other one.
 # Characters of an address and of a title; more are cut off.
 URL_CHARACTERS_MAX, TITLE_CHARACTERS_MAX = 2_000, 500
 # The parser gives up below this depth; the number is its own.

@@ -20,8 +20,9 @@ from neardup.stream.table import NO_TIME
 
 # The greatest similarity of two different contents that is an estimate: the output has four digits, and 1 means a copy.
 ESTIMATE_MAX = 0.9999
-# Digits of fractions and similarities, where they are shown.
-DIGITS = 4
+# Digits of fractions and similarities, where they are shown: the standard error of an estimate is .01 at best (4,096
+# rows at .5).
+SIMILARITY_DIGITS = 4
 
 
 class Judged(NamedTuple):
@@ -173,16 +174,17 @@ def deciding_parts(
     return np.where(similarity == 1.0, 1.0, np.where(is_part, np.minimum(newer, ESTIMATE_MAX), -1.0))
 
 
-def kinds_of(shared: Shared) -> npt.NDArray[np.int8]:
-    """Return what the second text of each pair is to the first, ``int8[m]``, as a position in ``RELATIONS``."""
-    first, second = np.round(shared.fractions, DIGITS).T
+def relation_kinds(fractions: npt.NDArray[np.float64]) -> npt.NDArray[np.int8]:
+    """Return what the second text of each pair is to the first, ``int8[m]``, as a position in ``RELATIONS``;
+    ``fractions`` as in ``Shared``."""
+    first, second = np.round(fractions, SIMILARITY_DIGITS).T
     return np.where(second >= HALF, 0, np.where(first >= HALF, 1, 2)).astype(np.int8)
 
 
 def relations_of(shared: Shared, ids: Sequence[str]) -> Iterator[Relation]:
     """Yield the relations of the second texts to the first ones, which have these ids; fractions have 4 digits."""
-    rounded = np.round(shared.fractions, DIGITS).tolist()
-    kinds, passages = kinds_of(shared).tolist(), list(map(tuple, shared.spans.tolist()))
+    rounded = np.round(shared.fractions, SIMILARITY_DIGITS).tolist()
+    kinds, passages = relation_kinds(shared.fractions).tolist(), list(map(tuple, shared.spans.tolist()))
     bounds = pairwise(shared.starts.tolist())
     for kind, id_, (older, newer), (first, end) in zip(kinds, ids, rounded, bounds, strict=True):
         yield Relation(RELATIONS[kind], id_, older, newer, tuple(passages[first:end]))
@@ -191,7 +193,7 @@ def relations_of(shared: Shared, ids: Sequence[str]) -> Iterator[Relation]:
 def turned(relation: Relation, id_: str) -> Relation:
     """Return the relation of the earlier document to the other one, which has this id."""
     older, newer = relation.newer_fraction, relation.older_fraction
-    kind = 0 if newer >= HALF else 1 if older >= HALF else 2
+    (kind,) = relation_kinds(np.array([[older, newer]])).tolist()
     return Relation(RELATIONS[kind], id_, older, newer, tuple((c, d, a, b) for a, b, c, d in relation.passages))
 
 

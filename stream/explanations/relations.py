@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.documents import Relation
-from neardup.stream.pair_rule import DIGITS, Matches, kinds_of, relations_of
+from neardup.stream.pair_rule import SIMILARITY_DIGITS, Matches, relation_kinds, relations_of
 from neardup.stream.scheme_interface import Shared, joined_shared
 
 
@@ -45,17 +45,17 @@ def by_arrival(matches: Matches, times: npt.NDArray[np.int64]) -> tuple[Shared, 
 
 
 def closest(
-    rows: npt.NDArray[np.signedinteger[Any]], others: npt.NDArray[np.int64], shared: Shared
+    rows: npt.NDArray[np.signedinteger[Any]], others: npt.NDArray[np.int64], fractions: npt.NDArray[np.float64]
 ) -> npt.NDArray[np.int64]:
     """Return which of m pairs is the relation of each later document, as positions by the later document.
 
     Args:
         rows: the later documents, whole numbers ``[m]``.
         others: numbers of the earlier ones in order of arrival, ``int64[m]``.
-        shared: what the earlier and the later text of each pair share.
+        fractions: the shared part of the earlier and of the later text of each pair, ``float64[m, 2]``.
     """
-    newer = np.round(shared.fractions[:, 1], DIGITS)
-    order = np.lexsort((others, -newer, kinds_of(shared), rows))
+    newer = np.round(fractions[:, 1], SIMILARITY_DIGITS)
+    order = np.lexsort((others, -newer, relation_kinds(fractions), rows))
     return order[np.flatnonzero(np.diff(rows[order], prepend=-1))]
 
 

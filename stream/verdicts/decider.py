@@ -276,7 +276,7 @@ class Decider:
             if part.matches.shared is not None:
                 shared, names = by_arrival(part.matches, batch.times[part.items])
                 others = np.flatnonzero(similarity < 1)
-                best = others[closest(part.items[others], part.slots[others], shared.select(others))]
+                best = others[closest(part.items[others], part.slots[others], shared.fractions[others])]
                 ids_of = [names[n] for n in best.tolist()]
                 relations.append(Relations(rows[part.items[best]], ids_of, shared.select(best)))
                 similarity = deciding_parts(similarity, shared.fractions[:, 1], self._part_min)

@@ -17,8 +17,9 @@ from starlette.responses import Response, StreamingResponse
 
 from neardup.stream.documents import EXPLANATIONS, Document, Pair
 from neardup.stream.errors import ConfigError, Reason
-from neardup.stream.json_lines import SIMILARITY_DIGITS, named_collection, relation_values
+from neardup.stream.json_lines import named_collection, relation_values
 from neardup.stream.neighbours.nearest import check_ranks
+from neardup.stream.pair_rule import SIMILARITY_DIGITS
 from neardup.stream.sources.names import name_of
 from neardup.workers.http.app import Handlers, Service, answer_values, parts_behind, path_of, refused
 from neardup.workers.http.bodies import JSON, JSON_LINES, Refused, lines_of, read_body

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.json_lines import SIMILARITY_DIGITS, named_collection
+from neardup.stream.json_lines import named_collection
+from neardup.stream.pair_rule import SIMILARITY_DIGITS
 from neardup.stream.verdicts.decider import Decided
 from neardup.stream.verdicts.decisions import Decisions
 from neardup.stream.verdicts.representatives import NO_RANK, Member, join

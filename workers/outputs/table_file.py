@@ -17,7 +17,7 @@ import numpy.typing as npt
 from neardup.stream.arrow.tables import verdict_part
 from neardup.stream.documents import Document
 from neardup.stream.errors import install_command
-from neardup.stream.json_lines import SIMILARITY_DIGITS
+from neardup.stream.pair_rule import SIMILARITY_DIGITS
 from neardup.stream.verdicts.decider import Decided
 from neardup.workers.outputs.output import OutputFile
 from neardup.workers.process.exits import Exit, Failure

@@ -9,7 +9,8 @@ import orjson
 
 from neardup.stream.documents import Document, Relation
 from neardup.stream.explanations.given_texts import GivenTexts
-from neardup.stream.json_lines import SIMILARITY_DIGITS, escape_unprintable, relation_values
+from neardup.stream.json_lines import escape_unprintable, relation_values
+from neardup.stream.pair_rule import SIMILARITY_DIGITS
 from neardup.stream.verdicts.decider import Decided
 from neardup.stream.verdicts.row_columns import NONE
 from neardup.stream.verdicts.rule import ORIGINAL, REFUSED, STATUSES

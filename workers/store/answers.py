@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from neardup.stream.documents import CollectionPair, Neighbour, Pair
-from neardup.stream.json_lines import SIMILARITY_DIGITS, relation_values
-from neardup.stream.pair_rule import turned
+from neardup.stream.json_lines import relation_values
+from neardup.stream.pair_rule import SIMILARITY_DIGITS, turned
 
 
 class Answer(NamedTuple):

@@ -15,8 +15,8 @@ import numpy as np
 import orjson
 
 from neardup.stream.documents import REASONS
-from neardup.stream.json_lines import SIMILARITY_DIGITS, shared_values
-from neardup.stream.pair_rule import Matches
+from neardup.stream.json_lines import shared_values
+from neardup.stream.pair_rule import SIMILARITY_DIGITS, Matches
 from neardup.workers.transport.protocol import Record
 
 # Maximum bytes of the document in a dead letter. The origin names the offset of the whole document.

@@ -28,7 +28,7 @@ from neardup.stream.explanations.relations import Relations, closest
 from neardup.stream.json_lines import named_collection
 from neardup.stream.pair_rule import deciding_parts
 from neardup.stream.pipeline import Signed
-from neardup.stream.scheme_interface import NO_SHARED, Shared
+from neardup.stream.scheme_interface import Shared
 from neardup.stream.sources.ledger import Ledger
 from neardup.stream.sources.reports import Reports
 from neardup.stream.table import NO_TIME
@@ -134,8 +134,7 @@ class Links:
         query = "SELECT number, other, own, its FROM related WHERE number >= ? AND number < ? ORDER BY number, other"
         for first in range(0, len(order), _ROWS):
             numbers, others, own, its = self._fetch(query, first, first + _ROWS)
-            parts = NO_SHARED._replace(fractions=np.column_stack([its, own]))
-            best = closest(numbers, others, parts)
+            best = closest(numbers, others, np.column_stack([its, own]))
             partners[order[numbers[best]]] = order[others[best]]
         return partners
 

@@ -27,7 +27,7 @@ from neardup.stream.evaluation.clusters import (
     quality,
 )
 from neardup.stream.evaluation.judging import Proportion, proportion
-from neardup.stream.json_lines import SIMILARITY_DIGITS
+from neardup.stream.pair_rule import SIMILARITY_DIGITS
 from neardup.workers.commands.evaluate.pairs import read_truth
 from neardup.workers.display.pictures import Curve, Mark, Picture
 from neardup.workers.display.printing import print_found

@@ -8,7 +8,7 @@ import numpy as np
 from rich.table import Table
 
 from neardup.stream.config import Config
-from neardup.stream.json_lines import SIMILARITY_DIGITS
+from neardup.stream.pair_rule import SIMILARITY_DIGITS
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.schemes.grid_functions import candidate_probability
 from neardup.stream.theory.curves import error_areas, half_point, similarity_at, threshold_step
