@@ -21,7 +21,7 @@ from neardup.stream.documents import COLLECTION, ID, TIMESTAMP, Column, Document
 from neardup.stream.errors import ConfigError
 from neardup.stream.kernels.hashing import hash_strings
 from neardup.stream.machine.compile import kernel
-from neardup.stream.scheme_interface import Evidence, Keys, fixed_evidence, select_ragged
+from neardup.stream.scheme_interface import Evidence, Keys, fixed_evidence, select_ragged, starts_of_lengths
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.shards import Shard, shards_of
 from neardup.stream.table import FOREIGN, NO_TIME, OWN, Items
@@ -253,9 +253,7 @@ def id_columns(ids: Sequence[bytes]) -> tuple[npt.NDArray[np.uint8], npt.NDArray
 
 def starts_of(values: Sequence[bytes] | Sequence[str]) -> npt.NDArray[np.int64]:
     """Return the starts of values one after the other, and the end."""
-    starts = np.zeros(len(values) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=starts[1:])
-    return starts
+    return starts_of_lengths(np.fromiter(map(len, values), np.int64, len(values)))
 
 
 def id_hashes(ids: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:

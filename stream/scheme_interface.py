@@ -98,8 +98,7 @@ class Shared(NamedTuple):
     def select(self, rows: npt.NDArray[np.int64]) -> Shared:
         """Return some pairs, in the given order."""
         counts = np.diff(self.starts)[rows]
-        starts = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum(counts, out=starts[1:])
+        starts = starts_of_lengths(counts)
         at = np.repeat(self.starts[:-1][rows] - starts[:-1], counts) + np.arange(starts[-1])
         return Shared(self.fractions[rows], self.spans[at], starts)
 
@@ -114,10 +113,9 @@ NO_SHARED = Shared(np.empty((0, 2)), np.empty((0, 4), np.int64), np.zeros(1, np.
 
 def joined_shared(parts: Sequence[Shared]) -> Shared:
     """Return the pairs of several parts one after the other."""
-    counts = [np.diff(part.starts) for part in parts]
-    starts = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
+    starts = starts_of_lengths(np.concatenate([np.diff(part.starts) for part in parts]))
     fractions, spans = (np.concatenate([part[column] for part in parts]) for column in (0, 1))
-    return Shared(fractions, spans, starts.astype(np.int64))
+    return Shared(fractions, spans, starts)
 
 
 class Plan(Protocol):
@@ -255,13 +253,19 @@ def regular_keys(values: npt.NDArray[np.uint64]) -> Keys:
     return Keys(values.reshape(-1), np.arange(n + 1) * count, NO_PAYLOADS)
 
 
+def starts_of_lengths(lengths: npt.NDArray[np.integer]) -> Starts:
+    """Return the starts of n ranges one after the other, and the end of the last, ``int64[n + 1]``."""
+    starts = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    return starts
+
+
 def select_ragged(
     values: npt.NDArray[np.uint8], starts: Starts, rows: npt.NDArray[Any]
 ) -> tuple[npt.NDArray[np.uint8], Starts]:
     """Return some ranges of bytes, in the given order; ``rows`` are positions or a mask."""
     at = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.int64, copy=False)
-    out_starts = np.zeros(len(at) + 1, np.int64)
-    np.cumsum(np.diff(starts)[at], out=out_starts[1:])
+    out_starts = starts_of_lengths(np.diff(starts)[at])
     out = np.empty(int(out_starts[-1]), np.uint8)
     sources = values.view(), starts.view(), at.view()
     for source in sources:

@@ -26,7 +26,7 @@ from crc32c import crc32c
 from neardup.stream.batches import Batch, id_columns, make_batch
 from neardup.stream.config import Config
 from neardup.stream.errors import NeardupError
-from neardup.stream.scheme_interface import Evidence
+from neardup.stream.scheme_interface import Evidence, starts_of_lengths
 from neardup.stream.table import NO_TIME
 
 _MAGIC, _VERSION = b"NDUP", 3
@@ -264,8 +264,7 @@ class _Columns:
 
 
 def _starts(lengths: npt.NDArray[np.unsignedinteger], total: int) -> npt.NDArray[np.int64]:
-    starts = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=starts[1:])
+    starts = starts_of_lengths(lengths)
     if starts[-1] != total:
         raise WireError(f"a column of a message adds up to {starts[-1]} bytes, its header says {total}")
     return starts

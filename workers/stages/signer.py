@@ -29,7 +29,7 @@ from neardup.workers.store.blocked import NOTHING_BLOCKED, BlockList
 from neardup.workers.telemetry.observer import SILENT, Observer, stage
 from neardup.workers.topics.messages import DEAD_KEY_BYTES_MAX, encode_dead, partition_of_key
 from neardup.workers.topics.names import Topics
-from neardup.workers.topics.signed import encode_signed
+from neardup.workers.topics.signed import PARTITION, encode_signed
 from neardup.workers.transport.protocol import UNBOUNDED, Record, sent_bytes
 
 # Columns are signed in chunks of about this many bytes. A call costs about 100 microseconds: 4 kB take 7.1 microseconds
@@ -135,8 +135,8 @@ def sign_records(
     """Sign records of ``documents`` and return all messages to send. Deterministic, no I/O.
 
     An event time that is far ahead of the time of its record is clamped. If the record has no time, ``now_seconds`` is
-    the limit. A document is refused if neither it nor its record has a time. ``start_signing``
-    signs while this thread decodes; by default the signing waits for the end of the decoding.
+    the limit. A document is refused if neither it nor its record has a time. ``start_signing`` signs while this thread
+    decodes; by default the signing waits for the end of the decoding.
     """
     step = _Step(records, plan, now_seconds, start_signing or (lambda rows: partial(signer.sign, rows)))
     with stage(observer, "decode"):
@@ -232,7 +232,7 @@ class _Step:
         for chunk in self._chunks.chunks:
             self._sign(chunk)
         rows, fingerprint = self._rows.signed(plan.config.plan.width), plan.config.signing_fingerprint
-        self.messages += [Message(plan.topics.signed, 0, data) for data in encode_signed(rows, fingerprint)]
+        self.messages += [Message(plan.topics.signed, PARTITION, data) for data in encode_signed(rows, fingerprint)]
 
     def _sign(self, chunk: _Chunk) -> None:
         """Wait for the signed documents of a chunk, and add their rows; refuse the others."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.scheme_interface import select_ragged
+from neardup.stream.scheme_interface import select_ragged, starts_of_lengths
 
 
 class ArrivalRows(NamedTuple):
@@ -41,9 +41,7 @@ def join_arrivals(parts: list[ArrivalRows]) -> ArrivalRows:
     if len(parts) == 1:
         return parts[0]
     places, kinds, times, contents, ids, starts, ranks = zip(*parts, strict=True)
-    lengths = np.concatenate([np.diff(part) for part in starts])
-    joined = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=joined[1:])
+    joined = starts_of_lengths(np.concatenate([np.diff(part) for part in starts]))
     return ArrivalRows(
         np.concatenate(places), np.concatenate(kinds), np.concatenate(times), np.concatenate(contents),
         np.concatenate(ids), joined, np.concatenate(ranks),

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.batches import CONTENT_HALF, Batch, concatenate, make_batch, sizes_of
-from neardup.stream.scheme_interface import Evidence, select_ragged
+from neardup.stream.batches import CONTENT_HALF, Batch, joined, make_batch, sizes_of
+from neardup.stream.scheme_interface import Evidence, select_ragged, starts_of_lengths
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.representatives import NO_RANK
 from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
@@ -25,6 +25,8 @@ from neardup.stream.window_message import WireError
 from neardup.workers.topics.arrivals import ArrivalRows
 from neardup.workers.topics.columns import decode_columns, encode_columns
 
+# The one partition of the topic.
+PARTITION = 0
 _MAGIC = b"NDUS"
 # Of every row: kind, place, length of the id, ids, ranks. Of documents: time, content, length of the ragged evidence,
 # fixed evidence, ragged evidence.
@@ -33,8 +35,6 @@ _DTYPES = ("u1", "<i8", "<u2", "u1", "<f8", "<i8", "<u8", "<u4", "u1", "u1")
 ROWS_MAX, BYTES_MAX = 4_000, 512 << 10
 # Bytes of a row without its id and its evidence: kind, place, length of the id.
 ROW_BYTES_MIN = 11
-
-
 # Bits of a row's number in a position of the log (``neardup.workers.stages.matching.stretches``).
 ROW_BITS = 16
 
@@ -109,7 +109,7 @@ class SignedRows(NamedTuple):
         fixed, lengths = np.zeros((n, self.evidence.fixed.shape[1]), np.uint8), np.zeros(n, np.int64)
         times[held], contents[held], fixed[held] = self.times, self.contents, self.evidence.fixed
         lengths[held] = np.diff(self.evidence.starts)
-        evidence = Evidence(fixed, self.evidence.ragged, _starts(lengths))
+        evidence = Evidence(fixed, self.evidence.ragged, starts_of_lengths(lengths))
         return make_batch(ids, starts, times, contents, evidence), removals, read
 
 
@@ -158,9 +158,9 @@ def decode_signed(data: bytes, fingerprint: str, width: int) -> SignedRows:
         raise WireError("the columns of a message of signed have different lengths: write the message again")
     if n and int(kinds.max()) > max(DOCUMENT, REMOVAL, REFUSAL):
         raise WireError(f"a message of signed has a row of kind {int(kinds.max())}: update the program of this reader")
-    evidence = Evidence(fixed.reshape(documents, width), ragged, _starts(lengths))
+    evidence = Evidence(fixed.reshape(documents, width), ragged, starts_of_lengths(lengths))
     return SignedRows(
-        kinds, places, ids, _starts(id_lengths), ranks, times, contents.reshape(documents, 2), evidence
+        kinds, places, ids, starts_of_lengths(id_lengths), ranks, times, contents.reshape(documents, 2), evidence
     )  # fmt: skip
 
 
@@ -168,15 +168,9 @@ def join_signed(parts: list[SignedRows]) -> SignedRows:
     """Return the rows of all parts, one after the other; at least one part."""
     if len(parts) == 1:
         return parts[0]
-    joined = concatenate([part.documents() for part in parts])
-    kinds, places, ranks, ids = (
-        np.concatenate([part[i] for part in parts]) for i in (0, 1, 4, 2)
+    kinds, places, ids, starts, ranks, times, contents, evidence = zip(*parts, strict=True)
+    return SignedRows(
+        np.concatenate(kinds), np.concatenate(places), np.concatenate(ids),
+        starts_of_lengths(np.concatenate([np.diff(part) for part in starts])), np.concatenate(ranks),
+        np.concatenate(times), np.concatenate(contents), joined(evidence),
     )  # fmt: skip
-    starts = _starts(np.concatenate([np.diff(part.id_starts) for part in parts]))
-    return SignedRows(kinds, places, ids, starts, ranks, joined.times, joined.contents, joined.evidence)
-
-
-def _starts(lengths: npt.NDArray[np.integer]) -> npt.NDArray[np.int64]:
-    starts = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=starts[1:])
-    return starts

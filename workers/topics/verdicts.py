@@ -21,7 +21,8 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from neardup.stream.json_lines import SIMILARITY_DIGITS
+from neardup.stream.pair_rule import SIMILARITY_DIGITS
+from neardup.stream.scheme_interface import starts_of_lengths
 from neardup.stream.verdicts.decisions import Verdicts
 from neardup.stream.verdicts.representatives import NO_RANK
 from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL, STATUSES
@@ -198,8 +199,7 @@ def join_decided(parts: Sequence[DecidedRows]) -> DecidedRows:
     """Return the verdicts of all parts in order of arrival; at least one part."""
     ids = np.concatenate([part.rows.ids for part in parts])
     lengths = np.concatenate([np.diff(part.rows.id_starts) for part in parts])
-    starts = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=starts[1:])
+    starts = starts_of_lengths(lengths)
     places, kinds, times, contents = (
         np.concatenate([part.rows[column] for part in parts]) for column in range(4)
     )  # fmt: skip

@@ -10,6 +10,7 @@ from rich.table import Table
 from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.stages.matching.shard_table import decode_window
 from neardup.workers.topics.names import MATCH, names_of
+from neardup.workers.topics.signed import PARTITION
 from neardup.workers.transport.protocol import Transport, UnknownTopicError
 
 _MICROSECONDS = 1e6
@@ -29,7 +30,7 @@ def states_of(transport: Transport, settings: StreamSettings) -> list[ShardState
     """Return the shards in order; none if the topics are missing. Markers of transactions count as messages."""
     names = names_of(settings)
     try:
-        first, end = transport.bounds(names.topics.signed)[0]
+        first, end = transport.bounds(names.topics.signed)[PARTITION]
         committed = transport.group_offsets(names.group(MATCH), names.topics.links)
     except UnknownTopicError:
         return []

@@ -12,11 +12,9 @@ from collections.abc import Iterable, Iterator
 from neardup.stream.config import Config
 from neardup.workers.stages.matching.stretches import Stretch, read_stretch
 from neardup.workers.stages.transaction import record_bytes
-from neardup.workers.topics.signed import place_of_position, position_of
+from neardup.workers.topics.signed import PARTITION, place_of_position, position_of
 from neardup.workers.transport.protocol import Reader, Record
 
-# The one partition of signed.
-PARTITION = 0
 # Messages are matched together up to this many bytes: the keys of more documents do not fit in the L2 cache.
 _TOGETHER_BYTES = 256 << 10
 

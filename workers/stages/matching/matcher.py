@@ -39,15 +39,15 @@ from typing import NamedTuple
 from neardup.stream.errors import ConfigError
 from neardup.stream.pipeline import SLICE_CANDIDATES
 from neardup.stream.shards import Shard
-from neardup.workers.stages.matching.cursors import PARTITION, Cursor
+from neardup.workers.stages.matching.cursors import Cursor
 from neardup.workers.stages.matching.messages import link_messages, pair_messages
-from neardup.workers.stages.matching.plan import TRIM_SECONDS_MAX, MatchPlan, check_gap, needed_from
+from neardup.workers.stages.matching.plan import MatchPlan, check_gap, needed_from
 from neardup.workers.stages.matching.reports import report_step, report_tables
 from neardup.workers.stages.matching.shard_table import Applied, ShardTable, Window, decode_window, encode_window
 from neardup.workers.stages.starts import committed_start
-from neardup.workers.stages.transaction import Message, in_turns, transact
+from neardup.workers.stages.transaction import TRIM_SECONDS_MAX, Message, in_turns, transact
 from neardup.workers.telemetry.observer import Observer, stage
-from neardup.workers.topics.signed import place_of_position, position_of
+from neardup.workers.topics.signed import PARTITION, place_of_position, position_of
 from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
@@ -267,22 +267,18 @@ class MatchWorker:
     def _restore(self) -> None:
         """Apply the messages at hand to the tables that are restored; a table at its end begins to run."""
         for shard, (table, start, end) in list(self.restoring.items()):
+            offset, row = place_of_position(end)
             for stretch in self.behind.ahead(table.position):
                 for applied in table.apply(stretch if stretch.end <= end else stretch.until(end), publish=False):
                     self.observer.count("restored_documents", applied.documents)
                 if table.position >= end:
                     break
             table.commit()
-            if (
-                table.position < end
-                and self.behind.offset >= place_of_position(end)[0]
-                and not (place_of_position(end)[1])
-            ):
+            if row == 0 and table.position < end and self.behind.offset >= offset:
                 table.skip_to(end)  # only gaps remain
             if table.position < end:
                 done = place_of_position(table.position)[0] - start
-                whole = max(1, place_of_position(end)[0] - start)
-                self.observer.set("restore_progress_ratio", done / whole, str(shard))
+                self.observer.set("restore_progress_ratio", done / max(1, offset - start), str(shard))
             else:
                 del self.restoring[shard]
                 table.increments()  # drop the counts of the restore

@@ -6,15 +6,11 @@ from typing import NamedTuple
 
 from neardup.stream.config import Config
 from neardup.workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX
-from neardup.workers.stages.matching.cursors import PARTITION
 from neardup.workers.stages.matching.shard_table import decode_window
 from neardup.workers.topics.messages import Envelope
 from neardup.workers.topics.names import Topics
+from neardup.workers.topics.signed import PARTITION
 from neardup.workers.transport.protocol import OffsetGoneError, Transport
-
-# Maximum time from the commit of the windows to the trim. No session is shorter, so no other member can take over
-# before the trim.
-TRIM_SECONDS_MAX = 1.0
 
 
 class MatchPlan(NamedTuple):

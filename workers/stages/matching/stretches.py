@@ -17,7 +17,6 @@ from neardup.stream.batches import StreamRows, stream_rows
 from neardup.stream.config import Config
 from neardup.stream.table import NO_TIME
 from neardup.stream.window_message import WireError
-from neardup.workers.stages.transaction import record_bytes
 from neardup.workers.topics.messages import refused_batch_sentence
 from neardup.workers.topics.signed import ROW_BITS, decode_signed, join_signed, position_of
 from neardup.workers.transport.protocol import Record
@@ -36,7 +35,6 @@ class Stretch(NamedTuple):
     end: int
     places: npt.NDArray[np.int64]
     before: npt.NDArray[np.int64]
-    bytes: int
 
     def row_of(self, position: int) -> int:
         """Return the first row that is not before a position."""
@@ -49,14 +47,8 @@ class Stretch(NamedTuple):
     def until(self, position: int) -> Stretch:
         """Return the rows before a position."""
         n = self.row_of(position)
-        return Stretch(
-            self.rows.until(n),
-            self.positions[:n],
-            min(position, self.end),
-            self.places[:n],
-            self.before[:n],
-            self.bytes,
-        )
+        end = min(position, self.end)
+        return Stretch(self.rows.until(n), self.positions[:n], end, self.places[:n], self.before[:n])
 
 
 def read_stretch(records: Sequence[Record], config: Config) -> Stretch:
@@ -67,7 +59,8 @@ def read_stretch(records: Sequence[Record], config: Config) -> Stretch:
         if record.refused is not None:
             raise WireError(refused_batch_sentence(record, "signed"))
         parts.append(decode_signed(record.value or b"", fingerprint, width))
-    batch, removals, read = join_signed(parts).stream()
+    signed = join_signed(parts)
+    batch, removals, read = signed.stream()
     sizes = np.array([part.size for part in parts])
     offsets = np.array([record.offset for record in records], np.int64)
     message = np.repeat(np.arange(len(parts)), sizes)
@@ -76,7 +69,5 @@ def read_stretch(records: Sequence[Record], config: Config) -> Stretch:
     greatest = np.full(len(parts) + 1, NO_TIME)
     np.maximum.at(greatest, message[read] + 1, np.where(removals, NO_TIME, batch.times))
     before = np.maximum.accumulate(greatest)[message[read]]
-    return Stretch(
-        stream_rows(batch, config, removals), positions, position_of(records[-1].offset + 1),
-        np.concatenate([part.places for part in parts])[read], before, sum(map(record_bytes, records)),
-    )  # fmt: skip
+    rows, end = stream_rows(batch, config, removals), position_of(records[-1].offset + 1)
+    return Stretch(rows, positions, end, signed.places[read], before)

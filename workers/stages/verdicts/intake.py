@@ -21,7 +21,7 @@ from neardup.workers.telemetry.observer import Observer
 from neardup.workers.topics.links import decode_links
 from neardup.workers.topics.names import Topics
 from neardup.workers.topics.places import partitions_of
-from neardup.workers.topics.signed import ROW_BYTES_MIN, decode_signed, place_of_position, position_of
+from neardup.workers.topics.signed import PARTITION, ROW_BYTES_MIN, decode_signed, place_of_position, position_of
 from neardup.workers.transport.protocol import (
     Consumer,
     FencedError,
@@ -35,8 +35,6 @@ from neardup.workers.transport.protocol import (
 
 _log = logging.getLogger(__name__)
 _Read = TypeVar("_Read")
-# The one partition of signed.
-PARTITION = 0
 
 
 class LinkPlan(NamedTuple):

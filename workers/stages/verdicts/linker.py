@@ -35,9 +35,9 @@ import numpy as np
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.rule import STATUSES
 from neardup.workers.stages.starts import start_offset
-from neardup.workers.stages.transaction import COMMITTED, RENEWED, Message, transact
+from neardup.workers.stages.transaction import COMMITTED, RENEWED, TRIM_SECONDS_MAX, Message, transact
 from neardup.workers.stages.verdicts.clusters import Changed, Clusters
-from neardup.workers.stages.verdicts.intake import PARTITION, Intake, LinkPlan
+from neardup.workers.stages.verdicts.intake import Intake, LinkPlan
 from neardup.workers.stages.verdicts.positions import (
     Mark,
     Marks,
@@ -52,6 +52,7 @@ from neardup.workers.stages.verdicts.state import LinkState, Taken
 from neardup.workers.telemetry.observer import Observer, stage
 from neardup.workers.topics.messages import partition_of_key
 from neardup.workers.topics.names import generation, generation_header
+from neardup.workers.topics.signed import PARTITION
 from neardup.workers.topics.verdicts import Decision, encode_runs
 from neardup.workers.transport.protocol import (
     AbortedError,
@@ -72,8 +73,6 @@ _RESTORE_SECONDS = 0.5
 # All offsets are committed again after this time. Kafka drops an offset after ``offsets.retention.minutes`` (a week)
 # unless the group subscribes to the topic, which is ``signed`` alone.
 _OFFSETS_SECONDS_MAX = 12 * 3600.0
-# Maximum time from the commit to the trim. No session is shorter, so no other member can take over before the trim.
-_TRIM_SECONDS_MAX = 1.0
 
 
 class LinkWorker:
@@ -170,7 +169,7 @@ class LinkWorker:
         except AbortedError:
             return
         topic = self.plan.topics.links
-        if 0 <= self.clock() - began <= _TRIM_SECONDS_MAX:
+        if 0 <= self.clock() - began <= TRIM_SECONDS_MAX:
             places = {partition: committed.offset for partition, committed in self._committed[topic].items()}
             before = {partition: at for partition, at in places.items() if at > self._trimmed.get(partition, 0)}
             if before:

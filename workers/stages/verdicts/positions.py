@@ -42,7 +42,7 @@ class VerdictsPlace(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """State at a mark. ``row`` and ``signed`` are the numbers of the next row and of the next arrival. By partition,
+    """State at a mark. ``row`` and ``arrivals`` are the numbers of the next row and of the next arrival. By partition,
     ``ends`` are the ends of the logs of ``verdicts``, and ``decided`` the ends of the decided offsets of
     ``documents``."""
 

@@ -12,7 +12,6 @@ from neardup.stream.config import Config
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.decisions import VerdictLimits
 from neardup.workers.stages.verdicts.clusters import Clusters
-from neardup.workers.stages.verdicts.intake import PARTITION
 from neardup.workers.stages.verdicts.positions import (
     SignedPlace,
     VerdictsPlace,
@@ -23,7 +22,7 @@ from neardup.workers.stages.verdicts.positions import (
 from neardup.workers.stages.verdicts.state import LinkState
 from neardup.workers.topics.names import Topics
 from neardup.workers.topics.places import offsets_of, partitions_of
-from neardup.workers.topics.signed import decode_signed
+from neardup.workers.topics.signed import PARTITION, decode_signed
 from neardup.workers.topics.verdicts import DecidedRows, decided_rows, join_decided, parse_run
 from neardup.workers.transport.protocol import Committed, OffsetGoneError, Transport
 
