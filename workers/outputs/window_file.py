@@ -19,24 +19,23 @@ from neardup.workers.outputs.output import OutputFile
 from neardup.workers.process.exits import Exit, Failure, input_failure
 
 
-def write(
-    path: str, messages: Iterable[WindowMessage], stream_time: int, config: Config, decisions: Iterable[bytes] = ()
-) -> None:
+def write(path: str, messages: Iterable[WindowMessage], stream_time: int, config: Config) -> None:
     """Write a window, which replaces the file atomically; ``stream_time`` in microseconds, ``NO_TIME`` for none.
 
     Raises ``Failure`` if it cannot be written.
     """
-    output = OutputFile(path, "the window")
-    with output:
-        parts = encode_window(messages, stream_time, config, decisions, signature_of(config))
-        output.act(lambda file: file.writelines(parts))
+    _write(path, encode_window(messages, stream_time, config, signature=signature_of(config)))
 
 
 def keep(path: str, matcher: Matcher, decider: Decider | None = None) -> None:
     """Write the window of a matcher with its decisions. Raises ``Failure``."""
-    time, messages = window_messages.window_of(matcher)
-    decisions = () if decider is None else decider.save()
-    write(path, messages, time, matcher.config, decisions)
+    _write(path, window_messages.saved(matcher, () if decider is None else decider.save()))
+
+
+def _write(path: str, parts: Iterable[bytes]) -> None:
+    output = OutputFile(path, "the window")
+    with output:
+        output.act(lambda file: file.writelines(parts))
 
 
 def fill(matcher: Matcher, path: str, decider: Decider | None = None, *, salvage: bool = False) -> None:

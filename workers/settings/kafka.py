@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pydantic import BaseModel, Field, SecretStr, field_validator
+from pydantic import BaseModel, Field, SecretStr, ValidationInfo, field_validator
 
 from neardup.stream.errors import ConfigError
 from neardup.workers.process.exits import input_failure
@@ -36,6 +36,11 @@ GENERATION = re.compile(r"[0-9a-f]{12}")
 FORWARDED = ("original", "update", "unchanged")
 _DAY_SECONDS = 86_400
 _PARTITIONS_MAX = 4096
+# Settings of the stream that topics do not have -> why.
+_LEFT_OUT = {
+    "collection_field": "topics and feeds have no collections; use run, dedup, batch or serve",
+    "passage_part_min": "verdicts on Kafka drop copies only; use dedup, batch or serve",
+}
 
 
 class ConnectionOptions(BaseModel):
@@ -273,18 +278,11 @@ class StreamSettings(Secrets, TopicOptions, StreamOptions, ConnectionOptions, Se
             raise ValueError(f"must be {', '.join(STARTS)}, or of a filter a generation of 12 hexadecimal digits")
         return value
 
-    @field_validator("collection_field")
+    @field_validator(*_LEFT_OUT)
     @classmethod
-    def _no_collections(cls, value: str | None) -> str | None:
+    def _is_left_out(cls, value: object, info: ValidationInfo) -> object:
         if value is not None:
-            raise ValueError("must be left out: topics and feeds have no collections; use run, dedup, batch or serve")
-        return value
-
-    @field_validator("passage_part_min")
-    @classmethod
-    def _no_parts(cls, value: float | None) -> float | None:
-        if value is not None:
-            raise ValueError("must be left out: verdicts on Kafka drop copies only; use dedup, batch or serve")
+            raise ValueError(f"must be left out: {_LEFT_OUT[str(info.field_name)]}")
         return value
 
     @field_validator("forward")

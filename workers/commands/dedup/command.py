@@ -205,13 +205,14 @@ class _Outputs:
         elif not (writes_kept or self._archive or self._write_removed or self._write_verdicts):
             return
         verdicts: list[bytes] = []
-        if self._annotate or self._archive or self._write_verdicts is not None or self._write_removed is not None:
+        shows = self._annotate or self._write_removed is not None
+        if self._archive or self._write_verdicts is not None or (shows and self._texts is None):
             verdicts = list(verdict_lines(entries, reasons, decided))
-        elif isinstance(entries, LineRows):
+        elif not shows and isinstance(entries, LineRows):
             self._kept.add_lines(entries.raws, np.isin(decided.verdicts.statuses, KEPT))
             lines = ()
         shown = verdicts
-        if self._texts is not None and (self._annotate or self._write_removed is not None):
+        if shows and self._texts is not None:
             shown = list(verdict_lines(entries, reasons, decided, self._texts))
         statuses = decided.verdicts.statuses.tolist()
         n = 0

@@ -16,11 +16,10 @@ from neardup.workers.store.extra import feeds, identity, outbox
 
 
 class _Table(NamedTuple):
-    """A table: its script, what its rows are called, how many columns it has, and which of its rows are sound."""
+    """A table: its script, what its rows are called, and which of its rows are sound."""
 
     script: str
     plural: str
-    columns: int
     is_sound: Callable[[Sequence[Any]], bool]
 
 
@@ -51,11 +50,11 @@ def _is_source(row: Sequence[Any]) -> bool:
 
 
 _TABLES = {
-    "outbox": _Table(outbox.TABLES, "events for the web hook", 11, _is_event),
-    "story_levels": _Table("", "sizes of stories in events", 3, _is_level),
-    "story_sources": _Table("", "sources of stories in events", 2, _is_source),
-    "feeds": _Table(feeds.TABLES, "reports of feeds", 3, _is_condition),
-    "identity": _Table(identity.TABLES, "names of the store", 1, _is_name),
+    "outbox": _Table(outbox.TABLES, "events for the web hook", _is_event),
+    "story_levels": _Table("", "sizes of stories in events", _is_level),
+    "story_sources": _Table("", "sources of stories in events", _is_source),
+    "feeds": _Table(feeds.TABLES, "reports of feeds", _is_condition),
+    "identity": _Table(identity.TABLES, "names of the store", _is_name),
 }
 SCRIPTS = "".join(table.script for table in _TABLES.values())
 
@@ -93,12 +92,11 @@ def said(lost: dict[str, int]) -> str:
 
 def _copied(source: sqlite3.Connection, target: sqlite3.Connection, name: str, table: _Table) -> int:
     """Copy a table; return how many of its rows are lost."""
-    insert = f"INSERT OR REPLACE INTO {name} VALUES ({', '.join('?' * table.columns)})"
     lost = 0
     try:
         for row in source.execute(f"SELECT * FROM {name}"):
             if table.is_sound(row):
-                target.execute(insert, tuple(row))
+                target.execute(f"INSERT OR REPLACE INTO {name} VALUES ({', '.join('?' * len(row))})", row)
             else:
                 lost += 1
     except sqlite3.DatabaseError:

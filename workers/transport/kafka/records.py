@@ -38,7 +38,7 @@ _AS_RECORD: Callable[[Any], Record] = partial(tuple.__new__, Record)
 
 @dataclass
 class ClientLimits(fetches.Budget):
-    """ClientLimits of a client: the bytes of the next poll, and the unpacked bytes of a compressed batch."""
+    """Limits of a client: the bytes of the next poll, and the unpacked bytes of a compressed batch."""
 
     left_bytes: int = UNBOUNDED
     batch_bytes_max: int = UNBOUNDED
