@@ -20,8 +20,12 @@ from neardup.stream.texts.normalize import NormalForm, code_points
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder for what is stored."""
+    """An empty folder for what is stored.
+
+    Numba's compiler reads the variables again if one of them has changed, so a value in ``config`` alone may be lost.
+    """
     monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     return tmp_path
 
 
