@@ -139,7 +139,7 @@ MUTANTS = (
     ),
     Mutant(
         "a filter begins a record of verdicts again", "simulation", FILTER,
-        "        skipped = lane.place.row if not lane.runs and record.offset == lane.offset else 0\n",
+        "        skipped = lane.metadata.row if not lane.runs and record.offset == lane.offset else 0\n",
         "        skipped = 0\n",
         ("tests/workers/stages/verdicts/test_filter.py",),
     ),
@@ -177,13 +177,13 @@ MUTANTS = (
     ),
     Mutant(
         "the log is trimmed without asking the group", "simulation", MATCHER,
-        "            transact(self.producer, [], topics.links, places, self.membership, self.observer)\n",
+        "            transact(self.producer, [], topics.links, offsets, self.membership, self.observer)\n",
         "            pass\n",
         (TURNS,),
     ),
     Mutant(
         "a zombie takes what others trimmed for a gap", "simulation", MATCHER,
-        "                if committed is not None and committed.offset > place_of_position(table.position)[0]:\n",
+        "                if committed is not None and committed.offset > offset_and_row(table.position)[0]:\n",
         "                if False:\n",
         (TURNS,),
     ),
@@ -219,8 +219,8 @@ MUTANTS = (
     ),
     Mutant(
         "the log is trimmed above the window of another shard", "simulation", "workers/stages/matching/plan.py",
-        "    starts = [decode_window(committed.metadata).start for committed in places.values()]\n",
-        "    starts = [decode_window(places[0].metadata).start]\n",
+        "    starts = [decode_window(committed.metadata).start for committed in offsets.values()]\n",
+        "    starts = [decode_window(offsets[0].metadata).start]\n",
         (f"{MATCHERS}::test_trimming_keeps_all_that_a_successor_needs",),
     ),
     Mutant(

@@ -25,7 +25,7 @@ from neardup.workers.stages.signer import SignPlan, sign_records
 from neardup.workers.stages.transaction import Message
 from neardup.workers.telemetry.observer import SILENT
 from neardup.workers.topics.names import names_of
-from neardup.workers.topics.signed import place_of_position
+from neardup.workers.topics.signed import offset_and_row
 from neardup.workers.transport.kafka.connect import connect
 from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup.workers.transport.protocol import Record, Transport
@@ -165,7 +165,7 @@ def _pass(connected: Callable[[], Transport], settings: StreamSettings, end: int
 
 def _passed(worker: MatchWorker) -> int:
     """The offset that every shard has passed."""
-    return min(place_of_position(table.position)[0] for table in worker.tables.values())
+    return min(offset_and_row(table.position)[0] for table in worker.tables.values())
 
 
 def _restored(worker: MatchWorker, settings: StreamSettings, tally: Tally) -> tuple[float, float]:

@@ -40,7 +40,7 @@ from neardup.stream.verdicts.held import (
     with_places,
     with_rows,
 )
-from neardup.stream.verdicts.restoring import Decided as Restored
+from neardup.stream.verdicts.restoring import PastVerdicts
 from neardup.stream.verdicts.row_columns import GONE, NONE
 from neardup.stream.verdicts.rows_before import from_rows_before
 from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REFUSED, REMOVAL, STATUSES
@@ -190,7 +190,7 @@ class Decider:
         self._places = resumed.places
         self._first_slot = self._matcher.table.slot_end - self.decisions.end
 
-    def restore(self, arrivals: Arrivals, decided: Restored, places: int, kept: KeptStories | None = None) -> None:
+    def restore(self, arrivals: Arrivals, decided: PastVerdicts, places: int, kept: KeptStories | None = None) -> None:
         """Continue from documents that were decided before, after the table holds them; before the first step.
 
         Args:

@@ -30,7 +30,7 @@ from neardup.stream.table.pages import Pages, grow
 from neardup.stream.verdicts import records, restoring, row_columns, rule
 from neardup.stream.verdicts.held import Held, KeptStories, stories_of
 from neardup.stream.verdicts.leads import new_comparing, with_results
-from neardup.stream.verdicts.restoring import Decided
+from neardup.stream.verdicts.restoring import PastVerdicts
 from neardup.stream.verdicts.row_columns import (
     CONTENT_ENTRIES,
     CUT,
@@ -241,7 +241,7 @@ class Decisions:
         return verdicts
 
     def restore(
-        self, arrivals: Arrivals, decided: Decided, stream_time: int, kept: KeptStories | None = None
+        self, arrivals: Arrivals, decided: PastVerdicts, stream_time: int, kept: KeptStories | None = None
     ) -> npt.NDArray[np.int64]:
         """Add rows that were decided before, in a step of its own; see ``restoring``.
 

@@ -19,7 +19,7 @@ from neardup.stream.verdicts.rule import DOCUMENT, ORIGINAL, REMOVAL, UNCHANGED,
 from neardup.stream.verdicts.stories import adopt, end_stories_of, join, story_of
 
 
-class Decided(NamedTuple):
+class PastVerdicts(NamedTuple):
     """What was decided of n arrivals: statuses (``uint8[n]``), clusters, matched (``int64[n]``), similarities
     (``float32[n]``), equal and late (``bool[n]``) as in ``Verdicts``; ``before`` (``int64[n]``) is what
     ``members_before`` returns."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from neardup.stream.verdicts.decisions import Arrivals
-from neardup.stream.verdicts.restoring import Decided, members_before
+from neardup.stream.verdicts.restoring import PastVerdicts, members_before
 from neardup.stream.verdicts.rule import DOCUMENT, DUPLICATE, ORIGINAL, REMOVAL, UNCHANGED
 from neardup.stream.verdicts.saved import RowsBefore
 
 
-def from_rows_before(rows: RowsBefore) -> tuple[Arrivals, Decided]:
+def from_rows_before(rows: RowsBefore) -> tuple[Arrivals, PastVerdicts]:
     """Return rows of 0.1.0 as arrivals, with the removals of their ids, and what was decided of them.
 
     A row with a distance of 0 stands for its cluster; a positive one led to the unchanged version that stands for it.
@@ -21,7 +21,7 @@ def from_rows_before(rows: RowsBefore) -> tuple[Arrivals, Decided]:
     kinds = np.full(count, DOCUMENT, np.uint8)
     arrivals = Arrivals(rows.places, kinds, rows.ids, rows.times, rows.contents, np.zeros(count, np.int64))
     similarities = np.where(own, np.float32(0.0), rows.similarities)
-    decided = Decided(
+    decided = PastVerdicts(
         statuses, rows.clusters, similarities, rows.clusters, rows.similarities == 1.0, np.zeros(count, np.bool_),
         members_before(rows.clusters, kinds == DOCUMENT),
     )  # fmt: skip
@@ -34,5 +34,5 @@ def from_rows_before(rows: RowsBefore) -> tuple[Arrivals, Decided]:
     wider = Arrivals._make(np.insert(column, at, column[at - 1]) for column in arrivals)
     new = at + np.arange(len(at))
     wider.kinds[new] = REMOVAL
-    decided = Decided._make(np.insert(column, at, column[at - 1]) for column in decided)
+    decided = PastVerdicts._make(np.insert(column, at, column[at - 1]) for column in decided)
     return wider, decided._replace(before=members_before(decided.clusters, wider.kinds == DOCUMENT))

@@ -83,7 +83,7 @@ def committed_start(
         read: returns the bounds of what each partition reads; by default those of the partition itself.
 
     Returns:
-        The committed place; ``None`` while another member has to decide it.
+        The committed offset; ``None`` while another member has to decide it.
 
     Raises:
         ConfigError: the group has no offset and no start is given, so no worker chooses a start silently.

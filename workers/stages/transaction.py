@@ -42,7 +42,7 @@ _OUTCOMES: dict[type[TransportError], str] = {
     OutcomeUnknownError: "unknown",
 }
 
-# Maximum time from the commit of the places to a trim. No session is shorter, so no other member can take over before
+# Maximum time from the commit of the offsets to a trim. No session is shorter, so no other member can take over before
 # the trim.
 TRIM_SECONDS_MAX = 1.0
 # Records sent between two flushes: larger slices are no faster.

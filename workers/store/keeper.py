@@ -42,8 +42,7 @@ from neardup.stream.table import NO_TIME
 from neardup.stream.table.steps import step
 from neardup.stream.verdicts.decider import Decider
 from neardup.stream.verdicts.decisions import Arrivals
-from neardup.stream.verdicts.restoring import Decided as Restored
-from neardup.stream.verdicts.restoring import members_before
+from neardup.stream.verdicts.restoring import PastVerdicts, members_before
 from neardup.stream.verdicts.row_columns import NONE
 from neardup.stream.verdicts.rule import DOCUMENT, STATUSES, UNCHANGED
 from neardup.workers.store.answers import Answer, newest
@@ -362,7 +361,7 @@ class Keeper:
         meta, table = self.log.meta(), self.matcher.table
         if meta["stream_time"] is not None:
             table.set_stream_time(meta["stream_time"])
-        parts: list[tuple[Arrivals, Restored]] = []
+        parts: list[tuple[Arrivals, PastVerdicts]] = []
         gone: dict[bytes, None] = {}
         for rows in self.log.rows():
             batch, first = batch_of(rows, self.config.plan.width), table.slot_end
@@ -374,7 +373,9 @@ class Keeper:
         removals = removals_of(list(gone))
         parts.append((removals, restored_of([], len(gone))))
         arrivals = Arrivals._make(np.concatenate(columns) for columns in zip(*(part[0] for part in parts), strict=True))
-        restored = Restored._make(np.concatenate(columns) for columns in zip(*(part[1] for part in parts), strict=True))
+        restored = PastVerdicts._make(
+            np.concatenate(columns) for columns in zip(*(part[1] for part in parts), strict=True)
+        )
         if gone:
             with step(table):
                 for id_ in gone:

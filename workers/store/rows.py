@@ -14,7 +14,7 @@ from neardup.stream.batches import CONTENT_HALF, Batch, id_columns, id_hashes, m
 from neardup.stream.scheme_interface import Evidence
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.decisions import Arrivals
-from neardup.stream.verdicts.restoring import Decided as Restored
+from neardup.stream.verdicts.restoring import PastVerdicts
 from neardup.stream.verdicts.rule import DOCUMENT, REMOVAL, REMOVED
 
 
@@ -153,7 +153,7 @@ def arrivals_of(rows: Sequence[Row], batch: Batch) -> Arrivals:
     return Arrivals(places, kinds, hashes, batch.times, batch.contents[:, CONTENT_HALF].copy(), sizes)
 
 
-def restored_of(rows: Sequence[Row], removals: int = 0) -> Restored:
+def restored_of(rows: Sequence[Row], removals: int = 0) -> PastVerdicts:
     """Return what was decided of rows of the log, and of removals behind them. Rows of 0.1.0 name no match: it is
     the original."""
     decided = [
@@ -166,7 +166,7 @@ def restored_of(rows: Sequence[Row], removals: int = 0) -> Restored:
     decided += [(REMOVED, -1, 0.0, None, 0)] * removals
     statuses, clusters, similarities, matched, flags = zip(*decided, strict=True) if decided else ((),) * 5
     bits = np.array(flags, np.uint8)
-    return Restored(
+    return PastVerdicts(
         np.array(statuses, np.uint8), np.array(clusters, np.int64), np.array(similarities, np.float32),
         np.array([-1 if place is None else place for place in matched], np.int64), (bits & EQUAL) > 0,
         (bits & LATE) > 0, np.full(len(decided), -1),

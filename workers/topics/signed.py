@@ -44,7 +44,7 @@ def position_of(offset: int, row: int = 0) -> int:
     return offset << ROW_BITS | row
 
 
-def place_of_position(position: int) -> tuple[int, int]:
+def offset_and_row(position: int) -> tuple[int, int]:
     """Return the offset of the next message, and how many of its rows are before the position."""
     return position >> ROW_BITS, position & ((1 << ROW_BITS) - 1)
 

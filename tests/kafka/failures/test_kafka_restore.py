@@ -10,7 +10,7 @@ from kafka_world import Place, World, stories
 
 from neardup.stream import Document
 from neardup.workers.topics.names import MATCH, SIGN
-from neardup.workers.topics.signed import place_of_position
+from neardup.workers.topics.signed import offset_and_row
 from neardup.workers.transport.protocol import OffsetGoneError, Record
 
 Worlds = Callable[..., World]
@@ -62,7 +62,7 @@ def test_a_rebalance_in_the_middle_of_a_restore_cancels_it(worlds: Worlds) -> No
     slow, restoring = Slow(older), older.worker.restoring
     world.run(lambda: len(restoring) == 2, "both shards are being restored")
     world.run(
-        lambda: all(place_of_position(table.position)[0] > start + 2 for table, start, _ in restoring.values()),
+        lambda: all(offset_and_row(table.position)[0] > start + 2 for table, start, _ in restoring.values()),
         "some is restored",
     )
     slow.held = True

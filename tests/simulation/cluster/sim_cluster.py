@@ -36,7 +36,7 @@ from neardup.workers.stages.verdicts.linker import LinkWorker
 from neardup.workers.telemetry.observer import Silent
 from neardup.workers.topics.messages import Envelope
 from neardup.workers.topics.names import Names, generation, topic_names
-from neardup.workers.topics.signed import place_of_position
+from neardup.workers.topics.signed import offset_and_row
 from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup.workers.transport.protocol import FencedError, OutcomeUnknownError, Record, UnreachableError
 
@@ -168,7 +168,7 @@ class Cluster:
         else:
             place.taken += taken
             tables = getattr(place.worker, "tables", {}).values()
-            self.events["ends inside a message"] += any(place_of_position(table.position)[1] for table in tables)
+            self.events["ends inside a message"] += any(offset_and_row(table.position)[1] for table in tables)
             return taken
         return 0
 

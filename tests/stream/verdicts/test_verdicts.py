@@ -12,7 +12,7 @@ from neardup.stream.kernels.hashing import GOLDEN, mix64
 from neardup.stream.table import NO_WINDOW
 from neardup.stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits
 from neardup.stream.verdicts.records import STORY_BYTES
-from neardup.stream.verdicts.restoring import Decided, members_before
+from neardup.stream.verdicts.restoring import PastVerdicts, members_before
 from neardup.stream.verdicts.row_columns import GONE
 from neardup.stream.verdicts.rule import DOCUMENT, REMOVAL
 
@@ -166,7 +166,7 @@ def restored(decisions, events, decided, first):
     is_document = np.array([event.time is not None for event in events], np.bool_)
     late = np.array([one.late for one in decided], np.bool_)
     clusters = np.array([one.cluster for one in decided], np.int64)
-    columns = Decided(
+    columns = PastVerdicts(
         np.array([STATUSES.index(one.status) for one in decided], np.uint8),
         clusters,
         np.array([one.similarity if one.original is not None else 0 for one in decided], np.float32),

@@ -22,7 +22,7 @@ from neardup.stream.verdicts.representatives import NO_RANK
 from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
 from neardup.workers.stages.matching.shard_table import Applied, ShardTable, Window, decode_window, encode_window
 from neardup.workers.stages.matching.stretches import Stretch, read_stretch
-from neardup.workers.topics.signed import SignedRows, encode_signed, place_of_position, position_of
+from neardup.workers.topics.signed import SignedRows, encode_signed, offset_and_row, position_of
 from neardup.workers.transport.protocol import Record
 
 SHARD = Shard(1, 3)
@@ -85,7 +85,7 @@ class Log:
 
     def read(self, start: int, end: int) -> Stretch | None:
         """Read the log from an offset to before a position."""
-        offset, row = place_of_position(end)
+        offset, row = offset_and_row(end)
         found = [record for record in self.records if start <= record.offset < offset + (row > 0)]
         return read_stretch(found, self.config).until(end) if found else None
 
@@ -136,7 +136,7 @@ def holds(table: ShardTable) -> object:
 @pytest.mark.parametrize("seed", quick_seeds(range(12), 4))
 @pytest.mark.parametrize("limits", [(20.0, 10.0), (20.0, 0.0), (1e6, 0.0), (3.0, 200.0)], ids=str)
 def test_a_restored_table_answers_as_the_original(seed: int, limits: tuple[float, float]) -> None:
-    """After a replay of the committed window it gives the same answers, from any committed place."""
+    """After a replay of the committed window it gives the same answers, from any committed offset."""
     log = Log(seed, config(*limits))
     table = ShardTable(log.config, SHARD)
     for _ in range(25):
@@ -190,7 +190,7 @@ def test_a_step_may_end_after_any_slice(seed: int, limits: tuple[float, float, i
             assert fate != "settle" or table.settle(after)
             table.commit()
             found += map(outcome, step)
-            inside += place_of_position(table.position)[1] > 0
+            inside += offset_and_row(table.position)[1] > 0
             if fate == "restore" and limits[2] != 12:
                 table = restored(log, table)
                 assert table.position == position_of(after.offset, decode_window(after.metadata).row)

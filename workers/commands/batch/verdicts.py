@@ -190,7 +190,7 @@ def _length(document: Document) -> float:
 
 class Places:
     """The positions of all entries of the input, including refused ones; ``rows`` are the places of the documents,
-    ``named`` the sources of the entries if ``with_sources``, by their place in ``names``."""
+    ``named`` the sources of the entries if ``with_sources``, by their index in ``names``."""
 
     def __init__(self, *, with_sources: bool = False) -> None:
         self.rows = array("q")

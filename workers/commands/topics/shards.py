@@ -17,8 +17,8 @@ _MICROSECONDS = 1e6
 
 
 class ShardState(NamedTuple):
-    """A shard: the messages of ``signed`` in its window and behind its place, and the stream time before the window in
-    seconds; none of them without a committed place."""
+    """A shard: the messages of ``signed`` in its window and behind its offset, and the stream time before the window in
+    seconds; none of them without a committed offset."""
 
     shard: int
     window: int | None

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from neardup.stream.config import Config
 from neardup.workers.stages.matching.stretches import Stretch, read_stretch
 from neardup.workers.stages.transaction import record_bytes
-from neardup.workers.topics.signed import PARTITION, place_of_position, position_of
+from neardup.workers.topics.signed import PARTITION, offset_and_row, position_of
 from neardup.workers.transport.protocol import Reader, Record
 
 # Messages are matched together up to this many bytes: the keys of more documents do not fit in the L2 cache.
@@ -29,7 +29,7 @@ class Cursor:
 
     def follow(self, position: int) -> None:
         """Read from the message of a position on."""
-        offset, _ = place_of_position(position)
+        offset, _ = offset_and_row(position)
         self.reader.follow({PARTITION: offset})
         self.hand.clear()
         self.passed = position_of(offset)
@@ -56,7 +56,7 @@ class Cursor:
         """Return the messages between a position and the end of the log, without the markers of transactions that the
         reader has passed."""
         read, end = self.offset, self.reader.ends().get(PARTITION, 0)
-        passed = place_of_position(position)[0] if self.hand and self.hand[-1].end > position else read
+        passed = offset_and_row(position)[0] if self.hand and self.hand[-1].end > position else read
         return max(0, end - passed)
 
     def pass_by(self, positions: Iterable[int]) -> None:

@@ -1,16 +1,16 @@
 """The matcher: rows of ``signed`` in, pairs out, one table for each of its shards, one transaction a step.
 
 The group of matchers owns the partitions of ``links``: partition s stands for shard s. The committed offset of
-partition s is the place in ``signed`` up to which shard s has published; its metadata names the beginning of the
+partition s is the offset in ``signed`` up to which shard s has published; its metadata names the beginning of the
 window. Every member reads ``signed`` whole, without the group, through two cursors (``cursors``).
 
 A shard goes through these states; only this loop changes them:
 
-- *waiting*: assigned, without a position. The worker reads the committed place. If the read fails (a predecessor's
+- *waiting*: assigned, without a position. The worker reads the committed offset. If the read fails (a predecessor's
   transaction is pending, the broker is away), the next turn repeats it.
-- *restoring*: the worker applies the log from the beginning of the window to the committed place without publishing,
+- *restoring*: the worker applies the log from the beginning of the window to the committed offset without publishing,
   some messages at a time between polls. So the member stays in the group, and the other shards continue.
-- *running*: every step publishes its pairs and commits its place. A shard behind the running cursor reads through the
+- *running*: every step publishes its pairs and commits its offset. A shard behind the running cursor reads through the
   other cursor, until it has caught up.
 - *revoked*: its table is dropped, in any state; the next owner restores it from the log.
 
@@ -20,13 +20,14 @@ A step, and the effect of a crash after each part:
 2. Tables apply rows, each in an open step with a journal, the shard that is furthest behind first, until messages and
    results reach ``step_bytes_max`` or the pairs reach ``step_pairs_max``, possibly inside a message. The remaining rows
    are for the next steps.
-3. ``transact`` publishes pairs and places. Before it, a crash has no effect: the next owner restores to the last place.
-4. The tables commit. A crash between 3 and 4 loses only memory: the next owner restores up to the new place.
+3. ``transact`` publishes pairs and offsets. Before it, a crash has no effect: the next owner restores up to
+   the last offset.
+4. The tables commit. A crash between 3 and 4 loses only memory: the next owner restores up to the new offset.
 
 If the transaction is known to have failed, the tables undo the step, the rows remain, and the next step has half as
 many pairs, so that a slow broker can accept it in time. If the outcome is unknown or the member was fenced, the worker
 restarts, and its successor inherits the tables with their open steps. A table continues if its shard is assigned again
-at once and the table matches the committed place, with or without its open step. Every other table is dropped, and
+at once and the table matches the committed offset, with or without its open step. Every other table is dropped, and
 restored from the log.
 """
 
@@ -47,7 +48,7 @@ from neardup.workers.stages.matching.shard_table import Applied, ShardTable, Win
 from neardup.workers.stages.starts import committed_start
 from neardup.workers.stages.transaction import TRIM_SECONDS_MAX, Message, in_turns, transact
 from neardup.workers.telemetry.observer import Observer, stage
-from neardup.workers.topics.signed import PARTITION, place_of_position, position_of
+from neardup.workers.topics.signed import PARTITION, offset_and_row, position_of
 from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
@@ -100,7 +101,7 @@ class MatchWorker:
         self._late: set[int] = set()  # shards of tables that read through ``behind``
         self._trimmed = 0  # first offset of the log after the last trim of this worker
         self._bound = -1  # below which the last trim would have dropped the log
-        self._refused = -1  # the last shard whose committed place was not available
+        self._refused = -1  # the last shard whose committed offset was not available
 
     @property
     def ready(self) -> bool:
@@ -143,7 +144,7 @@ class MatchWorker:
         if self.joined:
             self.kept = {shard: table for shard, table in self.kept.items() if shard in self.waiting}
         for shard in in_turns(self.waiting, self._refused):
-            # If the place is not available yet, the next turn asks again.
+            # If the offset is not available yet, the next turn asks again.
             try:
                 is_known = self._assign(shard, polled.membership)
             except (UnreachableError, AbortedError):
@@ -193,14 +194,14 @@ class MatchWorker:
         except OffsetGoneError as gone:
             for shard, table in self.tables.items():
                 committed = self.consumer.committed(shard)
-                if committed is not None and committed.offset > place_of_position(table.position)[0]:
+                if committed is not None and committed.offset > offset_and_row(table.position)[0]:
                     raise FencedError(
                         f"others have matched shard {shard} up to offset {committed.offset} of "
-                        f"{self.plan.topics.signed}: restart from the committed places"
+                        f"{self.plan.topics.signed}: restart from the committed offsets"
                     ) from gone
             if cursor is self.behind and self.restoring:
                 # The log was trimmed during the restore. If another member trimmed it while this member was suspended,
-                # the next poll revokes the shards. If not, the places are read again, and a gap is reported.
+                # the next poll revokes the shards. If not, the offsets are read again, and a gap is reported.
                 self.waiting.update(self.restoring)
                 self.restoring.clear()
                 return 0
@@ -209,12 +210,12 @@ class MatchWorker:
         return len(records)
 
     def _assign(self, shard: int, membership: Membership) -> bool:
-        """Read the committed place, and begin to restore the window that its metadata names; returns whether it is
+        """Read the committed offset, and begin to restore the window that its metadata names; returns whether it is
         known.
 
-        Without a committed place, the owner of shard 0 commits the requested start of all shards at once. A place under
-        other settings of matching is claimed at once for the whole log, so that no trim of shard 0 drops what a longer
-        window needs, and the whole log is restored.
+        Without a committed offset, the owner of shard 0 commits the requested start of all shards at once. One
+        under other settings of matching is claimed at once for the whole log, so that no trim of shard 0 drops what a
+        longer window needs, and the whole log is restored.
         """
         plan, fingerprint = self.plan, self.plan.config.matching_fingerprint
         first = self._first()
@@ -267,7 +268,7 @@ class MatchWorker:
     def _restore(self) -> None:
         """Apply the messages at hand to the tables that are restored; a table at its end begins to run."""
         for shard, (table, start, end) in list(self.restoring.items()):
-            offset, row = place_of_position(end)
+            offset, row = offset_and_row(end)
             for stretch in self.behind.ahead(table.position):
                 for applied in table.apply(stretch if stretch.end <= end else stretch.until(end), publish=False):
                     self.observer.count("restored_documents", applied.documents)
@@ -277,7 +278,7 @@ class MatchWorker:
             if row == 0 and table.position < end and self.behind.offset >= offset:
                 table.skip_to(end)  # only gaps remain
             if table.position < end:
-                done = place_of_position(table.position)[0] - start
+                done = offset_and_row(table.position)[0] - start
                 self.observer.set("restore_progress_ratio", done / max(1, offset - start), str(shard))
             else:
                 del self.restoring[shard]
@@ -332,11 +333,11 @@ class MatchWorker:
         moved = {shard: first for shard, first in began.items() if self.tables[shard].position > first}
         if not moved:
             return
-        places = {shard: self.tables[shard].committed() for shard in moved}
+        offsets = {shard: self.tables[shard].committed() for shard in moved}
         progress = {shard: (first, self.tables[shard].position) for shard, first in moved.items()}
         links = list(link_messages(done, progress, plan.config, plan.topics.links)) if plan.verdicts else []
         try:
-            transact(self.producer, messages + links, plan.topics.links, places, membership, self.observer)
+            transact(self.producer, messages + links, plan.topics.links, offsets, membership, self.observer)
         except AbortedError:
             for shard in began:
                 self.tables[shard].undo()
@@ -376,16 +377,16 @@ class MatchWorker:
         """Drop the log below the windows of all shards, if this member owns shard 0.
 
         The broker allows any client to delete records. A member that lost its shards while it was suspended must not
-        trim: its successor may have a longer window. So its places are committed first, and this commit fails for such
+        trim: its successor may have a longer window. So its offsets are committed first, and this commit fails for such
         a member. Then the beginnings of all windows are read, and the trim follows at once, below the least of this
-        round and the one before. A shard without a place forbids the trim. Raises the errors of a step.
+        round and the one before. A shard without an offset forbids the trim. Raises the errors of a step.
         """
         if 0 not in self.tables:
             return
         topics, began = self.plan.topics, self.clock()
-        places = {shard: table.committed() for shard, table in self.tables.items()}
+        offsets = {shard: table.committed() for shard, table in self.tables.items()}
         try:
-            transact(self.producer, [], topics.links, places, self.membership, self.observer)
+            transact(self.producer, [], topics.links, offsets, self.membership, self.observer)
         except AbortedError:
             return
         before, self._bound = self._bound, needed_from(self.transport, self.plan, self.membership.group)

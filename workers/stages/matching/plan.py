@@ -21,7 +21,7 @@ class MatchPlan(NamedTuple):
     shards: int
     candidate_partitions: int
     envelope: Envelope
-    start: str | None  # "earliest" or "latest" for a group without committed places; None refuses it
+    start: str | None  # "earliest" or "latest" for a group without committed offsets; None refuses it
     allow_gap: bool  # continue if the beginning of a window is no longer in the log
     link_group: str  # the group of linkers, which read signed too
     step_bytes_max: int = STEP_BYTES_MAX
@@ -31,11 +31,11 @@ class MatchPlan(NamedTuple):
 
 def needed_from(transport: Transport, plan: MatchPlan, group: str) -> int:
     """Return the offset from which on a matcher or a linker needs the log; -1 if that is not known."""
-    places = transport.group_offsets(group, plan.topics.links)
+    offsets = transport.group_offsets(group, plan.topics.links)
     linker = transport.group_offsets(plan.link_group, plan.topics.signed).get(PARTITION)
-    if len(places) < plan.shards or (linker is None and plan.verdicts):
+    if len(offsets) < plan.shards or (linker is None and plan.verdicts):
         return -1
-    starts = [decode_window(committed.metadata).start for committed in places.values()]
+    starts = [decode_window(committed.metadata).start for committed in offsets.values()]
     return min(starts if linker is None else [*starts, linker.offset])
 
 

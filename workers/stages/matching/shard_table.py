@@ -40,7 +40,7 @@ from neardup.workers.stages.matching.slot_places import SlotPlaces
 from neardup.workers.stages.matching.stretches import Stretch
 from neardup.workers.stages.starts import decoded_metadata
 from neardup.workers.topics.links import Links, similarity_steps
-from neardup.workers.topics.signed import ROW_BITS, place_of_position, position_of
+from neardup.workers.topics.signed import ROW_BITS, offset_and_row, position_of
 from neardup.workers.transport.protocol import Committed
 
 _METADATA_VERSION = 1
@@ -78,7 +78,7 @@ class _Mark(NamedTuple):
     stream_time: int
 
 
-class _Place(NamedTuple):
+class _Reached(NamedTuple):
     """Where a table is: its position, the documents that it has passed, and the message that it has begun to read:
     offset, and stream time before it."""
 
@@ -101,14 +101,14 @@ class ShardTable:
         if time != NO_TIME:
             self.matcher.table.set_stream_time(time)
         start = 0 if window is None else window.start
-        self._place = self._place_before = _Place(position_of(start), 0, start, time)
+        self._reached = self._reached_before = _Reached(position_of(start), 0, start, time)
         self._open = False
         self._reported = dict.fromkeys(COUNTED, 0)
 
     @property
     def position(self) -> int:
         """The position in the log up to which the table has read it."""
-        return self._place.position
+        return self._reached.position
 
     def apply(
         self, stretch: Stretch, *, publish: bool = True, candidates_max: int = SLICE_CANDIDATES
@@ -126,7 +126,7 @@ class ShardTable:
         table = self.matcher.table
         if not self._open:
             table.begin()
-            self._open, self._added, self._place_before = True, 0, self._place
+            self._open, self._added, self._reached_before = True, 0, self._reached
         first = stretch.row_of(self.position)
         if first == len(stretch.positions):
             self.skip_to(stretch.end)
@@ -140,27 +140,27 @@ class ShardTable:
     def _advance(self, stretch: Stretch, first: int, end: int, slot: int, time: int) -> None:
         """Record that the rows ``first`` to ``end`` of a stretch are in the table; before them, ``slot`` was its next
         slot and ``time`` its stream time."""
-        table, place = self.matcher.table, self._place
+        table, reached = self.matcher.table, self._reached
 
         def before(row: int) -> int:
             """Return the stream time before the message of a row."""
-            is_begun = stretch.positions[row] >> ROW_BITS == place.message
-            return place.time_before if is_begun else max(time, int(stretch.before[row]))
+            is_begun = stretch.positions[row] >> ROW_BITS == reached.message
+            return reached.time_before if is_begun else max(time, int(stretch.before[row]))
 
         documents = first + np.flatnonzero(~stretch.rows.removals[first:end])
         slots = np.arange(slot, table.slot_end)
         if len(slots):
-            rows = documents[table.arrivals(slots) - place.documents]
+            rows = documents[table.arrivals(slots) - reached.documents]
             self._places.put(slot, stretch.places[rows])
             offsets = stretch.positions[rows] >> ROW_BITS
             for last in np.flatnonzero(np.diff(offsets, append=-1)).tolist():
                 self._marks.append(_Mark(int(offsets[last]), slot + last + 1, before(rows[last])))
                 self._added += 1
         position = stretch.position(end)
-        offset, _ = place_of_position(position)
+        offset, _ = offset_and_row(position)
         is_begun = stretch.positions[end - 1] >> ROW_BITS == offset
         time_before = before(end - 1) if is_begun else table.stream_time
-        self._place = _Place(position, place.documents + len(documents), offset, time_before)
+        self._reached = _Reached(position, reached.documents + len(documents), offset, time_before)
 
     def _applied(self, stretch: Stretch, first: int, part: Slice) -> Applied:
         """Return the result of a slice, which begins at the row ``first``."""
@@ -179,10 +179,10 @@ class ShardTable:
 
     def skip_to(self, position: int) -> None:
         """Move to a later position, before which the log has no more rows for the table."""
-        place, (offset, _) = self._place, place_of_position(position)
-        if position > place.position:
-            before = place.time_before if offset == place.message else self.matcher.table.stream_time
-            self._place = _Place(position, place.documents, offset, before)
+        reached, (offset, _) = self._reached, offset_and_row(position)
+        if position > reached.position:
+            before = reached.time_before if offset == reached.message else self.matcher.table.stream_time
+            self._reached = _Reached(position, reached.documents, offset, before)
 
     @property
     def stream_time(self) -> int | None:
@@ -190,12 +190,12 @@ class ShardTable:
         return _known(self.matcher.table.stream_time)
 
     def committed(self) -> Committed:
-        """Return the place to commit: the offset of the next message, with row and window as metadata."""
+        """Return the offset to commit: that of the next message, with row and window as metadata."""
         oldest = self.matcher.table.oldest
         first = next((mark for mark in self._marks if mark.slot_end > oldest), None)
-        place = self._place
-        start, time = (first.offset, first.stream_time) if first else (place.message, place.time_before)
-        offset, row = place_of_position(place.position)
+        reached = self._reached
+        start, time = (first.offset, first.stream_time) if first else (reached.message, reached.time_before)
+        offset, row = offset_and_row(reached.position)
         window = Window(start, _known(time), self.config.matching_fingerprint, self.shard.of, row)
         return Committed(offset, encode_window(window))
 
@@ -215,7 +215,7 @@ class ShardTable:
             return
         self.matcher.table.undo()
         self._open = False
-        self._place = self._place_before
+        self._reached = self._reached_before
         for _ in range(self._added):
             self._marks.pop()
 

@@ -1,6 +1,6 @@
 """The places of the documents in a table, by slot: eight bytes a slot, in pages that follow the window.
 
-Slots are numbered in order of arrival and never change their place, so this column needs no undo: after an undone step,
+Slots are numbered in order of arrival and never move, so this column needs no undo: after an undone step,
 the next step overwrites its places.
 """
 

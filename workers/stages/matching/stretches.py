@@ -1,6 +1,6 @@
 """Stretches of ``signed``: the rows of consecutive messages, prepared once for all shards of a member.
 
-A *position* is a place between two rows of the log, as one number: the offset of a message, and in the lower 16 bits
+A *position* is between two rows of the log, as one number: the offset of a message, and in the lower 16 bits
 the rows of it that lie before. A message that is read whole leads to row 0 of the next offset. So positions are ordered
 as the rows are, although markers of transactions leave gaps between offsets.
 """

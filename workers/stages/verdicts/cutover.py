@@ -19,7 +19,7 @@ from neardup.workers.transport.protocol import Committed, OffsetGoneError, Trans
 _METADATA_VERSION = 1
 
 
-class FilterPlace(NamedTuple):
+class FilterMetadata(NamedTuple):
     """The position of a filter in a partition, in addition to the offset of a record of verdicts.
 
     ``row``: number of processed verdicts of that record. ``document``: offset in ``documents`` behind the last
@@ -31,24 +31,26 @@ class FilterPlace(NamedTuple):
     follows: bool = False
 
 
-def encode_place(place: FilterPlace) -> str:
+def encode_metadata(metadata: FilterMetadata) -> str:
     """Return the metadata of a committed offset."""
-    fields: dict[str, Any] = {"version": _METADATA_VERSION, "row": place.row}
-    if place.document is not None:
-        fields["document"] = place.document
-    if place.follows:
+    fields: dict[str, Any] = {"version": _METADATA_VERSION, "row": metadata.row}
+    if metadata.document is not None:
+        fields["document"] = metadata.document
+    if metadata.follows:
         fields["follows"] = True
     return orjson.dumps(fields).decode()
 
 
-def decode_place(committed: Committed) -> FilterPlace:
+def decode_metadata(committed: Committed) -> FilterMetadata:
     """Return the position; raises ``ConfigError`` for metadata of another program."""
     with decoded_metadata(committed.metadata, (_METADATA_VERSION,), "filter") as fields:
         document = fields.get("document")
-        return FilterPlace(int(fields["row"]), None if document is None else int(document), bool(fields.get("follows")))
+        return FilterMetadata(
+            int(fields["row"]), None if document is None else int(document), bool(fields.get("follows"))
+        )
 
 
-def places_after(transport: Transport, before: Names) -> dict[int, FilterPlace]:
+def positions_after(transport: Transport, before: Names) -> dict[int, FilterMetadata]:
     """Return where the filters of another generation stopped, by partition.
 
     Raises ``ConfigError`` if there were none, if they still work, or if they are of a version that does not commit the
@@ -67,16 +69,14 @@ def places_after(transport: Transport, before: Names) -> dict[int, FilterPlace]:
             f"{members} filters of generation {before.generation} still work, and both would forward the same "
             f"documents: stop the members of group {group}, then start this filter again"
         )
-    places = {partition: decode_place(at) for partition, at in committed.items()}
-    unknown = sorted(s for s, place in places.items() if place.document is None and place.row)
+    positions = {partition: decode_metadata(at) for partition, at in committed.items()}
+    unknown = sorted(s for s, at in positions.items() if at.document is None and at.row)
     if unknown:
         raise ConfigError(
             f"filters of generation {before.generation} have not committed where they are in partitions {unknown} of "
             f"{before.topics.documents}: run them with this version until each has forwarded a document, then stop them"
         )
-    return {
-        partition: FilterPlace(0, place.document, place.document is not None) for partition, place in places.items()
-    }
+    return {partition: FilterMetadata(0, at.document, at.document is not None) for partition, at in positions.items()}
 
 
 def check_follows(transport: Transport, topic: str, partition: int, document: int, first: int) -> None:

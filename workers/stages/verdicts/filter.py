@@ -9,7 +9,7 @@ A step, and the effect of a crash after each part:
 
 1. ``poll`` verdicts, for the membership, and documents. *A crash loses nothing: both are read again.*
 2. Join the two by offset. *A crash loses nothing.*
-3. ``transact``: the documents, and the offsets of ``verdicts`` with a ``FilterPlace`` as metadata. *They become
+3. ``transact``: the documents, and the offsets of ``verdicts`` with a ``FilterMetadata`` as metadata. *They become
    visible together, or not at all.*
 
 After an abort, the partitions of the step restart at their committed offsets.
@@ -30,11 +30,11 @@ from neardup.workers.settings.kafka import STEP_BYTES_MAX
 from neardup.workers.stages.starts import committed_start
 from neardup.workers.stages.transaction import Message, in_turns, record_bytes, transact
 from neardup.workers.stages.verdicts.cutover import (
-    FilterPlace,
+    FilterMetadata,
     check_follows,
-    decode_place,
-    encode_place,
-    places_after,
+    decode_metadata,
+    encode_metadata,
+    positions_after,
 )
 from neardup.workers.telemetry.observer import Observer, stage
 from neardup.workers.topics.names import Names, generation_header
@@ -82,11 +82,11 @@ class _Run:
 
 @dataclass
 class _Lane:
-    """A running partition with its pending verdicts and documents. ``place`` belongs to the record at ``offset``. This
-    record is the first of ``runs``, or the next to arrive."""
+    """A running partition with its pending verdicts and documents. ``metadata`` belongs to the record at ``offset``.
+    This record is the first of ``runs``, or the next to arrive."""
 
     offset: int
-    place: FilterPlace
+    metadata: FilterMetadata
     runs: deque[_Run] = field(default_factory=deque)
     hand: deque[Record] = field(default_factory=deque)
     hand_bytes: int = 0
@@ -100,7 +100,7 @@ class _Lane:
     def end_run(self) -> None:
         """Remove a processed record of verdicts."""
         run = self.runs.popleft()
-        self.offset, self.place = run.offset + 1, FilterPlace(0, max(run.end, self.place.document or 0))
+        self.offset, self.metadata = run.offset + 1, FilterMetadata(0, max(run.end, self.metadata.document or 0))
         self.verdicts -= run.rows
 
     def next_document(self, position: int) -> Record | int | None:
@@ -113,7 +113,7 @@ class _Lane:
         if not self.hand and (not self.is_placed or position <= offset):
             return None
         run.wanted.popleft()
-        self.offset, self.place = run.offset, FilterPlace(row + 1, offset + 1)
+        self.offset, self.metadata = run.offset, FilterMetadata(row + 1, offset + 1)
         if not self.hand or self.hand[0].offset > offset:
             return offset
         record = self.hand.popleft()
@@ -197,14 +197,15 @@ class FilterWorker:
     def _start(self, partition: int, membership: Membership) -> Committed | None:
         """Return where a partition begins: at its first verdict if it was added after the group began."""
         follows = self.plan.follows
-        places: dict[int, FilterPlace] | None = None  # of the generation before, for the first start of the group only
+        # Of the generation before, for the first start of the group only.
+        positions: dict[int, FilterMetadata] | None = None
 
         def first(added: int, offset: int) -> str:
-            nonlocal places
-            if follows is not None and places is None:
+            nonlocal positions
+            if follows is not None and positions is None:
                 others = self.transport.group_offsets(membership.group, self.topics.verdicts)
-                places = {} if others else places_after(self.transport, follows)
-            return encode_place((places or {}).get(added, FilterPlace(0)))
+                positions = {} if others else positions_after(self.transport, follows)
+            return encode_metadata((positions or {}).get(added, FilterMetadata(0)))
 
         return committed_start(
             self.transport, self.consumer, self.producer, self.topics.verdicts, partition, self.plan.start, first,
@@ -214,7 +215,7 @@ class FilterWorker:
     def _assign(self, partition: int, committed: Committed) -> None:
         """Start a partition at its committed offset."""
         self.waiting.remove(partition)
-        self._lanes[partition] = _Lane(committed.offset, decode_place(committed))
+        self._lanes[partition] = _Lane(committed.offset, decode_metadata(committed))
         self.consumer.seek(partition, committed.offset)
         self.consumer.resume([partition])
         self._paused.discard(partition)
@@ -239,9 +240,9 @@ class FilterWorker:
         """Queue the wanted documents of a record of verdicts that are not processed yet."""
         lane = self._lanes[record.partition]
         lines = parse_run(record.value)
-        skipped = lane.place.row if not lane.runs and record.offset == lane.offset else 0
-        begin = lane.place.document or 0
-        if lane.place.follows and not lane.runs and not self.plan.allow_gap:
+        skipped = lane.metadata.row if not lane.runs and record.offset == lane.offset else 0
+        begin = lane.metadata.document or 0
+        if lane.metadata.follows and not lane.runs and not self.plan.allow_gap:
             try:
                 check_follows(self.transport, self.topics.documents, record.partition, begin, lines[0]["offset"])
             except UnreachableError:
@@ -296,7 +297,7 @@ class FilterWorker:
         positions = self.reader.positions()
         size = gone = 0
         for partition, lane in self._lanes.items():
-            before = lane.offset, lane.place.row
+            before = lane.offset, lane.metadata.row
             while lane.runs and size < self.plan.step_bytes_max and len(messages) < _STEP_DOCUMENTS_MAX:
                 if not lane.runs[0].wanted:
                     lane.end_run()
@@ -310,8 +311,8 @@ class FilterWorker:
                 else:
                     self._check_gap(partition, found)
                     gone += 1
-            if (lane.offset, lane.place.row) != before:
-                offsets[partition] = Committed(lane.offset, encode_place(lane.place))
+            if (lane.offset, lane.metadata.row) != before:
+                offsets[partition] = Committed(lane.offset, encode_metadata(lane.metadata))
         if not offsets:
             return 0
         try:

@@ -21,7 +21,7 @@ from neardup.workers.telemetry.observer import Observer
 from neardup.workers.topics.links import decode_links
 from neardup.workers.topics.names import Topics
 from neardup.workers.topics.places import partitions_of
-from neardup.workers.topics.signed import PARTITION, ROW_BYTES_MIN, decode_signed, place_of_position, position_of
+from neardup.workers.topics.signed import PARTITION, ROW_BYTES_MIN, decode_signed, offset_and_row, position_of
 from neardup.workers.transport.protocol import (
     Consumer,
     FencedError,
@@ -192,7 +192,7 @@ class Intake:
 
     def _sentence(self, hole: Hole) -> str:
         """Say which rows were not matched, and what becomes of them."""
-        first, end = (place_of_position(position) for position in hole[1:])
+        first, end = (offset_and_row(position) for position in hole[1:])
         return (
             f"{self.plan.topics.signed} from offset {first[0]}, row {first[1]}, to offset {end[0]}, row {end[1]}, was "
             f"not matched by shard {hole.shard}: the verdicts of these documents miss pairs, and are marked as "

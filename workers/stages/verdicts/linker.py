@@ -41,11 +41,11 @@ from neardup.workers.stages.verdicts.intake import Intake, LinkPlan
 from neardup.workers.stages.verdicts.positions import (
     Mark,
     Marks,
-    SignedPlace,
-    VerdictsPlace,
-    decode_signed_place,
-    decode_verdicts_place,
-    encode_place,
+    SignedMetadata,
+    VerdictsMetadata,
+    decode_signed_metadata,
+    decode_verdicts_metadata,
+    encode_metadata,
 )
 from neardup.workers.stages.verdicts.restore import Restored, continued, restored
 from neardup.workers.stages.verdicts.state import LinkState, Taken
@@ -170,8 +170,8 @@ class LinkWorker:
             return
         topic = self.plan.topics.links
         if 0 <= self.clock() - began <= TRIM_SECONDS_MAX:
-            places = {partition: committed.offset for partition, committed in self._committed[topic].items()}
-            before = {partition: at for partition, at in places.items() if at > self._trimmed.get(partition, 0)}
+            offsets = {partition: committed.offset for partition, committed in self._committed[topic].items()}
+            before = {partition: at for partition, at in offsets.items() if at > self._trimmed.get(partition, 0)}
             if before:
                 self.transport.trim(topic, before)
                 self._trimmed.update(before)
@@ -211,16 +211,16 @@ class LinkWorker:
         except (UnreachableError, AbortedError):
             return
         signed = self._after_gap(signed, bounds[PARTITION][0])
-        place = decode_signed_place(signed)
+        metadata = decode_signed_metadata(signed)
         marks = {s: committed.offset for s, committed in verdicts.items()}
-        decided = {s: decode_verdicts_place(committed).marked for s, committed in verdicts.items()}
-        self._marks = Marks(Mark(0, place.first, {**ends, **marks}, decided))
+        decided = {s: decode_verdicts_metadata(committed).marked for s, committed in verdicts.items()}
+        self._marks = Marks(Mark(0, metadata.first, {**ends, **marks}, decided))
         self._committed = {topics.signed: {PARTITION: signed}, topics.verdicts: verdicts, topics.links: links}
         self._trimmed, self._renewed_at = {}, None
         starts = {partition: links[partition].offset if partition in links else at for partition, at in firsts.items()}
         self._check_gaps(starts, firsts)
         self._intake.follow(
-            {partition: max(at, firsts[partition]) for partition, at in starts.items()}, signed.offset, place.row
+            {partition: max(at, firsts[partition]) for partition, at in starts.items()}, signed.offset, metadata.row
         )
         self.restoring = restored(
             self.transport, topics, self.plan.limits, signed, verdicts, allow_gap=self.plan.allow_gap
@@ -239,7 +239,7 @@ class LinkWorker:
         if not self.plan.allow_gap:
             raise OffsetGoneError(f"{gone}; send them again, and go on with --allow-gap")
         _log.warning("%s (allow_gap)", gone)
-        return Committed(first, encode_place(decode_signed_place(signed)._replace(row=0)))
+        return Committed(first, encode_metadata(decode_signed_metadata(signed)._replace(row=0)))
 
     def _check_gaps(self, starts: Mapping[int, int], firsts: Mapping[int, int]) -> None:
         gone = [partition for partition, at in starts.items() if at < firsts[partition]]
@@ -299,25 +299,25 @@ class LinkWorker:
     def _commit(self, messages: list[Message], membership: Membership, outcome: str = COMMITTED) -> None:
         """Publish with the offsets that have changed, at times with all. Raises the errors of ``transact``."""
         topics, state = self.plan.topics, self.state
-        offset, row, arrivals = state.committed_place(self._intake.position)
+        offset, row, arrivals = state.committed_position(self._intake.position)
         mark = self._marks.oldest(state.decisions.first)
         time = state.decisions.stream_time
-        place = SignedPlace(row, arrivals, mark.arrivals, None if time == NO_TIME else time)
+        metadata = SignedMetadata(row, arrivals, mark.arrivals, None if time == NO_TIME else time)
         now = {
-            topics.signed: {PARTITION: Committed(offset, encode_place(place))},
+            topics.signed: {PARTITION: Committed(offset, encode_metadata(metadata))},
             topics.links: {partition: Committed(at, "") for partition, at in self._intake.starts(state).items()},
             topics.verdicts: {
-                s: Committed(mark.ends.get(s, 0), encode_place(VerdictsPlace(decided, mark.decided.get(s, -1))))
+                s: Committed(mark.ends.get(s, 0), encode_metadata(VerdictsMetadata(decided, mark.decided.get(s, -1))))
                 for s, decided in state.decided_offsets().items()
             },
         }
         at_seconds = self.clock()
         renews = self._renewed_at is None or not 0 <= at_seconds - self._renewed_at < _OFFSETS_SECONDS_MAX
         new = {
-            topic: {p: at for p, at in places.items() if renews or self._committed[topic].get(p) != at}
-            for topic, places in now.items()
+            topic: {p: at for p, at in offsets.items() if renews or self._committed[topic].get(p) != at}
+            for topic, offsets in now.items()
         }
-        more = {topic: places for topic, places in new.items() if places and topic != topics.signed}
+        more = {topic: offsets for topic, offsets in new.items() if offsets and topic != topics.signed}
         transact(self.producer, messages, topics.signed, now[topics.signed], membership, self.observer, outcome, more)
         self._committed = now
         if renews:

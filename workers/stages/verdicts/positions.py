@@ -23,7 +23,7 @@ from neardup.workers.transport.protocol import Committed
 _VERSION = 1
 
 
-class SignedPlace(NamedTuple):
+class SignedMetadata(NamedTuple):
     """Metadata of the offset in ``signed``: decided rows of the record at the offset, the number of all decided
     arrivals, the number of the first arrival to restore, and stream time in microseconds or none."""
 
@@ -33,7 +33,7 @@ class SignedPlace(NamedTuple):
     stream_time: int | None
 
 
-class VerdictsPlace(NamedTuple):
+class VerdictsMetadata(NamedTuple):
     """Metadata of an offset in ``verdicts``: the end of the decided offsets of ``documents``, after the step and at the
     mark."""
 
@@ -69,18 +69,18 @@ class Marks:
         return self._marks[0]
 
 
-def encode_place(place: SignedPlace | VerdictsPlace) -> str:
+def encode_metadata(metadata: SignedMetadata | VerdictsMetadata) -> str:
     """Encode metadata of a committed offset: compact JSON."""
-    return orjson.dumps({"version": _VERSION, **place._asdict()}).decode()
+    return orjson.dumps({"version": _VERSION, **metadata._asdict()}).decode()
 
 
-def decode_signed_place(committed: Committed) -> SignedPlace:
+def decode_signed_metadata(committed: Committed) -> SignedMetadata:
     """Decode the metadata of the offset in ``signed``; raises ``ConfigError``."""
     with decoded_metadata(committed.metadata, (_VERSION,), "linker") as fields:
-        return SignedPlace(fields["row"], fields["arrivals"], fields["first"], fields["stream_time"])
+        return SignedMetadata(fields["row"], fields["arrivals"], fields["first"], fields["stream_time"])
 
 
-def decode_verdicts_place(committed: Committed) -> VerdictsPlace:
+def decode_verdicts_metadata(committed: Committed) -> VerdictsMetadata:
     """Decode the metadata of an offset in ``verdicts``; raises ``ConfigError``."""
     with decoded_metadata(committed.metadata, (_VERSION,), "linker") as fields:
-        return VerdictsPlace(fields["decided"], fields["marked"])
+        return VerdictsMetadata(fields["decided"], fields["marked"])

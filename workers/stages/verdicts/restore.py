@@ -13,11 +13,11 @@ from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.decisions import VerdictLimits
 from neardup.workers.stages.verdicts.clusters import Clusters
 from neardup.workers.stages.verdicts.positions import (
-    SignedPlace,
-    VerdictsPlace,
-    decode_signed_place,
-    decode_verdicts_place,
-    encode_place,
+    SignedMetadata,
+    VerdictsMetadata,
+    decode_signed_metadata,
+    decode_verdicts_metadata,
+    encode_metadata,
 )
 from neardup.workers.stages.verdicts.state import LinkState
 from neardup.workers.topics.names import Topics
@@ -37,24 +37,24 @@ class Restored(NamedTuple):
 def continued(
     transport: Transport, topics: Topics, start: int, end: int, config: Config
 ) -> tuple[Committed, dict[int, Committed]]:
-    """Return the places of a group without offsets in ``signed`` and ``verdicts``: behind the last verdicts.
+    """Return the offsets to commit for a group without any in ``signed`` and ``verdicts``: behind the last verdicts.
 
     A group that was deleted, or whose offsets have expired, thus decides no document twice. ``start`` and ``end`` are
     where it is read: rows from ``start`` on that have no verdict.
     """
     decided: dict[int, int] = {}
-    places: dict[int, Committed] = {}
+    offsets: dict[int, Committed] = {}
     arrivals = row = 0
     for partition, (first, last) in transport.bounds(topics.verdicts).items():
         line = _last_line(transport, topics.verdicts, partition, first, last)
         if line is not None:
             decided[partition], arrivals = line["offset"] + 1, max(arrivals, line["arrival"] + 1)
-            places[partition] = Committed(first, encode_place(VerdictsPlace(decided[partition], -1)))
+            offsets[partition] = Committed(first, encode_metadata(VerdictsMetadata(decided[partition], -1)))
     if decided:
         ends = np.full(max(decided) + 1, -1)
         ends[list(decided)] = list(decided.values())
         start, row = _first_open(transport, topics.signed, start, end, config, ends)
-    return Committed(start, encode_place(SignedPlace(row, arrivals, 0, None))), places
+    return Committed(start, encode_metadata(SignedMetadata(row, arrivals, 0, None))), offsets
 
 
 def _last_line(transport: Transport, topic: str, partition: int, first: int, end: int) -> dict[str, Any] | None:
@@ -95,23 +95,23 @@ def restored(
     *,
     allow_gap: bool,
 ) -> Iterator[Restored | None]:
-    """Read the verdicts from the committed places on. Yields ``None`` after each stretch, then the state of the last
+    """Read the verdicts from the committed offsets on. Yields ``None`` after each stretch, then the state of the last
     linker.
 
     Raises ``OffsetGoneError`` if retention has deleted verdicts of the window and ``allow_gap`` is off.
     """
-    place = decode_signed_place(signed)
+    metadata = decode_signed_metadata(signed)
     parts: list[DecidedRows] = []
     decided = {}
     for partition, committed in sorted(verdicts.items()):
-        known = decode_verdicts_place(committed)
+        known = decode_verdicts_metadata(committed)
         decided[partition] = known.decided
         for part in _partition(transport, topics.verdicts, partition, committed, allow_gap):
             if part is not None:
-                parts.append(part.select((part.numbers >= place.first).nonzero()[0]))
+                parts.append(part.select((part.numbers >= metadata.first).nonzero()[0]))
             yield None
-    state = LinkState(limits, place.arrivals, place.row)
-    stream_time = int(NO_TIME) if place.stream_time is None else place.stream_time
+    state = LinkState(limits, metadata.arrivals, metadata.row)
+    stream_time = int(NO_TIME) if metadata.stream_time is None else metadata.stream_time
     found = join_decided(parts or [decided_rows(0, [], int(NO_TIME))])
     state.restore(found, stream_time, decided)
     clusters, records = Clusters(limits), []
@@ -131,9 +131,9 @@ def _partition(
     The markers of a transaction reach the partitions one after the other. So the committed offset may be visible before
     the last verdict. The log is read again until the verdict is visible.
     """
-    place = decode_verdicts_place(committed)
-    at, reached = committed.offset, place.marked
-    while reached < place.decided:
+    metadata = decode_verdicts_metadata(committed)
+    at, reached = committed.offset, metadata.marked
+    while reached < metadata.decided:
         first, end = transport.bounds(topic)[partition]
         if at < first:
             if not allow_gap:
@@ -142,7 +142,7 @@ def _partition(
                     f"{first}: copies of the documents between would be kept; give {topic} a longer retention, or "
                     "accept that with --allow-gap"
                 )
-            at, reached = first, place.decided if first >= end else reached
+            at, reached = first, metadata.decided if first >= end else reached
         for records in transport.read(topic, partition, at, end):
             lines = [line for record in records for line in parse_run(record.value)]
             if lines:

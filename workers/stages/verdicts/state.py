@@ -24,14 +24,14 @@ from neardup.stream.batches import id_hashes
 from neardup.stream.scheme_interface import select_ragged
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits
-from neardup.stream.verdicts.restoring import Decided, members_before
+from neardup.stream.verdicts.restoring import PastVerdicts, members_before
 from neardup.stream.verdicts.rule import DOCUMENT
 from neardup.workers.stages.verdicts.columns import NamesByRow, RowsByPlace
 from neardup.workers.stages.verdicts.watermarks import Hole
 from neardup.workers.topics.arrivals import ArrivalRows, join_arrivals
 from neardup.workers.topics.links import NO_LINKS, SIMILARITY_STEPS, Links, join_links
 from neardup.workers.topics.places import offsets_of, partitions_of
-from neardup.workers.topics.signed import place_of_position, position_of
+from neardup.workers.topics.signed import offset_and_row, position_of
 from neardup.workers.topics.verdicts import DecidedRows, Decision
 
 _Longs = npt.NDArray[np.int64]
@@ -90,7 +90,7 @@ class LinkState:
         counts = (rows.kinds == DOCUMENT) & ~found.late
         numbers = self.decisions.restore(
             _arrivals(rows),
-            Decided(
+            PastVerdicts(
                 found.statuses, found.clusters, found.similarities, found.matched, found.equal, found.late,
                 members_before(found.clusters, counts),
             ),
@@ -122,7 +122,7 @@ class LinkState:
         positions: list[_Longs] = []
         arrived: list[tuple[int, int]] = []
         first, left, ended, row = self.row, rows_max, 0, 0
-        reached, rows_reached = place_of_position(watermark)
+        reached, rows_reached = offset_and_row(watermark)
         for waiting in self.waiting:
             size = len(waiting.rows.places)
             end = size if waiting.offset < reached else rows_reached if waiting.offset == reached else 0
@@ -184,7 +184,7 @@ class LinkState:
         self.decided, self._pairs = self._step.decided, self._step.pairs
         self._step = None
 
-    def committed_place(self, position: int) -> tuple[int, int, int]:
+    def committed_position(self, position: int) -> tuple[int, int, int]:
         """Return the offset at which a restart reads ``signed``, the decided rows of the record there, and all
         decided rows.
 
@@ -196,7 +196,7 @@ class LinkState:
 
     def decided_position(self, position: int) -> int:
         """Return the position in ``signed`` up to which all rows are decided; ``position`` as above."""
-        offset, row, _ = self.committed_place(position)
+        offset, row, _ = self.committed_position(position)
         return position_of(offset, row)
 
     def _found(self, numbers: _Longs, end: int) -> Found:
