@@ -17,12 +17,14 @@ import math
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.errors import ConfigError
+from neardup.stream.evaluation.resampling import RESAMPLES, interval, resampled
 
 # Half of the width of an interval that holds in 95 of 100 cases, in standard errors.
 DEVIATIONS = 1.96
@@ -126,29 +128,40 @@ def random_disagreement(values: Sequence[str]) -> Mean:
     return _mean_of_pairs(differ, np.full(len(values), len(values) - 1))
 
 
+class Clustered(NamedTuple):
+    """n pairs of which those of one cluster may depend on each other: the cluster of each (``int64[n]``), and whether
+    it is surely true (``bool[n]``)."""
+
+    clusters: Ints
+    sure: npt.NDArray[np.bool_]
+
+
 def bins(
     similarity: Floats,
     differences: Floats,
     matched: Mean,
     random: Mean,
     edges: Sequence[float],
-    groups: Ints | None = None,
+    clustered: Clustered | None = None,
 ) -> list[Bin]:
     """Return the fraction of true pairs in each bin of similarity (or of another number), for n pairs.
 
     ``edges`` ascend; bin i holds similarities from ``edges[i]`` to below ``edges[i + 1]``, and the last bin includes
     its upper edge. Empty bins are left out. The interval of the ratio follows from the errors of three means (delta
-    method), which needs about 30 pairs in a bin, or groups of pairs that depend on each other (``int64[n]``).
+    method), which needs about 30 pairs in a bin. For pairs of clusters it is that of a bootstrap over clusters, which
+    needs two clusters in a bin.
     """
     bins = np.searchsorted(np.asarray(edges), similarity, "right") - 1
     bins[similarity == edges[-1]] = len(edges) - 2
     out = []
     for at, (low, high) in enumerate(pairwise(edges)):
         inside = bins == at
-        here = mean_difference(differences[inside], None if groups is None else groups[inside])
+        here = mean_difference(differences[inside])
         if here.pairs:
             fraction, error = _fraction(here, matched, random)
             least, most = fraction - DEVIATIONS * error, fraction + DEVIATIONS * error
+            if clustered is not None:
+                least, most = _resampled_fraction(inside, differences, random, clustered)
             out.append(Bin(low, high, here.pairs, here.value, *(_within(part) for part in (fraction, least, most))))
     return out
 
@@ -240,6 +253,26 @@ def _fraction(here: Mean, matched: Mean, random: Mean) -> tuple[float, float]:
     fraction = true_share(here.value, matched.value, random.value)
     variance = here.error**2 + (fraction * matched.error) ** 2 + ((1 - fraction) * random.error) ** 2
     return fraction, math.sqrt(variance) / (random.value - matched.value)
+
+
+def _resampled_fraction(
+    inside: npt.NDArray[np.bool_], differences: Floats, random: Mean, clustered: Clustered
+) -> tuple[float, float]:
+    """Return the interval of the fraction of true pairs among those ``inside``, by a bootstrap over all clusters.
+
+    The surely true pairs are drawn with their clusters. The mean at random is that of records: it is drawn from a
+    normal distribution with its error.
+    """
+    rows = np.stack([inside, inside * differences, clustered.sure, clustered.sure * differences])
+    drawn = resampled(rows, clustered.clusters)
+    if drawn is None or len(np.unique(clustered.clusters[inside])) < 2:
+        return math.nan, math.nan
+    count, total, sure_count, sure_total = np.where(drawn[[0, 0, 2, 2]] > 0, drawn, np.nan)
+    normal = NormalDist()
+    deviations = np.array([normal.inv_cdf((i + 0.5) / RESAMPLES) for i in range(RESAMPLES)])
+    at_random = random.value + random.error * deviations
+    (least,), (most,) = interval(((at_random - total / count) / (at_random - sure_total / sure_count))[None])
+    return least, most
 
 
 def _within(fraction: float) -> float:

@@ -5,13 +5,11 @@ All of them follow from three numbers for each document: the size of its cluster
 belong with it, and the number of documents that are both; each includes the document. So the truth need not be a
 partition: with known pairs, a document belongs with its partners. With labels, these are the usual definitions.
 
-Intervals (95 %) are those of a bootstrap: groups of documents that no cluster and no label joins to other groups are
-drawn again, each a Poisson number of times. Unlike Wilson's intervals, they do not assume that the pairs of one cluster
-are independent.
+Intervals (95 %) are those of a bootstrap over groups of documents that no cluster and no label joins to other groups
+(``resampling``). Unlike Wilson's intervals, they do not assume that the pairs of one cluster are independent.
 
 Sources: Bagga and Baldwin, "Algorithms for scoring coreference chains", LREC 1998 (B-cubed); Hubert and Arabie,
-"Comparing partitions", Journal of Classification 2, 1985 (adjusted Rand index); Efron, "Bootstrap methods: another
-look at the jackknife", Annals of Statistics 7, 1979.
+"Comparing partitions", Journal of Classification 2, 1985 (adjusted Rand index).
 """
 
 from __future__ import annotations
@@ -24,13 +22,10 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.evaluation.judging import Proportion
+from neardup.stream.evaluation.resampling import interval, resampled
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-# What is drawn again: single units up to this number, else as many groups of them; how often; and the ends of 95 %.
-_GROUPS_MAX = 2_000
-_RESAMPLES = 1_000
-_TAILS = (0.025, 0.975)
 
 
 class Counts(NamedTuple):
@@ -170,29 +165,12 @@ def lowest_similarities(clusters: Ints, a: Ints, b: Ints, similarity: Floats) ->
 
 def _with_intervals(sums: Floats, units: Ints, measures: Callable[[Floats], Floats]) -> list[Proportion]:
     """The measures of the sums (``float64[k, n]``), each with the interval of its values over resampled units."""
-    unit_of = np.unique(units, return_inverse=True)[1]
-    groups = min(_GROUPS_MAX, int(unit_of.max(initial=-1)) + 1)
     value = measures(sums.sum(axis=1)).tolist()
-    if groups < 2:
+    drawn = resampled(sums, units)
+    if drawn is None:
         return [Proportion(x, math.nan, math.nan) for x in value]
-    of_group = np.stack([np.bincount(unit_of % groups, row, groups) for row in sums])
-    drawn = np.sort(measures(of_group @ _poisson(groups, _RESAMPLES)))  # quotients of zeros are at the end
-    last = np.maximum(0, np.isfinite(drawn).sum(axis=1) - 1)
-    low, high = (drawn[np.arange(len(drawn)), np.rint(tail * last).astype(np.int64)].tolist() for tail in _TAILS)
+    low, high = interval(measures(drawn))
     return [Proportion(*row) for row in zip(value, low, high, strict=True)]
-
-
-def _poisson(rows: int, columns: int) -> Floats:
-    """Poisson numbers of mean 1, ``float64[rows, columns]``: how often each row is drawn in each resample.
-
-    They are the same in every process: splitmix64 of their index.
-    """
-    numbers = np.arange(1, rows * columns + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        numbers = (numbers ^ numbers >> np.uint64(shift)) * np.uint64(factor)
-    numbers ^= numbers >> np.uint64(31)
-    chances = np.cumsum([math.exp(-1) / math.factorial(k) for k in range(20)])
-    return np.searchsorted(chances, numbers / 2.0**64, side="right").reshape(rows, columns).astype(np.float64)
 
 
 def _measures(sums: Floats) -> Floats:

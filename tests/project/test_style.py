@@ -39,7 +39,7 @@ LAYERS: list[set[str]] = [
         "evaluation",
         "estimates",
     },
-    {"machine.stored"},
+    {"machine.stored", "evaluation.resampling"},
     {"machine.compile"},
     {"machine.code"},
     {f"machine.{module}" for module in ("bits", "lanes", "memory", "sums", "tiles", "utf8", "words")},

@@ -5,7 +5,7 @@ Output: a table with, for each bin of similarity, the mean difference of the fie
 follows from it, and the same for all pairs from the bin upwards. The second part shows where to set the threshold.
 
 With ``--clusters`` the input is verdicts. A pair is a document and the one that it duplicates, and bins are sizes of
-clusters. Pairs of one cluster may depend on each other, so the intervals count clusters.
+clusters. Pairs of one cluster may depend on each other, so the intervals are those of a bootstrap over clusters.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from rich.table import Table
 
-from neardup.stream.evaluation.calibration import KINDS, Bin, Mean, bins, mean_difference, true_share
+from neardup.stream.evaluation.calibration import KINDS, Bin, Clustered, Mean, bins, mean_difference, true_share
 from neardup.workers.display.printing import print_found
 from neardup.workers.options.judging import CalibrateOptions
 from neardup.workers.process.exits import Exit, Failure
@@ -92,9 +92,10 @@ def calibrate(options: CalibrateOptions) -> Calibration:
     else:
         random = Mean(options.random_mean, 0.0, 0)
     true_share(matched.value, matched.value, random.value)  # raises for a field without information
-    each = bins(binned, differences, matched, random, pairs.edges, groups)
+    clustered = None if groups is None else Clustered(groups, sure)
+    each = bins(binned, differences, matched, random, pairs.edges, clustered)
     last = pairs.edges[-1]
-    upwards = [bins(binned, differences, matched, random, [one.low, last], groups)[0] for one in each]
+    upwards = [bins(binned, differences, matched, random, [one.low, last], clustered)[0] for one in each]
     return Calibration(matched, random, each, upwards, dict(left_out))
 
 

@@ -93,6 +93,31 @@ def test_shares_stay_within_nothing_and_all():
     assert (found.true_share, found.least) == (0, 0)
 
 
+def test_the_interval_of_clusters_is_that_of_a_bootstrap():
+    """It holds the true fraction in some 95 of 100 sets of clusters of which a few are wrong as a whole, and is longer
+    on the side of more such clusters; a bin with one cluster has none."""
+    rng = np.random.default_rng(6)
+    held, lengths = 0, []
+    for _ in range(100):
+        clusters = np.repeat(np.arange(60), 10)
+        wrong = (rng.random(60) < 0.1)[clusters]
+        differences = np.where(wrong, rng.exponential(5, 600), rng.exponential(1, 600))
+        sure = ~wrong & (clusters % 2 == 0)
+        matched, random = calibration.mean_difference(differences[sure], clusters[sure]), Mean(5, 0.2, 400)
+        clustered = calibration.Clustered(clusters, sure)
+        (found,) = calibration.bins(np.full(600, 0.5), differences, matched, random, [0.0, 1.0], clustered)
+        held += found.least <= 0.9 <= found.most
+        lengths.append((found.true_share - found.least, found.most - found.true_share))
+    assert 88 <= held <= 99
+    below, above = np.mean(lengths, axis=0)
+    assert below > 1.1 * above
+    alone = np.where(clusters == 7, 0.9, 0.1)
+    low, high = calibration.bins(alone, differences, matched, random, [0.0, 0.5, 1.0], clustered)
+    assert low.least < low.true_share < low.most
+    assert math.isnan(high.least)
+    assert math.isnan(high.most)
+
+
 def test_a_field_in_which_true_pairs_differ_no_less_is_refused():
     """Such a field says nothing about pairs."""
     with pytest.raises(ConfigError, match="does not separate them"):
