@@ -1,4 +1,5 @@
-"""``python -m benchmarks.kafka [--size smoke|default|large] [--only ID]... [--json FILE]``: the workers on a broker.
+"""``python -m benchmarks.kafka [--size smoke|default|large] [--only ID]... [--json FILE] [--capacity FILE]``: the
+workers on a broker.
 
 A run uses one broker. If ``KAFKA_BOOTSTRAP_SERVERS`` is set, it names the broker. Otherwise the run starts Apache Kafka
 and ends it; only then is the broker's processor time known. Rates depend on other load of the machine; targets bound
@@ -22,7 +23,7 @@ from typing import TextIO
 from rich.console import Console
 
 from benchmarks.__main__ import environment
-from benchmarks.kafka import latency, matcher, signer, verdicts
+from benchmarks.kafka import capacity, latency, matcher, signer, verdicts
 from benchmarks.kafka.deploy import Bench, broker_module, served
 from benchmarks.measure import ONE_THREAD
 from benchmarks.report import SIZES, Result, Size, print_table
@@ -35,6 +36,7 @@ SCENARIOS: dict[str, Callable[[Bench], Iterator[Result]]] = {
     latency.ID: latency.run,
     verdicts.VERDICT_ID: verdicts.latency,
     verdicts.FILTER_ID: verdicts.filters,
+    capacity.ID: capacity.run,
 }
 
 
@@ -58,6 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--size", choices=SIZES, default="default")
     parser.add_argument("--only", action="append", default=[], metavar="ID", help="ids: " + ", ".join(SCENARIOS))
     parser.add_argument("--json", metavar="FILE", help="write results as JSON lines to a file, not to standard output")
+    parser.add_argument("--capacity", metavar="FILE", help=f"write what {capacity.ID} has measured to a file")
     options = parser.parse_args(arguments)
     for name, value in ONE_THREAD.items():
         os.environ.setdefault(name, value)
@@ -80,6 +83,8 @@ def main(arguments: list[str] | None = None) -> int:
             lines = stack.enter_context(Path(options.json).open("w", encoding="utf-8"))
         lines.write(json.dumps({"environment": about}) + "\n")
         lines.writelines(result.to_json() + "\n" for result in rows)
+    if options.capacity:
+        capacity.write(rows, options.capacity)
     return 0
 
 

@@ -73,7 +73,7 @@ def run(bench: Bench) -> Iterator[Result]:
     runs = []
     for i in range(_REPEATS[bench.size]):
         own = with_group(settings, f"run{i}")
-        runs.append(_pass(lambda: connect(settings), own, end))
+        runs.append(matched(lambda: connect(settings), own, end))
     yield from _rates(f"over the broker, signer's steps of {step}", runs, logs[step], count, own=False, targets=True)
 
 
@@ -111,7 +111,7 @@ def in_memory(settings: StreamSettings, messages: Sequence[Message]) -> Run:
     cluster.create(topics.links, settings.shards)
     for message in messages:
         cluster.append(message.topic, message.partition, message.value)
-    return _pass(lambda: MemoryTransport(cluster), settings, len(messages))
+    return matched(lambda: MemoryTransport(cluster), settings, len(messages))
 
 
 def publish(settings: StreamSettings, messages: Sequence[Message]) -> int:
@@ -130,7 +130,7 @@ def publish(settings: StreamSettings, messages: Sequence[Message]) -> int:
     return end - 1
 
 
-def _pass(connected: Callable[[], Transport], settings: StreamSettings, end: int) -> Run:
+def matched(connected: Callable[[], Transport], settings: StreamSettings, end: int) -> Run:
     """Match all of the log from its beginning up to an offset, then restore it as the next owner.
 
     The seconds of matching are those of the timed part, times all documents over its documents.

@@ -174,7 +174,7 @@ def filters(bench: Bench) -> Iterator[Result]:
     count = _FILTERED[bench.size]
     settings = deployment(bench, "filter", verdicts=True)
     size = load(settings, count, SEED + 2)
-    decided = _decide_all(settings)
+    decided = decide_all(settings)
     assert decided == count
     best: dict[str, tuple[float, float]] = {}
     stages: dict[str, float] = {}
@@ -247,7 +247,7 @@ def filtered(settings: StreamSettings, count: int) -> tuple[float, float, Tally]
     return *seconds, tally
 
 
-def _decide_all(settings: StreamSettings) -> int:
+def decide_all(settings: StreamSettings) -> int:
     """Write a verdict for each document, ``original``, in runs as a linker writes them; returns their number."""
     transport, topics = connect(settings), names_of(settings).topics
     producer = transport.producer(f"{settings.topic_prefix}decide")

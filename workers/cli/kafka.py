@@ -18,6 +18,7 @@ from neardup.workers.options.running import (
     LoadOptions,
     PlanOptions,
     RightsOptions,
+    SizeOptions,
     StatusOptions,
     TailOptions,
     UpOptions,
@@ -40,6 +41,7 @@ def register(app: typer.Typer, epilog: str) -> None:
     app.command("filter", cls=WorkerCommand, epilog=epilog)(filter_command)
     app.command("up", cls=WorkerCommand, epilog=epilog)(up_command)
     app.command("load", cls=ConnectionCommand, epilog=epilog)(load_command)
+    app.command("size", cls=TopicsCommand, epilog=epilog)(size_command)
     app.command("status", cls=TopicsCommand, epilog=epilog)(status_command)
     app.command("tail", cls=ConnectionCommand, epilog=epilog)(tail_command)
     topics.command("create", cls=TopicsCommand, epilog=epilog)(create_command)
@@ -156,6 +158,18 @@ def status_command(options: StatusOptions, given: Given) -> None:
             raise typer.Exit(status(options, transport, settings))
         finally:
             transport.close()
+
+
+@command_of(SizeOptions)
+def size_command(options: SizeOptions, given: Given) -> None:
+    """Say what a deployment needs, before it exists: memory, cores, disk, network, times and shards; asks no broker.
+
+    It signs a sample under the settings for bytes, and scales measured times to this machine.
+    """
+    from neardup.workers.commands.size.printing import size
+
+    windowed = given if options.window is None else {**given, "window_seconds": options.window}
+    size(options, _settings(windowed, options.config, None))
 
 
 @command_of(DeadOptions)

@@ -168,6 +168,25 @@ class StatusOptions(CommandOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SizeOptions(CommandOptions):
+    """The arguments of ``size``."""
+
+    rate: Annotated[float, typer.Option("--rate", metavar="X", min=0.001, help="documents a second, at the peak")]
+    window: Annotated[str | None, typer.Option("--window", metavar="TIME", help="setting window_seconds, as 72h")] = (
+        None
+    )
+    text_bytes: Annotated[
+        int, typer.Option("--text-bytes", metavar="N", min=1, max=1 << 20, help="bytes of a text")
+    ] = 4_000  # fmt: skip
+    ids: Annotated[int, typer.Option("--ids", metavar="N", min=1, max=1_000, help="bytes of an id")] = 60
+    pairs: Annotated[float, typer.Option("--pairs", metavar="X", min=0.0, help="pairs for each document")] = 0.5
+    memory: Annotated[
+        str, typer.Option("--memory", metavar="SIZE", help="memory that a matcher may have, as 16GiB")
+    ] = "16GiB"
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class DeadOptions(CommandOptions):
     """The arguments of the commands ``dead``."""
 

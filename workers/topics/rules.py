@@ -17,7 +17,7 @@ _MILLISECONDS = 1000
 # An incompressible message grows a little, and its batch has a header.
 _ROOM_FRACTION = 0.05
 # Kafka deletes whole segments, so segments below the default of 1 GB free the disk earlier.
-_LOG_SEGMENT_BYTES = 128 << 20
+LOG_SEGMENT_BYTES = 128 << 20
 # The clock of a producer may be ahead by this time. Signers compare event times with the time of the message.
 _AHEAD_MILLISECONDS_MAX = 3_600_000
 _SIZE_KEY = "max.message.bytes"
@@ -70,7 +70,7 @@ def topic_plans(settings: StreamSettings) -> list[TopicPlan]:
         "cleanup.policy": "delete",
         "retention.ms": "-1" if retention is None else str(retention * _MILLISECONDS),
         "retention.bytes": "-1",
-        "segment.bytes": str(_LOG_SEGMENT_BYTES),
+        "segment.bytes": str(LOG_SEGMENT_BYTES),
         "message.timestamp.type": "LogAppendTime",
         _SIZE_KEY: str(size_bytes),
         "unclean.leader.election.enable": "false",

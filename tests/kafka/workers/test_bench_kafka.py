@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -10,12 +11,13 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-from benchmarks.kafka import matcher, signer, verdicts
+from benchmarks.kafka import capacity, matcher, signer, verdicts
 from benchmarks.kafka.deploy import Bench, Process, deployment, load
 from benchmarks.kafka.latency import _candidate
 from benchmarks.kafka.reader import TopicReader
 from benchmarks.report import Result
 from neardup.stream import Deduplicator
+from neardup.workers.commands.size.capacity import Capacity
 from neardup.workers.service.roles import ROLES
 from neardup.workers.topics.names import names_of
 
@@ -51,6 +53,20 @@ def test_matcher_finds_the_pairs_of_the_library_in_memory_and_on_the_broker(
     assert results[0].value is not None
     assert 170 < results[0].value < 200
     assert [result.details["pairs"] for result in results[1::2]] == [expected, expected]
+
+
+def test_the_table_of_capacity_is_measured_and_written(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Every role takes time for a document, and every topic has bytes."""
+    for sizes in (capacity._DOCUMENTS, capacity._IN_MEMORY, capacity._TABLE_DOCUMENTS):
+        monkeypatch.setitem(sizes, "smoke", DOCUMENTS)
+    capacity.write(list(capacity.run(bench)), str(tmp_path / "capacity.json"))
+    found = Capacity(**json.loads((tmp_path / "capacity.json").read_text()))
+    times = (found.loop_microseconds, found.restore_of_match, found.linker_document, found.filter_document)
+    assert min(times) > 0
+    assert min(found.candidate_bytes, found.link_bytes, found.verdict_bytes, found.cluster_bytes) > 0
+    assert 1 < found.shards_8 < found.shards_32
 
 
 def test_worker_processes_report_their_turns_and_end_in_order(bench: Bench) -> None:

@@ -1,0 +1,1 @@
+"""``neardup size``: what a deployment on Kafka needs, before it exists."""
