@@ -7,7 +7,7 @@ parser of JSON. A line that it does not accept may be valid: the caller gives it
 - whose names are strings without escapes, none of the three twice;
 - whose text is a string, with any escapes except lone surrogates;
 - whose id is a string without escapes or a whole number; if it is null or absent, the key of the line is the id;
-- whose timestamp is a number, a string without escapes, or null or absent.
+- whose timestamp is a number, a string without escapes, or null or absent. Escapes of a title stay in its span.
 
 The bytes outside of the text are valid UTF-8. The bytes of the text are not checked: the reader of texts does that.
 """
@@ -24,7 +24,7 @@ from neardup.stream.machine.words import WORD_BYTES, word_at
 
 # Zeros that every array of bytes must have behind its content: the kernels read so many bytes at a time.
 PADDING = MASK_BITS + 1
-ID, TEXT, TIME, COLLECTION, SOURCE, URL, OTHER = range(7)
+ID, TEXT, TIME, COLLECTION, SOURCE, URL, TITLE, OTHER = range(8)
 # Kinds of a timestamp: none, a number that was computed here, a number for a better parser, a string.
 ABSENT, NUMBER, DIGITS, STRING = 0, 1, 2, 3
 _INTEGER, _FRACTION, _NULL, _LITERAL, _ESCAPED = 4, 5, 6, 7, 8
@@ -138,7 +138,7 @@ def _scan_object(data, index, end, names, row, texts, at):
 @inlined
 def _note(row, field, kind, first, end):
     """Note the span of a value that is no text; returns its end, -1 for a kind that is not accepted."""
-    if kind == STRING and field != TEXT:
+    if (kind == STRING and field != TEXT) or (kind == _ESCAPED and field == TITLE):
         row[2 * field], row[2 * field + 1] = first + 1, end - 1
     elif field >= SOURCE:
         return np.int64(-1) if kind == _ESCAPED else end

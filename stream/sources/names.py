@@ -8,6 +8,8 @@ from functools import lru_cache
 from neardup.stream.documents import Document
 
 SOURCE_BYTES_MAX = 255
+# Source, URL and title of a document.
+Shown = tuple[str | None, str | None, str | None]
 _SCHEMES = ("http://", "https://")
 # Hosts and names that are remembered; a stream repeats a few thousand.
 _REMEMBERED = 1 << 14
@@ -22,6 +24,12 @@ def source_of(document: Document) -> str | None:
     'the wire'
     """
     return source_named(document.id, document.source, document.url)
+
+
+def shown_by(document: Document) -> Shown:
+    """Return who tells a document, where and how; a lone surrogate, which no file can hold, is a question mark."""
+    url, title = (one and one.encode(errors="replace").decode() for one in (document.url, document.title))
+    return source_of(document), url, title
 
 
 def source_named(id_: str, source: str | None, url: str | None) -> str | None:

@@ -23,7 +23,7 @@ from neardup.workers.transport.kafka.connect import connect
 
 def load_paths(options: LoadOptions, settings: StreamSettings) -> Exit:
     """Send every document of the paths; returns the exit code. Raises ``Failure``."""
-    with Session(settings, SessionOptions(options.paths, quiet=options.quiet), prints=False) as session:
+    with Session(settings, SessionOptions(options.paths, quiet=options.quiet), prints=False, sources=True) as session:
         transport = connect(settings)
         try:
             loader = Loader(transport, settings, session)

@@ -129,7 +129,7 @@ def _signer(
     added = sent_bytes(None, None, (generation_header(names_of(settings).generation),))
     plan = SignPlan(
         config=settings,
-        fields=fields_of(settings),
+        fields=fields_of(settings, sources=settings.verdicts),
         topics=topics,
         dead_partitions=transport.partitions(topics.dead),
         skew_seconds=settings.skew_seconds,

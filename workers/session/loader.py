@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import orjson
 
+from neardup.stream.collections.ids import full_id
 from neardup.stream.documents import Document
 from neardup.stream.errors import Reason
 from neardup.stream.json_lines import UNITS
@@ -21,7 +22,7 @@ from neardup.workers.readers.lines import BOM
 from neardup.workers.session.session import Session
 from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.stages.transaction import Message
-from neardup.workers.topics.messages import partition_of_key
+from neardup.workers.topics.messages import key_of, partition_of_key
 from neardup.workers.topics.names import names_of
 from neardup.workers.transport.protocol import AbortedError, OutcomeUnknownError, Producer, Transport, TransportError
 
@@ -67,8 +68,10 @@ class Loader:
         if isinstance(entry.found, Reason):
             self.session.refuse_entry(entry, entry.found)
             return
+        separate = self.settings.separate
         try:
-            key = entry.found.id.encode()
+            full = full_id(entry.found.id, entry.found.collection) if separate else entry.found.id
+            key = key_of(full.encode(), separate=separate)
         except UnicodeEncodeError:
             self.session.refuse_entry(entry, "id_surrogate")
             return
@@ -101,6 +104,10 @@ class Loader:
         value: dict[str, object] = {self.settings.id_field: document.id, self.settings.text_field: document.text}
         if document.timestamp is not None:
             value[self.settings.timestamp_field] = document.timestamp * UNITS[self.settings.timestamp_unit]
+        named = {self.settings.source_field: document.source, "url": document.url, "title": document.title}
+        if self.settings.collection_field is not None:
+            named[self.settings.collection_field] = document.collection
+        value = {**{name: said for name, said in named.items() if said is not None}, **value}
         return orjson.dumps(value)
 
     def send(self) -> None:

@@ -38,7 +38,6 @@ _DAY_SECONDS = 86_400
 _PARTITIONS_MAX = 4096
 # Settings of the stream that topics do not have -> why.
 _LEFT_OUT = {
-    "collection_field": "topics and feeds have no collections; use run, dedup, batch or serve",
     "passage_part_min": "verdicts on Kafka drop copies only; use dedup, batch or serve",
 }
 

@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.config import Config
-from neardup.stream.documents import Document, DocumentColumns, Refusal
+from neardup.stream.documents import Column, Document, DocumentColumns, Refusal
 from neardup.stream.errors import Reason
 from neardup.stream.json_lines import Fields, decode_document
 from neardup.stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
+from neardup.stream.sources.names import shown_by
 from neardup.stream.verdicts.representatives import FIRST, ranks_of
 from neardup.workers.readers.json.columns import decode_columns
 from neardup.workers.settings.kafka import STEP_BYTES_MAX
@@ -27,8 +28,9 @@ from neardup.workers.stages.step_rows import StepRows
 from neardup.workers.stages.transaction import Message
 from neardup.workers.store.blocked import NOTHING_BLOCKED, BlockList
 from neardup.workers.telemetry.observer import SILENT, Observer, stage
-from neardup.workers.topics.messages import DEAD_KEY_BYTES_MAX, encode_dead, partition_of_key
+from neardup.workers.topics.messages import DEAD_KEY_BYTES_MAX, encode_dead, full_id_of_key, key_parts, partition_of_key
 from neardup.workers.topics.names import Topics
+from neardup.workers.topics.shown import columns_shown, encode_shown, select_shown
 from neardup.workers.topics.signed import PARTITION, encode_signed
 from neardup.workers.transport.protocol import UNBOUNDED, Record, sent_bytes
 
@@ -79,17 +81,21 @@ StartSigning = Callable[[Sequence[Document]], Callable[[], Signed]]
 
 
 class _Chunk(NamedTuple):
-    """Documents in signing, their indices among the records, and the function that waits for the result."""
+    """Documents in signing, what is shown of them, their indices among the records, and the function that waits for the
+    result."""
 
     documents: Sequence[Document]
+    shown: Column | None
     rows: npt.NDArray[np.int64]
     signed: Callable[[], Signed]
 
 
 class _Columns(NamedTuple):
-    """Documents as columns, the number of clamped times, and the number of ids that are not their message's key."""
+    """Documents as columns, what is shown of them, the number of clamped times, and the number of ids that are not
+    their message's key."""
 
     documents: DocumentColumns
+    shown: Column | None
     clamped: int
     misnamed: int
 
@@ -97,9 +103,9 @@ class _Columns(NamedTuple):
 class _Chunks:
     """Documents in chunks. The signing of a chunk starts as soon as the chunk is full."""
 
-    def __init__(self, start: StartSigning) -> None:
+    def __init__(self, start: StartSigning, *, shows: bool) -> None:
         self.chunks: list[_Chunk] = []
-        self._start = start
+        self._start, self._shows = start, shows
         self._documents: list[Document] = []
         self._rows: list[int] = []
         self._characters = 0
@@ -112,15 +118,17 @@ class _Chunks:
         if self._characters >= CHUNK_CHARACTERS or len(self._rows) == CHUNK_DOCUMENTS:
             self.end()
 
-    def add_columns(self, first: int, documents: DocumentColumns) -> None:
+    def add_columns(self, first: int, documents: DocumentColumns, shown: Column | None) -> None:
         """Add documents, whose records have the indices from ``first`` on, as a chunk."""
         self.end()
-        self.chunks.append(_Chunk(documents, np.arange(first, first + len(documents)), self._start(documents)))
+        self.chunks.append(_Chunk(documents, shown, np.arange(first, first + len(documents)), self._start(documents)))
 
     def end(self) -> None:
         """Start to sign the last chunk."""
         if self._rows:
-            self.chunks.append(_Chunk(self._documents, np.array(self._rows), self._start(self._documents)))
+            started = self._start(self._documents)
+            shown = encode_shown(list(map(shown_by, self._documents))) if self._shows else None
+            self.chunks.append(_Chunk(self._documents, shown, np.array(self._rows), started))
         self._documents, self._rows, self._characters = [], [], 0
 
 
@@ -159,7 +167,7 @@ class _Step:
         self.messages: list[Message] = []
         self._records, self._plan, self._now_seconds = records, plan, now_seconds
         self._rows = StepRows(records)
-        self._chunks = _Chunks(start)
+        self._chunks = _Chunks(start, shows=plan.fields.source is not None)
         self._refused: dict[str, int] = {}
         self._documents = self._shingles = self._removals = self._clamped = self._misnamed = 0
 
@@ -179,7 +187,7 @@ class _Step:
                 for row, record in enumerate(part, first):
                     self._decode(row, record)
             else:
-                self._chunks.add_columns(first, found.documents)
+                self._chunks.add_columns(first, found.documents, found.shown)
                 self._clamped += found.clamped
                 self._misnamed += found.misnamed
         self._chunks.end()
@@ -194,20 +202,25 @@ class _Step:
         elif record.value is None:
             self._remove(row, record)
         else:
-            key = None if record.key is None else _as_text(record.key)
+            collection, named = _named(record.key, plan)
+            key = None if named is None else _as_text(named)
             document = decode_document(record.value, plan.fields, key)
             if isinstance(document, Reason):
                 self._refuse(record, document)
             else:
-                self._add(row, record, document, is_misnamed=record.key is not None and key != document.id)
+                is_other = key != document.id or collection != (document.collection or "").encode(errors="replace")
+                self._add(row, record, document, is_misnamed=record.key is not None and is_other)
 
     def _remove(self, row: int, record: Record) -> None:
         """Add the removal of an id."""
-        reason = _no_removal(record.key, self._plan.config.id_bytes_max)
+        config, id_ = self._plan.config, record.key
+        if id_ is not None and config.separate:
+            id_ = full_id_of_key(id_)
+        reason = _no_removal(id_, config.id_bytes_max)
         if reason is not None:
             self._refuse(record, reason)
-        elif record.key is not None:
-            self._rows.remove(row, record.key)
+        elif id_ is not None:
+            self._rows.remove(row, id_)
             self._removals += 1
 
     def _add(self, row: int, record: Record, document: Document, *, is_misnamed: bool) -> None:
@@ -245,7 +258,8 @@ class _Step:
         self._shingles += signed.shingles
         self._documents += signed.batch.size
         ranks = ranks_of(chunk.documents, self._plan.representative)[accepted]
-        self._rows.add(chunk.rows[accepted], signed.batch, ranks)
+        shown = select_shown(chunk.shown, np.flatnonzero(accepted))
+        self._rows.add(chunk.rows[accepted], signed.batch, ranks, shown)
 
     def _refuse(self, record: Record, reason: str, documents: int = 1) -> None:
         """Count a refusal of so many documents, and add its dead letter."""
@@ -286,16 +300,29 @@ def _columns(records: Sequence[Record], plan: SignPlan) -> _Columns | None:
         return None
     if plan.verdicts and not all_fit(keys, values, headers, plan.document_bytes_max):
         return None
-    decoded = decode_columns(values, keys, plan.fields)
+    collections, ids = zip(*(_named(key, plan) for key in keys), strict=True)
+    decoded = decode_columns(values, ids, plan.fields, titles=plan.fields.source is not None)
     if decoded is None:
         return None
-    documents, misnamed, *_ = decoded
+    documents, misnamed, sources, urls, titles = decoded
+    if documents.collections is not None:
+        own = map(documents.collections.at, range(len(keys)))
+        named = zip(keys, collections, own, strict=True)
+        misnamed |= np.array([key is not None and name != collection for key, name, collection in named])
     latest = arrived + plan.skew_seconds
     ahead = documents.times > latest
     documents.times[ahead] = latest[ahead]
     missing = np.isnan(documents.times)
     documents.times[missing] = arrived[missing]
-    return _Columns(documents, int(np.count_nonzero(ahead)), int(np.count_nonzero(misnamed)))
+    shown = None
+    if sources is not None and urls is not None and titles is not None:
+        shown = columns_shown(documents.ids, sources, urls, titles)
+    return _Columns(documents, shown, int(np.count_nonzero(ahead)), int(np.count_nonzero(misnamed)))
+
+
+def _named(key: bytes | None, plan: SignPlan) -> tuple[bytes, bytes | None]:
+    """Return collection and id that the key of a record names."""
+    return (b"", key) if key is None or not plan.config.separate else key_parts(key)
 
 
 def _no_removal(key: bytes | None, id_bytes_max: int) -> str | None:

@@ -9,10 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.batches import Batch, concatenate, empty_batch, id_columns
+from neardup.stream.documents import Column
 from neardup.stream.scheme_interface import select_ragged
 from neardup.stream.verdicts.representatives import NO_RANK
 from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
 from neardup.workers.topics.places import places_of
+from neardup.workers.topics.shown import join_shown
 from neardup.workers.topics.signed import SignedRows
 from neardup.workers.transport.protocol import Record
 
@@ -28,11 +30,16 @@ class StepRows:
         self._kinds = np.full(n, REFUSAL, np.uint8)
         self._ranks = np.full(n, NO_RANK)
         self._removed: dict[int, bytes] = {}
-        self._batches: list[tuple[npt.NDArray[np.int64], Batch]] = []
+        self._batches: list[Batch] = []
+        self._shown: list[Column | None] = []
 
-    def add(self, rows: npt.NDArray[np.int64], batch: Batch, ranks: npt.NDArray[np.float64]) -> None:
-        """Mark these records as the documents of a batch, with their ranks; later calls have later records."""
-        self._batches.append((rows, batch))
+    def add(
+        self, rows: npt.NDArray[np.int64], batch: Batch, ranks: npt.NDArray[np.float64], shown: Column | None = None
+    ) -> None:
+        """Mark these records as the documents of a batch, with ranks and what is shown of them; later calls have later
+        records."""
+        self._batches.append(batch)
+        self._shown.append(shown)
         self._kinds[rows] = DOCUMENT
         self._ranks[rows] = ranks
 
@@ -44,7 +51,7 @@ class StepRows:
     def signed(self, width: int) -> SignedRows:
         """Return a row for each record, and one for each offset of a refused batch; ``width`` is that of the fixed
         evidence."""
-        parts = [batch for _, batch in self._batches]
+        parts = self._batches
         batch = concatenate(parts) if parts else empty_batch(width)
         removed, removed_starts = id_columns(list(self._removed.values()))
         ids = np.concatenate([batch.ids, removed])
@@ -59,7 +66,7 @@ class StepRows:
         places = self._places[rows] - before_end
         return SignedRows(
             self._kinds[rows], places, *select_ragged(ids, starts, at[rows]), self._ranks[rows],
-            batch.times, batch.contents, batch.evidence,
+            batch.times, batch.contents, batch.evidence, join_shown(self._shown, [part.size for part in parts]),
         )  # fmt: skip
 
 

@@ -36,7 +36,7 @@ from neardup.stream.neighbours.nearest import ranked
 from neardup.stream.pipeline import Matcher, Signed, Signer, Slice
 from neardup.stream.sources.ledger import SOURCES_MAX, Ledger
 from neardup.stream.sources.losses import NamedLosses, named_losses
-from neardup.stream.sources.names import source_of
+from neardup.stream.sources.names import Shown, shown_by, source_of
 from neardup.stream.sources.reports import Reports, refusals
 from neardup.stream.table import NO_TIME
 from neardup.stream.table.steps import step
@@ -49,7 +49,6 @@ from neardup.workers.store.answers import Answer, newest
 from neardup.workers.store.blocked import NOTHING_BLOCKED, BlockList
 from neardup.workers.store.extra import sources
 from neardup.workers.store.extra.outbox import NOTHING_ANNOUNCED, Outbox
-from neardup.workers.store.extra.sources import Shown, shown_by
 from neardup.workers.store.extra.transactions import transaction
 from neardup.workers.store.log import Log, StoreFull
 from neardup.workers.store.rows import EQUAL, LATE, Row, arrivals_of, batch_of, removals_of, restored_of

@@ -16,8 +16,11 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from neardup.stream.collections.ids import bare_ids
 from neardup.stream.documents import Pair
+from neardup.stream.sources.names import Shown
 from neardup.stream.verdicts.rule import REFUSED, REMOVED, UNCHANGED
+from neardup.workers.store.extra import words
 from neardup.workers.store.log import Log
 from neardup.workers.store.reading import StoreReader
 from neardup.workers.store.rows import LATE, Row
@@ -42,8 +45,8 @@ class Verdict(NamedTuple):
     """A verdict of the topic.
 
     ``number`` is its arrival number. ``document``, ``cluster``, ``original``, ``related``, ``previous`` and ``matched``
-    are places in ``documents``. ``status`` is a number of ``STATUSES``, ``time`` in microseconds. A removal has an id
-    alone, a refusal nothing.
+    are places in ``documents``. ``status`` is a number of ``STATUSES``, ``time`` in microseconds. ``shown`` are source,
+    URL and title. A removal has an id alone, a refusal nothing. An id is a full id if there are collections.
     """
 
     number: int
@@ -59,6 +62,7 @@ class Verdict(NamedTuple):
     previous: int | None = None
     matched: int | None = None
     late: bool = False
+    shown: Shown = (None, None, None)
 
 
 class PairRow(NamedTuple):
@@ -116,9 +120,10 @@ class View(Log):
         row = Row(
             verdict.number, verdict.id, verdict.time, verdict.content, b"", verdict.status, said, cluster, original,
             verdict.similarity, self._place(verdict.related) if before is None else before.related, previous, 0,
-            self._place(verdict.matched), LATE * verdict.late,
+            self._place(verdict.matched), LATE * verdict.late, None, *verdict.shown,
         )  # fmt: skip
         self.insert([row])
+        words.enter(self._writer, row.place, row.place)
         return row
 
     def _place(self, document: int | None, table: str = "numbers") -> int | None:
@@ -175,15 +180,15 @@ class ViewReader(StoreReader):
             if connection.execute("SELECT 1 FROM documents WHERE id = ?", (id_,)).fetchone() is None:
                 return None
             query = "SELECT * FROM pairs WHERE newer = ?1 OR older = ?1 ORDER BY similarity DESC, time DESC"
-            return tuple(_pair(row, id_) for row in connection.execute(query, (id_,)))
+            return tuple(self._pair(row, id_) for row in connection.execute(query, (id_,)))
 
     def earlier(self, id_: bytes) -> tuple[Pair, ...]:
         """Return the pairs of an id with earlier documents, the most similar first."""
         with self._connected() as connection:
             query = "SELECT * FROM pairs WHERE newer = ? ORDER BY similarity DESC, time DESC"
-            return tuple(_pair(row, id_) for row in connection.execute(query, (id_,)))
+            return tuple(self._pair(row, id_) for row in connection.execute(query, (id_,)))
 
-
-def _pair(row: sqlite3.Row, id_: bytes) -> Pair:
-    other = row["older"] if row["newer"] == id_ else row["newer"]
-    return Pair(other.decode(), id_.decode(), row["similarity"], row["buckets"])
+    def _pair(self, row: sqlite3.Row, id_: bytes) -> Pair:
+        ids = [one.decode() for one in (row["older"] if row["newer"] == id_ else row["newer"], id_)]
+        older, newer = bare_ids(ids) if self.separate else ids
+        return Pair(older, newer, row["similarity"], row["buckets"])

@@ -1,8 +1,9 @@
 """The messages of ``documents``, ``documents.dead`` and ``candidates``; ``signed`` and ``links`` have modules of their
 own.
 
-``documents``: JSON, keyed by id if removals are needed; a null value removes the id of its key. ``documents.dead``:
-documents that were refused, with reason and origin. ``candidates``: pairs and removal notices, keyed by the newer id.
+``documents``: JSON, keyed by id if removals are needed; a null value removes the id of its key. With collections a key
+is the collection, U+001F and the id. ``documents.dead``: documents that were refused, with reason and origin.
+``candidates``: pairs and removal notices, keyed as the newer document.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import mmh3
 import numpy as np
 import orjson
 
+from neardup.stream.collections.ids import SEPARATOR, full_id, split_id
 from neardup.stream.documents import REASONS
-from neardup.stream.json_lines import shared_values
+from neardup.stream.json_lines import named_collection, shared_values
 from neardup.stream.pair_rule import SIMILARITY_DIGITS, Matches
 from neardup.workers.transport.protocol import Record
 
@@ -30,6 +32,7 @@ MESSAGE_REASONS = {
 }
 REFUSAL_REASONS = {**REASONS, **MESSAGE_REASONS}
 _MICROSECONDS = 1e6
+_SEPARATOR = SEPARATOR.encode()
 
 
 class Envelope(NamedTuple):
@@ -39,9 +42,39 @@ class Envelope(NamedTuple):
     generation: str
 
 
+def key_parts(key: bytes) -> tuple[bytes, bytes]:
+    """Return collection and id of a key of ``documents``: the collection, U+001F, the id; without U+001F the id of a
+    document that names no collection.
+
+    >>> key_parts(b"news\\x1fa"), key_parts(b"a")
+    ((b'news', b'a'), (b'', b'a'))
+    """
+    collection, separator, id_ = key.partition(_SEPARATOR)
+    return (collection, id_) if separator else (b"", key)
+
+
+def full_id_of_key(key: bytes) -> bytes:
+    """Return the full id (``neardup.stream.collections.ids``) that a key of ``documents`` names."""
+    return _SEPARATOR.join(key_parts(key))
+
+
+def key_of(full: bytes, *, separate: bool) -> bytes:
+    """Return the key of the document with this id; a full id, if collections are ``separate``.
+
+    >>> key_of(b"\\x1fa", separate=True), key_of(b"news\\x1fa", separate=True), key_of(b"a", separate=False)
+    (b'a', b'news\\x1fa', b'a')
+    """
+    collection, id_ = key_parts(full) if separate else (b"", full)
+    return full if collection or _SEPARATOR in id_ else id_
+
+
 def encode_candidates(matches: Matches, envelope: Envelope) -> list[tuple[bytes, bytes]]:
-    """Return keys (the newer ids) and values of the messages of pairs; times are seconds since 1970."""
+    """Return keys (those of the newer documents) and values of the messages of pairs; times are seconds since 1970."""
+    newer_ids = matches.newer
+    if matches.collections is not None:
+        newer_ids = list(map(full_id, matches.newer, matches.collections))
     columns = zip(
+        newer_ids,
         matches.older,
         matches.newer,
         np.round(matches.similarity, SIMILARITY_DIGITS).tolist(),
@@ -53,7 +86,7 @@ def encode_candidates(matches: Matches, envelope: Envelope) -> list[tuple[bytes,
     )
     return [
         (
-            newer.encode(),
+            key_of(full.encode(), separate=matches.collections is not None),
             orjson.dumps(
                 {
                     "older": older,
@@ -68,13 +101,16 @@ def encode_candidates(matches: Matches, envelope: Envelope) -> list[tuple[bytes,
                 }
             ),
         )
-        for older, newer, similarity, buckets, older_time, newer_time, shared in columns
+        for full, older, newer, similarity, buckets, older_time, newer_time, shared in columns
     ]
 
 
-def encode_removal(id_: bytes, envelope: Envelope) -> tuple[bytes, bytes]:
-    """Return key and value of the notice that an id was removed, so that readers can drop its pairs."""
-    return id_, orjson.dumps({"removed": id_.decode(), "generation": envelope.generation})
+def encode_removal(id_: bytes, envelope: Envelope, *, separate: bool = False) -> tuple[bytes, bytes]:
+    """Return key and value of the notice that an id was removed, so that readers can drop its pairs; a full id, if
+    collections are ``separate``."""
+    collection, removed = split_id(id_.decode()) if separate else (None, id_.decode())
+    value = {"removed": removed, **named_collection(collection), "generation": envelope.generation}
+    return key_of(id_, separate=separate), orjson.dumps(value)
 
 
 def encode_dead(record: Record, topic: str, reason: str) -> bytes:

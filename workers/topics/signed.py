@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.batches import CONTENT_HALF, Batch, joined, make_batch, sizes_of
+from neardup.stream.documents import Column
 from neardup.stream.scheme_interface import Evidence, select_ragged, starts_of_lengths
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.representatives import NO_RANK
@@ -24,13 +25,14 @@ from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
 from neardup.stream.window_message import WireError
 from neardup.workers.topics.arrivals import ArrivalRows
 from neardup.workers.topics.columns import decode_columns, encode_columns
+from neardup.workers.topics.shown import join_shown, select_shown
 
 # The one partition of the topic.
 PARTITION = 0
 _MAGIC = b"NDUS"
 # Of every row: kind, place, length of the id, ids, ranks. Of documents: time, content, length of the ragged evidence,
-# fixed evidence, ragged evidence.
-_DTYPES = ("u1", "<i8", "<u2", "u1", "<f8", "<i8", "<u8", "<u4", "u1", "u1")
+# length of what is shown, what is shown, fixed evidence, ragged evidence.
+_DTYPES = ("u1", "<i8", "<u2", "u1", "<f8", "<i8", "<u8", "<u4", "<u4", "u1", "u1", "u1")
 # Rows and bytes of a message at most, unless one row is larger: a member holds whole messages.
 ROWS_MAX, BYTES_MAX = 4_000, 512 << 10
 # Bytes of a row without its id and its evidence: kind, place, length of the id.
@@ -55,7 +57,8 @@ class SignedRows(NamedTuple):
     ``kinds`` (``uint8[n]``) are the kinds of ``neardup.stream.verdicts.rule``; ``places`` (``int64[n]``); ``ids``
     (``uint8``) the UTF-8 bytes of all ids, id i at ``id_starts[i]:id_starts[i + 1]``; a refusal has none. ``ranks``
     (``float64[n]``) are ``NO_RANK`` where a row has none. ``times``, ``contents`` and ``evidence`` are those of the
-    documents alone, in order, as in a ``Batch``.
+    documents alone, in order, as in a ``Batch``; so is ``shown``, their sources, URLs and titles
+    (``neardup.workers.topics.shown``).
     """
 
     kinds: npt.NDArray[np.uint8]
@@ -66,6 +69,7 @@ class SignedRows(NamedTuple):
     times: npt.NDArray[np.int64]
     contents: npt.NDArray[np.uint64]
     evidence: Evidence
+    shown: Column | None = None
 
     @property
     def size(self) -> int:
@@ -80,6 +84,7 @@ class SignedRows(NamedTuple):
         return SignedRows(
             self.kinds[first:end], self.places[first:end], ids, starts, self.ranks[first:end],
             self.times[before:count], self.contents[before:count], self.evidence.select(documents),
+            select_shown(self.shown, documents),
         )  # fmt: skip
 
     def documents(self) -> Batch:
@@ -92,9 +97,15 @@ class SignedRows(NamedTuple):
         held, n = self.kinds == DOCUMENT, self.size
         times, contents = np.full(n, NO_TIME), np.zeros(n, np.uint64)
         times[held], contents[held] = self.times, self.contents[:, CONTENT_HALF]
+        shown = None
+        if self.shown is not None:
+            lengths = np.zeros(n, np.int64)
+            lengths[held] = np.diff(self.shown.starts)
+            shown = Column(self.shown.data.copy(), starts_of_lengths(lengths))
         return ArrivalRows(
-            self.places.copy(), self.kinds.copy(), times, contents, self.ids.copy(), self.id_starts, self.ranks.copy()
-        )
+            self.places.copy(), self.kinds.copy(), times, contents, self.ids.copy(), self.id_starts, self.ranks.copy(),
+            shown,
+        )  # fmt: skip
 
     def stream(self) -> tuple[Batch, npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
         """Return what a table reads: documents and removals as the rows of a batch, which of them are removals, and
@@ -117,6 +128,8 @@ def encode_signed(rows: SignedRows, fingerprint: str) -> Iterator[bytes]:
     """Return the messages that hold these rows: one, or several if one would be too long."""
     sizes = ROW_BYTES_MIN + np.diff(rows.id_starts)
     sizes[rows.kinds == DOCUMENT] += sizes_of(rows.documents())
+    if rows.shown is not None:
+        sizes[rows.kinds == DOCUMENT] += np.diff(rows.shown.starts)
     first = size = 0
     for row, bytes_ in enumerate(sizes.tolist()):
         if row > first and (size + bytes_ > BYTES_MAX or row - first == ROWS_MAX):
@@ -131,9 +144,11 @@ def _encode(rows: SignedRows, fingerprint: str) -> bytes:
     ranks = rows.ranks[:0] if np.isnan(rows.ranks).all() else rows.ranks
     fixed, ragged, starts = rows.evidence
     lengths = np.diff(starts).astype("<u4")
+    shown = Column(np.empty(0, np.uint8), np.empty(0, np.int64)) if rows.shown is None else rows.shown
     columns = (
         rows.kinds, rows.places, np.diff(rows.id_starts).astype("<u2"), rows.ids, ranks,
-        rows.times, rows.contents, lengths if len(ragged) else lengths[:0], fixed, ragged,
+        rows.times, rows.contents, lengths if len(ragged) else lengths[:0],
+        np.diff(shown.starts).astype("<u4"), shown.data, fixed, ragged,
     )  # fmt: skip
     return encode_columns(_MAGIC, columns, fingerprint)
 
@@ -144,8 +159,8 @@ def decode_signed(data: bytes, fingerprint: str, width: int) -> SignedRows:
     Raises:
         WireError: the message is not of this format, is of another generation, or its columns do not fit each other.
     """
-    kinds, places, id_lengths, ids, ranks, times, contents, lengths, fixed, ragged = decode_columns(
-        data, _MAGIC, _DTYPES, fingerprint
+    kinds, places, id_lengths, ids, ranks, times, contents, lengths, shown_lengths, shown, fixed, ragged = (
+        decode_columns(data, _MAGIC, _DTYPES, fingerprint)
     )
     n, documents = len(kinds), int(np.count_nonzero(kinds == DOCUMENT))
     ranks = ranks if len(ranks) else np.full(n, NO_RANK)
@@ -154,13 +169,15 @@ def decode_signed(data: bytes, fingerprint: str, width: int) -> SignedRows:
     documents_fit = (len(times), len(contents), len(lengths), len(fixed)) == (
         documents, 2 * documents, documents, width * documents,
     )  # fmt: skip
+    documents_fit &= len(shown_lengths) in (0, documents) and int(shown_lengths.sum(dtype=np.int64)) == len(shown)
     if not rows_fit or not documents_fit or int(lengths.sum(dtype=np.int64)) != len(ragged):
         raise WireError("the columns of a message of signed have different lengths: write the message again")
     if n and int(kinds.max()) > max(DOCUMENT, REMOVAL, REFUSAL):
         raise WireError(f"a message of signed has a row of kind {int(kinds.max())}: update the program of this reader")
     evidence = Evidence(fixed.reshape(documents, width), ragged, starts_of_lengths(lengths))
     return SignedRows(
-        kinds, places, ids, starts_of_lengths(id_lengths), ranks, times, contents.reshape(documents, 2), evidence
+        kinds, places, ids, starts_of_lengths(id_lengths), ranks, times, contents.reshape(documents, 2), evidence,
+        Column(shown, starts_of_lengths(shown_lengths)) if len(shown) else None,
     )  # fmt: skip
 
 
@@ -168,9 +185,10 @@ def join_signed(parts: list[SignedRows]) -> SignedRows:
     """Return the rows of all parts, one after the other; at least one part."""
     if len(parts) == 1:
         return parts[0]
-    kinds, places, ids, starts, ranks, times, contents, evidence = zip(*parts, strict=True)
+    kinds, places, ids, starts, ranks, times, contents, evidence, shown = zip(*parts, strict=True)
     return SignedRows(
         np.concatenate(kinds), np.concatenate(places), np.concatenate(ids),
         starts_of_lengths(np.concatenate([np.diff(part) for part in starts])), np.concatenate(ranks),
         np.concatenate(times), np.concatenate(contents), joined(evidence),
+        join_shown(shown, list(map(len, times))),
     )  # fmt: skip

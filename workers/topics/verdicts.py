@@ -3,7 +3,8 @@
 A record holds a *run* of verdicts as JSON Lines. Its key is ``first-next``: the offset of the first verdict, and the
 offset after the last. Readers join by offset: control records leave gaps between the offsets of ``documents``.
 
-Fields of a line: ``offset``; ``id`` (absent where a refused record has none); ``status``; ``duplicate_of`` and
+Fields of a line: ``offset``; ``id`` (absent where a refused record has none) and its ``collection``; ``status``;
+``source``, ``url`` and ``title`` of a document; ``duplicate_of`` and
 ``original`` (id and place of the original, if it is in the window); ``similarity`` to the original; ``cluster`` (the
 place of the original); ``related`` (a cluster), ``previous`` (the place of the version before), ``matched`` (the place
 of the version that was compared), ``equal`` (true if its content is the same), ``late`` (true if it came after its
@@ -21,6 +22,8 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from neardup.stream.collections.ids import split_id, stored_id
+from neardup.stream.json_lines import named_collection
 from neardup.stream.pair_rule import SIMILARITY_DIGITS
 from neardup.stream.scheme_interface import starts_of_lengths
 from neardup.stream.verdicts.decisions import Verdicts
@@ -29,6 +32,7 @@ from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL, STATUSES
 from neardup.stream.window_message import WireError
 from neardup.workers.topics.arrivals import ArrivalRows
 from neardup.workers.topics.places import offsets_of, parse_place, partitions_of, place_name
+from neardup.workers.topics.shown import decode_shown
 
 # Approximate maximum bytes of a run: messages of ``signed`` are split at the same size.
 RUN_BYTES_MAX = 512 << 10
@@ -62,9 +66,10 @@ class Run(NamedTuple):
     value: bytes
 
 
-def encode_runs(decision: Decision) -> Iterator[Run]:
-    """Return the records of a step: one for each partition, or several if one would be too long."""
-    lines = [orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE) for fields in _fields(decision)]
+def encode_runs(decision: Decision, *, separate: bool = False) -> Iterator[Run]:
+    """Return the records of a step: one for each partition, or several if one would be too long. Ids are full ids, if
+    collections are ``separate``."""
+    lines = [orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE) for fields in _fields(decision, separate)]
     partitions, offsets = partitions_of(decision.rows.places), offsets_of(decision.rows.places)
     for partition in np.unique(partitions).tolist():
         rows = np.flatnonzero(partitions == partition)
@@ -74,7 +79,7 @@ def encode_runs(decision: Decision) -> Iterator[Run]:
             yield Run(partition, key.encode(), b"".join(lines[row] for row in part.tolist()))
 
 
-def _fields(decision: Decision) -> Iterator[dict[str, Any]]:
+def _fields(decision: Decision, separate: bool) -> Iterator[dict[str, Any]]:
     rows, verdicts = decision.rows, decision.verdicts
     data, starts = rows.ids.tobytes(), rows.id_starts.tolist()
     columns = zip(
@@ -86,7 +91,7 @@ def _fields(decision: Decision) -> Iterator[dict[str, Any]]:
         verdicts.statuses.tolist(),
         verdicts.clusters.tolist(),
         decision.originals.tolist(),
-        decision.original_ids,
+        [None if of is None else _named(of.decode(), separate)["id"] for of in decision.original_ids],
         np.round(verdicts.similarities.astype(np.float64), SIMILARITY_DIGITS).tolist(),
         verdicts.related.tolist(),
         verdicts.previous.tolist(),
@@ -94,15 +99,17 @@ def _fields(decision: Decision) -> Iterator[dict[str, Any]]:
         verdicts.equal.tolist(),
         verdicts.late.tolist(),
         decision.incomplete.tolist(),
+        decode_shown(rows.shown, len(rows.places)),
         strict=True,
     )
     for i, (offset, kind, time, content, rank, status, *others) in enumerate(columns):
         out: dict[str, Any] = {"offset": offset}
         if starts[i] < starts[i + 1]:
-            out["id"] = data[starts[i] : starts[i + 1]].decode()
+            out |= _named(data[starts[i] : starts[i + 1]].decode(), separate)
         out["status"] = STATUSES[status]
-        *verdict, gap = others
+        *verdict, gap, shown = others
         if kind == DOCUMENT:
+            out |= shown
             out |= _decided(*verdict)
             out["timestamp"], out["content"] = time / _MICROSECONDS, f"{content:016x}"
             if rank == rank:  # else it is not a number: none
@@ -114,13 +121,13 @@ def _fields(decision: Decision) -> Iterator[dict[str, Any]]:
 
 
 def _decided(
-    cluster: int, original: int, of: bytes | None, similarity: float, related: int, previous: int, matched: int,
+    cluster: int, original: int, of: str | None, similarity: float, related: int, previous: int, matched: int,
     equal: bool, late: bool,
 ) -> dict[str, Any]:  # fmt: skip
     """Return the fields of a line that only a document has, without those that have no value."""
     out: dict[str, Any] = {}
     if of is not None:
-        out["duplicate_of"], out["original"] = of.decode(), place_name(original)
+        out["duplicate_of"], out["original"] = of, place_name(original)
     if similarity:
         out["similarity"] = similarity
     out["cluster"] = place_name(cluster)
@@ -128,6 +135,12 @@ def _decided(
         if place >= 0:
             out[name] = place_name(place)
     return out | {name: True for name, value in (("equal", equal), ("late", late)) if value}
+
+
+def _named(id_: str, separate: bool) -> dict[str, str]:
+    """Return an id, and its collection, as fields of a line."""
+    collection, bare = split_id(id_) if separate else (None, id_)
+    return {"id": bare, **named_collection(collection)}
 
 
 class DecidedRows(NamedTuple):
@@ -165,9 +178,12 @@ def parse_run(value: bytes | None) -> list[dict[str, Any]]:
         ) from None
 
 
-def decided_rows(partition: int, lines: Sequence[dict[str, Any]], no_time: int) -> DecidedRows:
-    """Return verdicts of a partition as columns; ``no_time`` stands for an absent timestamp."""
-    ids = [line.get("id", "").encode() for line in lines]
+def decided_rows(
+    partition: int, lines: Sequence[dict[str, Any]], no_time: int, *, separate: bool = False
+) -> DecidedRows:
+    """Return verdicts of a partition as columns; ``no_time`` stands for an absent timestamp. Ids are full ids, if
+    collections are ``separate``."""
+    ids = [_id(line, "id", separate) for line in lines]
     starts = np.zeros(len(ids) + 1, np.int64)
     np.cumsum([len(id_) for id_ in ids], out=starts[1:])
     timestamps = [line.get("timestamp") for line in lines]
@@ -191,8 +207,12 @@ def decided_rows(partition: int, lines: Sequence[dict[str, Any]], no_time: int) 
         np.array([_place(line, "matched" if "matched" in line else "original") for line in lines], np.int64),
         np.array([line.get("equal", False) for line in lines], np.bool_),
         np.array([line.get("late", False) for line in lines], np.bool_),
-        [line["duplicate_of"].encode() if "duplicate_of" in line else None for line in lines],
+        [_id(line, "duplicate_of", separate) if "duplicate_of" in line else None for line in lines],
     )
+
+
+def _id(line: dict[str, Any], name: str, separate: bool) -> bytes:
+    return stored_id(line[name], line.get("collection"), separate=separate) if name in line else b""
 
 
 def join_decided(parts: Sequence[DecidedRows]) -> DecidedRows:

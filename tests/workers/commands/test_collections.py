@@ -16,7 +16,13 @@ from neardup.workers.commands.dedup.command import run as dedup
 from neardup.workers.commands.run import run
 from neardup.workers.options.documents import BatchOptions, DedupOptions, RunOptions
 from neardup.workers.options.judging import AuditOptions
+from neardup.workers.options.shared import SessionOptions
+from neardup.workers.session.loader import Loader
+from neardup.workers.session.session import Session
+from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.settings.load import load
+from neardup.workers.topics.names import names_of
+from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
 
 Line = dict[str, Any]
 NAMES = ("ar", 7, None)
@@ -155,6 +161,27 @@ def test_rows_of_tables_have_collections(tmp_path: Path, capfdbinary: Any, kind:
         found = read(tmp_path / "found")
         assert [line.get("collection") for line in found] == [line["lang"] for line in lines]
     assert [line["status"] for line in found] == statuses
+
+
+def test_load_keys_a_document_by_its_collection_and_keeps_who_tells_it(tmp_path: Path) -> None:
+    """A line is sent as it is; of a page in a field, what is sent has its collection, source, URL and title, too."""
+    named = {"source": "wire", "url": "https://a.example/1", "title": "One"}
+    lines = [{"id": f"d{n}", "lang": name, "page": "<p>one two three</p>", "text": "x", **named}
+             for n, name in enumerate(NAMES)]  # fmt: skip
+    for html_field in (None, "page"):
+        settings = StreamSettings(collection_field="lang", html_field=html_field, html="raw")
+        cluster, topic = MemoryCluster(), names_of(settings).topics.documents
+        cluster.create(topic, 1)
+        path = written(tmp_path / "in.jsonl", lines)
+        with Session(settings, SessionOptions([path], quiet=True), prints=False, sources=True) as session:
+            Loader(MemoryTransport(cluster), settings, session).load([path])
+        records = cluster.records(topic)
+        assert [record.key for record in records] == [b"ar\x1fd0", b"7\x1fd1", b"d2"]
+        sent = [json.loads(record.value or b"") for record in records]
+        assert sent == lines if html_field is None else [
+            {"id": line["id"], "text": line["page"], **named} | ({"lang": str(line["lang"])} if line["lang"] else {})
+            for line in lines
+        ]  # fmt: skip
 
 
 def test_a_collection_that_is_no_name_is_refused(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from neardup.stream.verdicts.representatives import NO_RANK
 from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
 from neardup.stream.window_message import WireError
 from neardup.workers.topics import signed
+from neardup.workers.topics.shown import decode_shown, encode_shown
 from neardup.workers.topics.signed import SignedRows, decode_signed, encode_signed, join_signed
 
 FINGERPRINT = "0123456789abcdef" * 2
@@ -37,18 +38,21 @@ def rows_of(batch: Batch, rng: random.Random, *, ranks: bool) -> SignedRows:
     n = len(kinds)
     values = np.array([rng.random() if ranks and rng.random() < 0.5 else NO_RANK for _ in range(n)])
     columns = id_columns(ids)
+    shown = encode_shown([("wire", None, f"Title {n}") if ranks and n % 3 else (None,) * 3 for n in range(batch.size)])
     return SignedRows(
-        np.array(kinds, np.uint8), np.arange(n) << 20, *columns, values, batch.times, batch.contents, batch.evidence
-    )
+        np.array(kinds, np.uint8), np.arange(n) << 20, *columns, values, batch.times, batch.contents, batch.evidence,
+        shown,
+    )  # fmt: skip
 
 
 def columns_of(rows: SignedRows) -> list[np.ndarray]:
-    return [*rows[:-1], *rows.evidence]
+    return [*rows[:-2], *rows.evidence, *(rows.shown or ())]
 
 
 @every_case
 def test_rows_of_every_kind_come_back(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one message and in many, with and without ranks: the same columns, and messages within their bounds."""
+    """In one message and in many, with and without ranks and sources: the same columns, and messages within their
+    bounds. Arrivals have them, too."""
     rng = random.Random(5)
     config = case.config()
     batch = Signer(config).sign(case.stream(rng, 120, versions=0.1)).batch
@@ -59,6 +63,9 @@ def test_rows_of_every_kind_come_back(case: Case, monkeypatch: pytest.MonkeyPatc
         parts = [decode_signed(message, FINGERPRINT, config.plan.width) for message in messages]
         for was, now in zip(columns_of(rows), columns_of(join_signed(parts)), strict=True):
             assert np.array_equal(was, now, equal_nan=was.dtype.kind == "f")
+        said, held = list(decode_shown(rows.arrivals().shown, rows.size)), rows.kinds == DOCUMENT
+        assert [said[i] for i in np.flatnonzero(held)] == list(decode_shown(rows.shown, batch.size))
+        assert not any(said[i] for i in np.flatnonzero(~held))
         assert bound != 1 << 20 or len(messages) == 1
         assert bound > 1 or len(messages) == rows.size
 

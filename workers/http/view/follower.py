@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from neardup.stream.batches import MICROSECONDS
+from neardup.stream.collections.ids import stored_id
 from neardup.stream.verdicts.rule import REFUSED, STATUSES, UNCHANGED
 from neardup.workers.store.answers import Answer
 from neardup.workers.store.rows import LATE, Row
@@ -84,8 +85,9 @@ class Follower:
         window_seconds: documents older than this, behind the newest, leave the view; ``None`` keeps all.
         on_step: called with the answers of each step, on this thread.
         on_broken: called once when the thread ends by an error, which is then in ``error``.
-        on_removed: called with each id that was removed, on this thread.
+        on_removed: called with each id that was removed and its collection, on this thread.
         clock: seconds that only grow.
+        separate: documents have collections, and the ids of the view are full ids.
     """
 
     def __init__(
@@ -97,13 +99,15 @@ class Follower:
         window_seconds: float | None,
         on_step: Callable[[list[Answer]], None] = lambda answers: None,
         on_broken: Callable[[], None] = lambda: None,
-        on_removed: Callable[[str], None] = lambda id_: None,
+        on_removed: Callable[[str, str | None], None] = lambda id_, collection: None,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        separate: bool = False,
     ) -> None:
         self._transport, self._topics, self._view, self._reader = transport, topics, view, reader
         self._window = None if window_seconds is None else int(window_seconds * MICROSECONDS)
         self._on_step, self._on_broken, self._on_removed = on_step, on_broken, on_removed
-        self._clock = clock
+        self._clock, self._separate = clock, separate
         self._lock = threading.Lock()
         self._awaited: dict[int, Future[Resolved]] = {}
         self._heap: list[_Line] = []
@@ -230,13 +234,13 @@ class Follower:
     def _commit(self, lines: Sequence[_Line], pairs: Sequence[Record]) -> None:
         """Commit one step to the view, then answer."""
         view, topics = self._view, self._topics
-        verdicts = [_verdict(line) for line in lines]
+        verdicts = [_verdict(line, self._separate) for line in lines]
         positions = self._verdicts.positions()
         for line in self._heap:
             positions[line.partition] = min(positions.get(line.partition, line.record), line.record)
         view.begin()
         try:
-            _add_pairs(view, pairs)
+            _add_pairs(view, pairs, self._separate)
             rows = view.add(verdicts)
             view.move(topics.verdicts, positions)
             view.move(topics.candidates, self._pairs.positions())
@@ -266,7 +270,7 @@ class Follower:
             if isinstance(row, Row):
                 answers.append(decided.answer)
             elif row:
-                self._on_removed(decided.answer.id)
+                self._on_removed(decided.answer.id, decided.answer.collection)
             if future is not None and future.set_running_or_notify_cancel():
                 awaited.append((future, decided))
         self._on_step(answers)
@@ -274,49 +278,55 @@ class Follower:
             future.set_result(decided)
 
     def _decided(self, line: _Line, row: Row | int, *, with_pairs: bool) -> Resolved:
-        id_ = str(line.fields.get("id", ""))
+        id_, collection = str(line.fields.get("id", "")), line.fields.get("collection")
         if isinstance(row, int):
             refused = "refused" if line.fields["status"] == STATUSES[REFUSED] else None
-            return Resolved(Answer(id_, refused), row)
+            return Resolved(Answer(id_, refused, collection=collection), row)
         verdict = (
             STATUSES[row.said], line.fields.get("duplicate_of"), row.similarity, row.cluster, row.related,
             row.previous, row.matched, row.place, row.status == UNCHANGED,
         )  # fmt: skip
         pairs = self._reader.earlier(row.id) if with_pairs else ()
         late = bool(row.flags & LATE)
-        return Resolved(Answer(id_, None, *verdict, pairs, row.time / MICROSECONDS, late=late))
+        answer = Answer(id_, None, *verdict, pairs, row.time / MICROSECONDS, late=late)
+        return Resolved(answer._replace(source=row.source, url=row.url, title=row.title, collection=collection))
 
 
-def _add_pairs(view: View, records: Sequence[Record]) -> None:
+def _add_pairs(view: View, records: Sequence[Record], separate: bool) -> None:
     """Add pairs, and apply notices of removals, in order."""
+
+    def named(fields: dict[str, Any], name: str) -> bytes:
+        return stored_id(fields[name], fields.get("collection"), separate=separate)
+
     rows: list[PairRow] = []
     for record in records:
         fields = orjson.loads(record.value or b"{}")
         if "removed" in fields:
             view.add_pairs(rows)
             rows = []
-            view.remove_pairs(fields["removed"].encode())
+            view.remove_pairs(named(fields, "removed"))
         elif "newer" in fields:
             rows.append(
                 PairRow(
-                    fields["newer"].encode(), fields["older"].encode(), fields["similarity"], fields["buckets"],
+                    named(fields, "newer"), named(fields, "older"), fields["similarity"], fields["buckets"],
                     round(fields["newer_timestamp"] * MICROSECONDS),
                 )
             )  # fmt: skip
     view.add_pairs(rows)
 
 
-def _verdict(line: _Line) -> Verdict:
+def _verdict(line: _Line, separate: bool) -> Verdict:
     fields = line.fields
     places: dict[str, Any] = {name: parse_place(fields[name]) for name in _PLACES if name in fields}
     return Verdict(
         line.number,
         place_of(line.partition, fields["offset"]),
         STATUSES.index(fields["status"]),
-        str(fields.get("id", "")).encode(),
+        stored_id(str(fields.get("id", "")), fields.get("collection"), separate=separate),
         round(fields.get("timestamp", 0) * MICROSECONDS),
         bytes.fromhex(fields.get("content", "")),
         fields.get("similarity"),
         late=bool(fields.get("late")),
+        shown=(fields.get("source"), fields.get("url"), fields.get("title")),
         **places,
     )

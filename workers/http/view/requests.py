@@ -13,16 +13,19 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from neardup.stream.collections.ids import full_id, stored_id
 from neardup.stream.documents import Document, Pair
 from neardup.stream.errors import Reason
+from neardup.stream.json_lines import named_collection
 from neardup.workers.http.app import Handlers, Service, answer_values, path_of, refused
 from neardup.workers.http.bodies import JSON, JSON_LINES, Refused, lines_of, read_body
-from neardup.workers.http.described.parameters import ADD, BLOCK, flag
+from neardup.workers.http.described.parameters import ADD, BLOCK, collection_named, flag
 from neardup.workers.http.problems import field_of, json_line, json_response, problem_values, shown
 from neardup.workers.http.view.follower import Follower, Resolved
 from neardup.workers.http.view.outbox import Outbox, Sent, Unsent
 from neardup.workers.http.writer import Broken, Busy
 from neardup.workers.store.view import ViewReader
+from neardup.workers.topics.messages import key_of
 from neardup.workers.topics.places import place_name
 
 # Lines of a transaction, and transactions of a batch that wait at the same time.
@@ -62,7 +65,7 @@ def view_requests(sending: Sending) -> Handlers:
 
 async def near(reader: ViewReader, id_: str, collection: str | None) -> Sequence[Pair] | None:
     """Return the pairs of an id, with earlier and later documents; ``None`` for an unknown id."""
-    return await run_in_threadpool(reader.near, id_.encode())
+    return await run_in_threadpool(reader.near, stored_id(id_, collection, separate=reader.separate))
 
 
 async def lacking(service: Service, request: Request) -> Response:
@@ -84,10 +87,10 @@ async def check(sending: Sending, service: Service, request: Request) -> Respons
     decoded = _decoded(sending, service, body)
     if isinstance(decoded, Reason):
         return refused(service, decoded)
-    [sent] = await _sent(sending, [(decoded.id.encode(), body)])
+    [sent] = await _sent(sending, [(_key(decoded, service), body)])
     decided = await _decided(sending, sent, time.monotonic() + sending.seconds_max)
     if decided is None:
-        return json_response(_undecided(decoded.id, sent), 202)
+        return json_response(_undecided(decoded.id, sent, decoded.collection), 202)
     if decided.answer.refused:
         return refused(service, decided.answer.refused)
     service.observer.sample("service_check_seconds", [time.perf_counter() - started])
@@ -104,13 +107,16 @@ async def remove(sending: Sending, service: Service, request: Request) -> Respon
         raise Refused("not_found")
     if flag(request, BLOCK):
         raise Refused("no_block_list", "block", "add the id to the file that the signers read (--blocked)")
-    [sent] = await _sent(sending, [(id_.encode("utf-8", "surrogatepass"), None)])
+    separate = service.settings.separate
+    collection = collection_named(request, separate=separate)
+    key = key_of(stored_id(id_, collection, separate=separate), separate=separate)
+    [sent] = await _sent(sending, [(key, None)])
     decided = await _decided(sending, sent, time.monotonic() + sending.seconds_max)
     if decided is None:
-        return json_response(_undecided(id_, sent), 202)
+        return json_response(_undecided(id_, sent, collection), 202)
     if not decided.removed:
         raise Refused("unknown_id", "id")
-    return json_response({"id": id_, "removed": decided.removed})
+    return json_response({"id": id_, "removed": decided.removed, **named_collection(collection)})
 
 
 async def check_batch(sending: Sending, service: Service, request: Request) -> Response:
@@ -137,7 +143,7 @@ async def _submitted(sending: Sending, service: Service, lines: list[bytes]) -> 
     """Send the documents of some lines."""
     decoded = [_decoded(sending, service, line) for line in lines]
     accepted: list[tuple[bytes, bytes | None]] = [
-        (one.id.encode(), line) for one, line in zip(decoded, lines, strict=True) if isinstance(one, Document)
+        (_key(one, service), line) for one, line in zip(decoded, lines, strict=True) if isinstance(one, Document)
     ]
     try:
         sent = iter(await _sent(sending, accepted, patient=True) if accepted else ())
@@ -172,7 +178,7 @@ def _decoded(sending: Sending, service: Service, line: bytes) -> Document | Reas
     if isinstance(decoded, Reason):
         return decoded
     try:
-        key = decoded.id.encode()
+        key = _key(decoded, service)
     except UnicodeEncodeError:
         return Reason("id_surrogate")
     return (
@@ -204,5 +210,12 @@ async def _decided(sending: Sending, sent: Sent, deadline: float) -> Resolved | 
         return None
 
 
-def _undecided(id_: str, sent: Sent) -> dict[str, object]:
-    return {"id": id_, "decided": False, "place": place_name(sent.place)}
+def _key(document: Document, service: Service) -> bytes:
+    """Return the key of the message of a document; raises ``UnicodeEncodeError``."""
+    separate = service.settings.separate
+    full = full_id(document.id, document.collection) if separate else document.id
+    return key_of(full.encode(), separate=separate)
+
+
+def _undecided(id_: str, sent: Sent, collection: str | None = None) -> dict[str, object]:
+    return {"id": id_, "decided": False, "place": place_name(sent.place), **named_collection(collection)}

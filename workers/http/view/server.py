@@ -65,15 +65,16 @@ def started_view(
 ) -> Running:
     """Start the service of a view. ``now`` is the clock in seconds since the epoch."""
     names = names_of(settings)
-    reader, observer = ViewReader(view.path), Metrics(SERVE, {"role": SERVE})
+    reader, observer = ViewReader(view.path, separate=settings.separate), Metrics(SERVE, {"role": SERVE})
     slow = partial(observer.count, "service_event_readers_slow")
     figures = Figures(reader.size, lambda: outbox.waiting, now)
     last = view.meta()["places"] - 1
     events = Events(reader.after, last, settings.event_readers_max, figures, reader.previews, slow)
     kept = None if settings.window_seconds is None else settings.window_seconds + settings.history_seconds
     follower = Follower(
-        transport, names.topics, view, reader, kept, publisher(observer, events), on_broken, events.forget
-    )
+        transport, names.topics, view, reader, kept, publisher(observer, events), on_broken, events.forget,
+        separate=settings.separate,
+    )  # fmt: skip
     name = f"{names.prefix}-serve-{socket.gethostname()}-{os.getpid()}"  # no two processes fence each other
     outbox = Outbox(
         lambda: transport.producer(name), names.topics.documents, transport.partitions(names.topics.documents),

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 
-from neardup.stream.batches import starts_of
+from neardup.stream.batches import id_columns, starts_of
 from neardup.stream.documents import Column, DocumentColumns
 from neardup.stream.errors import Reason
 from neardup.stream.json_lines import UNITS, URL_CHARACTERS_MAX, Fields, event_seconds, is_other_unit
@@ -25,6 +26,7 @@ from neardup.stream.kernels.json_scan import (
     PADDING,
     SOURCE,
     STRING,
+    TITLE,
     URL,
     scan_lines,
 )
@@ -33,11 +35,12 @@ from neardup.stream.scheme_interface import select_ragged
 _ROW_NUMBERS = 2 * OTHER + 1
 _PADDING = bytes(PADDING)
 _NO_NAME = b"\xff"
+_BACKSLASH = ord("\\")
 
 
 class Scanned(NamedTuple):
     """What the scan writes: bytes and starts of ids and texts; kinds, values and spans of the timestamps; whether an id
-    is not the key of its line; the spans of collection, source and URL."""
+    is not the key of its line; the spans of collection, source, URL and title."""
 
     ids: npt.NDArray[np.uint8]
     id_starts: npt.NDArray[np.int64]
@@ -53,21 +56,25 @@ class Scanned(NamedTuple):
 
 class Decoded(NamedTuple):
     """Documents as columns, and which of them have a key that is not their id (``bool[n]``); their sources and URLs,
-    empty for none, if the fields name a source."""
+    empty for none, if the fields name a source; their titles, if they are asked for."""
 
     documents: DocumentColumns
     misnamed: npt.NDArray[np.bool_]
     sources: Column | None
     urls: Column | None
+    titles: Column | None = None
 
 
-def decode_columns(lines: Sequence[bytes], keys: Sequence[bytes | None], fields: Fields) -> Decoded | None:
+def decode_columns(
+    lines: Sequence[bytes], keys: Sequence[bytes | None], fields: Fields, *, titles: bool = False
+) -> Decoded | None:
     """Decode lines to columns; ``None`` if some line has to be decoded by ``decode_document``.
 
     Args:
         lines: one object of JSON each.
         keys: the key of each line; a line without an id has the key as its id.
         fields: the names and the unit of the values. Only ``kind="text"`` without a rank is decoded here.
+        titles: return titles, too, of which ``TITLE_CHARACTERS_MAX`` characters count.
 
     Returns:
         The documents that ``decode_document`` returns for these lines. Texts may have bytes that are not UTF-8:
@@ -79,7 +86,7 @@ def decode_columns(lines: Sequence[bytes], keys: Sequence[bytes | None], fields:
         >>> decoded.documents[0][:3]
         ('a', 'hello', None)
     """
-    names = _names(fields)
+    names = _names(fields, titles)
     if names is None:
         return None
     joined = b"".join([*lines, _PADDING])
@@ -107,7 +114,8 @@ def decode_columns(lines: Sequence[bytes], keys: Sequence[bytes | None], fields:
     sources, urls = (None if fields.source is None else _values(data, found.spans, one) for one in (SOURCE, URL))
     if urls is not None and bool((np.diff(urls.starts) > URL_CHARACTERS_MAX).any()):
         return None
-    return Decoded(DocumentColumns(ids, times, texts, apart), found.misnamed, sources, urls)
+    named = _unescaped(_values(data, found.spans, TITLE)) if titles else None
+    return Decoded(DocumentColumns(ids, times, texts, apart), found.misnamed, sources, urls, named)
 
 
 def _values(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], field: int) -> Column:
@@ -115,6 +123,15 @@ def _values(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], field: in
     first = 2 * (field - COLLECTION)
     bounds = np.ascontiguousarray(spans[:, first : first + 2]).reshape(-1)
     return _column(*select_ragged(data, bounds, 2 * np.arange(len(spans))))
+
+
+def _unescaped(column: Column) -> Column:
+    """Return strings without their escapes."""
+    if not (column.data == _BACKSLASH).any():
+        return column
+    rows = [column.at(i) for i in range(len(column.starts) - 1)]
+    rows = [orjson.loads(b'"%b"' % row).encode() if b"\\" in row else row for row in rows]
+    return Column(*id_columns(rows))
 
 
 def _column(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> Column:
@@ -125,11 +142,11 @@ def _column(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> Colum
 
 
 @functools.cache
-def _names(fields: Fields) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]] | None:
+def _names(fields: Fields, titles: bool) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]] | None:
     """Return the names of the fields in the order of the scan, or ``None`` if lines cannot be decoded to columns by
     these names."""
     given = [fields.id, fields.text, fields.timestamp, fields.collection, fields.source]
-    given.append(None if fields.source is None else "url")
+    given += [None if fields.source is None else "url", "title" if titles else None]
     asked = [name for name in given if name is not None]
     if fields.kind != "text" or fields.rank is not None or len(set(asked)) < len(asked):
         return None

@@ -20,7 +20,7 @@ def pair_messages(applied: Applied, shard: int, plan: MatchPlan) -> list[Message
     topic, partitions = plan.topics.candidates, plan.candidate_partitions
     out = list(zip(applied.items.tolist(), encode_candidates(applied.matches, plan.envelope), strict=True))
     own = [removal for removal in applied.removed if partition_of_key(removal[1], plan.shards) == shard]
-    out += [(row, encode_removal(id_, plan.envelope)) for row, id_ in own]
+    out += [(row, encode_removal(id_, plan.envelope, separate=plan.config.separate)) for row, id_ in own]
     out.sort(key=lambda entry: entry[0])
     return [Message(topic, partition_of_key(key, partitions), value, key) for _, (key, value) in out]
 

@@ -1,10 +1,11 @@
 """The clusters with at least two members, as records of ``clusters``, a compacted topic keyed by the cluster.
 
-A value has the fields ``cluster`` (the place of the original), ``id`` (of the original), ``members`` (the original and
-its duplicates), ``earliest`` and ``earliest_timestamp`` (id and time of the member with the lowest event time; of equal
-times, the one that arrived first), ``original_removed``, ``representatives`` (the best members that are not removed, at
-most four: place, id, rank; a page shows the first one), ``timestamp`` (the newest of its members and of their unchanged
-versions, in seconds) and ``arrival`` (the number of the verdict that changed it last).
+A value has the fields ``cluster`` (the place of the original), ``id`` (of the original), ``collection`` (if it has it),
+``members`` (the original and its duplicates), ``earliest`` and ``earliest_timestamp`` (id and time of the member with
+the lowest event time; of equal times, the one that arrived first), ``original_removed``, ``representatives`` (the best
+members that are not removed, at most four: place, id, rank; a page shows the first one), ``timestamp`` (the newest of
+its members and of their unchanged versions, in seconds) and ``arrival`` (the number of the verdict that changed it
+last).
 
 Theory of operation. ``change`` computes the changes of a step without applying them; ``commit`` applies them. A cluster
 ends with the step in which stream time exceeds its timestamp by window and lateness: no document can join it then. A
@@ -23,6 +24,8 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from neardup.stream.collections.ids import bare_ids, full_id, split_id
+from neardup.stream.json_lines import named_collection
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.decisions import VerdictLimits
 from neardup.stream.verdicts.representatives import NO_RANK, Member, join, without
@@ -81,6 +84,7 @@ class Changed(NamedTuple):
     """Clusters after a step, by place; ``None`` for a cluster that ends."""
 
     clusters: dict[int, _Cluster | None]
+    separate: bool = False
 
     def sizes(self) -> list[int]:
         """Number of members of each changed cluster that does not end."""
@@ -90,14 +94,14 @@ class Changed(NamedTuple):
         """Return key and value of each record."""
         for place, cluster in self.clusters.items():
             name = place_name(place)
-            yield name.encode(), None if cluster is None else _encode(name, cluster)
+            yield name.encode(), None if cluster is None else _encode(name, cluster, separate=self.separate)
 
 
 class Clusters:
     """The clusters that a document may still join; see the module."""
 
-    def __init__(self, limits: VerdictLimits) -> None:
-        self._limits = limits
+    def __init__(self, limits: VerdictLimits, *, separate: bool = False) -> None:
+        self._limits, self._separate = limits, separate  # ids are full ids
         self._clusters: dict[int, _Cluster] = {}
         self._by_id: dict[str, tuple[int, ...]] = {}  # id -> the clusters that its removal changes
         self._times: list[tuple[int, int]] = []  # a heap: a time of each cluster, not after its own, and its place
@@ -120,7 +124,7 @@ class Clusters:
         for place in (*changed, *(place for _, place in self._popped)):
             if (changed.get(place) or self._clusters[place]).time < horizon:
                 changed[place] = None
-        return Changed(changed)
+        return Changed(changed, self._separate)
 
     def commit(self, changed: Changed) -> None:
         """Apply what a step changed."""
@@ -150,15 +154,15 @@ class Clusters:
             if record.key is not None:
                 found.pop(record.key, None)
                 found[record.key] = record.value
-        self.commit(Changed({
-            parse_place(key.decode()): _decode(orjson.loads(value)) for key, value in found.items() if value is not None
-        }))  # fmt: skip
+        known = {key: orjson.loads(value) for key, value in found.items() if value is not None}
+        decoded = {parse_place(key.decode()): _decode(one, separate=self._separate) for key, one in known.items()}
+        self.commit(Changed(dict(decoded)))
         number_of = {place: n for n, place in enumerate(decided.rows.places.tolist())}
         at = np.array([number_of.get(place, -1) for place in decided.originals.tolist()], np.int64)
-        known = at >= 0
+        is_known = at >= 0
         times, ranks = (
-            np.where(known, decided.rows.times[at], NO_TIME),
-            np.where(known, decided.rows.ranks[at], NO_RANK),
+            np.where(is_known, decided.rows.times[at], NO_TIME),
+            np.where(is_known, decided.rows.ranks[at], NO_RANK),
         )
         members = _Members(
             decided.rows, _joining(decided.statuses, decided.late), decided.clusters, decided.numbers,
@@ -223,18 +227,22 @@ def _member(place: np.int64, id_: str, rank: np.float64) -> Member:
     return Member(int(place), id_, NO_RANK if np.isnan(rank) else float(rank))
 
 
-def _encode(name: str, cluster: _Cluster) -> bytes:
+def _encode(name: str, cluster: _Cluster, *, separate: bool) -> bytes:
+    collection = split_id(cluster.id)[0] if separate else None
+    bare = [cluster.id, cluster.earliest, *(member.id for member in cluster.best)]
+    id_, earliest, *best = bare_ids(bare) if separate else bare
     return orjson.dumps(
         {
             "cluster": name,
-            "id": cluster.id,
+            "id": id_,
+            **named_collection(collection),
             "members": cluster.members,
-            "earliest": cluster.earliest,
+            "earliest": earliest,
             "earliest_timestamp": cluster.earliest_time / _MICROSECONDS,
             "original_removed": cluster.removed,
             "representatives": [
-                {"place": place_name(place), "id": id_, **({} if math.isnan(rank) else {"rank": rank})}
-                for place, id_, rank in cluster.best
+                {"place": place_name(place), "id": member, **({} if math.isnan(rank) else {"rank": rank})}
+                for (place, _, rank), member in zip(cluster.best, best, strict=True)
             ],
             "timestamp": cluster.time / _MICROSECONDS,
             "arrival": cluster.arrival,
@@ -242,16 +250,20 @@ def _encode(name: str, cluster: _Cluster) -> bytes:
     )
 
 
-def _decode(fields: dict[str, Any]) -> _Cluster:
+def _decode(fields: dict[str, Any], *, separate: bool) -> _Cluster:
+    def whole(id_: str) -> str:
+        return full_id(id_, fields.get("collection")) if separate else id_
+
     return _Cluster(
-        fields["id"],
+        whole(fields["id"]),
         fields["members"],
-        fields["earliest"],
+        whole(fields["earliest"]),
         round(fields.get("earliest_timestamp", fields["timestamp"]) * _MICROSECONDS),  # 0.1.0 wrote none
         fields["original_removed"],
         round(fields["timestamp"] * _MICROSECONDS),
         fields["arrival"],
         tuple(
-            Member(parse_place(one["place"]), one["id"], one.get("rank", NO_RANK)) for one in fields["representatives"]
+            Member(parse_place(one["place"]), whole(one["id"]), one.get("rank", NO_RANK))
+            for one in fields["representatives"]
         ),
     )

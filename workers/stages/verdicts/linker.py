@@ -96,7 +96,8 @@ class LinkWorker:
         self.waiting: set[int] = set()
         self.running: set[int] = set()
         self.restoring: Iterator[Restored | None] | None = None
-        self.state, self.clusters = LinkState(plan.limits), Clusters(plan.limits)
+        self._separate = plan.config.separate
+        self.state, self.clusters = LinkState(plan.limits), Clusters(plan.limits, separate=self._separate)
         self._intake = Intake(transport, consumer, plan, observer)
         self._marks = Marks(Mark(0, 0, {}, {}))
         self._ignored = 0  # ignored pairs that the metrics have counted
@@ -122,7 +123,8 @@ class LinkWorker:
         self.membership, self.joined = polled.membership, polled.membership.generation >= 0
         if polled.revoked:
             self.waiting, self.running, self.restoring = set(), set(), None
-            self.state, self.clusters = LinkState(self.plan.limits), Clusters(self.plan.limits)
+            self.state = LinkState(self.plan.limits)
+            self.clusters = Clusters(self.plan.limits, separate=self._separate)
             self._intake.forget()
         if polled.assigned:
             self.waiting = {PARTITION}
@@ -223,8 +225,9 @@ class LinkWorker:
             {partition: max(at, firsts[partition]) for partition, at in starts.items()}, signed.offset, metadata.row
         )
         self.restoring = restored(
-            self.transport, topics, self.plan.limits, signed, verdicts, allow_gap=self.plan.allow_gap
-        )
+            self.transport, topics, self.plan.limits, signed, verdicts, allow_gap=self.plan.allow_gap,
+            separate=self._separate,
+        )  # fmt: skip
         self.waiting.clear()
 
     def _after_gap(self, signed: Committed, first: int) -> Committed:
@@ -279,7 +282,7 @@ class LinkWorker:
             changed = self.clusters.change(decision, state.decisions.stream_time)
             messages = [
                 Message(topics.verdicts, run.partition, run.value, run.key, None, self._headers)
-                for run in encode_runs(decision)
+                for run in encode_runs(decision, separate=self._separate)
             ]
             for key, value in changed.messages():
                 partition = partition_of_key(key, self.plan.cluster_partitions)

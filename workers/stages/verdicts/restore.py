@@ -94,6 +94,7 @@ def restored(
     verdicts: Mapping[int, Committed],
     *,
     allow_gap: bool,
+    separate: bool = False,
 ) -> Iterator[Restored | None]:
     """Read the verdicts from the committed offsets on. Yields ``None`` after each stretch, then the state of the last
     linker.
@@ -106,7 +107,7 @@ def restored(
     for partition, committed in sorted(verdicts.items()):
         known = decode_verdicts_metadata(committed)
         decided[partition] = known.decided
-        for part in _partition(transport, topics.verdicts, partition, committed, allow_gap):
+        for part in _partition(transport, topics.verdicts, partition, committed, allow_gap, separate):
             if part is not None:
                 parts.append(part.select((part.numbers >= metadata.first).nonzero()[0]))
             yield None
@@ -114,7 +115,7 @@ def restored(
     stream_time = int(NO_TIME) if metadata.stream_time is None else metadata.stream_time
     found = join_decided(parts or [decided_rows(0, [], int(NO_TIME))])
     state.restore(found, stream_time, decided)
-    clusters, records = Clusters(limits), []
+    clusters, records = Clusters(limits, separate=separate), []
     for partition, (first, end) in transport.bounds(topics.clusters).items():
         for stretch in transport.read(topics.clusters, partition, first, end):
             records += stretch
@@ -124,7 +125,7 @@ def restored(
 
 
 def _partition(
-    transport: Transport, topic: str, partition: int, committed: Committed, allow_gap: bool
+    transport: Transport, topic: str, partition: int, committed: Committed, allow_gap: bool, separate: bool
 ) -> Iterator[DecidedRows | None]:
     """Read the verdicts of one partition, from the committed offset to the last decided one.
 
@@ -147,6 +148,6 @@ def _partition(
             lines = [line for record in records for line in parse_run(record.value)]
             if lines:
                 reached = lines[-1]["offset"] + 1
-                yield decided_rows(partition, lines, int(NO_TIME))
+                yield decided_rows(partition, lines, int(NO_TIME), separate=separate)
         at = max(at, end)
         yield None

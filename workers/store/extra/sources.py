@@ -11,10 +11,8 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from neardup.stream.documents import Document
 from neardup.stream.sources.accounts import ALL_HOURS, COUNTS, PARTNERS_MAX, Account, partners
 from neardup.stream.sources.brake import REPEATED_DOCUMENTS, REPEATED_PERCENT, WEEK_HOURS, repeated
-from neardup.stream.sources.names import source_of
 from neardup.stream.sources.reports import Kept
 
 _REPEATED = f"documents >= {REPEATED_DOCUMENTS} AND 100 * own >= {REPEATED_PERCENT} * documents AND source != ''"
@@ -52,16 +50,6 @@ _TABLES: dict[str, _Table] = {
     "story": _Table("source_stories", ("cluster",), (int, str, int, int, int, str, int, int, int)),
     "exceeded": _Table("source_exceeded", ("bound",), (str, int)),
 }
-
-
-# Source, URL and title of a document.
-Shown = tuple[str | None, str | None, str | None]
-
-
-def shown_by(document: Document) -> Shown:
-    """Return who tells a document, where and how; a lone surrogate, which no file can hold, is a question mark."""
-    url, title = (one and one.encode(errors="replace").decode() for one in (document.url, document.title))
-    return source_of(document), url, title
 
 
 def store(writer: sqlite3.Connection, changes: Sequence[Kept]) -> None:

@@ -53,9 +53,10 @@ def fill(writer: sqlite3.Connection) -> None:
     enter(writer, 0)
 
 
-def enter(writer: sqlite3.Connection, first: int) -> None:
-    """Enter the documents from a place on, in the open transaction."""
-    writer.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", _entries(writer, "d.place >= ?", first))
+def enter(writer: sqlite3.Connection, first: int, last: int = (1 << 63) - 1) -> None:
+    """Enter the documents of places, in the open transaction."""
+    entries = _entries(writer, "d.place BETWEEN ? AND ?", first, last)
+    writer.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", entries)
 
 
 def leave(writer: sqlite3.Connection, before: int) -> None:

@@ -156,3 +156,44 @@ def test_the_view_is_ready_when_it_has_what_was_committed_before_it_began(tmp_pa
     assert deployment.ask("GET", "/readyz").status_code == 503
     assert "no linker wrote it" in str(deployment.running.error())
     deployment.close()
+
+
+def test_a_view_has_collections_sources_urls_and_titles(tmp_path: Path) -> None:
+    """A key is the collection, U+001F and the id; a removal, pairs and lists are those of the collection alone."""
+    deployment = Deployment(tmp_path / "view", verdict_seconds_max=WAIT_SECONDS_MAX, collection_field="lang")
+    shown = {"source": "wire", "url": "https://a.example/1", "title": "One"}
+    firsts = {}
+    for n, name in enumerate(("de", "fr", None, "de")):
+        id_, named = "ab"[n == 3], {"collection": name} if name else {}
+        asked = deployment.asking("POST", "/v1/check", json={"id": id_, "text": "some words", "lang": name})
+        record = {each.key: each for each in deployment.documents(n + 1)}[f"{name}\x1f{id_}".encode() if name else b"a"]
+        place = f"{record.partition}-{record.offset}"
+        copy = (
+            {"status": "original"} if n < 3 else {"status": "duplicate", "duplicate_of": "a", "original": firsts["de"]}
+        )
+        if n == 3:
+            pair = {"older": "a", "newer": "b", "similarity": 1.0, "buckets": 7, "newer_timestamp": 5.0, **named}
+            deployment.cluster.append(deployment.topics.candidates, 0, json.dumps(pair).encode(), record.key)
+        deployment.decide(record, **copy, id=id_, cluster=firsts.get(name, place), **named, **shown)
+        firsts.setdefault(name, place)
+        answer = asked.result(WAIT_SECONDS_MAX).json()
+        assert {key: answer[key] for key in shown} == shown
+        assert (answer["id"], answer.get("collection"), answer["status"]) == (id_, name, copy["status"])
+    assert [pair["id"] for pair in answer["pairs"]] == ["a"]
+    near = deployment.ask("GET", "/v1/documents/a/near?collection=de").json()["pairs"]
+    assert [pair["id"] for pair in near] == ["b"]
+    assert deployment.ask("GET", "/v1/documents/a/near?collection=fr").json()["pairs"] == []
+    [story] = deployment.ask("GET", "/v1/clusters?collection=de").json()["clusters"]
+    assert (story["representative"], story["others"], story["source"], story["title"]) == ("a", ["b"], "wire", "One")
+    for query, count in (("q=One", 3), ("collection=de&q=One", 1), ("q=Two", 0)):
+        found = deployment.ask("GET", f"/v1/documents?{query}").json()
+        assert len(found["documents"]) == count
+    removal = deployment.asking("DELETE", "/v1/documents/a?collection=de")
+    record = next(each for each in deployment.documents(5) if each.value is None)
+    assert record.key == b"de\x1fa"
+    deployment.decide(record, "removed", id="a", collection="de")
+    assert removal.result(WAIT_SECONDS_MAX).json() == {"id": "a", "removed": 1, "collection": "de"}
+    assert deployment.ask("GET", "/v1/documents/a?collection=de").status_code == 404
+    assert deployment.ask("GET", "/v1/documents/a?collection=fr").json()["collection"] == "fr"
+    assert deployment.ask("GET", "/v1/documents/a").json()["source"] == "wire"
+    deployment.close()

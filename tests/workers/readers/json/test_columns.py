@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from neardup.stream.documents import Document
-from neardup.stream.json_lines import Fields, decode_document
+from neardup.stream.json_lines import TITLE_CHARACTERS_MAX, Fields, decode_document
 from neardup.workers.readers.json.columns import decode_columns
 
 FIELDS = Fields()
@@ -82,10 +82,11 @@ def expected(line: bytes, key: bytes | None, fields: Fields = FIELDS) -> Documen
 
 def check(lines: list[tuple[bytes, bytes | None]], fields: Fields = FIELDS) -> bool:
     """Compare the columns of lines with the documents of each line; returns whether there are columns."""
-    decoded = decode_columns([line for line, _ in lines], [key for _, key in lines], fields)
+    shows = fields.source is not None
+    decoded = decode_columns([line for line, _ in lines], [key for _, key in lines], fields, titles=shows)
     if decoded is None:
         return False
-    documents, misnamed, sources, urls = decoded
+    documents, misnamed, sources, urls, titles = decoded
     for i, (line, key) in enumerate(lines):
         wanted = expected(line, key, fields)
         text = documents.texts.at(i)
@@ -96,10 +97,11 @@ def check(lines: list[tuple[bytes, bytes | None]], fields: Fields = FIELDS) -> b
             continue
         time = float(documents.times[i])
         found = Document(documents.ids.at(i).decode(), text.decode(), None if math.isnan(time) else time)
-        values = (column and column.at(i).decode() for column in (documents.collections, sources, urls))
-        collection, source, url = (value or None for value in values)
-        wanted = wanted._replace(title=None, source=wanted.source or None, url=wanted.url or None)
-        assert found._replace(collection=collection, source=source, url=url) == wanted, line
+        values = (column and column.at(i).decode() for column in (documents.collections, sources, urls, titles))
+        collection, source, url, title = (value or None for value in values)
+        named = {name: getattr(wanted, name) or None for name in ("source", "url", "title")}
+        title = title and title[:TITLE_CHARACTERS_MAX]
+        assert found._replace(collection=collection, source=source, url=url, title=title) == wanted._replace(**named)
         assert misnamed[i] == (key is not None and key != wanted.id.encode())
     return True
 
@@ -232,4 +234,6 @@ def test_collection_source_and_url_are_those_of_the_parser() -> None:
         decoded += check([(line, None), (LINE, None)], fields)
     assert decoded == 7 * 9 * 8
     assert not check([(b'{"id":"a","text":"x","by":"s","by":"t"}', None)], fields)
+    titles = [b'"Say \\"\xc3\xa9\\" \\\\ and \\/"', b'"' + b"t" * 501 + b'"', b'""', b"null", b"7"]
+    assert check([(b'{"id":"a","title":%b,"text":"x"}' % title, None) for title in titles], fields)
     assert not check([(LINE, None)], Fields(source="id"))

@@ -12,12 +12,16 @@ from neardup.stream import Config, Signer
 from neardup.stream.json_lines import Fields
 from neardup.workers.readers.json.columns import decode_columns
 from neardup.workers.stages.signer import SignPlan, sign_records
+from neardup.workers.topics.messages import key_parts
 from neardup.workers.topics.names import topic_names
+from neardup.workers.topics.signed import decode_signed
 from neardup.workers.transport.protocol import Record
 
 CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5, id_bytes_max=100)
 PLAN = SignPlan(CONFIG, Fields(), topic_names("", CONFIG.signing_fingerprint, 4), 2, 60.0, "earliest")
 SIGNER = Signer(CONFIG)
+APART = Config(**CONFIG.model_dump(exclude_defaults=True), collection_field="lang")
+NAMED = PLAN._replace(config=APART, fields=Fields(source="by", collection="lang"))
 NOW_MS = 1_700_000_000_000
 # Values of records: of the usual form, unusual, refused.
 VALUES = [
@@ -52,6 +56,46 @@ def test_records_give_the_same_messages_by_columns_and_one_by_one(
     assert sorted(messages) == sorted(wanted)
     invalid = VALUES[4] in [value for value, *_ in given_records]  # its time and its id are compared before its text
     assert report == (counts._replace(clamped=report.clamped, misnamed=report.misnamed) if invalid else counts)
+
+
+# Values of further fields; and keys with and without a collection.
+FIELDS = {
+    "lang": [None, "de", "", 7, "d\x1fe", "é"],
+    "by": [None, "www.Wire.example", 3],
+    "url": [None, "https://www.b.example/1"],
+    "title": [None, 'The "sea"', "Über", "t" * 501],
+}
+RECORDS = st.fixed_dictionaries({name: st.sampled_from(values) for name, values in FIELDS.items()})
+
+
+@given(
+    st.lists(
+        st.tuples(st.none() | RECORDS, st.sampled_from([None, b"a", b"de\x1fa", b"\x1fa", b"7\x1fhttps://c.example/"])),
+        max_size=8,
+    )
+)
+def test_collections_and_sources_are_read_by_columns_and_one_by_one(
+    rows: list[tuple[dict[str, object] | None, bytes | None]],
+) -> None:
+    """Ids, removals and contents within collections, sources, URLs and titles, and what is misnamed."""
+    values = [None if one is None else json.dumps({**one, "text": "words to be read"}, ensure_ascii=False).encode()
+              for one, _ in rows]  # fmt: skip
+    records = [Record(0, i, NOW_MS, key, value) for i, ((_, key), value) in enumerate(zip(rows, values, strict=True))]
+    signer = Signer(APART)
+    by_one = [sign_records([record], signer, NAMED) for record in records]
+    with mock.patch("neardup.workers.stages.signer.decode_columns", return_value=None):
+        assert [sign_records([record], signer, NAMED) for record in records] == by_one
+        wanted = sign_records(records, signer, NAMED)
+    assert sign_records(records, signer, NAMED) == wanted
+    for (value, key), (messages, report) in zip(rows, by_one, strict=True):
+        parts = None if key is None else key_parts(key)
+        if value is None or not report.documents:
+            continue
+        [data] = [message.value for message in messages if message.topic == PLAN.topics.signed]
+        signed = decode_signed(data or b"", APART.signing_fingerprint, APART.plan.width)
+        collection, id_ = signed.ids.tobytes().split(b"\x1f")
+        assert (collection, id_) == (str(value["lang"] or "").encode(), parts and parts[1])
+        assert report.misnamed == ((collection, id_) != parts)
 
 
 def test_lines_of_the_usual_form_are_not_decoded_one_by_one() -> None:

@@ -1,0 +1,33 @@
+"""Collections, sources, URLs and titles on a real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from collection_events import SETTINGS, CollectionEvents, said
+from kafka_world import World
+
+from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN
+from neardup.workers.topics.verdicts import parse_run
+
+
+def test_a_deployment_decides_collections_as_one_process_does(worlds: Callable[..., World]) -> None:
+    """Also behind a linker that is killed: it reads ids and collections back from its verdicts."""
+    world = worlds(**SETTINGS, source_field="said_by", verdicts=True, documents_partitions=1)
+    events = CollectionEvents(7)
+    for role in (SIGN, MATCH, LINK, FILTER):
+        world.place(role)
+    records = list(zip(events.keys, events.lines(), strict=True))
+    world.send(records[:30])
+    world.settle()
+    world.places[2].kill()
+    world.send(records[30:])
+    world.settle()
+    lines = [line for record in world.records(world.topics.verdicts) for line in parse_run(record.value)]
+    # A transaction's marker takes an offset, too: events are counted.
+    offsets = {f"0-{line['offset']}": f"0-{n}" for n, line in enumerate(lines)}
+    found = [{name: offsets.get(value, value) for name, value in said(line).items()} for line in lines]
+    assert found == events.expected()
+    unique = [(record.key, record.value) for record in world.records(world.topics.unique)]
+    kept = ("original", "update", "removed")
+    assert unique == [record for record, line in zip(records, lines, strict=True) if line["status"] in kept]
