@@ -377,8 +377,8 @@ REASONS: dict[str, str] = {
     "vector_length": "the vector (or the list of symbols) does not have as many components as dimension says",
     "vector_range": "a component of the vector is not finite, or beyond 1e30 in size",
     "vector_zero": "every component of the vector is zero, so it has no direction",
-    "vector_sparse": "fewer than 16 components of the vector are not zero, too few for planes of signs: set planes to "
-    "normal",
+    "vector_sparse": "the length of the vector lies in too few of its components for planes of signs at the threshold: "
+    "set planes to normal",
     "vector_norm": "the vector is longer than norm_max",
     "vector_component": "a component of the vector is not a whole number from 0 to component_max",
     "vector_bit": "a component of a vector of bits is neither 0 nor 1",

@@ -231,7 +231,8 @@ class Parameters(BaseModel):
     )
     planes: str = Field(
         default="normal",
-        description="components of random hyperplanes: " + ", ".join(PLANE_COMPONENTS) + ", not for sparse vectors",
+        description="components of random hyperplanes: " + ", ".join(PLANE_COMPONENTS) + ", not for vectors "
+        "that few components rule",
     )
     distance_scale: float | None = Field(
         default=None, gt=0, le=1e30, description="distance from which the similarity is 0, of measures euclidean and l1"

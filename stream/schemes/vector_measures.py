@@ -98,11 +98,6 @@ class VectorPlan(NamedTuple):
         return self.sketch_bytes + self.stored_bytes
 
 
-# Components that are not zero in a vector for planes of signs. Of pairs of normal components with a cosine of .9, two
-# components leave .71 candidates of .95, six .87, eight .92, ten and more .95; of .8 .59, .88, .93 and .94.
-SIGNS_COMPONENTS_MIN = 16
-
-
 class VectorMeasure(NamedTuple):
     """A row of ``VECTOR_MEASURES``; arrays have one row a vector."""
 
@@ -140,7 +135,9 @@ def _dense(rows: Rows, plan: VectorPlan) -> Rows:
     """Refuse the vectors for which planes of plus and minus ones do not keep the recall."""
     if plan.planes != "signs":
         return rows
-    return keep(rows, np.count_nonzero(rows.values, axis=1) >= SIGNS_COMPONENTS_MIN, "vector_sparse")
+    return keep(
+        rows, hyperplanes.components(rows.values) >= hyperplanes.components_min(plan.tuning.threshold), "vector_sparse"
+    )
 
 
 def _read_points(vectors: Sequence[Any], plan: VectorPlan) -> Rows:

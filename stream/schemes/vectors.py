@@ -234,7 +234,7 @@ HYPERPLANE = Scheme(
     sample=sample,
     examples=(
         *({**_DIMENSION, "vector_evidence": choice} for choice in VECTOR_EVIDENCE),
-        *({"dimension": 64, "planes": planes} for planes in PLANES),  # half of a sample is zeros; signs need 16 others
+        *({"dimension": 64, "planes": planes} for planes in PLANES),  # half of a sample is zeros; signs need 16
     ),
 )  # fmt: skip
 # The dot product of a vector with itself is the square of its length, so a copy is compared like any other.

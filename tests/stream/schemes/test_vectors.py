@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,9 @@ from neardup.stream.errors import ConfigError
 from neardup.stream.scheme_interface import Common
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.schemes.vector_measures import VECTOR_MEASURES
+from neardup.stream.signatures import hyperplanes
 from neardup.stream.theory.tuning import probabilities
+from neardup.stream.vectors import packed_bits
 
 DIMENSION = 32
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -170,13 +173,51 @@ def test_a_vector_that_cannot_be_used_is_refused(measure: str, vector: Any, reas
 
 
 @pytest.mark.parametrize("measure", ["cosine", "dot"])
-def test_planes_of_signs_refuse_sparse_vectors(measure: str) -> None:
-    """With 16 components the recall is kept, with few it is not; normal planes take any vector."""
-    few, enough = [0.1] * 15 + [0.0] * 17, [0.1] * 16 + [0.0] * 16
-    documents = [Document("few", vector=few), Document("enough", vector=enough)]
-    for planes, refused in (("signs", [(0, "few", "vector_sparse")]), ("normal", [])):
+def test_planes_of_signs_refuse_vectors_that_few_components_rule(measure: str) -> None:
+    """Zero or small, the other components do not count; normal planes take any vector."""
+    few, small, enough = ([0.1] * 15 + [0.0] * 17, [0.1] * 2 + [0.002] * 30, [0.1] * 16 + [0.0] * 16)
+    documents = [Document(name, vector=x) for name, x in (("few", few), ("small", small), ("enough", enough))]
+    sparse = [(0, "few", "vector_sparse"), (1, "small", "vector_sparse")]
+    for planes, refused in (("signs", sparse), ("normal", [])):
         signed = Signer(Config(**SETTINGS[measure], planes=planes)).sign(documents)
         assert [(r.position, r.id, r.reason) for r in signed.refusals] == refused
+
+
+def test_planes_of_signs_need_more_components_for_a_smaller_angle() -> None:
+    """At a cosine of .9 20 of one size, at .99 200; at 1 equal directions are found anyway."""
+    for threshold, least in ((0.8, 16), (0.9, 20), (0.99, 200), (1.0, 16)):
+        vectors = [[1.0] * ones + [0.0] * (256 - ones) for ones in (least - 1, least)]
+        config = Config(scheme="hyperplane", dimension=256, threshold=threshold, planes="signs")
+        signed = Signer(config).sign([Document(str(i), vector=x) for i, x in enumerate(vectors)])
+        assert [r.id for r in signed.refusals] == ["0"], threshold
+
+
+@pytest.mark.parametrize("threshold", [0.8, 0.9, 0.95])
+def test_planes_of_signs_keep_the_promise_for_vectors_that_they_take(threshold: float) -> None:
+    """Also if all of the length of one side lies in as few components as may be; with fewer they would lose pairs."""
+    least = math.ceil(hyperplanes.components_min(threshold))
+    promised = Config(scheme="hyperplane", dimension=128, threshold=threshold).tuning.recall
+    assert recall_of_signs(threshold, components=least) > promised - 0.05
+    assert recall_of_signs(threshold, components=4) < promised - 0.07
+
+
+def recall_of_signs(threshold: float, components: int) -> float:
+    """The candidates among 2,000 pairs at the threshold; one side has some components of one size, 20 pairs a seed."""
+    rng = np.random.default_rng(components)
+    x, y = np.zeros((2000, 128)), rng.standard_normal((2000, 128))
+    x[:, :components] = rng.choice([-1.0, 1.0], (2000, components))
+    x = unit(x)
+    y = threshold * x + math.sqrt(1 - threshold**2) * unit(y - (x * y).sum(axis=1, keepdims=True) * x)
+    met = 0
+    for seed in range(100):
+        plan = Config(scheme="hyperplane", dimension=128, threshold=threshold, planes="signs", seed=seed).tuning
+        part = slice(20 * seed, 20 * seed + 20)
+        a, b = (
+            hyperplanes.sign(np.asarray(side[part], np.float32), plan.bands, plan.rows, seed, "signs")
+            for side in (x, y)
+        )
+        met += np.count_nonzero(packed_bits.agreement(a, b, plan.bands, plan.rows)[0])
+    return met / 2000
 
 
 def test_a_zero_vector_has_a_dot_product_and_a_distance() -> None:
