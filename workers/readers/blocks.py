@@ -17,6 +17,8 @@ from neardup.workers.process.stop import Stop
 from neardup.workers.readers.compression import BLOCK_BYTES
 
 STDIN = "-"
+# Bytes of a plain file that are read at a time: the lines of a block are the longest chunk that is signed at once.
+_FILE_BYTES = 1 << 20
 # Bytes at the beginning of a followed file that are compared: one that was truncated and written again differs there.
 _HEAD_BYTES = 1024
 
@@ -41,7 +43,7 @@ class Blocks:
         while True:
             if streams and not _ready(descriptor):
                 yield b""
-            block = self._read(descriptor)
+            block = self._read(descriptor, BLOCK_BYTES if streams else _FILE_BYTES)
             if not block:
                 return
             yield block
@@ -78,8 +80,8 @@ class Blocks:
             if opened != descriptor:
                 os.close(opened)
 
-    def _read(self, descriptor: int) -> bytes:
-        block = self.stop.read(descriptor, BLOCK_BYTES)
+    def _read(self, descriptor: int, bytes_max: int = BLOCK_BYTES) -> bytes:
+        block = self.stop.read(descriptor, bytes_max)
         if not block and self.stop.signal:
             raise Interrupted
         self.bytes += len(block)

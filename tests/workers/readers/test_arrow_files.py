@@ -31,7 +31,7 @@ from neardup.workers.settings.files import Options
 ROWS: list[dict[str, Any]] = [
     {"id": "a", "text": "one é", "timestamp": 5.5, "url": "u"},
     {"id": "b", "text": "", "timestamp": None, "url": "v"},
-    {"id": "c", "text": "three " * 100_000, "timestamp": 7.0, "url": None},
+    {"id": "c", "text": "three " * 200_000, "timestamp": 7.0, "url": None},
 ]
 DOCUMENTS = [Document(row["id"], row["text"], row["timestamp"]) for row in ROWS]
 
