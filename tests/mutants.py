@@ -90,6 +90,12 @@ MUTANTS = (
         UNION,
     ),
     Mutant(
+        "a window bounds a shard instead of the stream", "table", STEP,
+        "state[STREAM_ITEMS] - at[0] >= limits.items or state[STREAM_BYTES] - at[1] + size > limits.bytes",
+        "state[SLOT_END] - state[OLDEST] >= limits.items or state[LIVE_BYTES] + size > limits.bytes",
+        UNION,
+    ),
+    Mutant(
         "a mark is forgotten", "table", STEP,
         "        elif options.add and met and limits.by_content:\n",
         "        elif options.add and met and limits.by_content and top != NONE:\n",
