@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from cases import Case, every_case, seeds_of
+from cases import Case, every_case, every_stream
 
 from neardup.stream import Config, Document, Signer
 from neardup.stream.batches import CONTENT_HALF, Batch, concatenate, removal_batch, select
@@ -124,46 +124,44 @@ def check_removals(stream: Stream, links: list[Link]) -> None:
         assert not any(older < row < newer and id_ == ids[older] for row, id_ in removed), link
 
 
-@every_case
-def test_shards_find_together_what_one_table_finds(case: Case) -> None:
+@every_stream
+def test_shards_find_together_what_one_table_finds(case: Case, seed: int) -> None:
     """Copies, versions, removals, late, expired and future documents, limits of the window: for any number of shards
     and any batches, the same links of copies, and the same pairs of each document without a copy."""
-    for seed in seeds_of(case):
-        rng = random.Random(seed)
-        documents = case.stream(rng, 300, copies=0.3, versions=0.15, jitter=12.0)
-        for n in rng.sample(range(len(documents)), 4):  # dated in the future, less and more than the window
-            documents[n] = documents[n]._replace(timestamp=documents[n].timestamp + rng.choice([15.0, 60.0]))
-        config = case.config(
-            threshold=min(0.6, case.config().threshold),
-            recall=0.8,
-            window_seconds=rng.choice([40.0, 150.0, None]),
-            lateness_seconds=rng.choice([4.0, 20.0]),
-            window_documents=rng.choice([90, 1_000]),
-        )
-        stream = stream_of(config, documents, rng, removed=0.1)
-        bytes_max = rng.choice([(len(stream.rows.ids) + len(stream.rows.ragged)) // 3, 1 << 30])
-        for shards in SHARDS:
-            assert len(check_union(config, stream, shards, rng, bytes_max)) > 20, (seed, shards)
+    rng = random.Random(seed)
+    documents = case.stream(rng, 300, copies=0.3, versions=0.15, jitter=12.0)
+    for n in rng.sample(range(len(documents)), 4):  # dated in the future, less and more than the window
+        documents[n] = documents[n]._replace(timestamp=documents[n].timestamp + rng.choice([15.0, 60.0]))
+    config = case.config(
+        threshold=min(0.6, case.config().threshold),
+        recall=0.8,
+        window_seconds=rng.choice([40.0, 150.0, None]),
+        lateness_seconds=rng.choice([4.0, 20.0]),
+        window_documents=rng.choice([90, 1_000]),
+    )
+    stream = stream_of(config, documents, rng, removed=0.1)
+    bytes_max = rng.choice([(len(stream.rows.ids) + len(stream.rows.ragged)) // 3, 1 << 30])
+    for shards in SHARDS:
+        assert len(check_union(config, stream, shards, rng, bytes_max)) > 20, shards
 
 
-@every_case
-def test_copies_repeat_no_pair_of_contents_more_than_once(case: Case) -> None:
+@every_stream
+def test_copies_repeat_no_pair_of_contents_more_than_once(case: Case, seed: int) -> None:
     """With half of the documents copies, the shards find the same pairs of contents as one table. A pair of contents
     may come a second time, with a copy, and no third time."""
-    for seed in seeds_of(case):
-        rng = random.Random(seed)
-        config = case.config()
-        stream = stream_of(config, case.stream(rng, 400, copies=0.5), rng, removed=0.0)
-        contents = stream.contents()
+    rng = random.Random(seed)
+    config = case.config()
+    stream = stream_of(config, case.stream(rng, 400, copies=0.5), rng, removed=0.0)
+    contents = stream.contents()
 
-        def pairs(links: list[Link], contents: list[int] = contents) -> Counter[frozenset[int]]:
-            return Counter(frozenset((contents[x.older], contents[x.newer])) for x in links if not x.is_copy)
+    def pairs(links: list[Link], contents: list[int] = contents) -> Counter[frozenset[int]]:
+        return Counter(frozenset((contents[x.older], contents[x.newer])) for x in links if not x.is_copy)
 
-        one = pairs(links_of(config, stream, WHOLE_STREAM, [])[0])
-        for shards in SHARDS:
-            union = pairs(check_union(config, stream, shards, rng))
-            assert set(union) == set(one), (seed, shards)
-            assert max((union - one).values(), default=0) <= 1, (seed, shards)
+    one = pairs(links_of(config, stream, WHOLE_STREAM, [])[0])
+    for shards in SHARDS:
+        union = pairs(check_union(config, stream, shards, rng))
+        assert set(union) == set(one), shards
+        assert max((union - one).values(), default=0) <= 1, shards
 
 
 def slots_of(matcher: Matcher) -> list[int]:
@@ -175,7 +173,7 @@ def slots_of(matcher: Matcher) -> list[int]:
 def test_a_shard_that_begins_at_its_window_goes_on_like_one_that_never_stopped(case: Case) -> None:
     """A shard reads the rows of its window again, without pairs. Then it finds the same links of copies, and the same
     pairs of each document without a copy. A mark of a document that met only expired ones is gone."""
-    rng = random.Random(seeds_of(case)[0])
+    rng = random.Random(1)
     config = case.config(window_seconds=60.0, lateness_seconds=10.0)
     documents = case.stream(rng, 400, copies=0.4, versions=0.1, jitter=8.0)
     stream = stream_of(config, documents, rng, removed=0.05)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from cases import Case, every_case, seeds_of
+from cases import Case, every_case, every_stream
 from oracle import contents_of
 
 from neardup.stream import Config, Deduplicator, Document, Pair, Signer
@@ -37,94 +37,88 @@ def names(pairs: list[Pair]) -> list[tuple[str, str]]:
     return [(pair.older, pair.newer) for pair in pairs]
 
 
-@every_case
-def test_a_batch_gives_what_one_by_one_gives(case: Case) -> None:
+@every_stream
+def test_a_batch_gives_what_one_by_one_gives(case: Case, seed: int) -> None:
     """The same pairs and counts for every split into batches, with twins, versions and expiry inside a batch."""
-    for seed in seeds_of(case):
-        rng = random.Random(seed)
-        limits = {"window_seconds": rng.choice([20.0, 1e6]), "lateness_seconds": 5.0, "window_documents": 150}
-        config = case.config(threshold=min(0.6, case.config().threshold), recall=0.8, **limits)
-        documents = case.stream(rng, 300, versions=0.1, jitter=8.0)
-        single = Deduplicator(config)
-        expected = [pair for document in documents for pair in single.process([document])]
-        assert len(expected) > 50, seed
-        for _ in range(3):
-            dedup = Deduplicator(config)
-            assert [p for part in splits(rng, documents) for p in dedup.process(part)] == expected, seed
-            assert dedup.counts() == single.counts(), seed
+    rng = random.Random(seed)
+    limits = {"window_seconds": rng.choice([20.0, 1e6]), "lateness_seconds": 5.0, "window_documents": 150}
+    config = case.config(threshold=min(0.6, case.config().threshold), recall=0.8, **limits)
+    documents = case.stream(rng, 300, versions=0.1, jitter=8.0)
+    single = Deduplicator(config)
+    expected = [pair for document in documents for pair in single.process([document])]
+    assert len(expected) > 50
+    for _ in range(3):
+        dedup = Deduplicator(config)
+        assert [p for part in splits(rng, documents) for p in dedup.process(part)] == expected
+        assert dedup.counts() == single.counts()
 
 
-@every_case
-def test_no_pair_is_reported_twice_and_none_with_itself(case: Case) -> None:
+@every_stream
+def test_no_pair_is_reported_twice_and_none_with_itself(case: Case, seed: int) -> None:
     """For documents with different ids, in any order and with any number of common buckets."""
-    for seed in seeds_of(case):
-        documents = case.stream(random.Random(seed), 400, copies=0.3, jitter=30.0)
-        pairs = pairs_of(case.config(), documents)
-        found = Counter(frozenset(pair) for pair in names(pairs))
-        assert len(found) > 50, seed
-        assert max(found.values()) == 1, seed
-        assert all(len(pair) == 2 for pair in found), seed
+    documents = case.stream(random.Random(seed), 400, copies=0.3, jitter=30.0)
+    pairs = pairs_of(case.config(), documents)
+    found = Counter(frozenset(pair) for pair in names(pairs))
+    assert len(found) > 50
+    assert max(found.values()) == 1
+    assert all(len(pair) == 2 for pair in found)
 
 
-@every_case
-def test_no_version_of_an_id_pairs_with_another(case: Case) -> None:
+@every_stream
+def test_no_version_of_an_id_pairs_with_another(case: Case, seed: int) -> None:
     """Half of the documents are new versions, most of them near-duplicates or copies of earlier ones."""
-    for seed in seeds_of(case):
-        documents = case.stream(random.Random(seed), 300, copies=0.4, versions=0.5)
-        pairs = pairs_of(case.config(), documents)
-        assert len(pairs) > 50, seed
-        assert all(pair.older != pair.newer for pair in pairs), seed
+    documents = case.stream(random.Random(seed), 300, copies=0.4, versions=0.5)
+    pairs = pairs_of(case.config(), documents)
+    assert len(pairs) > 50
+    assert all(pair.older != pair.newer for pair in pairs)
 
 
-@every_case
-def test_copies_are_linked_once_each_and_hide_no_other_pair(case: Case) -> None:
+@every_stream
+def test_copies_are_linked_once_each_and_hide_no_other_pair(case: Case, seed: int) -> None:
     """n - 1 links join n copies of a content, and copies do not change which contents are pairs."""
-    for seed in seeds_of(case):
-        documents = case.stream(random.Random(seed), 400, copies=0.5)
-        config = case.config()
-        number = contents_of(documents, config)
-        links, contents = Counter(), set()
-        for older, newer in names(pairs_of(config, documents)):
-            pair = frozenset((number[older], number[newer]))
-            if len(pair) == 1:
-                links[number[older]] += 1
-            else:
-                contents.add(pair)
-        copies = Counter(number.values())
-        assert links == Counter({content: n - 1 for content, n in copies.items() if n > 1}), seed
-        firsts = without_copies(documents, config)
-        without = {frozenset((number[a], number[b])) for a, b in names(pairs_of(config, firsts))}
-        assert contents == without, seed
+    documents = case.stream(random.Random(seed), 400, copies=0.5)
+    config = case.config()
+    number = contents_of(documents, config)
+    links, contents = Counter(), set()
+    for older, newer in names(pairs_of(config, documents)):
+        pair = frozenset((number[older], number[newer]))
+        if len(pair) == 1:
+            links[number[older]] += 1
+        else:
+            contents.add(pair)
+    copies = Counter(number.values())
+    assert links == Counter({content: n - 1 for content, n in copies.items() if n > 1})
+    firsts = without_copies(documents, config)
+    without = {frozenset((number[a], number[b])) for a, b in names(pairs_of(config, firsts))}
+    assert contents == without
 
 
-@every_case
-def test_expired_ones_are_never_returned_and_live_ones_never_lost(case: Case) -> None:
+@every_stream
+def test_expired_ones_are_never_returned_and_live_ones_never_lost(case: Case, seed: int) -> None:
     """With a window of time, the pairs are exactly the pairs within the window, also for late documents."""
-    for seed in seeds_of(case):
-        rng = random.Random(seed)
-        documents = without_copies(case.stream(rng, 400, copies=0, jitter=20.0), case.config())
-        time = {x.id: x.timestamp for x in documents}
-        everything = pairs_of(case.config(), documents)
-        batch = signed(case.config(), documents)
-        for window in (3.0, 40.0, 150.0):
-            expected = [pair for pair in everything if abs(time[pair.older] - time[pair.newer]) <= window]
-            config = case.config(window_seconds=window, lateness_seconds=30.0)
-            assert pairs_in(batch, config) == expected, (seed, window)
-        assert len(expected) not in (0, len(everything)), seed
+    rng = random.Random(seed)
+    documents = without_copies(case.stream(rng, 400, copies=0, jitter=20.0), case.config())
+    time = {x.id: x.timestamp for x in documents}
+    everything = pairs_of(case.config(), documents)
+    batch = signed(case.config(), documents)
+    for window in (3.0, 40.0, 150.0):
+        expected = [pair for pair in everything if abs(time[pair.older] - time[pair.newer]) <= window]
+        config = case.config(window_seconds=window, lateness_seconds=30.0)
+        assert pairs_in(batch, config) == expected, window
+    assert len(expected) not in (0, len(everything))
 
 
-@every_case
-def test_only_the_last_documents_are_compared(case: Case) -> None:
+@every_stream
+def test_only_the_last_documents_are_compared(case: Case, seed: int) -> None:
     """A document is compared with the ``window_documents`` - 1 documents before it, and with no other."""
-    for seed in seeds_of(case):
-        documents = without_copies(case.stream(random.Random(seed), 400, copies=0), case.config())
-        place = {x.id: n for n, x in enumerate(documents)}
-        everything = pairs_of(case.config(), documents)
-        batch = signed(case.config(), documents)
-        for most in (1, 2, 30, 300):
-            expected = [pair for pair in everything if place[pair.newer] - place[pair.older] < most]
-            assert pairs_in(batch, case.config(window_documents=most)) == expected, (seed, most)
-        assert len(expected) not in (0, len(everything)), seed
+    documents = without_copies(case.stream(random.Random(seed), 400, copies=0), case.config())
+    arrival = {x.id: n for n, x in enumerate(documents)}
+    everything = pairs_of(case.config(), documents)
+    batch = signed(case.config(), documents)
+    for most in (1, 2, 30, 300):
+        expected = [pair for pair in everything if arrival[pair.newer] - arrival[pair.older] < most]
+        assert pairs_in(batch, case.config(window_documents=most)) == expected, most
+    assert len(expected) not in (0, len(everything))
 
 
 def without_copies(documents: list[Document], config: Config) -> list[Document]:
@@ -164,41 +158,39 @@ def test_memory_is_bounded_by_the_window(case: Case) -> None:
         assert used <= most, limits[n]
 
 
-@every_case
-def test_a_probe_reports_what_adding_would_and_changes_nothing(case: Case) -> None:
+@every_stream
+def test_a_probe_reports_what_adding_would_and_changes_nothing(case: Case, seed: int) -> None:
     """A probe gives each document's pairs; after it the stream continues as without the probe."""
-    for seed in seeds_of(case):
-        rng = random.Random(seed)
-        config = case.config(window_seconds=60.0, lateness_seconds=10.0)
-        documents = case.stream(rng, 300, versions=0.1, jitter=8.0)
-        looked, other = Deduplicator(config), Deduplicator(config)
-        for part in splits(rng, documents):
-            probed = looked.probe(part)
-            alone = [pair for document in part for pair in looked.probe([document])]
-            assert probed == alone, seed
-            if part:
-                first = looked.probe(part[:1])
-                held = looked.matcher.table.documents, looked.matcher.table.stream_time
-                assert held == (other.matcher.table.documents, other.matcher.table.stream_time), seed
-                assert first == other.process(part[:1]) == looked.process(part[:1]), seed
-                assert looked.process(part[1:]) == other.process(part[1:]), seed
+    rng = random.Random(seed)
+    config = case.config(window_seconds=60.0, lateness_seconds=10.0)
+    documents = case.stream(rng, 300, versions=0.1, jitter=8.0)
+    looked, other = Deduplicator(config), Deduplicator(config)
+    for part in splits(rng, documents):
+        probed = looked.probe(part)
+        alone = [pair for document in part for pair in looked.probe([document])]
+        assert probed == alone
+        if part:
+            first = looked.probe(part[:1])
+            held = looked.matcher.table.documents, looked.matcher.table.stream_time
+            assert held == (other.matcher.table.documents, other.matcher.table.stream_time)
+            assert first == other.process(part[:1]) == looked.process(part[:1])
+            assert looked.process(part[1:]) == other.process(part[1:])
 
 
-@every_case
-def test_a_removed_id_is_never_returned_and_no_other_is_lost(case: Case) -> None:
+@every_stream
+def test_a_removed_id_is_never_returned_and_no_other_is_lost(case: Case, seed: int) -> None:
     """In a stream without copies, the pairs are the same as in a stream without the removed document."""
-    for seed in seeds_of(case):
-        rng = random.Random(seed)
-        config = case.config()
-        documents = without_copies(case.stream(rng, 300, copies=0), config)
-        half = len(documents) // 2
-        removed = {x.id for x in rng.sample(documents[:half], 30)}
-        dedup = Deduplicator(config)
-        dedup.process(documents[:half])
-        assert [dedup.remove(id_) for id_ in removed] == [1] * len(removed), seed
-        rest = dedup.process(documents[half:])
-        assert rest == [
-            pair
-            for pair in pairs_of(config, documents)
-            if pair.newer not in {x.id for x in documents[:half]} and pair.older not in removed
-        ], seed
+    rng = random.Random(seed)
+    config = case.config()
+    documents = without_copies(case.stream(rng, 300, copies=0), config)
+    half = len(documents) // 2
+    removed = {x.id for x in rng.sample(documents[:half], 30)}
+    dedup = Deduplicator(config)
+    dedup.process(documents[:half])
+    assert [dedup.remove(id_) for id_ in removed] == [1] * len(removed)
+    rest = dedup.process(documents[half:])
+    assert rest == [
+        pair
+        for pair in pairs_of(config, documents)
+        if pair.newer not in {x.id for x in documents[:half]} and pair.older not in removed
+    ]

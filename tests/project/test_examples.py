@@ -78,6 +78,7 @@ def test_passages_find_what_whole_texts_do_not(run: Run) -> None:
     assert output in README.read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_folding_mirrors_makes_the_sources_of_links_similar(run: Run) -> None:
     """URLs alone find mirrors. A page and its copy share few links before folding and nearly all afterwards."""
     output = run("mirrors.py")
@@ -198,6 +199,7 @@ def test_similar_baskets_are_the_known_ones(real_data: Callable[[str], Path], ru
     assert len(signed) > 0.9 * len(known)
 
 
+@pytest.mark.long
 def test_the_basket_example_prints_what_its_readme_says(real_data: Callable[[str], Path], run: Run) -> None:
     """The output is equal to the last digit, including ratings as bags of stars."""
     output = run("basket.py", str(real_data("itemsets_fimi").parent))

@@ -92,7 +92,7 @@ def test_the_textbook_example_of_the_adjusted_rand_index() -> None:
 
 
 def test_intervals_cover_the_truth() -> None:
-    """Of 300 samples of clusters that are split or joined at random, nine in ten intervals hold the true value."""
+    """Of 100 samples of clusters that are split or joined at random, nine in ten intervals hold the true value."""
     rng = np.random.default_rng(3)
 
     def sample(groups: int) -> Quality:
@@ -102,10 +102,10 @@ def test_intervals_cover_the_truth() -> None:
         return quality(counts_of_labels(clusters, joined))
 
     truth = values(sample(40_000))
-    samples = [sample(100) for _ in range(300)]
+    samples = [sample(100) for _ in range(100)]
     for measure in range(len(truth)):
         held = sum(s[measure].low <= truth[measure] <= s[measure].high for s in samples)
-        assert held >= 270, Quality._fields[measure]
+        assert held >= 90, Quality._fields[measure]
 
 
 @given(PARTITION)

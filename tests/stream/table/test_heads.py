@@ -89,7 +89,7 @@ def test_the_newest_posting_of_a_bucket_is_found(segments: int, base: int) -> No
 @pytest.mark.parametrize("keys", [1, 3, 20, 700])
 def test_no_segment_fills_up(keys: int) -> None:
     """For items with any number of keys: a search in a segment always finds an end."""
-    for segment in range(0, SEGMENTS, 73 if keys == 700 else 5):
+    for segment in range(0, SEGMENTS, 73 if keys == 700 else 25):
         table = Map(0)
         for first in range(1, 1_200, keys):
             table.add([in_segment(segment, tag * 3_000_017 % 2**32) for tag in range(first, first + keys)])

@@ -67,6 +67,7 @@ def test_normalize_is_the_chain_of_python_methods() -> None:
     assert normalize(text, NormalForm(False, False, False)) == text
 
 
+@pytest.mark.long
 def test_folding_can_undo_nfkc_so_it_is_done_twice() -> None:
     """For every single code point, the result is in NFKC and does not change when it is normalised again."""
     form = NormalForm()

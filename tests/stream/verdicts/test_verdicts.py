@@ -131,7 +131,7 @@ def model_of(rules, compare=None):
     )  # fmt: skip
 
 
-@settings(max_examples=600)
+@settings(max_examples=250)
 @given(schedules(), limits(), st.sampled_from([None, similarity_of]), st.data())
 def test_the_kernel_decides_as_the_model(events, rules, compare, data):
     """In any cut of the stream into calls and steps, with steps undone between; with and without comparisons."""
@@ -188,7 +188,7 @@ def restored(decisions, events, decided, first):
     return again
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(schedules(), limits(beyond=False), st.data())
 def test_decisions_restored_from_verdicts_go_on_as_the_ones_before(events, rules, data):
     """Events may restart at any arrival at or before the oldest stored row; earlier decisions make no difference."""

@@ -295,14 +295,32 @@ QUICK = {
 }  # fmt: skip
 
 
-def seeds_of(case: Case) -> tuple[int, ...]:
-    """The seeds of the streams: three for one case of each kind, and one for the others, which share its code."""
-    return (1, 2, 3) if case.name in QUICK else (1,)
-
-
 def every_case(law: Callable[..., None]) -> Callable[..., None]:
     """Run a law on every ``case`` that is not excluded from it by its name."""
     return _over(CASES.values(), law)
+
+
+def every_stream(law: Callable[..., None]) -> Callable[..., None]:
+    """Run a law on every ``case`` that is not excluded from it by its name, with the ``seed`` of its stream.
+
+    A case in ``QUICK`` has three seeds, for the others share its code. ``make check`` takes one of them, not the same
+    for all cases.
+    """
+    rows = []
+    for case in _included(CASES.values(), law):
+        first, *more = seeds_of(case)
+        marks = () if more else pytest.mark.long
+        rows.append(pytest.param(case, first, id=case.name, marks=marks))
+        rows += [pytest.param(case, seed, id=f"{case.name}, stream {seed}", marks=pytest.mark.long) for seed in more]
+    return pytest.mark.parametrize(("case", "seed"), rows)(law)
+
+
+def seeds_of(case: Case) -> tuple[int, ...]:
+    """The seeds of the streams of a case; ``make check`` takes the first, if the case is in ``QUICK``."""
+    if case.name not in QUICK:
+        return (1,)
+    seeds, turn = (1, 2, 3), sorted(QUICK).index(case.name) % 3
+    return seeds[turn:] + seeds[:turn]
 
 
 def every_set_case(law: Callable[..., None]) -> Callable[..., None]:
@@ -316,8 +334,11 @@ def parameters(cases: Iterable[Case]) -> list[Any]:
 
 
 def _over(cases: Iterable[Case], law: Callable[..., None]) -> Callable[..., None]:
-    included = [case for case in cases if (law.__name__, case.name) not in EXCLUDED]
-    return pytest.mark.parametrize("case", parameters(included))(law)
+    return pytest.mark.parametrize("case", parameters(_included(cases, law)))(law)
+
+
+def _included(cases: Iterable[Case], law: Callable[..., None]) -> list[Case]:
+    return [case for case in cases if (law.__name__, case.name) not in EXCLUDED]
 
 
 def same(a: Iterable[npt.NDArray[Any]], b: Iterable[npt.NDArray[Any]]) -> bool:

@@ -4,6 +4,7 @@ import contextlib
 import json
 import sqlite3
 import threading
+import time
 
 import pytest
 from service_world import NEAR, NOW, TEXT, opened, world_in
@@ -209,17 +210,23 @@ def test_durability_decides_when_sqlite_waits_for_the_disk(durability, synchrono
 @pytest.fixture
 def quick(tmp_path, monkeypatch):
     """A service whose event loop may run steps, and the names of the threads that ran them. Every step is short and
-    recent, however busy the machine is."""
+    recent, however busy the machine is, and requests come when the writer's thread waits: on its way there it would
+    take them itself."""
     for bound in ("_RECENT_SECONDS", "_SHORT_SECONDS"):
         monkeypatch.setattr(f"neardup.workers.http.writer.{bound}", 3600.0)
     with world_in(tmp_path / "state", durability="normal") as world:
-        threads, check = [], world.keeper.check
+        threads, check, ask_all = [], world.keeper.check, world.ask_all
 
         def seen(documents):
             threads.append((threading.current_thread().name, len(documents)))
             return check(documents)
 
-        world.keeper.check = seen
+        def ask_idle(requests):
+            while world.writer.alive and not world.writer._changed._waiters:
+                time.sleep(0.001)
+            return ask_all(requests)
+
+        world.keeper.check, world.ask_all = seen, ask_idle
         yield world, threads
 
 

@@ -8,6 +8,7 @@ import pytest
 from command import ROOT
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
+from python_files import nodes, text_of
 from shell_harness import TEXT, Bench
 
 from neardup.stream.documents import REASONS
@@ -38,7 +39,7 @@ MODULES = sorted((ROOT / "workers").rglob("*.py"))
 def calls(names):
     """Method or function and first argument of every call of these names on an observer, or of ``stage``."""
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path) if "observer" in text_of(path) else ():
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in names:
                 owner = node.func.value
                 owner_name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")

@@ -4,6 +4,7 @@ import json
 import random
 
 import pytest
+from quick_seeds import quick_seeds
 from typer.testing import CliRunner
 
 from neardup.stream.errors import ConfigError
@@ -54,6 +55,7 @@ def test_the_tables_say_the_same(mails):
         assert words in shown
 
 
+@pytest.mark.long
 def test_texts_as_long_as_research_articles_are_advised_nine(real_data):
     """Addresses of 37,000 characters stand in for articles. 9 is safe: strangers have similarity .06, with 5 they have
     .25.
@@ -82,7 +84,7 @@ def test_what_gives_no_advice_is_refused(mails, tmp_path):
     assert "leave out --family and --plot" in refused_with("--sample", mails, "--plot", "x.svg")
 
 
-@pytest.mark.parametrize("words", [20, 2000])
+@pytest.mark.parametrize("words", quick_seeds([20, 2000], 1))
 def test_the_recall_of_grouped_signatures_is_measured_on_the_sizes_of_a_sample(tmp_path, words):
     """Small documents leave most bands without a key; documents of some thousand shingles keep the promise."""
     path = tmp_path / "texts.jsonl"
