@@ -20,7 +20,7 @@ class CapacityError(NeardupError):
 
 
 class Reason(str):
-    """Why input is refused, instead of what was asked for: a key of ``REASONS`` or of a table like it.
+    """Why input is refused, instead of what was asked for: a key of ``REASONS`` or of a table like it, or a phrase.
 
     It equals its key, and ``isinstance`` tells it from a text.
 

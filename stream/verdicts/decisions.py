@@ -284,14 +284,6 @@ class Decisions:
         """Return the contents of the living stories with two members or more that an id began, ``uint64[n]``."""
         return records.contents_of(self._columns, id_)
 
-    def are_late(self, times: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Return which of the next documents will be late, ``bool[m]``, by their times, ``NO_TIME`` for none."""
-        if self._rules.window == NO_WINDOW:
-            return np.zeros(len(times), np.bool_)
-        stream = np.maximum.accumulate(np.maximum(times, self.stream_time))
-        late: npt.NDArray[np.bool_] = (times != NO_TIME) & (times < stream - self._rules.window - self._rules.lateness)
-        return late
-
     @property
     def stream_time(self) -> int:
         """The greatest event time decided, in microseconds, or ``NO_TIME``."""

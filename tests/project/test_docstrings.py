@@ -14,7 +14,7 @@ from neardup.stream.scheme_interface import Scheme
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = [
-    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    ".".join(("neardup", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
     for path in sorted((ROOT / "stream").rglob("*.py"))
 ]
 CLASSES = [

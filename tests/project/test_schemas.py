@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 from shell_harness import TEXT, Bench
 
 from neardup.stream.json_lines import Fields, decode_document
-from neardup.workers.topics.dead import Letter, encode_notice, parse_letter
+from neardup.workers.topics.dead import Letter, Notice, encode_notice, parse_letter
 from neardup.workers.topics.messages import encode_dead
 from neardup.workers.transport.protocol import Record, RefusedBatch
 
@@ -84,6 +84,7 @@ def test_the_letter_of_a_refused_batch_matches_the_schema():
     notice = json.loads(encode_notice(read))
     validator("replay_notice").validate(notice)
     assert notice["replayed"] == "2-7"
+    assert parse_letter(Record(2, 8, 0, None, encode_notice(read))) == Notice("2-7")
 
 
 DOCUMENTS = [

@@ -22,13 +22,13 @@ from typing import NamedTuple
 
 import orjson
 
-from neardup.stream.errors import ConfigError
+from neardup.stream.errors import ConfigError, Reason
 from neardup.stream.json_lines import escape_unprintable
 from neardup.workers.options.running import DeadOptions
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.settings.durations import seconds_of
 from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.topics.dead import REPLAYED_HEADER, Letter, encode_notice, parse_letter
+from neardup.workers.topics.dead import REPLAYED_HEADER, Letter, Notice, encode_notice, parse_letter
 from neardup.workers.topics.messages import REFUSAL_REASONS
 from neardup.workers.topics.names import names_of
 from neardup.workers.transport.protocol import (
@@ -47,7 +47,7 @@ _STEP_LETTERS, _STEP_BYTES = 500, 8 << 20
 # Seconds to wait for a record that is in the log.
 _WAIT_SECONDS = 30.0
 _MILLISECONDS = 1e3
-_BEFORE = "were replayed before"
+_BEFORE = Reason("were replayed before")
 
 
 class Chosen(NamedTuple):
@@ -106,13 +106,13 @@ def _since_ms(since: str | None) -> int:
 def letters(transport: Transport, topic: str, which: Chosen) -> Iterator[tuple[Letter, bool]]:
     """Yield the chosen letters and whether each was replayed, partition by partition."""
     bounds = transport.bounds(topic)
-    replayed = {one for one in _parsed(transport, topic, bounds) if isinstance(one, str)}
+    replayed = {one.letter for one in _parsed(transport, topic, bounds) if isinstance(one, Notice)}
     for one in _parsed(transport, topic, bounds):
         if isinstance(one, Letter) and which.has(one):
             yield one, one.place in replayed
 
 
-def _parsed(transport: Transport, topic: str, bounds: Mapping[int, tuple[int, int]]) -> Iterator[Letter | str]:
+def _parsed(transport: Transport, topic: str, bounds: Mapping[int, tuple[int, int]]) -> Iterator[Letter | Notice]:
     for partition, (first, end) in bounds.items():
         for found in transport.read(topic, partition, first, end):
             yield from map(parse_letter, found)
@@ -171,9 +171,9 @@ def replay(transport: Transport, settings: StreamSettings, which: Chosen) -> Rep
     try:
         for letter, is_replayed in letters(transport, topics.dead, which):
             found = _BEFORE if is_replayed else refused_records(transport, reader, letter)
-            if not isinstance(found, str) and any(0 <= record.timestamp_ms < oldest_ms for record in found):
-                found = f"are older than retention.ms of {topics.documents}, which would delete them"
-            if isinstance(found, str):
+            if not isinstance(found, Reason) and any(0 <= record.timestamp_ms < oldest_ms for record in found):
+                found = Reason(f"are older than retention.ms of {topics.documents}, which would delete them")
+            if isinstance(found, Reason):
                 done.skipped[found] += 1
                 continue
             step.append((letter, found))
@@ -192,18 +192,18 @@ def replay(transport: Transport, settings: StreamSettings, which: Chosen) -> Rep
     return done
 
 
-def refused_records(transport: Transport, reader: Reader, letter: Letter) -> list[Record] | str:
+def refused_records(transport: Transport, reader: Reader, letter: Letter) -> list[Record] | Reason:
     """Return what was refused as it was, or why it cannot be had."""
     partition, offsets = letter.fields["partition"], letter.offsets
     first, end = transport.bounds(letter.fields["topic"]).get(partition, (0, 0))
     if first <= offsets[0] and offsets[-1] < end:
         found = [one for one in _read(reader, partition, offsets) if one.offset in offsets]
         if any(record.refused for record in found):
-            return "unpack to more than batch_bytes_max: raise it for this command and for the signers"
+            return Reason("unpack to more than batch_bytes_max: raise it for this command and for the signers")
         if found:
             return found
     if not letter.is_whole:
-        return f"are no longer in {letter.fields['topic']}, and their letters have only the beginning"
+        return Reason(f"are no longer in {letter.fields['topic']}, and their letters have only the beginning")
     return [Record(partition, offsets[0], letter.fields["timestamp_ms"], letter.key, letter.value)]
 
 

@@ -91,7 +91,9 @@ class Log:
             self._writer.execute("PRAGMA wal_autocheckpoint = 0")  # see ``checkpoints``
             self._writer.execute(f"PRAGMA synchronous = {DURABILITIES[durability][0]}")
             self._writer.execute("PRAGMA secure_delete = ON")  # erased data is overwritten
-            self._writer.create_function("checksum", len(Row._fields), checksum, deterministic=True)
+            self._writer.create_function(
+                "checksum", len(Row._fields), lambda *values: checksum(Row(*values)), deterministic=True
+            )
             self._prepare(fingerprints)
             extra.prepare(self._writer)
             self._checkpoints = Checkpoints(self.path)
@@ -199,7 +201,7 @@ class Log:
     def insert(self, rows: Iterable[Row]) -> None:
         """Add rows."""
         marks = ", ".join("?" * (len(Row._fields) + 1))
-        values = ((*row, checksum(*row)) for row in rows)
+        values = ((*row, checksum(row)) for row in rows)
         self._writer.executemany(f"INSERT INTO documents ({FIELDS}, checksum) VALUES ({marks})", values)
 
     def expire(self, oldest: int, kept_from: int | None) -> None:

@@ -92,41 +92,24 @@ def fields_in(source: sqlite3.Connection) -> str:
     return ", ".join(field if field in known else defaults[field] for field in Row._fields)
 
 
-def checksum(
-    place: int,
-    id_: bytes,
-    time: int,
-    content: bytes,
-    evidence: bytes,
-    status: int,
-    said: int,
-    cluster: int,
-    original: int | None,
-    similarity: float | None,
-    related: int | None,
-    previous: int | None,
-    gone: int,
-    matched: int | None,
-    flags: int,
-    date: int | None,
-    source: str | None,
-    url: str | None,
-    title: str | None,
-) -> int:
+def checksum(row: Row) -> int:
     """The CRC-32C of the values of a row."""
-    alike = None if similarity is None else float(similarity)
-    numbers = f"{place} {len(id_)} {time} {status} {said} {cluster} {original} {alike} {related} {previous} {gone}"
-    if matched is not None or flags or date is not None:  # rows of 0.1.0 have none of them
-        numbers += f" {matched} {flags} {date}"
-    if source is not None or url is not None or title is not None:  # rows without them are as before
-        numbers += f" {source!r} {url!r} {title!r}"
-    return int(crc32c(b"".join((numbers.encode(), id_, content, evidence))))
+    alike = None if row.similarity is None else float(row.similarity)
+    numbers = (
+        f"{row.place} {len(row.id)} {row.time} {row.status} {row.said} {row.cluster} {row.original} {alike} "
+        f"{row.related} {row.previous} {row.gone}"
+    )
+    if row.matched is not None or row.flags or row.date is not None:  # rows of 0.1.0 have none of them
+        numbers += f" {row.matched} {row.flags} {row.date}"
+    if row.source is not None or row.url is not None or row.title is not None:  # rows without them are as before
+        numbers += f" {row.source!r} {row.url!r} {row.title!r}"
+    return int(crc32c(b"".join((numbers.encode(), row.id, row.content, row.evidence))))
 
 
 def is_sound(row: Row, stored: int | None) -> bool:
     """Whether a row has its checksum; rows of 0.1.0 have none (``None``)."""
     try:
-        return stored is None or checksum(*row) == stored
+        return stored is None or checksum(row) == stored
     except (TypeError, ValueError):  # a value has another type than it was stored with
         return False
 

@@ -82,7 +82,7 @@ def _copied(source: sqlite3.Connection, target: sqlite3.Connection, width: int) 
         row, kept = (Row(*found[:-1]), found[-1]) if found else (None, None)
         if row is None or (place >= oldest and not is_sound(row, kept)):
             row = Row(place, erased_name(), time, secrets.token_bytes(16), bytes(width), 0, 0, place, *(None,) * 4, 1)
-            kept = checksum(*row)
+            kept = checksum(row)
         else:
             sound += 1
         time = row.time

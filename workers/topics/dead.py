@@ -62,11 +62,17 @@ class Letter(NamedTuple):
         return is_short and not is_batch
 
 
-def parse_letter(record: Record) -> Letter | str:
-    """Return a message of ``documents.dead`` as a letter, or the place of a letter that was replayed."""
+class Notice(NamedTuple):
+    """A notice that a letter was replayed: the place of the letter, as text."""
+
+    letter: str
+
+
+def parse_letter(record: Record) -> Letter | Notice:
+    """Return a message of ``documents.dead``."""
     fields = orjson.loads(record.value or b"{}")
     if "replayed" in fields:
-        return str(fields["replayed"])
+        return Notice(str(fields["replayed"]))
     return Letter(record.partition, record.offset, record.timestamp_ms, fields)
 
 
