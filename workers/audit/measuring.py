@@ -28,6 +28,7 @@ from neardup.workers.audit.neighbours import Neighbours, plan_of
 from neardup.workers.audit.sample import Clock, Drawn, Read, Sample
 from neardup.workers.options.judging import AuditOptions
 from neardup.workers.options.shared import SessionOptions
+from neardup.workers.outputs.output import descriptor_of
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.readers.blocks import STDIN
 from neardup.workers.session.session import Session
@@ -121,7 +122,7 @@ def check_truth(
         option: the option that names it.
         others: options that exclude an audit, and whether they are given.
     """
-    if output is None:
+    if output is None or descriptor_of(output) is not None:
         raise Failure(Exit.USAGE, f"--truth compares what is written with the documents: give {option} FILE")
     for name, is_given in others.items():
         if is_given:

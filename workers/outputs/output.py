@@ -7,6 +7,7 @@ refused, fails or is killed leaves the file as it was.
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +25,10 @@ from neardup.workers.process.exits import Exit, Failure, output_failure
 from neardup.workers.readers.entries import Entry
 from neardup.workers.readers.lines import BOM, HEADER, Header, Line
 
+STANDARD = "-"
+# The names of what is open already -> its descriptor.
+_OPEN = {STANDARD: 1, "/dev/stdout": 1, "/dev/stderr": 2}
+_OPEN_NUMBERED = re.compile(r"(?:/dev|/proc/self)/fd/(\d{1,9})")
 _SUMMARY = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 
@@ -39,7 +44,8 @@ class OutputFile:
     its name; after an exception it is removed.
 
     A device, a pipe or a file that another program follows (``follow``) is written in place, as is a file in a folder
-    that cannot be written. A link stays, and the file keeps its permissions.
+    that cannot be written. A link stays, and the file keeps its permissions. ``-`` is standard output; what is open
+    already is written behind what it holds (``/dev/stdout``, ``/dev/fd/3``).
 
     Args:
         path: the name of the file.
@@ -58,10 +64,13 @@ class OutputFile:
             self._open(path, in_place=follow or not _is_plain(path))
 
     def _open(self, path: str, *, in_place: bool) -> None:
+        if (descriptor := descriptor_of(path)) is not None:
+            self.file: IO[bytes] = os.fdopen(os.dup(descriptor), "wb")
+            return
         if not in_place:
             unfinished = self._path.with_name(f"{self._path.name}.{os.getpid()}")
             try:
-                self.file: IO[bytes] = unfinished.open("wb")
+                self.file = unfinished.open("wb")
             except PermissionError:
                 if not self._path.exists():
                     raise
@@ -124,6 +133,28 @@ def _is_plain(path: str) -> bool:
     if os.path.abspath(path).startswith(("/dev/", "/proc/")):
         return False
     return os.path.isfile(path) or not os.path.exists(path)
+
+
+def real_path(path: str) -> str:
+    """Return the name of what a path is written to, without links; ``-`` is what standard output is."""
+    descriptor = descriptor_of(path)
+    return os.path.realpath(path if descriptor is None else f"/dev/fd/{descriptor}")
+
+
+def check_apart(option: str, path: str | None) -> None:
+    """Raise ``Failure`` if an option names standard output, to which the results go."""
+    if path is not None and real_path(path) == real_path(STANDARD) != os.devnull:
+        raise Failure(
+            Exit.USAGE, f"{option} {path} is standard output, where the results go: name a file for one of the two"
+        )
+
+
+def descriptor_of(path: str) -> int | None:
+    """Return the number of what is open already under a path; to open it again would cut off what it holds."""
+    if path in _OPEN:
+        return _OPEN[path]
+    found = _OPEN_NUMBERED.fullmatch(path)
+    return int(found[1]) if found else None
 
 
 def write_pairs(output: IO[bytes], data: bytes, what: str = "the pairs to standard output") -> None:

@@ -31,7 +31,7 @@ from neardup.stream.schemes import SCHEMES
 from neardup.stream.table.band_table import BandTable
 from neardup.stream.table.window import bound
 from neardup.workers.options.shared import SessionOptions
-from neardup.workers.outputs.output import abandon_output, write_summary
+from neardup.workers.outputs.output import abandon_output, check_apart, write_summary
 from neardup.workers.outputs.table_file import reject_table
 from neardup.workers.process.compiling import Compiling
 from neardup.workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
@@ -111,6 +111,8 @@ class Session:
         self.settings = settings
         self.options = options
         self._files = ExitStack()
+        if prints:
+            check_apart("--rejects", options.rejects)
         table = reject_table(options.rejects)
         self._reject_table = None if table is None else self._files.enter_context(table)
         self.rejects = self._files.enter_context(Rejects(options.rejects if table is None else None, follow=follow))

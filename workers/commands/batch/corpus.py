@@ -40,7 +40,7 @@ from neardup.workers.audit.measuring import add_truth, check_truth
 from neardup.workers.commands.batch.rows import RowFiles, Rows
 from neardup.workers.options.documents import BatchOptions
 from neardup.workers.outputs import window_file
-from neardup.workers.outputs.output import OutputFile, standard_output, write_pairs
+from neardup.workers.outputs.output import OutputFile, check_apart, standard_output, write_pairs
 from neardup.workers.outputs.sources import Sources
 from neardup.workers.outputs.table_file import check_rows
 from neardup.workers.process.exits import Exit, Failure
@@ -331,6 +331,8 @@ def _write(answers: Iterator[tuple[int, bytes]], output: IO[bytes], session: Ses
 
 def check_verdicts(options: BatchOptions) -> None:
     """Raise ``Failure`` for options that verdicts exclude."""
+    for name in ("verdicts", "output", "sources", "keep"):
+        check_apart(f"--{name}", getattr(options, name))
     if not options.decides and options.prefer is not None:
         raise Failure(
             Exit.USAGE, f"--prefer {options.prefer} says which documents are kept: add --verdicts FILE or --output FILE"

@@ -30,7 +30,14 @@ from neardup.workers.audit.measuring import add_truth, check_truth
 from neardup.workers.commands.dedup.archive import Archive
 from neardup.workers.options.documents import DedupOptions
 from neardup.workers.outputs.clusters import Clusters
-from neardup.workers.outputs.output import Lines, OutputFile, standard_output, write_pairs
+from neardup.workers.outputs.output import (
+    Lines,
+    OutputFile,
+    check_apart,
+    real_path,
+    standard_output,
+    write_pairs,
+)
 from neardup.workers.outputs.sources import Sources, sources_of
 from neardup.workers.outputs.table_file import VERDICT_COLUMNS, TableFile, is_table, verdict_columns
 from neardup.workers.outputs.verdict_lines import VERDICT_KEY, annotated, verdict_lines
@@ -297,8 +304,9 @@ def _check_outputs(options: DedupOptions) -> None:
     for name, path in named.items():
         if path is None:
             continue
-        option = option_name(name)
-        real = os.path.realpath(path)
+        option, real = option_name(name), real_path(path)
+        if options.output is None and options.warc_out is None:
+            check_apart(option, path)
         if real in seen and not os.path.isdir(real) and real != os.devnull:
             raise Failure(Exit.USAGE, f"{option} {display(path)} is also {seen[real]}: name another file")
         seen[real] = option

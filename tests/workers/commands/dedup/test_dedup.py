@@ -306,6 +306,14 @@ def test_a_growing_file_is_followed(start, tmp_path):
     [
         (["in.jsonl", "-o", "in.jsonl"], "--output in.jsonl is also an input: name another file"),
         (["--removed", "x", "--verdicts", "./x", "in.jsonl"], "--verdicts ./x is also --removed: name another file"),
+        (
+            ["--verdicts", "-", "in.jsonl"],
+            "--verdicts - is standard output, where the results go: name a file for one of the two",
+        ),
+        (
+            ["-o", "x", "--verdicts", "-", "--clusters", "/dev/stdout", "in.jsonl"],
+            "--clusters /dev/stdout is also --verdicts: name another file",
+        ),
     ],
 )
 def test_no_output_overwrites_an_input_or_another_output(neardup, tmp_path, arguments, sentence):
@@ -315,6 +323,21 @@ def test_no_output_overwrites_an_input_or_another_output(neardup, tmp_path, argu
     assert (done.returncode, done.stderr.decode()) == (Exit.USAGE, f"neardup: {sentence}\n")
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
     assert (tmp_path / "in.jsonl").read_bytes() == lines(doc("a"))
+
+
+def test_an_output_on_standard_output_comes_after_what_is_there(neardup, tmp_path):
+    """As lines of a file that standard output was redirected to; nothing is called ``-``."""
+    (tmp_path / "in.jsonl").write_bytes(lines(doc("a"), doc("b")))
+    with (tmp_path / "all").open("wb") as redirected:
+        redirected.write(b"before\n")
+        redirected.flush()
+        for verdicts, clusters in (("-", "clusters"), ("verdicts", "/dev/stdout")):
+            options = ["--quiet", "-o", "kept", "--verdicts", verdicts, "--clusters", clusters]
+            done = neardup("dedup", *options, "in.jsonl", stdout=redirected)
+            assert done.returncode == Exit.SUCCESS
+    written = [(tmp_path / name).read_bytes() for name in ("verdicts", "clusters")]
+    assert (tmp_path / "all").read_bytes() == b"before\n" + b"".join(written)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["all", "clusters", "in.jsonl", "kept", "verdicts"]
 
 
 def test_a_step_looks_at_the_clusters_that_it_ends_only() -> None:
