@@ -6,9 +6,11 @@ alike and pages of one newspaper are not. Shingles of 10 characters see both hal
 threshold finds the pages of one article takes pages of one newspaper for them too.
 
 The pages are put together here, from real text: articles of the set mccormick_minhash and, as surroundings, titles of
-links in the English news of itn_multilingual, with the stop words that they have.
+links in the English news of itn_multilingual, with the stop words that they have. Without the sets, the articles are
+the English stories of wire.jsonl, one sentence at most is cut, and words drawn from them are the titles.
 
-Usage: python docs/examples/news.py [DATA], the folder that holds both sets.
+Usage: python docs/examples/news.py [DATA], the folder that holds both sets. Without it, and where there is none next to
+the project, the stories of wire.jsonl.
 
 Source: Mining of Massive Datasets, 3.8.6 and 3.2.4.
 """
@@ -16,11 +18,13 @@ Source: Mining of Massive Datasets, 3.8.6 and 3.2.4.
 from __future__ import annotations
 
 import json
+import random
 import re
 import sys
 from itertools import combinations
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from neardup.stream import Config, Deduplicator, Document
 from neardup.stream.evaluation.judging import Confusion, confusion
@@ -28,10 +32,21 @@ from neardup.stream.schemes.sets import features, plan
 from neardup.stream.theory.measures import jaccard
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+WIRE = Path(__file__).with_name("wire.jsonl")
 NEWSPAPERS, ARTICLES = 5, 40
+# Of wire.jsonl: the sentences of an article at least, the titles around it, and their words.
+SENTENCES_MIN, TITLES, TITLE_WORDS = 3, 8, 4
 # What is compared -> thresholds at which it is tried.
 KINDS = {"stopwords": (0.6, 0.5, 0.4, 0.3), "chars": (0.5, 0.4, 0.35, 0.3, 0.25)}
 K = {"stopwords": 3, "chars": 10}
+
+
+class Material(NamedTuple):
+    """Articles as sentences, the titles of links of each newspaper, and how many sentences are cut at most."""
+
+    articles: list[list[str]]
+    links: list[list[str]]
+    cut_max: int
 
 
 def links(data: Path) -> list[list[str]]:
@@ -42,15 +57,34 @@ def links(data: Path) -> list[list[str]]:
     return [titles[paper::NEWSPAPERS] for paper in range(NEWSPAPERS)]
 
 
-def pages(data: Path) -> list[Document]:
-    """Every article as every newspaper prints it; the id of a page is article/newspaper."""
+def of_sets(data: Path) -> Material:
+    """What both sets hold."""
     lines = (data / "mccormick_minhash" / "docs_1000.jsonl").read_text(encoding="utf-8").splitlines()[:ARTICLES]
-    surroundings = links(data)
+    return Material([json.loads(line)["text"].split(". ") for line in lines], links(data), 2)
+
+
+def of_wire() -> Material:
+    """The longest text of each English story of wire.jsonl, and titles of words that are drawn from all of them."""
+    stories = [
+        story for story in map(json.loads, WIRE.read_text(encoding="utf-8").splitlines()) if story["lang"] == "en"
+    ]
+    longest: dict[str, str] = {}
+    for story in stories:
+        name = story["id"].split("/")[1]
+        longest[name] = max(longest.get(name, ""), story["text"], key=len)
+    words = sorted({word.lower() for story in stories for word in re.findall("[A-Za-z]{6,}", story["text"])})
+    rng = random.Random(1)
+    titles = [[" ".join(rng.sample(words, TITLE_WORDS)) for _ in range(TITLES)] for _ in range(NEWSPAPERS)]
+    articles = [text.split(". ") for text in longest.values()]
+    return Material([article for article in articles if len(article) >= SENTENCES_MIN], titles, 1)
+
+
+def pages(material: Material) -> list[Document]:
+    """Every article as every newspaper prints it; the id of a page is article/newspaper."""
     out = []
-    for article, line in enumerate(lines):
-        sentences = json.loads(line)["text"].split(". ")
-        for paper, titles in enumerate(surroundings):
-            kept = sentences[: len(sentences) - (article + paper) % 3]
+    for article, sentences in enumerate(material.articles):
+        for paper, titles in enumerate(material.links):
+            kept = sentences[: len(sentences) - (article + paper) % (material.cut_max + 1)]
             half = len(titles) // 2
             text = "\n".join([*titles[:half], ". ".join(kept), *titles[half:]])
             out.append(Document(f"{article}/{paper}", text))
@@ -82,11 +116,12 @@ def judged(documents: list[Document], shingles: str, threshold: float) -> Confus
 def main(arguments: list[str]) -> None:
     """Print typical similarities, then precision and recall at each threshold."""
     data = Path(arguments[0]) if arguments else DATA
-    for name in ("mccormick_minhash", "itn_multilingual"):
-        if not (data / name).is_dir():
-            sys.exit(f"{data} holds no folder {name}: name the folder of the data sets")
-    documents = pages(data)
-    print(f"{len(documents)} pages: {ARTICLES} articles, each in {NEWSPAPERS} newspapers\n")
+    missing = [name for name in ("mccormick_minhash", "itn_multilingual") if not (data / name).is_dir()]
+    if arguments and missing:
+        sys.exit(f"{data} holds no folder {missing[0]}: name the folder of the data sets")
+    material = of_wire() if missing else of_sets(data)
+    documents = pages(material)
+    print(f"{len(documents)} pages: {len(material.articles)} articles, each in {NEWSPAPERS} newspapers\n")
     print("shingles    same article  same newspaper   (median Jaccard similarity)")
     for shingles in KINDS:
         article, paper = (typical(documents, sharing(documents, part), shingles) for part in (0, 1))

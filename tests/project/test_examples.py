@@ -63,6 +63,27 @@ def test_news_pages_are_grouped_by_the_article_and_not_by_the_newspaper(
     assert output in README.read_text(encoding="utf-8")
 
 
+def test_news_pages_of_a_clone_without_data_are_grouped_by_the_article(run: Run, tmp_path: Path) -> None:
+    """They are made of the stories of the repository."""
+    output = run(str(bare(tmp_path, "news.py", "wire.jsonl")))
+    assert "40 pages: 8 articles, each in 5 newspapers" in output
+    (article, paper), *prose = numbers(output, "stopwords")
+    assert article > 0.5 > 0.1 > paper
+    assert [(precision, recall > 0.9) for threshold, precision, recall in prose if threshold == 0.4] == [(1.0, True)]
+    (article, paper), *characters = numbers(output, "chars")
+    assert article < paper
+    assert max(row[1] for row in characters if len(row) == 3) < 0.3  # others find no pair, so have no precision
+
+
+def bare(folder: Path, *names: str) -> Path:
+    """Copies of files of the examples in a folder with no data next to it; returns the first."""
+    examples = folder / "bare" / "docs" / "examples"
+    examples.mkdir(parents=True)
+    for name in names:
+        (examples / name).write_bytes((FOLDER / name).read_bytes())
+    return examples / names[0]
+
+
 def test_passages_find_what_whole_texts_do_not(run: Run) -> None:
     """Sentences in another order are found by both, half of a text and two sentences by passages alone."""
     output = run("passages/plagiarism.py")
@@ -172,10 +193,7 @@ def test_buyers_without_a_common_item_meet_by_groups_of_items(run: Run, tmp_path
     comets = {(a, b) for a, b in combinations(("C1", "C2", "C3", "C4"), 2)}
     assert ("C1", "C2") not in alike[0]
     assert alike[1] == comets | {("C5", "C6")}
-    copy = tmp_path / "bare" / "docs" / "examples" / "basket.py"
-    copy.parent.mkdir(parents=True)
-    copy.write_bytes((FOLDER / "basket.py").read_bytes())
-    output = run(str(copy))
+    output = run(str(bare(tmp_path, "basket.py")))
     known, found = (re.search(pattern, output) for pattern in (r"(\d+) known pairs", r"prefix: (\d+) of .*, 0 others"))
     assert known
     assert found
