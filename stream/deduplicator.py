@@ -34,7 +34,7 @@ from neardup.stream.neighbours.nearest import check_ranks, ranked
 from neardup.stream.pair_rule import Matches
 from neardup.stream.pipeline import Matcher, Signed, Signer, chunks, match_step
 from neardup.stream.schemes import SCHEMES
-from neardup.stream.schemes.partial_sets import shortfall
+from neardup.stream.schemes.partial_sets import WARNED_DOCUMENTS_MIN, documents_by_bands, shortfall
 from neardup.stream.verdicts.decider import Decider
 from neardup.stream.window_message import reader_of
 from neardup.stream.windows.messages import fill, saved
@@ -43,8 +43,6 @@ from neardup.stream.windows.messages import fill, saved
 _P = TypeVar("_P", bound=Sized)
 _T = TypeVar("_T")
 _R = TypeVar("_R")
-# Documents after which small ones are worth a warning: the recall of fewer is not known well.
-_WARNED_DOCUMENTS_MIN = 1_000
 
 
 class Deduplicator:
@@ -361,9 +359,9 @@ class Deduplicator:
         """Warn once if the scheme lacks so many keys of the documents that its recall is not kept."""
         if self._bands is None:
             return
-        keys = np.diff(SCHEMES[self.config.scheme].keys(signed.batch.evidence, self.config.plan).starts)
-        self._bands += np.bincount(keys, minlength=len(self._bands))
-        if self._bands.sum() >= _WARNED_DOCUMENTS_MIN:
+        keys = SCHEMES[self.config.scheme].keys(signed.batch.evidence, self.config.plan)
+        self._bands += documents_by_bands(keys, self.config.tuning.bands)
+        if self._bands.sum() >= WARNED_DOCUMENTS_MIN:
             config = self.config
             if found := shortfall(config.scheme, config.tuning, config.recall_promised, self._bands):
                 self._bands = None

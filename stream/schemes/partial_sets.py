@@ -27,6 +27,8 @@ from neardup.stream.theory.tuning import SKETCH_BITS, Tuning
 
 # A recall below the promised one by this much is worth a warning.
 _RECALL_SLACK = 0.02
+# Documents after which small ones are worth a warning: the recall of fewer is not known well.
+WARNED_DOCUMENTS_MIN = 1_000
 
 
 def plan(parameters: Parameters) -> SetPlan:
@@ -73,8 +75,13 @@ def common(a: Evidence, b: Evidence, plan: SetPlan) -> Common:
     return Common(found.bands, np.ones(len(similarity), np.bool_), similarity)
 
 
-def recall_of(tuning: Tuning, bands_with_keys: npt.NDArray[np.int64]) -> float:
-    """The recall at the threshold, if ``bands_with_keys[k]`` documents have keys of k bands (``int64[b + 1]``).
+def documents_by_bands(keys: Keys, bands: int) -> npt.NDArray[np.int64]:
+    """How many documents have keys of k bands, ``int64[b + 1]`` by k."""
+    return np.bincount(np.diff(keys.starts), minlength=bands + 1)
+
+
+def recall_of(tuning: Tuning, documents_of: npt.NDArray[np.int64]) -> float:
+    """The recall at the threshold, if ``documents_of[k]`` documents have keys of k bands (``int64[b + 1]``).
 
     It is an upper bound, because it assumes that both documents of a pair lack the same bands. NaN without documents.
 
@@ -85,21 +92,21 @@ def recall_of(tuning: Tuning, bands_with_keys: npt.NDArray[np.int64]) -> float:
     >>> recall_of(tuning, whole) == tuning.recall, round(recall_of(tuning, half), 2)
     (True, 0.85)
     """
-    bands = np.flatnonzero(bands_with_keys)
+    bands = np.flatnonzero(documents_of)
     shape = tuning.rows, tuning.sketch_bits, tuning.agreement, tuning.bands_min
     met = [float(candidate_probability(tuning.threshold, int(k), *shape)) if k else 0.0 for k in bands]
-    documents = bands_with_keys[bands]
+    documents = documents_of[bands]
     if not documents.sum():
         return math.nan
     return float(np.average(met, weights=documents)) * tuning.pass_probability
 
 
-def shortfall(scheme: str, tuning: Tuning, promised: float, bands_with_keys: npt.NDArray[np.int64]) -> str:
+def shortfall(scheme: str, tuning: Tuning, promised: float, documents_of: npt.NDArray[np.int64]) -> str:
     """Say that documents are too small for a scheme to keep the promised recall; empty if they are not.
 
-    ``bands_with_keys`` are the counts of ``recall_of``; zeros say nothing.
+    ``documents_of`` are the counts of ``recall_of``; zeros say nothing.
     """
-    if not bands_with_keys.any() or (recall := recall_of(tuning, bands_with_keys)) >= promised - _RECALL_SLACK:
+    if not documents_of.any() or (recall := recall_of(tuning, documents_of)) >= promised - _RECALL_SLACK:
         return ""
     return (
         f"pairs are missing: the documents are too small for scheme {scheme}, so the recall at the threshold is "

@@ -211,10 +211,11 @@ class Session:
 
     def _count_bands(self, batch: Batch) -> None:
         """Count documents by the number of bands that have a key, if the scheme omits bands of small documents."""
-        scheme = SCHEMES[self.settings.scheme]
+        scheme, plan = SCHEMES[self.settings.scheme], self.settings.plan
         if scheme.partial:
-            keys = np.diff(scheme.keys(batch.evidence, self.settings.plan).starts)
-            self._bands += np.bincount(keys, minlength=len(self._bands))
+            from neardup.stream.schemes.partial_sets import documents_by_bands
+
+            self._bands += documents_by_bands(scheme.keys(batch.evidence, plan), plan.tuning.bands)
 
     def _warn_of_small_documents(self) -> None:
         """Warn if the recall is less than promised, because documents are too small for the scheme."""

@@ -31,8 +31,11 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 
+import numpy as np
+
 from neardup.stream.documents import Document
 from neardup.stream.pipeline import Signed, Signer
+from neardup.stream.schemes.partial_sets import WARNED_DOCUMENTS_MIN, shortfall
 from neardup.workers.stages.alignment import RENEW_SECONDS, SPAN_FRACTION, Alignment, Step
 from neardup.workers.stages.signer import SignPlan, SignReport, StartSigning, sign_records
 from neardup.workers.stages.starts import committed_start
@@ -89,7 +92,8 @@ class SignWorker:
         self.running: set[int] = set()
         self.joined = False
         self.aborted_in_row = 0
-        self._warned = False
+        self._warned = self._warned_of_size = False
+        self._bands = np.zeros(plan.config.tuning.bands + 1, np.int64)  # documents by number of bands with a key
         self._refused = -1  # the last partition whose start was not available
         self._paused: set[int] = set()
         self._committed_at: float | None = None
@@ -212,6 +216,7 @@ class SignWorker:
             return 0
         _report(signings.report, self.observer)
         self._warn_of_names(signings.report.misnamed)
+        self._warn_of_small_documents(signings.report.bands)
         self.observer.count("unaligned", step.unaligned)
         self._is_behind = self.alignment.is_holding
         return len(step.records)
@@ -225,6 +230,17 @@ class SignWorker:
                 "does not remove them; send each document with its id as the key (counted as misnamed)",
                 misnamed,
             )
+
+    def _warn_of_small_documents(self, bands: dict[int, int]) -> None:
+        """Warn once that the scheme lacks so many keys of the documents that the recall is not kept."""
+        for number, count in bands.items():
+            self._bands[number] += count
+        if self._warned_of_size or self._bands.sum() < WARNED_DOCUMENTS_MIN:
+            return
+        config = self.plan.config
+        if found := shortfall(config.scheme, config.tuning, config.recall_promised, self._bands):
+            self._warned_of_size = True
+            _log.warning("%s", found)
 
     def _renew(self, membership: Membership) -> None:
         """Commit only the claims, if there was no commit for a while and another signer may wait for them."""

@@ -19,6 +19,8 @@ from neardup.stream.documents import Column, Document, DocumentColumns, Refusal
 from neardup.stream.errors import Reason
 from neardup.stream.json_lines import Fields, decode_document
 from neardup.stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
+from neardup.stream.schemes import SCHEMES
+from neardup.stream.schemes.partial_sets import documents_by_bands
 from neardup.stream.sources.names import shown_by
 from neardup.stream.verdicts.representatives import FIRST, ranks_of
 from neardup.workers.readers.json.columns import decode_columns
@@ -67,6 +69,7 @@ class SignReport(NamedTuple):
     clamped: int
     misnamed: int
     refused: dict[str, int]
+    bands: dict[int, int]  # documents by bands with a key, of a scheme that omits bands of small documents
 
 
 class Signings(NamedTuple):
@@ -169,13 +172,21 @@ class _Step:
         self._rows = StepRows(records)
         self._chunks = _Chunks(start, shows=plan.fields.source is not None)
         self._refused: dict[str, int] = {}
+        self._bands: dict[int, int] = {}
         self._documents = self._shingles = self._removals = self._clamped = self._misnamed = 0
 
     def report(self) -> SignReport:
         """Return the counts of the step."""
         size = sum(len(record.value or b"") for record in self._records)
         return SignReport(
-            self._documents, size, self._shingles, self._removals, self._clamped, self._misnamed, self._refused
+            self._documents,
+            size,
+            self._shingles,
+            self._removals,
+            self._clamped,
+            self._misnamed,
+            self._refused,
+            self._bands,
         )
 
     def decode(self) -> None:
@@ -257,9 +268,17 @@ class _Step:
             accepted[refusal.position] = False
         self._shingles += signed.shingles
         self._documents += signed.batch.size
+        self._count_bands(signed)
         ranks = ranks_of(chunk.documents, self._plan.representative)[accepted]
         shown = select_shown(chunk.shown, np.flatnonzero(accepted))
         self._rows.add(chunk.rows[accepted], signed.batch, ranks, shown)
+
+    def _count_bands(self, signed: Signed) -> None:
+        scheme, plan = SCHEMES[self._plan.config.scheme], self._plan.config.plan
+        if scheme.partial:
+            counts = documents_by_bands(scheme.keys(signed.batch.evidence, plan), plan.tuning.bands)
+            for bands in np.flatnonzero(counts).tolist():
+                self._bands[bands] = self._bands.get(bands, 0) + int(counts[bands])
 
     def _refuse(self, record: Record, reason: str, documents: int = 1) -> None:
         """Count a refusal of so many documents, and add its dead letter."""
