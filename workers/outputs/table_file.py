@@ -17,7 +17,9 @@ import numpy.typing as npt
 from neardup.stream.arrow.tables import verdict_part
 from neardup.stream.documents import Document
 from neardup.stream.errors import install_command
+from neardup.stream.json_lines import relation_values
 from neardup.stream.pair_rule import SIMILARITY_DIGITS
+from neardup.stream.schemes import SCHEMES
 from neardup.stream.verdicts.decider import Decided
 from neardup.workers.outputs.output import OutputFile
 from neardup.workers.process.exits import Exit, Failure
@@ -34,6 +36,10 @@ VERDICT_COLUMNS = tuple(
     for name in ("status", "duplicate_of", "similarity", "cluster", "related", "previous", "matched", "late")
 )
 _SIMILARITY = "neardup_similarity"
+# The columns of a relation, of schemes that know what texts share.
+_RELATION_COLUMNS = tuple(
+    f"neardup_{name}" for name in ("relation", "relation_to", "older_fraction", "newer_fraction", "passages")
+)
 REASON_COLUMN = "neardup_reason"
 
 
@@ -49,12 +55,39 @@ def reject_table(path: str | None) -> TableFile | None:
     return TableFile(path, "--rejects", "the rejects", (REASON_COLUMN,))
 
 
-def verdict_columns(rows: TableRows, decided: Decided) -> dict[str, Any]:
-    """Return the verdicts of rows as the columns ``VERDICT_COLUMNS``."""
+def columns_of(scheme: str) -> tuple[str, ...]:
+    """The names of the columns of verdicts of a scheme."""
+    return VERDICT_COLUMNS if SCHEMES[scheme].shared is None else VERDICT_COLUMNS + _RELATION_COLUMNS
+
+
+def verdict_columns(rows: TableRows, decided: Decided, scheme: str) -> dict[str, Any]:
+    """Return the verdicts of rows as the columns ``columns_of`` the scheme."""
     from pyarrow import compute
 
     columns = dict(zip(VERDICT_COLUMNS, verdict_part(rows.rows, (), decided)[1:], strict=False))
-    return columns | {_SIMILARITY: compute.round(columns[_SIMILARITY], SIMILARITY_DIGITS)}
+    columns |= {_SIMILARITY: compute.round(columns[_SIMILARITY], SIMILARITY_DIGITS)}
+    return columns if SCHEMES[scheme].shared is None else columns | _relation_columns(len(rows), decided)
+
+
+def _relation_columns(count: int, decided: Decided) -> dict[str, Any]:
+    """The relations of rows, null without one; passages in normalised code points."""
+    import pyarrow
+
+    found = dict(() if decided.relations is None else decided.relations.values())
+    rows = [{"relation_to": found[n].id} | relation_values(found[n]) if n in found else {} for n in range(count)]
+    kinds = _relation_kinds(pyarrow)
+    return {
+        name: pyarrow.array([row.get(name.removeprefix("neardup_")) for row in rows], kind)
+        for name, kind in kinds.items()
+    }
+
+
+def _relation_kinds(arrow: Any) -> dict[str, Any]:
+    """The type of each column of a relation."""
+    side = arrow.list_(arrow.int64())
+    passages = arrow.list_(arrow.struct([("older", side), ("newer", side)]))
+    kinds = arrow.string(), arrow.string(), arrow.float64(), arrow.float64(), passages
+    return dict(zip(_RELATION_COLUMNS, kinds, strict=True))
 
 
 def _not_a_row(path: str, option: str, source: str) -> Failure:
@@ -178,6 +211,7 @@ class TableFile:
                 VERDICT_COLUMNS[2]: self._arrow.float64(),
                 VERDICT_COLUMNS[7]: self._arrow.bool_(),
                 REASON_COLUMN: text,
+                **_relation_kinds(self._arrow),
             }
             schema = schema.append(self._arrow.field(name, kinds.get(name, count)))
         self._open(schema)

@@ -101,6 +101,33 @@ def test_annotated_rows_are_all_documents_with_their_verdicts(dedup: Callable[..
     ]
 
 
+@pytest.mark.parametrize("command", ["dedup", "batch"])
+def test_rows_of_scheme_passages_say_what_they_are_to_an_earlier_one(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The columns of a relation hold what lines hold; a row without one has nulls."""
+    monkeypatch.chdir(tmp_path)
+    report = " ".join(f"sentence {n} of a report of {n * n} words" for n in range(30))
+    other = " ".join(f"something else, {n * 17} times" for n in range(60))
+    rows = [("wire", report), ("other", other), ("daily", f"{other[:600]} {report}")]
+    pq.write_table(pa.table({"id": [id_ for id_, _ in rows], "text": [text for _, text in rows]}), "in.parquet")
+    settings = load({"scheme": "passages"}, None)
+    options: dict[str, Any] = {"output": "out.parquet", "annotate": True, "quiet": True}
+    if command == "dedup":
+        assert run(DedupOptions(["in.parquet"], **options), settings) == Exit.SUCCESS
+    else:
+        assert run_batch(BatchOptions(["in.parquet"], **options), settings) == Exit.SUCCESS
+    wire, one, daily = pq.read_table("out.parquet").to_pylist()
+    names = [f"neardup_{name}" for name in ("relation", "relation_to", "older_fraction", "newer_fraction", "passages")]
+    assert [[row[name] for name in names] for row in (wire, one)] == [[None] * 5] * 2
+    relation, to, older, newer, passages = (daily[name] for name in names)
+    assert (relation, to) in {("contains", "wire"), ("part_of", "wire")}
+    assert older > 0.9 > newer > 0.5
+    assert [set(passage) for passage in passages] == [{"older", "newer"}]
+    (begin, end) = passages[0]["newer"]
+    assert end - begin > 0.9 * len(report)
+
+
 def test_rows_are_written_in_groups_of_bounded_size(
     dedup: Callable[..., Exit], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ from neardup.stream.explanations.given_texts import GivenTexts
 from neardup.stream.verdicts.decider import Decided
 from neardup.stream.verdicts.rule import KEPT, REFUSED
 from neardup.workers.outputs.output import Lines, OutputFile, write_pairs
-from neardup.workers.outputs.table_file import VERDICT_COLUMNS, TableFile, is_table, verdict_columns
+from neardup.workers.outputs.table_file import TableFile, columns_of, is_table, verdict_columns
 from neardup.workers.outputs.verdict_lines import VERDICT_KEY, annotated, verdict_lines
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.readers.entries import Entry, TableRows
@@ -65,7 +65,8 @@ def write_kept(
     with ExitStack() as stack:
         table, file = None, None
         if is_table(path):
-            table = stack.enter_context(TableFile(path, "--output", _KEPT, VERDICT_COLUMNS if annotates else ()))
+            adds = columns_of(settings.scheme) if annotates else ()
+            table = stack.enter_context(TableFile(path, "--output", _KEPT, adds))
         else:
             file = stack.enter_context(OutputFile(path, _KEPT))
         for chunk in chunked(reader.parts(paths)):
@@ -79,7 +80,8 @@ def write_kept(
             if table is None:
                 _add_lines(lines, entries, np.flatnonzero(chosen).tolist(), decided, texts)
             elif isinstance(entries, TableRows):
-                table.add(entries, chosen, None if decided is None else verdict_columns(entries, decided))
+                added = None if decided is None else verdict_columns(entries, decided, settings.scheme)
+                table.add(entries, chosen, added)
             else:
                 table.check(entries)
             if file is not None:

@@ -39,7 +39,7 @@ from neardup.workers.outputs.output import (
     write_pairs,
 )
 from neardup.workers.outputs.sources import Sources, sources_of
-from neardup.workers.outputs.table_file import VERDICT_COLUMNS, TableFile, is_table, verdict_columns
+from neardup.workers.outputs.table_file import TableFile, columns_of, is_table, verdict_columns
 from neardup.workers.outputs.verdict_lines import VERDICT_KEY, annotated, verdict_lines
 from neardup.workers.outputs.window_file import fill, keep
 from neardup.workers.process.exits import Exit, Failure
@@ -128,9 +128,11 @@ class _Outputs:
             return stack.enter_context(TableFile(path, option, what, adds))
 
         kept = "the kept documents"
-        adds = VERDICT_COLUMNS if options.annotate else ()
+        self._scheme = settings.scheme
+        verdicts = columns_of(self._scheme)
+        adds = verdicts if options.annotate else ()
         self._kept_table = table(options.output, "--output", kept, adds)
-        self._removed_table = table(options.removed, "--removed", "the removed documents", VERDICT_COLUMNS)
+        self._removed_table = table(options.removed, "--removed", "the removed documents", verdicts)
         self._write_kept = opened(options.output, kept)
         if options.output is None and archive is None:
             self._write_kept = _writer(standard_output(kept), f"{kept} to standard output")
@@ -196,7 +198,9 @@ class _Outputs:
     def _write_rows(self, rows: TableRows, decided: Decided) -> None:
         """Write the rows that go to Parquet files."""
         statuses = decided.verdicts.statuses
-        columns = verdict_columns(rows, decided) if self._annotate or self._removed_table is not None else {}
+        columns = (
+            verdict_columns(rows, decided, self._scheme) if self._annotate or self._removed_table is not None else {}
+        )
         if self._kept_table is not None:
             chosen = statuses != REFUSED if self._annotate else np.isin(statuses, KEPT)
             self._kept_table.add(rows, chosen, columns if self._annotate else None)
