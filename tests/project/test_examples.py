@@ -100,6 +100,16 @@ def test_passages_find_what_whole_texts_do_not(run: Run) -> None:
 
 
 @pytest.mark.long
+def test_suspects_by_url_are_checked_by_their_texts(run: Run) -> None:
+    """Few pairs are compared; another story of the same name is refused, and no copy is missed."""
+    output = run("passages/suspects.py")
+    pages, pairs, suspects = map(int, re.findall(r"\d+", output.splitlines()[0]))
+    assert pairs == pages * (pages - 1) // 2 > 20 * suspects
+    assert output.count("refused: ") == 1
+    assert "copies that no URL suspects: 0" in output
+    assert output in README.read_text(encoding="utf-8")
+
+
 def test_folding_mirrors_makes_the_sources_of_links_similar(run: Run) -> None:
     """URLs alone find mirrors. A page and its copy share few links before folding and nearly all afterwards."""
     output = run("mirrors.py")
