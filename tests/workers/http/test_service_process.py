@@ -9,6 +9,7 @@ from contextlib import suppress
 import httpx
 import pytest
 import trustme
+from ledger_process import kill_at_random as kill_the_ledger_at_random
 from service_process import Serving, kill_at_random
 from service_world import TEXT
 
@@ -43,6 +44,13 @@ def test_of_1000_copies_over_50_connections_one_is_the_original(serving):
     assert [answer["duplicate_of"] for answer in answers if answer["status"] == "duplicate"] == [original] * 999
     [cluster] = httpx.get(f"{serving.url}/v1/clusters", headers=headers, timeout=60).json()["clusters"]
     assert cluster["size"] == 1000
+
+
+@pytest.mark.processes
+def test_the_ledger_equals_a_replay_after_kills(tmp_path):
+    """It is stored with the verdicts that it counts. ``ledger_process.py`` kills more often."""
+    counted = kill_the_ledger_at_random(tmp_path, kills=3)
+    assert counted == sorted(set(counted))
 
 
 @pytest.mark.processes
