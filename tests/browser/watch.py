@@ -2,8 +2,9 @@
 
     python tests/browser/watch.py --minutes 10 --rate 100
 
-Each line is a sample: the script heap after a garbage collection, elements of the page, memory of all processes of the
-browser, and the time from the answer about a hundred documents until the page has counted them.
+Each line is a sample: the script heap after a garbage collection, nodes and listeners of the page, memory of the
+process that draws it, and the time from the answer about a hundred documents until the page has counted them. Other
+processes of the browser are left out: it starts some of them after minutes, for itself.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class Sample(NamedTuple):
     documents: int
     heap_bytes: int
     elements: int
+    listeners: int
     resident_bytes: int
     delay_seconds: float
 
@@ -77,25 +79,27 @@ def _sample(browser: Browser, client: httpx.Client, extra: list[dict]) -> Sample
     delay = time.perf_counter() - answered
     browser.call("HeapProfiler.collectGarbage")
     heap = int(browser.call("Runtime.getHeapUsage")["usedSize"])
-    elements = int(browser.call("Memory.getDOMCounters")["nodes"])
-    return Sample(total, heap, elements, resident_bytes(browser.pid), delay)
+    counted = browser.call("Memory.getDOMCounters")
+    nodes, listeners = int(counted["nodes"]), int(counted["jsEventListeners"])
+    return Sample(total, heap, nodes, listeners, resident_bytes(browser.pid), delay)
 
 
 def _line(sample: Sample) -> str:
     heap, resident = sample.heap_bytes / 1e6, sample.resident_bytes / 1e6
-    page = f"heap {heap:6.2f} MB  {sample.elements:6,} elements"
-    return f"{sample.documents:9,} documents  {page}  browser {resident:7.1f} MB  {sample.delay_seconds:5.2f} s\n"
+    page = f"heap {heap:6.3f} MB  {sample.elements:6,} nodes  {sample.listeners:3} listeners"
+    return f"{sample.documents:9,} documents  {page}  process {resident:7.1f} MB  {sample.delay_seconds:5.2f} s\n"
 
 
 def resident_bytes(session: int) -> int:
-    """Memory of all processes of a session; pages that they share count once for each."""
+    """Memory of the processes of a session that draw pages."""
     found = 0
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(")")[2].split()
+            draws = b"--type=renderer" in (path.parent / "cmdline").read_bytes()
         except OSError:
             continue  # it has ended
-        if int(fields[3]) == session:
+        if draws and int(fields[3]) == session:
             found += int(fields[21]) * 4096
     return found
 
@@ -114,6 +118,8 @@ def main() -> None:
         serving = Serving(folder / "state", "--durability", "normal", "--keep-texts")
         browser = Browser(find_chromium(), folder / "browser")
         try:
+            for domain in ("Network", "Log"):  # they keep what comes, for tools
+                browser.call(f"{domain}.disable")
             browser.open(f"{serving.url}/#/now")
             found = []
             with httpx.Client(base_url=serving.url, timeout=60) as client:
@@ -125,7 +131,7 @@ def main() -> None:
             browser.close()
             serving.kill()
     third = len(found) // 3
-    for field in ("heap_bytes", "elements", "resident_bytes"):
+    for field in ("heap_bytes", "elements", "listeners", "resident_bytes"):
         values = [getattr(one, field) for one in found]
         first, last = statistics.median(values[:third]), statistics.median(values[-third:])
         sys.stdout.write(f"{field}: {first:,.0f} in the first third, {last:,.0f} in the last\n")

@@ -23,6 +23,7 @@ const VIEWS = {
 const OF = { story: 'stories', source: 'sources' };
 const STATES = { live: 'Live', lost: 'Connecting again', waiting: 'Connecting', asleep: 'Asleep' };
 
+performance.setResourceTimingBufferSize(0); // else the browser keeps an entry for each of 250 requests, unread
 const view = document.getElementById('view');
 let ending = null;
 let onFigures = null;
