@@ -193,7 +193,7 @@ def test_no_view_has_an_error_or_breaks_the_policy(filled):
 
 @pytest.fixture
 def separate(tmp_path_factory, chromium):
-    """The page after the same two documents came in two collections."""
+    """The page after the same two documents of two sources came in two collections, and in none."""
     serving = Serving(
         tmp_path_factory.mktemp("state"), "--durability", "normal", "--keep-texts", "--collection-field", "lang"
     )
@@ -202,9 +202,9 @@ def separate(tmp_path_factory, chromium):
         page = Page(browser, serving)
         page.check_all(
             [
-                {"id": id_, "text": CLOCKS + end, "lang": name, "title": f"Clocks {name}"}
+                {"id": id_, "text": CLOCKS + end, "lang": name, "title": f"Clocks {name}", "source": f"the {id_} post"}
                 for id_, end in (("a", ""), ("b", " Entry is free."))
-                for name in ("en", "fr")
+                for name in ("en", "fr", None)
             ]
         )
         browser.open(f"{serving.url}/#/stories")
@@ -216,11 +216,21 @@ def separate(tmp_path_factory, chromium):
 
 
 def test_stories_are_filtered_by_collection_and_compared_within_it(separate):
-    """The filter shows where documents have collections; the address of a pair names that of both."""
-    separate.browser.wait(f"{TITLES}.length === 2 && !document.querySelector('form.search').elements.collection.hidden")
+    """The filter shows where documents have collections, also those of none; the address of a pair names that of both.
+    A card says how many sources tell the story."""
+    separate.browser.wait(f"{TITLES}.length === 3 && !document.querySelector('form.search').elements.collection.hidden")
     separate.show("stories?collection=fr", f"{TITLES}.length === 1")
     assert separate.browser.evaluate(TITLES) == ["Clocks fr"]
     assert separate.browser.evaluate("document.querySelector('form.search').elements.collection.value") == "fr"
+    assert separate.browser.evaluate("document.querySelector('.card .counted').innerText") == "from 2 sources"
+    assert separate.browser.evaluate("[...document.querySelectorAll('.chip')].map((one) => one.innerText)") == [
+        "fr",
+        "the b post",
+    ]
+    separate.show("stories", f"{TITLES}.length === 3")
+    separate.browser.evaluate("document.querySelector('form.search').elements.none.click()")
+    separate.browser.wait(f"location.hash.includes('none=1') && {TITLES}.join() === 'Clocks None'")
+    assert separate.browser.evaluate("document.querySelector('form.search').elements.none.checked")
     [story] = separate.client.get("/v1/clusters?collection=fr").json()["clusters"]
     link = "[...document.querySelectorAll('.members a')].find((one) => one.hash.startsWith('#/pair'))?.hash"
     address = separate.show(f"story/{story['cluster']}", link)

@@ -18,6 +18,7 @@ from neardup import Document
 from neardup.stream.sources.names import source_of
 from neardup.workers.http.server import SOURCES_SHOWN, measure_sources
 from neardup.workers.settings.serve import ServeSettings
+from neardup.workers.store import reading
 from neardup.workers.store.extra.sources import load
 from neardup.workers.store.keeper import Keeper
 from neardup.workers.store.log import StoreFull
@@ -70,6 +71,21 @@ def test_the_requests_say_what_each_source_published(tmp_path: Path) -> None:
         assert world.ask("GET", "/v1/sources?limit=1").json()["sources"] == [wire]
         for path in ("/v1/sources/unknown", "/v1/sources/%ff", "/v1/sources/"):
             assert world.ask("GET", path).json()["reason"] == "unknown_source"
+
+
+def test_a_story_says_how_many_sources_tell_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each once, and none where a member has none; a removed member tells nothing. A list counts those of the first
+    members."""
+    with world_in(tmp_path / "state") as world:
+        for n, source in enumerate((None, "wire", "Wire", "post", "herald")):
+            world.check(f"d{n}", TEXT, source=source)
+        [story] = world.ask("GET", "/v1/clusters").json()["clusters"]
+        assert (story["sources"], story["other_sources"]) == (3, ["wire", "wire", "post", "herald"])
+        assert world.ask("GET", "/v1/clusters/0").json()["sources"] == 3
+        monkeypatch.setattr(reading, "SOURCES_OF_MAX", 2)
+        assert world.ask("GET", "/v1/clusters").json()["clusters"][0]["sources"] == 1
+        assert world.ask("DELETE", "/v1/documents/d3").status_code == 200
+        assert world.ask("GET", "/v1/clusters/0").json()["sources"] == 2
 
 
 def documents_of(name: str, folder: Path) -> list[Document]:

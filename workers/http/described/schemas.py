@@ -107,6 +107,8 @@ _CLUSTER: dict[str, Schema] = {
     **{name: _or_null("string", "Of the representative.") for name in ("source", "url", "title")},
     "collection": _COLLECTION,
     "others": listed(_text(), "Ids of the members behind the representative, four at most."),
+    "other_sources": listed(_or_null("string"), "The sources of these members."),
+    "sources": _whole("How many sources its members have; in a list those of the first 1,000 members."),
     "original_removed": _FLAG,
     "first_time": _SECONDS,
     "last_time": _SECONDS,

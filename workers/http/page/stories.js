@@ -5,6 +5,7 @@ import { strip } from './curve.js';
 import { count, el, failed, moment, notice, shownId, source, span, words } from './dom.js';
 
 const CARDS = 24;
+const COUNTED = 1000; // a list counts the sources of so many documents of a story
 const REFRESH_MILLISECONDS = 4000;
 const SORTS = { size: 'Largest', growth: 'Growing', recent: 'Latest', newest: 'Newest' };
 const TIMES = [['', 'Any time'], ['3600', 'The last hour'], ['86400', 'The last day'], ['604800', 'The last week']];
@@ -17,7 +18,7 @@ const address = (values) => {
 };
 
 export function stories(view, { query, signal, ready }) {
-  const asked = Object.fromEntries(['q', 'source', 'collection', 'time', 'size', 'sort', 'cursor'].map((name) => [name, query.get(name) ?? '']));
+  const asked = Object.fromEntries(['q', 'source', 'collection', 'none', 'time', 'size', 'sort', 'cursor'].map((name) => [name, query.get(name) ?? '']));
   const sort = Object.hasOwn(SORTS, asked.sort) ? asked.sort : 'size';
   const cards = el('div', { class: 'cards', 'aria-busy': 'true' }, notice('loading', 'Loading the stories'));
   const turn = el('p', { class: 'turn' });
@@ -46,8 +47,8 @@ export function stories(view, { query, signal, ready }) {
   }
 
   function draw({ clusters, next }) {
-    if (clusters.some((one) => one.collection)) form.elements.collection.hidden = false;
-    const filtered = asked.q || asked.source || asked.collection || asked.time || asked.size;
+    if (clusters.some((one) => one.collection)) for (const field of form.querySelectorAll('.apart')) field.hidden = false;
+    const filtered = asked.q || asked.source || asked.collection || asked.none || asked.time || asked.size;
     cards.replaceChildren(...(clusters.length ? merged(clusters).map(card)
       : filtered ? [notice('empty', 'No story is like that', 'Try fewer words, a longer time, or stories of any size.', el('a', { href: '#/stories' }, 'All stories'))]
         : [notice('empty', 'No stories yet', 'A story begins when a second document says nearly the same as an earlier one.')]));
@@ -59,6 +60,7 @@ export function stories(view, { query, signal, ready }) {
 }
 
 function search(asked) {
+  const apart = asked.collection || asked.none;
   const select = (name, values, label) => el('select', { name, 'aria-label': label },
     values.map(([value, text]) => el('option', { value, selected: value === asked[name] }, text)));
   const form = el('form', { class: 'search', role: 'search', onsubmit: (event) => {
@@ -67,15 +69,18 @@ function search(asked) {
   } },
   el('input', { name: 'q', type: 'search', value: asked.q, dir: 'auto', maxlength: 200, placeholder: 'Words, an id or a source', 'aria-label': 'Words, an id or a source' }),
   el('input', { name: 'source', value: asked.source, dir: 'auto', placeholder: 'Any source', 'aria-label': 'Source' }),
-  el('input', { name: 'collection', value: asked.collection, dir: 'auto', hidden: !asked.collection, placeholder: 'Any collection', 'aria-label': 'Collection' }),
+  el('input', { name: 'collection', class: 'apart', value: asked.collection, dir: 'auto', hidden: !apart, placeholder: 'Any collection', 'aria-label': 'Collection' }),
+  el('label', { class: 'apart', hidden: !apart, title: 'Documents that name no collection are one of their own: they never meet those of another one' },
+    el('input', { name: 'none', type: 'checkbox', value: '1', checked: asked.none === '1' }), 'No collection'),
   select('time', TIMES, 'Time'), select('size', SIZES, 'Size'), el('button', { type: 'submit', class: 'primary' }, 'Search'));
-  for (const field of form.querySelectorAll('select')) field.addEventListener('change', () => form.requestSubmit());
+  for (const field of form.querySelectorAll('select, [type=checkbox]')) field.addEventListener('change', () => form.requestSubmit());
   return form;
 }
 
 function parameters(asked, sort) {
   const values = { sort, limit: CARDS, strip: true };
   for (const name of ['q', 'source', 'collection', 'cursor']) if (asked[name]) values[name] = asked[name];
+  if (asked.none) values.collection = '';
   if (asked.size) values.size_min = asked.size;
   if (asked.time) values.since = Math.round(Date.now() / 1000 - Number(asked.time));
   return new URLSearchParams(values);
@@ -113,7 +118,7 @@ export function arrivals(cluster) {
 
 /** The other sources of a story, each once. */
 function also(cluster, own) {
-  const names = [...new Set(cluster.others.map(source))].filter((name) => name !== own);
+  const names = [...new Set(cluster.others.map((id, i) => cluster.other_sources[i] ?? source(id)))].filter((name) => name !== own);
   const more = cluster.size - 1 - cluster.others.length;
   if (!names.length) return el('p', { class: 'also' }, `${count(cluster.size)} times from `, el('bdi', { class: 'chip' }, own));
   return el('p', { class: 'also' }, 'Also in ', names.flatMap((name) => [el('bdi', { class: 'chip' }, name), ' ']),
@@ -123,7 +128,9 @@ function also(cluster, own) {
 function card({ first: cluster, others }) {
   const own = cluster.source ? shownId(cluster.source) : source(cluster.representative ?? '');
   return el('article', { class: 'card' },
-    el('p', { class: 'size' }, el('strong', {}, count(cluster.size)), el('span', {}, 'documents'), el('bdi', { class: 'by' }, own)),
+    el('p', { class: 'size' }, el('strong', {}, count(cluster.size)), el('span', {}, 'documents'),
+      cluster.sources > 1 ? el('span', { class: 'counted' }, `from ${count(cluster.sources)}${cluster.size > COUNTED ? '+' : ''} sources`) : null, el('bdi', { class: 'by' }, own),
+      cluster.collection ? el('bdi', { class: 'chip', title: 'Its collection' }, shownId(cluster.collection)) : null),
     el('h2', { dir: 'auto' }, el('a', { href: `#/story/${cluster.cluster}` }, headline(cluster))),
     also(cluster, own),
     others.length ? el('p', { class: 'also same' }, 'The same headline: ', others.flatMap((one) => [el('a', { href: `#/story/${one.cluster}` }, `${count(one.size)} documents`), ' '])) : null,

@@ -35,7 +35,7 @@ export function story(view, { rest, signal, ready }) {
     const turn = (text, enabled, change) => el('button', { type: 'button', disabled: !enabled, onclick: () => { change(); load(true); } }, text);
     return [
       el('h1', { dir: 'auto', class: 'story-title' }, words(cluster.title ?? cluster.preview, original ?? 'The first document was removed')),
-      el('p', { class: 'quiet' }, `${count(cluster.size)} documents ${duration(cluster)}. `,
+      el('p', { class: 'quiet' }, `${count(cluster.size)} documents${cluster.sources > 1 ? ` from ${count(cluster.sources)} sources,` : ''} ${duration(cluster)}. `,
         typeof cluster.related === 'number' ? el('a', { href: `#/story/${cluster.related}` }, 'A related story') : null),
       arrivals(cluster), growth(cluster), exports(cluster),
       updates(cluster, signal),
