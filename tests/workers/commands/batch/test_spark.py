@@ -80,16 +80,24 @@ def batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any) -> 
 
 @pytest.mark.filterwarnings("ignore")
 def test_pairs_and_verdicts_do_not_depend_on_the_engine(spark: Any, batch: Any, tmp_path: Path) -> None:
-    """With splits of 16 kB, over a file and a folder, with a window."""
+    """With splits of 16 kB, over a file and a folder, with a window; of documents without a collection, and of equal
+    ids and texts in two."""
     (tmp_path / "folder").mkdir()
-    lines = stream(600, timed=True)
+    lines, rng = stream(600, timed=True), random.Random(6)
+    for n in rng.sample(range(600), 200):
+        named = rng.choice([b'{"lang": "de", ', b'{"lang": 7, ', b'{"lang": "", ', b'{"lang": ["x"], '])
+        lines[n] = lines[n].replace(b'{"id"', named + b'"id"', 1)
     for name, part in {"b.jsonl": lines[:250], "folder/2.jsonl": lines[250:400], "folder/1.jsonl": lines[400:]}.items():
         (tmp_path / name).write_bytes(b"\n".join(part) + b"\n" * (name != "b.jsonl"))
     given = ["b.jsonl", "folder"]
-    settings = {"window_seconds": 7200.0, "input_format": "lines"}
+    settings = {"window_seconds": 7200.0, "input_format": "lines", "collection_field": "lang"}
     wanted = batch("duckdb", *given, **settings)
-    assert len(wanted[0].splitlines()) > 200
+    assert len(wanted[0].splitlines()) > 150
     assert b'"not_utf8"' in wanted[1]
+    found = [json.loads(line) for line in wanted[1].splitlines()]
+    assert {line.get("collection") for line in found} == {"de", "7", None}
+    assert {line.get("collection") for line in map(json.loads, wanted[0].splitlines())} == {"de", "7", None}
+    assert [line for line in found if line.get("reason") == "collection"]
     spark.conf.set("spark.sql.files.maxPartitionBytes", "16384")
     spark.conf.set("spark.sql.adaptive.enabled", "false")
     for partitions in PARTITIONS:
