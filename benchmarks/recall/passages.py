@@ -2,16 +2,20 @@
 
 The promise is a law: two texts that share a run of ``passage_characters`` are candidates. It is tried on random texts
 of five scripts and on periodic ones. Real data show the rest: whole pages against the text of their article, of which
-some words are changed; programs and copies of them by students. The peer is winnowing in NumPy with a dictionary.
+some words are changed; programs and copies of them by students. The peers are winnowing in NumPy with a dictionary, and
+copydetect if it is installed.
 """
 
 from __future__ import annotations
 
+import importlib
+import io
 import json
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import combinations
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -30,11 +34,13 @@ from neardup.workers.readers.markup import text_of_markup
 
 SEED = 20
 ID, PAGES, CODE, SPEED = "S20-passages", "S20-passages-pages", "S20-passages-code", "S20-passages-speed"
+FILES = "S20-passages-files"
 # First and last letter of each script.
 SCRIPTS = {"Latin": "az", "Cyrillic": "ая", "Arabic": "بي", "Devanagari": "कह", "Han": "一龥"}
 _CASES: dict[Size, int] = {"smoke": 60, "default": 2000, "large": 10_000}
 _PAGES: dict[Size, int] = {"smoke": 12, "default": 181, "large": 181}
 _TEXTS: dict[Size, int] = {"smoke": 200, "default": 20_000, "large": 20_000}
+_FILES: dict[Size, int] = {"smoke": 20, "default": 500, "large": 500}
 # Part of the words that is changed -> part of the pages whose article is found at .8 or more.
 _CHANGED = {0.0: 1.0, 0.02: 0.95, 0.05: 0.40}
 _HOSTS_SCORE = 0.3
@@ -228,4 +234,36 @@ def speed(size: Size) -> Iterator[Result]:
     yield Result(SPEED, what, others / own, "times faster", Target("at least", 3.0), details)
 
 
-SCENARIOS = {ID: promise, PAGES: pages, CODE: code, SPEED: speed}
+def files(size: Size) -> Iterator[Result]:
+    """The whole way next to ``copydetect``, which compares each file with each other one."""
+    rng = random.Random(SEED)
+    words = [prose(rng, "az", rng.randint(3, 9)) for _ in range(5000)]
+    texts = [" ".join(rng.choices(words, k=270)) for _ in range(_FILES[size])]
+    for i in range(0, len(texts) - 1, 10):
+        texts[i] += " " + texts[i + 1][: len(texts[i + 1]) // 2]
+    what = f"{len(texts)} texts from reading to pairs, against copydetect"
+    try:
+        peers = importlib.import_module("copydetect")
+    except ImportError:
+        yield Result(FILES, what, None, "", details={"note": "copydetect is not installed"})
+        return
+    config = Config(scheme="passages")
+    documents, plan = [Document(str(i), text) for i, text in enumerate(texts)], SCHEMES["passages"].plan(config)
+    found, met = [0], [0]
+
+    def ours() -> None:
+        found[0] = len(Deduplicator(config).process(documents))
+
+    def peer() -> None:
+        prints = [peers.CodeFingerprint(str(i), plan.gram, plan.window, filter=False, fp=io.StringIO(text))
+                  for i, text in enumerate(texts)]  # fmt: skip
+        met[0] = int(sum(peers.compare_files(a, b)[0] > 0 for a, b in combinations(prints, 2)))
+
+    ours()  # compiles
+    own, others = seconds(ours), seconds(peer)
+    details = {"pairs": found[0], "pairs of the peer": met[0], "seconds": round(own, 3),
+               "seconds of the peer": round(others, 2)}  # fmt: skip
+    yield Result(FILES, what, others / own, "times faster", details=details)
+
+
+SCENARIOS = {ID: promise, PAGES: pages, CODE: code, SPEED: speed, FILES: files}

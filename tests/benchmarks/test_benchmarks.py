@@ -319,7 +319,7 @@ def test_scenario_ids_are_permanent() -> None:
         "S8-prints", "S9-exact-short-texts", "S9-exact-recall", "S10-vectors-speed", "S10-vectors-recall",
         "S11-scripts", "S12-truncation", "S13-verdicts", "S14-linker", "S15-arrow",
         "S16-pages", "S17-crawl", "S18-whole-run", "S19-sources", "S21-search", "S23-serve", "S20-passages",
-        "S20-passages-pages", "S20-passages-code", "S20-passages-speed", "S20-templates-code",
+        "S20-passages-pages", "S20-passages-code", "S20-passages-speed", "S20-passages-files", "S20-templates-code",
         "S20-templates-pages", "S22-shards", "S24-faults", "S24-canaries-cost",
         "S25-audit",
     ]  # fmt: skip
