@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from neardup.stream import Document
 
-_MAPPING = "DBLP-ACM_perfectMapping"
 # Field of a citation -> the kind of publication that has one; of several fields the first.
 _KINDS = {"journal": "journal", "booktitle": "book", "tech": "report", "institution": "report", "type": "report"}
 
@@ -57,12 +56,13 @@ def people_twice(folder: Path) -> Labelled:
     return Labelled(added, probed, truth)
 
 
-def publications(folder: Path) -> Labelled:
-    """Two bibliographies and the perfect mapping between them."""
-    one, other, mapping = (_rows(folder / f"{name}.csv", "latin-1") for name in ("DBLP2", "ACM", _MAPPING))
-    truth = {frozenset((f"DBLP/{row['idDBLP']}", f"ACM/{row['idACM']}")) for row in mapping}
-    added = [Document(f"DBLP/{row['id']}", fields=row) for row in one]
-    return Labelled(added, [Document(f"ACM/{row['id']}", fields=row) for row in other], truth)
+def publications(folder: Path, *, files: tuple[str, str] = ("DBLP2", "ACM"), other: str = "ACM") -> Labelled:
+    """DBLP and another bibliography, and the perfect mapping between them."""
+    named = (*files, f"DBLP-{other}_perfectMapping")
+    ours, theirs, mapping = (_rows(folder / f"{name}.csv", "latin-1") for name in named)
+    truth = {frozenset((f"DBLP/{row['idDBLP']}", f"{other}/{row[f'id{other}']}")) for row in mapping}
+    added = [Document(f"DBLP/{row['id']}", fields=row) for row in ours]
+    return Labelled(added, [Document(f"{other}/{row['id']}", fields=row) for row in theirs], truth)
 
 
 def citations(folder: Path) -> Labelled:

@@ -95,6 +95,11 @@ SETS: dict[str, LabelledSet] = {
             Published("GPT-4 without training (the same pairs)", 0.9841, _MATCHING),
         ),
     ),
+    "dblp-scholar": LabelledSet(
+        "DBLP-Scholar: publications of DBLP and of Google Scholar", "er_dblp_scholar",
+        partial(records.publications, files=("DBLP1", "Scholar"), other="Scholar"), F1, _WORK,
+        (*_at(_WORK), *_at(_WEIGHED_WORK)),
+    ),
     "cora": LabelledSet(
         "Cora: 1,879 citations", "er_cora", records.citations, F1, _CITATION,
         (*_at(_CITATION), *_at(_WEIGHED_CITATION)),

@@ -35,6 +35,25 @@ def test_people_in_two_files_are_matched_by_the_number_in_their_ids(tmp_path: Pa
     assert found.truth == {pair("rec-1-org", "rec-1-dup-0"), pair("rec-2-org", "rec-2-dup-0")}
 
 
+def test_bibliographies_are_matched_by_their_mapping(tmp_path: Path) -> None:
+    """DBLP-Scholar has other names of files and columns than DBLP-ACM; an id of Scholar may be one of DBLP."""
+    head = "id,title,authors,venue,year\n"
+    (tmp_path / "DBLP1.csv").write_text(head + 'conf/a,"On Sets",Ann Lee,VLDB,1999\n')
+    (tmp_path / "Scholar.csv").write_bytes(
+        (head + 'aKc,"On sets, r\xe9sum\xe9",A Lee,,\nconf/a,x,y,,\n').encode("latin-1")
+    )
+    (tmp_path / "DBLP-Scholar_perfectMapping.csv").write_text("idDBLP,idScholar\nconf/a,aKc\n")
+    assert SETS["dblp-scholar"].read is not None
+    found = SETS["dblp-scholar"].read(tmp_path)
+    assert [document.id for document in (*found.added, *found.probed)] == [
+        "DBLP/conf/a",
+        "Scholar/aKc",
+        "Scholar/conf/a",
+    ]
+    assert (found.probed[0].fields or {})["title"] == "On sets, r\xe9sum\xe9"
+    assert found.truth == {pair("DBLP/conf/a", "Scholar/aKc")}
+
+
 def test_answers_are_asked_about_against_the_article_of_their_task(tmp_path: Path) -> None:
     """The table of files has the category; the texts are Latin-1."""
     rows = ["File,Task,Category", "orig_taska.txt,a,orig", "g0pA_taska.txt,a,non", "g1pA_taska.txt,a,heavy"]
