@@ -73,7 +73,7 @@ def walk(store, limits, items, item, top, options, work):
     """
     state, base = store.state, options.base
     journal, found, scratch = work.journal, work.found, work.scratch
-    begun, epoch = found.length[0], options.epoch + np.uint32(item.position)
+    begun = found.length[0]
     met = False
     old = min(min(limits.bucket_candidates, limits.probe_candidates) // OLD_PART, OLDEST_MAX)
     further = FURTHER * min(limits.bucket_candidates, NO_LIMIT // FURTHER)
@@ -107,7 +107,7 @@ def walk(store, limits, items, item, top, options, work):
                                 break
                             further -= 1
                         read += 1
-                        if store.seen[index] != epoch and in_window(store, limits, index, item):
+                        if in_window(store, limits, index, item):
                             scratch.oldest[passed % old] = posting
                             passed += 1
                     else:

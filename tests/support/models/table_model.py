@@ -237,7 +237,7 @@ class Model:
                 newest += 1
             rest = standing[newest:]
             if old:
-                rest = [entry for entry in rest if entry.slot not in seen and self._in_window(entry, time)]
+                rest = [entry for entry in rest if self._in_window(entry, time)]
             self.counts["cuts"] += len(rest) > old and (old > 0 or len(found) < limits.probe_candidates)
             for entry in rest[max(0, len(rest) - old) :]:
                 if len(found) < limits.probe_candidates:
