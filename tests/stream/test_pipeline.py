@@ -334,7 +334,7 @@ def test_a_probe_stops_after_two_candidates_a_band_by_a_setting() -> None:
     dedup = Deduplicator(config, candidates=True)
     found = Counter(pair.newer for pair in dedup.process(documents))
     assert config.probe_limit == max(found.values()) == 12
-    # Near the limit a probe compares the oldest of a further bucket only, and counts it. Three had met the others already.
+    # Near the limit a probe compares only the oldest of a further bucket, and counts it. Three had met the others.
     assert dedup.counts()["truncated"] == sum(count >= 9 for count in found.values()) == 51
     assert sum(count == 12 for count in found.values()) == 48
     for other in ({"scheme": "prefix"}, {"scheme": "identical"}, {"probe_candidates_max": 5}):
