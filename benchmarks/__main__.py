@@ -23,7 +23,18 @@ from rich.console import Console
 from benchmarks import peers, real, scripts
 from benchmarks.measure import ONE_THREAD
 from benchmarks.pages import crawl, crawl_pages, extraction
-from benchmarks.recall import audits, canaries, entities, exact, passages, sets, templates, truncation, verdicts
+from benchmarks.recall import (
+    audits,
+    canaries,
+    entities,
+    exact,
+    passages,
+    sets,
+    shard_canaries,
+    templates,
+    truncation,
+    verdicts,
+)
 from benchmarks.recall.schemes import RECALL
 from benchmarks.report import SIZES, Result, Size, print_table
 from benchmarks.service import answers, search
@@ -71,6 +82,7 @@ SCENARIOS: dict[str, Scenario] = {
         templates,
         shards,
         canaries,
+        shard_canaries,
         audits,
     )
     for id_, run in module.SCENARIOS.items()
@@ -81,7 +93,7 @@ SEEDS = {
     "scripts": scripts.SEED, "truncation": truncation.SEED, "linker": linker.SEED, "crawl": crawl_pages.SEED,
     "arrow": arrow.SEED, "whole_run": whole_run.SEED, "sources": sources.SEED, "search": search.SEED,
     "passages": passages.SEED, "shards": shards.SEED, "answers": answers.SEED, "canaries": canaries.SEED,
-    "audits": audits.SEED,
+    "audits": audits.SEED, "shard_canaries": shard_canaries.SEED,
 }  # fmt: skip
 
 

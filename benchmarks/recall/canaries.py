@@ -23,10 +23,12 @@ from benchmarks.report import Result, Size, Target
 from benchmarks.speed.floods import one_word_apart
 from benchmarks.texts import documents as texts_of
 from neardup.stream import Config, Deduplicator, Document, Matcher, Signer
+from neardup.stream.canaries.allowance import Allowance
 from neardup.stream.canaries.canaries import EVERY, FAULT, Canaries
 from neardup.stream.pipeline import match_step
 from neardup.stream.scheme_interface import Signing
 from neardup.stream.schemes import sets
+from neardup.stream.table.band_table import BandTable
 from neardup.stream.table.chains import KEYS
 from neardup.stream.windows.constant_texts import signature_of
 from neardup.workers.settings.serve import ServeSettings
@@ -72,7 +74,7 @@ class World:
     @property
     def notices(self) -> str:
         """The figure that notices something: a fault, the alarm, or none."""
-        return FAULT if self.canaries.outcomes[FAULT] else "alarm" if self.canaries.alarm.rings else ""
+        return FAULT if self.canaries.looks.outcomes[FAULT] else "alarm" if self.canaries.looks.alarm.rings else ""
 
     def run(self, documents: int) -> None:
         """Run until so many documents came in all."""
@@ -95,7 +97,11 @@ class World:
 
 def lose_a_band(world: World) -> None:
     """From now on the key of one band is not added."""
-    table = world.matcher.table
+    lose_a_band_of(world.matcher.table)
+
+
+def lose_a_band_of(table: BandTable) -> None:
+    """From now on a table does not add the key of one band."""
     add = table.probe_add
 
     def without(items: Any, **options: Any) -> Any:
@@ -195,8 +201,8 @@ def run(size: Size) -> Iterator[Result]:
         yield Result(ID, name, refused, "of the settings refuse the window", Target("equal to", 1.0))
     healthy = World(SEED, every=1)
     healthy.run(_HEALTHY[size])
-    details = {"canaries": healthy.canaries.trials.total(), "documents": healthy.documents}
-    raised = float(healthy.canaries.outcomes[FAULT] + healthy.canaries.alarm.rings)
+    details = {"canaries": healthy.canaries.looks.trials.total(), "documents": healthy.documents}
+    raised = float(healthy.canaries.looks.outcomes[FAULT] + healthy.canaries.looks.alarm.rings)
     yield Result(
         ID, "no fault, a canary for each document", raised, "faults and alarms", Target("equal to", 0), details
     )
@@ -261,7 +267,8 @@ def _serve_seconds(documents: Sequence[Document], every: int, size: int) -> floa
     settings = ServeSettings(canaries_every=every)
     with tempfile.TemporaryDirectory() as folder:
         log = Log(Path(folder), {"signing": settings.signing_fingerprint}, "normal", settings)
-        keeper = Keeper(settings, log, canaries_every=every)
+        allowance = Allowance(settings.canaries_per_second_max, time.monotonic)
+        keeper = Keeper(settings, log, canaries_every=every, canaries_allowance=allowance)
         gc.collect()
         begin = time.perf_counter()
         for first in range(0, len(documents), size):

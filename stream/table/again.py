@@ -15,11 +15,15 @@ from neardup.stream.table.band_table import BandTable, Candidates
 from neardup.stream.table.chains import (
     CONTENT,
     CUTS,
+    EVICTED,
     ID,
+    LIVE_BYTES,
     NO_LIMIT,
     OLDEST,
     POSTING_END,
     REMOVED,
+    STREAM_BYTES,
+    STREAM_ITEMS,
     SUPERSEDED,
     UNTIMED,
     Incoming,
@@ -41,6 +45,9 @@ from neardup.stream.table.heads import NONE, locate
 from neardup.stream.table.step import find_content
 from neardup.stream.table.walks import probe
 
+# Items of a stream without one of some shard, at most.
+_SPARSE = 1_000
+
 
 def newest_version(table: BandTable, items: Items) -> int:
     """The slot of the newest version of the one id in ``items``, removed or not; -1 if the window holds none."""
@@ -60,6 +67,17 @@ def counted_times(table: BandTable, slots: npt.NDArray[np.int64]) -> npt.NDArray
 def removed(table: BandTable, slot: int) -> bool:
     """Whether a slot of the window was removed."""
     return bool(table._store.flags[table._indices(np.array([slot]))[0]] & REMOVED)
+
+
+def is_full(table: BandTable) -> bool:
+    """Whether the limits of items or bytes may have evicted: they did, or the window holds half as much. A shard sees
+    where the window begins by its own oldest slot, so a window of some hundred items always counts as full."""
+    store, limits = table._store, table.limits
+    state = store.state
+    items, size = table.documents, int(state[LIVE_BYTES])
+    if len(store.before) and items:
+        items, size = state[[STREAM_ITEMS, STREAM_BYTES]] - store.before[table._indices(np.array([table.oldest]))[0]]
+    return bool(state[EVICTED] or 2 * items + _SPARSE > limits.items or 2 * size > limits.bytes)
 
 
 def superseded(table: BandTable, slot: int) -> bool:

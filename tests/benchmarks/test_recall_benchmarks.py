@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.recall import audits, canaries
+from benchmarks.recall import audits, canaries, shard_canaries
 
 
 def test_each_fault_is_noticed_and_a_healthy_stream_is_silent() -> None:
@@ -15,10 +15,20 @@ def test_each_fault_is_noticed_and_a_healthy_stream_is_silent() -> None:
     assert healthy.details["canaries"] > 2_000
 
 
+def test_a_fault_of_one_shard_is_noticed_and_healthy_shards_are_silent() -> None:
+    """By canaries that a signer wrote into the log; also after each shard was restored."""
+    results = {result.name: result for result in shard_canaries.run("smoke")}
+    healthy = results.pop("no fault, a canary for each document")
+    assert [result.value for result in results.values()] == [1.0] * len(shard_canaries.FAULTS)
+    assert healthy.value == 0
+    assert healthy.details["canaries"] > 2_000
+
+
 def test_the_cost_is_measured_in_library_and_service() -> None:
-    """Of two lengths of texts and two rates."""
+    """Of two lengths of texts and two rates; and of the roles on Kafka."""
     names = [result.name for result in canaries.cost("smoke")]
     assert len(names) == len(set(names)) == 12
+    assert len({result.name for result in shard_canaries.cost("smoke")}) == 6
 
 
 def test_audits_hold_the_truth() -> None:
@@ -26,4 +36,4 @@ def test_audits_hold_the_truth() -> None:
     *of_sets, every = audits.run("smoke")
     assert every.verdict == "reached"
     assert every.details["draws"] >= 4
-    assert {"truth", "audit", "from", "to", "cost"} <= of_sets[-2].details.keys()
+    assert {"truth", "audit", "from", "to", "audit, s"} <= of_sets[-2].details.keys()

@@ -37,6 +37,7 @@ def test_the_schedules_reach_every_failure() -> None:
         "verdict duplicate": 1000, "verdict unchanged": 20, "verdict removed": 50, "linkers restored": 20,
         "clusters": 100, "clusters ended": 50, "clusters not shown by their original": 50, "forwarded": 200,
         "ends inside a message": 100, "starts inside a message": 20,
+        "canaries canaries": 1000, "canaries found": 2000, "canaries evicted": 5, "canaries truncated": 5,
     }  # fmt: skip
     assert {name: per_hundred.get(name, 0) for name, number in least.items() if per_hundred.get(name, 0) < number} == {}
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import uvicorn
 from starlette.applications import Starlette
 
+from neardup.stream.canaries.allowance import Allowance
 from neardup.stream.config import Config
 from neardup.workers.http.access import Access
 from neardup.workers.http.answers.recall import Recall
@@ -117,6 +118,7 @@ def serve(settings: ServeSettings, state: str, *, salvage: bool = False) -> Exit
             clock=time.time if settings.clock == "arrival" else None, blocked=blocked,
             announced=Outbox(rules_of(settings, time.time), separate=settings.separate),
             sources_max=settings.sources_max, canaries_every=settings.canaries_every,
+            canaries_allowance=Allowance(settings.canaries_per_second_max, time.monotonic),
         )  # fmt: skip
         return asyncio.run(
             run(settings, address, token, lambda on_broken: started(settings, keeper, on_broken, hook=hook))

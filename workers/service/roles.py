@@ -25,7 +25,7 @@ from neardup.stream.table import NO_TIME, again
 from neardup.stream.verdicts.decisions import VerdictLimits
 from neardup.stream.verdicts.representatives import NO_RANK
 from neardup.stream.verdicts.rule import DOCUMENT, REMOVAL
-from neardup.stream.windows.constant_texts import samples
+from neardup.stream.windows.constant_texts import samples, signature_of
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.readers.json.columns import decode_columns
 from neardup.workers.settings.files import fields_of
@@ -140,6 +140,9 @@ def _signer(
         verdicts=settings.verdicts,
         representative=settings.representative,
         blocked=read_block_list(settings.blocked),
+        canaries_every=settings.canaries_every,
+        canaries_per_second_max=settings.canaries_per_second_max,
+        texts=signature_of(settings),
     )
     pool = ThreadPoolExecutor(1, "signer") if settings.sign_threads > 1 else None
     worker = SignWorker(transport, consumer, producer, plan, observer, pool=pool)
@@ -164,6 +167,7 @@ def _matcher(
         link_group=names.group(LINK),
         step_bytes_max=settings.step_bytes_max,
         step_pairs_max=settings.step_pairs_max,
+        canaries=settings.canaries_every > 0,
         verdicts=settings.verdicts,
     )
     worker = MatchWorker(transport, consumer, producer, plan, observer)

@@ -159,6 +159,18 @@ class StreamOptions(BaseModel):
         default=("original", "update"),
         description="verdicts whose documents a filter forwards, of original, update and unchanged",
     )
+    canaries_every: int = Field(
+        default=100,
+        ge=0,
+        le=10**9,
+        description="of one document in so many an edited copy is looked up, to measure recall; 0 for none",
+    )
+    canaries_per_second_max: int = Field(
+        default=20,
+        ge=1,
+        le=10**9,
+        description="canaries a second at most, however fast documents come, so that they take about 1 % of the time",
+    )
     leave_group: bool = Field(
         default=True,
         description="leave the group when stopped, so that others take over at once; off keeps the membership for the "

@@ -131,6 +131,12 @@ class ServeOptions(BaseModel):
         le=10**9,
         description="of one document in so many an edited copy is looked up, to measure recall; 0 for none",
     )
+    canaries_per_second_max: int = Field(
+        default=20,
+        ge=1,
+        le=10**9,
+        description="canaries a second at most, however fast documents come, so that they take about 1 % of the time",
+    )
     verdict_seconds_max: float = Field(
         default=10.0,
         gt=0,

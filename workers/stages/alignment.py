@@ -67,16 +67,19 @@ _PARTITION, _OFFSET, _SIZE = attrgetter("partition"), attrgetter("offset"), item
 
 
 class Claim(NamedTuple):
-    """What the owner of a partition reports; ``clock_ms`` is ``None`` before the first record."""
+    """What the owner of a partition reports; ``clock_ms`` is ``None`` before the first record. ``texts`` is what it
+    signs the constant texts as, empty if that is not known."""
 
     clock_ms: int | None = None
     is_caught_up: bool = False
     stamp: int = 0
+    texts: str = ""
 
 
 def encode_claim(claim: Claim) -> str:
     """Encode a claim as metadata of an offset."""
-    return json.dumps({"clock_ms": claim.clock_ms, "caught_up": claim.is_caught_up, "stamp": claim.stamp})
+    fields = {"clock_ms": claim.clock_ms, "caught_up": claim.is_caught_up, "stamp": claim.stamp, "texts": claim.texts}
+    return json.dumps(fields)
 
 
 def decode_claim(metadata: str) -> Claim:
@@ -84,8 +87,9 @@ def decode_claim(metadata: str) -> Claim:
     try:
         found = json.loads(metadata)
         clock, stamp = found["clock_ms"], found["stamp"]
-        return Claim(None if clock is None else int(clock), found["caught_up"] is True, int(stamp))
-    except (ValueError, TypeError, KeyError):
+        texts = str(found.get("texts", ""))
+        return Claim(None if clock is None else int(clock), found["caught_up"] is True, int(stamp), texts)
+    except (ValueError, TypeError, KeyError, AttributeError):
         return Claim()
 
 
@@ -189,11 +193,11 @@ class Alignment:
     Times of records are milliseconds since the epoch, as is ``now_ms``, the wall clock. ``at`` is a clock that only
     advances, in seconds. ``span_ms``: how far a record may be ahead of the slowest partition. ``wait_seconds_max``:
     if a lane is held back for longer, the partitions that hold it back are *overdue*: they hold back no records until
-    they advance.
+    they advance. ``texts`` is part of every claim.
     """
 
-    def __init__(self, span_ms: float, wait_seconds_max: float | None = None) -> None:
-        self.span_ms, self.wait_seconds_max = span_ms, wait_seconds_max
+    def __init__(self, span_ms: float, wait_seconds_max: float | None = None, texts: str = "") -> None:
+        self.span_ms, self.wait_seconds_max, self._texts = span_ms, wait_seconds_max, texts
         self.lanes: dict[int, _Lane] = {}
         self.partitions: frozenset[int] | None = None  # of the topic; no record is signed before they are known
         self.waiting_since: float | None = None  # records are pending, and none may be signed
@@ -313,7 +317,9 @@ class Alignment:
     def commits(self, stamp: int) -> dict[int, Committed]:
         """Return offset and claim of every own partition after the last ``take``."""
         return {
-            partition: Committed(lane.offset, encode_claim(Claim(lane.next_ms(), lane.is_caught_up, stamp)))
+            partition: Committed(
+                lane.offset, encode_claim(Claim(lane.next_ms(), lane.is_caught_up, stamp, self._texts))
+            )
             for partition, lane in self.lanes.items()
         }
 

@@ -33,10 +33,13 @@ from concurrent.futures import Executor
 
 import numpy as np
 
+from neardup.stream.canaries.allowance import Allowance
 from neardup.stream.documents import Document
+from neardup.stream.errors import ConfigError
 from neardup.stream.pipeline import Signed, Signer
 from neardup.stream.schemes.partial_sets import WARNED_DOCUMENTS_MIN, shortfall
-from neardup.workers.stages.alignment import RENEW_SECONDS, SPAN_FRACTION, Alignment, Step
+from neardup.workers.stages.alignment import RENEW_SECONDS, SPAN_FRACTION, Alignment, Step, decode_claim
+from neardup.workers.stages.canary_writer import CanaryWriter
 from neardup.workers.stages.signer import SignPlan, SignReport, StartSigning, sign_records
 from neardup.workers.stages.starts import committed_start
 from neardup.workers.stages.transaction import COMMITTED, RENEWED, Message, in_turns, transact
@@ -85,9 +88,10 @@ class SignWorker:
         self.transport, self.consumer, self.producer = transport, consumer, producer
         self.plan, self.observer, self.clock, self.now = plan, observer, clock, now
         self.signer = Signer(plan.config, BYTES_MAX)
+        self._canaries = CanaryWriter(plan.config, plan.canaries_every, Allowance(plan.canaries_per_second_max, now))
         self._start_signing = None if pool is None else _signing_in(pool, self.signer)
         span_ms = SPAN_FRACTION * plan.config.lateness_seconds * _MILLISECONDS
-        self.alignment = Alignment(span_ms, plan.align_wait_seconds_max)
+        self.alignment = Alignment(span_ms, plan.align_wait_seconds_max, plan.texts)
         self.waiting: set[int] = set()  # assigned, but where to start is not known yet
         self.running: set[int] = set()
         self.joined = False
@@ -176,6 +180,7 @@ class SignWorker:
             if committed is None:
                 self._refused = partition
                 break  # each answer may take seconds, and the group waits for the next poll
+            self._check_texts(committed)
             self.consumer.seek(partition, committed.offset)
             self.consumer.resume([partition])
             self.alignment.start(partition, committed, self.now())
@@ -198,7 +203,20 @@ class SignWorker:
         due = ALIGN_SECONDS if alignment.is_holding else RENEW_SECONDS
         if not alignment.is_alone and self.now() - alignment.looked_at >= due:
             at = self.now()  # before the request: a commit that the answer does not show is later than this
-            alignment.look(self.transport.group_offsets(membership.group, topic), at)
+            claims = self.transport.group_offsets(membership.group, topic)
+            for committed in claims.values():
+                self._check_texts(committed)
+            alignment.look(claims, at)
+
+    def _check_texts(self, committed: Committed) -> None:
+        """Raise ``ConfigError`` if the constant texts were signed otherwise by the last owner of a partition."""
+        own, other = self.plan.texts, decode_claim(committed.metadata).texts
+        if own and other and own != other:
+            raise ConfigError(
+                f"this signer signs constant texts as {own[:8]}, and another one of its group as {other[:8]}: their "
+                "documents would not find each other; run the same versions of Python and of its libraries everywhere, "
+                "or begin a new generation with another seed"
+            )
 
     def _step(self, records_max: int, membership: Membership) -> int:
         """Sign and publish the records that may be signed now; returns their number."""
@@ -208,11 +226,18 @@ class SignWorker:
         )  # fmt: skip
         if not step.records:
             return 0
+        self._canaries.begin(len(self.running) / len(self.alignment.partitions or self.running))
         signings = sign_records(
             step.records, self.signer, self.plan, self.observer, now_seconds,
-            self._start_signing,
+            self._start_signing, self._canaries,
         )  # fmt: skip
-        if not self._commit(signings.messages, membership, step):
+        is_committed = False
+        try:
+            is_committed = self._commit(signings.messages, membership, step)
+        finally:
+            if not is_committed:
+                self._canaries.undo()
+        if not is_committed:
             return 0
         _report(signings.report, self.observer)
         self._warn_of_names(signings.report.misnamed)
@@ -292,5 +317,6 @@ def _report(report: SignReport, observer: Observer) -> None:
     observer.count("removals", report.removals)
     observer.count("clamped", report.clamped)
     observer.count("misnamed", report.misnamed)
+    observer.count("canaries", report.canaries)
     for reason, count in report.refused.items():
         observer.count("refused", count, reason)

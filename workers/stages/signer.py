@@ -25,6 +25,8 @@ from neardup.stream.sources.names import shown_by
 from neardup.stream.verdicts.representatives import FIRST, ranks_of
 from neardup.workers.readers.json.columns import decode_columns
 from neardup.workers.settings.kafka import STEP_BYTES_MAX
+from neardup.workers.stages.canary_rows import encode_canaries
+from neardup.workers.stages.canary_writer import CanaryWriter
 from neardup.workers.stages.record_sizes import all_fit, bytes_of_utf8_byte
 from neardup.workers.stages.step_rows import StepRows
 from neardup.workers.stages.transaction import Message
@@ -57,6 +59,9 @@ class SignPlan(NamedTuple):
     verdicts: bool = False  # filters forward documents, so each must fit a message of theirs
     representative: str = FIRST  # what ranks the members of a cluster
     blocked: BlockList = NOTHING_BLOCKED  # ids and contents whose documents are refused
+    canaries_every: int = 0  # one document in so many; none
+    canaries_per_second_max: float = 1e9
+    texts: str = ""  # what the constant texts are signed as
 
 
 class SignReport(NamedTuple):
@@ -70,6 +75,7 @@ class SignReport(NamedTuple):
     misnamed: int
     refused: dict[str, int]
     bands: dict[int, int]  # documents by bands with a key, of a scheme that omits bands of small documents
+    canaries: int
 
 
 class Signings(NamedTuple):
@@ -142,14 +148,16 @@ def sign_records(
     observer: Observer = SILENT,
     now_seconds: float = math.inf,
     start_signing: StartSigning | None = None,
+    canaries: CanaryWriter | None = None,
 ) -> Signings:
     """Sign records of ``documents`` and return all messages to send. Deterministic, no I/O.
 
     An event time that is far ahead of the time of its record is clamped. If the record has no time, ``now_seconds`` is
     the limit. A document is refused if neither it nor its record has a time. ``start_signing`` signs while this thread
-    decodes; by default the signing waits for the end of the decoding.
+    decodes; by default the signing waits for the end of the decoding. ``canaries`` has begun a step.
     """
-    step = _Step(records, plan, now_seconds, start_signing or (lambda rows: partial(signer.sign, rows)))
+    start = start_signing or (lambda rows: partial(signer.sign, rows))
+    step = _Step(records, plan, now_seconds, start, canaries or CanaryWriter(plan.config, 0))
     with stage(observer, "decode"):
         step.decode()
     with stage(observer, "sign"):
@@ -166,14 +174,15 @@ class _Step:
         plan: SignPlan,
         now_seconds: float,
         start: StartSigning,
+        canaries: CanaryWriter,
     ) -> None:
         self.messages: list[Message] = []
         self._records, self._plan, self._now_seconds = records, plan, now_seconds
-        self._rows = StepRows(records)
+        self._rows, self._canaries = StepRows(records), canaries
         self._chunks = _Chunks(start, shows=plan.fields.source is not None)
         self._refused: dict[str, int] = {}
         self._bands: dict[int, int] = {}
-        self._documents = self._shingles = self._removals = self._clamped = self._misnamed = 0
+        self._documents = self._shingles = self._removals = self._clamped = self._misnamed = self._written = 0
 
     def report(self) -> SignReport:
         """Return the counts of the step."""
@@ -187,6 +196,7 @@ class _Step:
             self._misnamed,
             self._refused,
             self._bands,
+            self._written,
         )
 
     def decode(self) -> None:
@@ -232,6 +242,7 @@ class _Step:
             self._refuse(record, reason)
         elif id_ is not None:
             self._rows.remove(row, id_)
+            self._canaries.remove(id_)
             self._removals += 1
 
     def _add(self, row: int, record: Record, document: Document, *, is_misnamed: bool) -> None:
@@ -256,6 +267,9 @@ class _Step:
         for chunk in self._chunks.chunks:
             self._sign(chunk)
         rows, fingerprint = self._rows.signed(plan.config.plan.width), plan.config.signing_fingerprint
+        if (canaries := self._canaries.end()) is not None:
+            rows = rows._replace(canaries=encode_canaries(canaries, fingerprint))
+            self._written = len(canaries.places)
         self.messages += [Message(plan.topics.signed, PARTITION, data) for data in encode_signed(rows, fingerprint)]
 
     def _sign(self, chunk: _Chunk) -> None:
@@ -270,8 +284,9 @@ class _Step:
         self._documents += signed.batch.size
         self._count_bands(signed)
         ranks = ranks_of(chunk.documents, self._plan.representative)[accepted]
-        shown = select_shown(chunk.shown, np.flatnonzero(accepted))
-        self._rows.add(chunk.rows[accepted], signed.batch, ranks, shown)
+        shown, rows = select_shown(chunk.shown, np.flatnonzero(accepted)), chunk.rows[accepted]
+        self._rows.add(rows, signed.batch, ranks, shown)
+        self._canaries.take(chunk.documents, np.flatnonzero(accepted), signed.batch, self._rows.places_at(rows))
 
     def _count_bands(self, signed: Signed) -> None:
         scheme, plan = SCHEMES[self._plan.config.scheme], self._plan.config.plan

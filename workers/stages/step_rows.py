@@ -43,6 +43,10 @@ class StepRows:
         self._kinds[rows] = DOCUMENT
         self._ranks[rows] = ranks
 
+    def places_at(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the places of records."""
+        return self._places[rows]
+
     def remove(self, row: int, id_: bytes) -> None:
         """Mark a record as the removal of an id."""
         self._kinds[row] = REMOVAL

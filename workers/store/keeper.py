@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.batches import CONTENT_HALF, MICROSECONDS, Batch, accepted_of
+from neardup.stream.canaries.allowance import Allowance
 from neardup.stream.canaries.canaries import Canaries
 from neardup.stream.collections.ids import stored_id
 from neardup.stream.config import Config
@@ -71,6 +72,7 @@ class Keeper:
         sources_max: sources that the ledger knows at most.
         announced: stores the events of each step for the web hook.
         canaries_every: of one document in so many an edited copy is looked up; 0 for none.
+        canaries_allowance: bounds them by time.
     """
 
     def __init__(
@@ -85,12 +87,14 @@ class Keeper:
         sources_max: int = SOURCES_MAX,
         announced: Outbox = NOTHING_ANNOUNCED,
         canaries_every: int = 0,
+        canaries_allowance: Allowance | None = None,
     ) -> None:
         self.config, self.log, self._keep_texts, self._clock, self.blocked = config, log, keep_texts, clock, blocked
         self._announced = announced
         self._history = int(history_seconds * MICROSECONDS)
         self.signer, self.matcher = Signer(config), Matcher(config)
-        self._decider, self.canaries = Decider(self.matcher), Canaries(self.matcher, canaries_every)
+        self._decider = Decider(self.matcher)
+        self.canaries = Canaries(self.matcher, canaries_every, allowance=canaries_allowance)
         self._ledger, self.losses = Ledger(sources_max, is_stored=True), LossAccounts()
         self._repeating: list[dict[str, Any]] = []
         self._replay()

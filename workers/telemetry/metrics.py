@@ -24,7 +24,7 @@ from prometheus_client.core import (
     Metric,
 )
 
-from neardup.stream.canaries.canaries import OUTCOMES as CANARY_OUTCOMES
+from neardup.stream.canaries.looks import OUTCOMES as CANARY_OUTCOMES
 from neardup.stream.documents import REASONS
 from neardup.stream.table import COUNTERS
 from neardup.stream.verdicts.rule import STATUSES
@@ -153,13 +153,16 @@ _ROWS = (
     Row("service_event_readers_slow", "counter", "clients", _SERVE,
         "Clients that read /v1/events and were disconnected because they were slow."),
     # Recall.
-    Row("recall_ratio", "gauge", "ratio", _SERVE,
+    Row("canaries", "counter", "canaries", _ONE,
+        "Canaries written into signed behind the documents: edited copies that matchers look up and never add."),
+    Row("recall_ratio", "gauge", "ratio", (MATCH, SERVE),
         "Fraction that is found: of pairs, as far as limits cost them, and of canaries, with a 95 percent interval.",
         "estimate,bound", ("limits,value", "canaries,value", "canaries,low", "canaries,high")),
-    Row("recall_alarm", "gauge", "boolean", _SERVE,
+    Row("recall_alarm", "gauge", "boolean", (MATCH, SERVE),
         "1 once canaries are found less often than the settings promise, which chance does once in a million streams."),
-    Row("canary_probes", "counter", "probes", _SERVE,
-        "Probes of canaries, by what came of them; chance: the two share no bucket; fault: there is no cause.",
+    Row("canary_probes", "counter", "probes", (MATCH, SERVE),
+        "Probes of canaries, by what came of them; chance: the two share no bucket; fault: there is no cause, or a "
+        "shard lacks a mark.",
         "outcome", CANARY_OUTCOMES),
     # Sources.
     Row("source_documents", "gauge", "documents", _SERVE,

@@ -4,8 +4,9 @@ A row is a record of ``documents``, in the order of arrival: a document with its
 refusal. The topic has one partition, so every reader below the last stable offset sees the same rows in the same order.
 
 A message has the columns of every row first, then those of its documents, evidence last: a reader that needs no
-evidence skips the end of the message. Without evidence outside the fixed part and without ranks, their columns are
-empty: a document takes 55 bytes, its id, and its sketch.
+evidence skips the end of the message. Behind them are canaries (``neardup.workers.stages.canary_rows``), if any.
+Without evidence outside the fixed part and without ranks, their columns are empty: a document takes 55 bytes, its id,
+and its sketch.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ from neardup.workers.topics.shown import join_shown, select_shown
 PARTITION = 0
 _MAGIC = b"NDUS"
 # Of every row: kind, place, length of the id, ids, ranks. Of documents: time, content, length of the ragged evidence,
-# length of what is shown, what is shown, fixed evidence, ragged evidence.
-_DTYPES = ("u1", "<i8", "<u2", "u1", "<f8", "<i8", "<u8", "<u4", "<u4", "u1", "u1", "u1")
+# length of what is shown, what is shown, fixed evidence, ragged evidence. Canaries.
+_DTYPES = ("u1", "<i8", "<u2", "u1", "<f8", "<i8", "<u8", "<u4", "<u4", "u1", "u1", "u1", "u1")
+_NO_CANARIES = np.empty(0, np.uint8)
 # Rows and bytes of a message at most, unless one row is larger: a member holds whole messages.
 ROWS_MAX, BYTES_MAX = 4_000, 512 << 10
 # Bytes of a row without its id and its evidence: kind, place, length of the id.
@@ -58,7 +60,7 @@ class SignedRows(NamedTuple):
     (``uint8``) the UTF-8 bytes of all ids, id i at ``id_starts[i]:id_starts[i + 1]``; a refusal has none. ``ranks``
     (``float64[n]``) are ``NO_RANK`` where a row has none. ``times``, ``contents`` and ``evidence`` are those of the
     documents alone, in order, as in a ``Batch``; so is ``shown``, their sources, URLs and titles
-    (``neardup.workers.topics.shown``).
+    (``neardup.workers.topics.shown``). ``canaries`` (``uint8``) are those of one message, encoded: no rows.
     """
 
     kinds: npt.NDArray[np.uint8]
@@ -70,6 +72,7 @@ class SignedRows(NamedTuple):
     contents: npt.NDArray[np.uint64]
     evidence: Evidence
     shown: Column | None = None
+    canaries: npt.NDArray[np.uint8] = _NO_CANARIES
 
     @property
     def size(self) -> int:
@@ -77,7 +80,7 @@ class SignedRows(NamedTuple):
         return len(self.kinds)
 
     def select(self, first: int, end: int) -> SignedRows:
-        """Return the rows from ``first`` to before ``end``."""
+        """Return the rows from ``first`` to before ``end``, without canaries."""
         before, count = (int(np.count_nonzero(self.kinds[:at] == DOCUMENT)) for at in (first, end))
         rows, documents = np.arange(first, end), np.arange(before, count)
         ids, starts = select_ragged(self.ids, self.id_starts, rows)
@@ -125,7 +128,8 @@ class SignedRows(NamedTuple):
 
 
 def encode_signed(rows: SignedRows, fingerprint: str) -> Iterator[bytes]:
-    """Return the messages that hold these rows: one, or several if one would be too long."""
+    """Return the messages that hold these rows: one, or several if one would be too long. The last one has the
+    canaries, which do not decide where a message ends."""
     sizes = ROW_BYTES_MIN + np.diff(rows.id_starts)
     sizes[rows.kinds == DOCUMENT] += sizes_of(rows.documents())
     if rows.shown is not None:
@@ -137,7 +141,7 @@ def encode_signed(rows: SignedRows, fingerprint: str) -> Iterator[bytes]:
             first, size = row, 0
         size += bytes_
     if rows.size:
-        yield _encode(rows.select(first, rows.size), fingerprint)
+        yield _encode(rows.select(first, rows.size)._replace(canaries=rows.canaries), fingerprint)
 
 
 def _encode(rows: SignedRows, fingerprint: str) -> bytes:
@@ -148,7 +152,7 @@ def _encode(rows: SignedRows, fingerprint: str) -> bytes:
     columns = (
         rows.kinds, rows.places, np.diff(rows.id_starts).astype("<u2"), rows.ids, ranks,
         rows.times, rows.contents, lengths if len(ragged) else lengths[:0],
-        np.diff(shown.starts).astype("<u4"), shown.data, fixed, ragged,
+        np.diff(shown.starts).astype("<u4"), shown.data, fixed, ragged, rows.canaries,
     )  # fmt: skip
     return encode_columns(_MAGIC, columns, fingerprint)
 
@@ -159,7 +163,7 @@ def decode_signed(data: bytes, fingerprint: str, width: int) -> SignedRows:
     Raises:
         WireError: the message is not of this format, is of another generation, or its columns do not fit each other.
     """
-    kinds, places, id_lengths, ids, ranks, times, contents, lengths, shown_lengths, shown, fixed, ragged = (
+    kinds, places, id_lengths, ids, ranks, times, contents, lengths, shown_lengths, shown, fixed, ragged, canaries = (
         decode_columns(data, _MAGIC, _DTYPES, fingerprint)
     )
     n, documents = len(kinds), int(np.count_nonzero(kinds == DOCUMENT))
@@ -177,15 +181,15 @@ def decode_signed(data: bytes, fingerprint: str, width: int) -> SignedRows:
     evidence = Evidence(fixed.reshape(documents, width), ragged, starts_of_lengths(lengths))
     return SignedRows(
         kinds, places, ids, starts_of_lengths(id_lengths), ranks, times, contents.reshape(documents, 2), evidence,
-        Column(shown, starts_of_lengths(shown_lengths)) if len(shown) else None,
+        Column(shown, starts_of_lengths(shown_lengths)) if len(shown) else None, canaries,
     )  # fmt: skip
 
 
 def join_signed(parts: list[SignedRows]) -> SignedRows:
-    """Return the rows of all parts, one after the other; at least one part."""
+    """Return the rows of all parts, one after the other, without canaries; at least one part."""
     if len(parts) == 1:
-        return parts[0]
-    kinds, places, ids, starts, ranks, times, contents, evidence, shown = zip(*parts, strict=True)
+        return parts[0]._replace(canaries=_NO_CANARIES)
+    kinds, places, ids, starts, ranks, times, contents, evidence, shown, _ = zip(*parts, strict=True)
     return SignedRows(
         np.concatenate(kinds), np.concatenate(places), np.concatenate(ids),
         starts_of_lengths(np.concatenate([np.diff(part) for part in starts])), np.concatenate(ranks),

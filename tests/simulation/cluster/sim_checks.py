@@ -88,6 +88,7 @@ def check(cluster: Cluster) -> Outcome:
     check_order(outcome)
     check_nothing_wrong(outcome)
     check_notices(outcome)
+    check_canaries(outcome)
     if cluster.scenario.linkers:
         check_verdicts(outcome)
         check_clusters(outcome)
@@ -99,6 +100,11 @@ def check(cluster: Cluster) -> Outcome:
         if outcome.in_promise:
             check_promise(outcome)
     return outcome
+
+
+def check_canaries(outcome: Outcome) -> None:
+    """No shard of any process misses a document of its window, or a mark, without a cause."""
+    assert not outcome.cluster.observer.canaries["fault"], outcome.cluster.observer.canaries
 
 
 def check_dead_letters(outcome: Outcome) -> None:

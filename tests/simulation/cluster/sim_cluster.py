@@ -21,7 +21,7 @@ from unittest import mock
 
 from sim_documents import Feed
 from sim_scenario import Place, Scenario
-from sim_watched import Watched
+from sim_watched import CRASHES, FAULTS, Counting, Watched
 
 from neardup.stream.json_lines import Fields
 from neardup.stream.verdicts.decisions import VerdictLimits
@@ -45,11 +45,6 @@ START = "earliest"
 DOCUMENTS_PARTITIONS_MAX = 6
 # Rounds of one second each until the cluster must be quiet; sessions and transactions end within 15.
 ROUNDS_MAX, QUIET_ROUNDS = 600, 40
-_FAULTS = (
-    "bounds", "group_offsets", "read", "trim", "poll", "committed", "producer", "send", "flush", "send_offsets",
-    "send_offsets_after", "commit_before", "commit_after", "abort", "abort_after",
-)  # fmt: skip
-_CRASHES = ("send", "flush", "send_offsets", "send_offsets_after", "commit_before", "commit_after", "poll", "read")
 
 
 class Crash(BaseException):
@@ -79,10 +74,12 @@ class Cluster:
         skew_seconds, step_bytes = scenario.habits.skew_seconds, scenario.step_bytes
         self.sign_plan = SignPlan(
             self.config, Fields(rank="timestamp"), self.topics, 2, skew_seconds, START, step_bytes,
-            verdicts=with_verdicts, representative=scenario.representative,
+            verdicts=with_verdicts, representative=scenario.representative, canaries_every=scenario.canaries_every,
         )  # fmt: skip
-        plan = MatchPlan(self.config, self.topics, shards, 3, envelope, START, False, LINKERS, step_bytes)
-        self.match_plan = plan._replace(step_pairs_max=scenario.step_pairs, verdicts=with_verdicts)
+        self.match_plan = MatchPlan(
+            self.config, self.topics, shards, 3, envelope, START, False, LINKERS, step_bytes, scenario.step_pairs,
+            scenario.canaries_every > 0, with_verdicts,
+        )  # fmt: skip
         window, lateness = (round((x or 0) * 1e6) for x in (self.config.window_seconds, self.config.lateness_seconds))
         limits = VerdictLimits(window, lateness, 1 << 30)
         self.link_plan = LinkPlan(
@@ -95,6 +92,7 @@ class Cluster:
         self.places: list[Place] = []
         self.zombies: list[Place] = []
         self.events: Counter[str] = Counter()
+        self.observer = Counting()
         self.signed: dict[int, list[Record]] = {0: []}
         self.links: dict[int, list[Record]] = {shard: [] for shard in range(shards)}
         self._read: Counter[tuple[str, int]] = Counter()
@@ -127,7 +125,9 @@ class Cluster:
             Watched(x, lambda call: self.between(place, call)) for x in (place.producer, place.consumer)
         )
         if place.kind == SIGNERS:
-            place.worker = SignWorker(transport, consumer, producer, self.sign_plan, Silent(), self.clock, self.clock)
+            place.worker = SignWorker(
+                transport, consumer, producer, self.sign_plan, self.observer, self.clock, self.clock
+            )
         elif place.kind == LINKERS:
             self.events["linkers restored"] += bool(self.memory.offsets(LINKERS, self.topics.verdicts))
             place.worker = LinkWorker(transport, consumer, producer, self.link_plan, Silent(), self.clock)
@@ -137,7 +137,7 @@ class Cluster:
             self.events["tables kept"] += len(place.kept)
             ends = self.memory.group(MATCHERS, topic).offsets.values()
             self.events["starts inside a message"] += any(decode_window(end.metadata).row for end in ends)
-            place.worker = MatchWorker(transport, consumer, producer, self.match_plan, Silent())
+            place.worker = MatchWorker(transport, consumer, producer, self.match_plan, self.observer)
             place.worker.inherit(place.kept)
             place.kept = {}
 
@@ -344,12 +344,12 @@ class Simulation(Cluster):
             place.paused_until = self._acted + self.rng.choice([0, 5, 40])
 
     def _crash_in(self) -> None:
-        call = self.rng.choice(_CRASHES)
+        call = self.rng.choice(CRASHES)
         self._tell(f"the next {call} crashes")
         self.memory.fail_next(call, raises=Crash())
 
     def _fault(self) -> None:
-        call, times = self.rng.choice(_FAULTS), self.rng.choice([1, 1, 1, 3])
+        call, times = self.rng.choice(FAULTS), self.rng.choice([1, 1, 1, 3])
         self._tell(f"the next {call} fails, {times} times")
         self.memory.fail_next(call, times=times)
 

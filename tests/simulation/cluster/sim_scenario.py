@@ -40,6 +40,7 @@ class Scenario:
     step_pairs: int = STEP_PAIRS_MAX  # and the candidates of a slice
     undecided_max: int = UNDECIDED_MAX
     link_rows: int = 50_000  # of a linker's step
+    canaries_every: int = 3  # documents
 
 
 @dataclass(eq=False)

@@ -136,6 +136,7 @@ def tally(simulation: Simulation, outcome: Outcome) -> Counter[str]:
             "links promised": sum(len(d) - 1 for d in outcome.promise.links.values()) if outcome.in_promise else 0,
             "forwarded": outcome.forwarded,
             **outcome.clusters,
+            **{f"canaries {what}": count for what, count in simulation.observer.canaries.items()},
             "verdicts": sum(outcome.verdicts.values()),
             **{f"verdict {status}": count for status, count in outcome.verdicts.items()},
             "trimmed": sum(first for first, _ in bounds_of(simulation).values()),

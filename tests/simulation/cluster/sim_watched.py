@@ -1,9 +1,19 @@
-"""Lets the simulation act before each call of a worker to its transport."""
+"""Lets the simulation act before each call of a worker to its transport, and counts what workers report."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
+
+from neardup.workers.telemetry.observer import Silent
+
+# Calls that fail, and calls in which a process ends.
+FAULTS = (
+    "bounds", "group_offsets", "read", "trim", "poll", "committed", "producer", "send", "flush", "send_offsets",
+    "send_offsets_after", "commit_before", "commit_after", "abort", "abort_after",
+)  # fmt: skip
+CRASHES = ("send", "flush", "send_offsets", "send_offsets_after", "commit_before", "commit_after", "poll", "read")
 
 
 class Watched:
@@ -26,3 +36,14 @@ class Watched:
             return made
 
         return call
+
+
+class Counting(Silent):
+    """Counts what all processes ever reported of canaries."""
+
+    def __init__(self) -> None:
+        self.canaries: Counter[str] = Counter()
+
+    def count(self, name: str, amount: float = 1, label: str = "") -> None:
+        if name in ("canaries", "canary_probes"):
+            self.canaries[label or name] += int(amount)

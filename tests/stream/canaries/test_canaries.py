@@ -94,7 +94,7 @@ def test_a_fault_is_noticed(fault: str, seed: int) -> None:
     """Within 20,000 documents after it begins; before, nothing is."""
     world = World(seed)
     world.run(12_000)
-    assert world.canaries.outcomes[FAULT] == 0
+    assert world.canaries.looks.outcomes[FAULT] == 0
     FAULTS[fault](world)
     assert world.until_noticed(NOTICED_WITHIN) is not None
 

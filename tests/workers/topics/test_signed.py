@@ -46,7 +46,7 @@ def rows_of(batch: Batch, rng: random.Random, *, ranks: bool) -> SignedRows:
 
 
 def columns_of(rows: SignedRows) -> list[np.ndarray]:
-    return [*rows[:-2], *rows.evidence, *(rows.shown or ())]
+    return [*rows[:-3], *rows.evidence, *(rows.shown or ())]
 
 
 @every_case

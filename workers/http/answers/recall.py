@@ -39,13 +39,13 @@ class Recall:
 
     def count(self) -> None:
         """Count what canaries have found since the last call; say in the log what is wrong."""
-        for outcome, total in self._canaries.outcomes.items():
+        for outcome, total in self._canaries.looks.outcomes.items():
             grown = total - self.observer.value("canary_probes", outcome)
             if grown > 0:
                 self.observer.count("canary_probes", grown, outcome)
                 if outcome == FAULT:
                     logging.getLogger(__name__).error(_FAULT, f"{grown:,.0f}")
-        if self._canaries.alarm.rings and not self._said:
+        if self._canaries.looks.alarm.rings and not self._said:
             self._said = True
             logging.getLogger(__name__).error(_RARE)
 
@@ -57,4 +57,4 @@ class Recall:
         for labels, value in gauges.items():
             if value is not None:
                 self.observer.set("recall_ratio", value, ",".join(labels))
-        self.observer.set("recall_alarm", self._canaries.alarm.rings)
+        self.observer.set("recall_alarm", self._canaries.looks.alarm.rings)

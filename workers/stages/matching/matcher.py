@@ -20,9 +20,8 @@ A step, and the effect of a crash after each part:
 2. Tables apply rows, each in an open step with a journal, the shard that is furthest behind first, until messages and
    results reach ``step_bytes_max`` or the pairs reach ``step_pairs_max``, possibly inside a message. The remaining rows
    are for the next steps.
-3. ``transact`` publishes pairs and offsets. Before it, a crash has no effect: the next owner restores up to
-   the last offset.
-4. The tables commit. A crash between 3 and 4 loses only memory: the next owner restores up to the new offset.
+3. ``transact`` publishes pairs and offsets. Before it, a crash has no effect: the next owner restores to the last one.
+4. The tables commit, and look up canaries. A crash after 3 loses only memory: the next owner restores to the offset.
 
 If the transaction is known to have failed, the tables undo the step, the rows remain, and the next step has half as
 many pairs, so that a slow broker can accept it in time. If the outcome is unknown or the member was fenced, the worker
@@ -40,6 +39,7 @@ from typing import NamedTuple
 from neardup.stream.errors import ConfigError
 from neardup.stream.pipeline import SLICE_CANDIDATES
 from neardup.stream.shards import Shard
+from neardup.workers.stages.matching.canaries import ShardLooks
 from neardup.workers.stages.matching.cursors import Cursor
 from neardup.workers.stages.matching.messages import link_messages, pair_messages
 from neardup.workers.stages.matching.plan import MatchPlan, check_gap, needed_from
@@ -98,6 +98,7 @@ class MatchWorker:
         self.kept: dict[int, ShardTable] = {}  # of the previous worker, until the first assignment
         self.pairs_max = plan.step_pairs_max  # of the next step
         self.cursor, self.behind = (Cursor(transport.reader(plan.topics.signed), plan.config) for _ in range(2))
+        self.canaries = ShardLooks(plan.config, observer, on=plan.canaries)
         self._late: set[int] = set()  # shards of tables that read through ``behind``
         self._trimmed = 0  # first offset of the log after the last trim of this worker
         self._bound = -1  # below which the last trim would have dropped the log
@@ -283,6 +284,7 @@ class MatchWorker:
             else:
                 del self.restoring[shard]
                 table.increments()  # drop the counts of the restore
+                self.canaries.restored(table, self.behind.hand)
                 self._run(shard, table)
 
     def _run(self, shard: int, table: ShardTable) -> None:
@@ -348,6 +350,8 @@ class MatchWorker:
         self.pairs_max = min(plan.step_pairs_max, self.pairs_max * 5 // 4)
         for shard in began:
             self.tables[shard].commit()
+        for shard, first in moved.items():
+            self.canaries.look(self.tables[shard], first, self._cursor(shard).hand)
         pairs = sum(len(applied.matches.older) for _, applied in done)
         self.observer.count("pairs", pairs)
         self.observer.count("removals", len(messages) - pairs)
@@ -358,8 +362,7 @@ class MatchWorker:
 
         ``began`` gets the position of each table before its first row.
         """
-        # A pair holds two ids, one of them also as its key. This bound keeps a slice of pairs within the bytes of a
-        # step.
+        # A pair holds two ids, one of them also as its key: so a slice of pairs stays within the bytes of a step.
         fitting = self.plan.step_bytes_max // (4 * self.plan.config.id_bytes_max)
         candidates_max = max(1, min(SLICE_CANDIDATES, self.pairs_max, fitting))
         for shard in sorted(self.tables, key=lambda shard: (self.tables[shard].position, shard)):
@@ -372,6 +375,7 @@ class MatchWorker:
     def observe(self) -> None:
         """Report for each table its contents, its lag and the buckets of its newest documents."""
         report_tables(self.observer, self.clock(), self.tables)
+        self.canaries.measure(self.tables)
 
     def trim(self) -> None:
         """Drop the log below the windows of all shards, if this member owns shard 0.

@@ -26,6 +26,7 @@ class MatchPlan(NamedTuple):
     link_group: str  # the group of linkers, which read signed too
     step_bytes_max: int = STEP_BYTES_MAX
     step_pairs_max: int = STEP_PAIRS_MAX
+    canaries: bool = False  # look up those of signed
     verdicts: bool = False  # publish links for linkers, and trim nothing before the first linker works
 
 

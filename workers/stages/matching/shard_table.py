@@ -230,6 +230,10 @@ class ShardTable:
             self.undo()
         return self.committed() == committed
 
+    def places(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the places of documents and marks of the window, between steps."""
+        return self._places.of(slots)
+
     def memory_bytes(self) -> int:
         """Memory allocated by the table and by the column of places."""
         return self.matcher.table.memory_bytes()[1] + self._places.allocated_bytes

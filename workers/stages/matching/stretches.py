@@ -17,6 +17,7 @@ from neardup.stream.batches import StreamRows, stream_rows
 from neardup.stream.config import Config
 from neardup.stream.table import NO_TIME
 from neardup.stream.window_message import WireError
+from neardup.workers.stages.canary_rows import CanaryRows, decode_canaries
 from neardup.workers.topics.messages import refused_batch_sentence
 from neardup.workers.topics.signed import ROW_BITS, decode_signed, join_signed, position_of
 from neardup.workers.transport.protocol import Record
@@ -27,7 +28,7 @@ class Stretch(NamedTuple):
 
     ``positions`` (``int64[n]``) are before each row, ``end`` after the last message. ``places`` (``int64[n]``) name the
     records of ``documents``. ``before`` (``int64[n]``) is the greatest time of the messages of the stretch before the
-    message of the row.
+    message of the row. ``canaries`` are those of the messages, each with the position behind its message.
     """
 
     rows: StreamRows
@@ -35,6 +36,7 @@ class Stretch(NamedTuple):
     end: int
     places: npt.NDArray[np.int64]
     before: npt.NDArray[np.int64]
+    canaries: tuple[tuple[int, CanaryRows], ...] = ()
 
     def row_of(self, position: int) -> int:
         """Return the first row that is not before a position."""
@@ -45,7 +47,7 @@ class Stretch(NamedTuple):
         return int(self.positions[row]) if row < len(self.positions) else self.end
 
     def until(self, position: int) -> Stretch:
-        """Return the rows before a position."""
+        """Return the rows before a position, without canaries."""
         n = self.row_of(position)
         end = min(position, self.end)
         return Stretch(self.rows.until(n), self.positions[:n], end, self.places[:n], self.before[:n])
@@ -59,6 +61,10 @@ def read_stretch(records: Sequence[Record], config: Config) -> Stretch:
         if record.refused is not None:
             raise WireError(refused_batch_sentence(record, "signed"))
         parts.append(decode_signed(record.value or b"", fingerprint, width))
+    canaries = tuple(
+        (position_of(record.offset + 1), decode_canaries(part.canaries, fingerprint, width))
+        for record, part in zip(records, parts, strict=True) if len(part.canaries)
+    )  # fmt: skip
     signed = join_signed(parts)
     batch, removals, read = signed.stream()
     sizes = np.array([part.size for part in parts])
@@ -70,4 +76,4 @@ def read_stretch(records: Sequence[Record], config: Config) -> Stretch:
     np.maximum.at(greatest, message[read] + 1, np.where(removals, NO_TIME, batch.times))
     before = np.maximum.accumulate(greatest)[message[read]]
     rows, end = stream_rows(batch, config, removals), position_of(records[-1].offset + 1)
-    return Stretch(rows, positions, end, signed.places[read], before)
+    return Stretch(rows, positions, end, signed.places[read], before, canaries)

@@ -32,10 +32,10 @@ class World:
             self.cluster.create(topic, partitions)
         self.workers: dict[str, SignWorker] = {}
 
-    def worker(self, name: str, start: str | None) -> SignWorker:
+    def worker(self, name: str, start: str | None, texts: str = "") -> SignWorker:
         transport = MemoryTransport(self.cluster)
         consumer, producer = transport.consumer(TOPICS.documents, GROUP, name), transport.producer(name)
-        plan = SignPlan(CONFIG, Fields(), TOPICS, 1, 60.0, start)
+        plan = SignPlan(CONFIG, Fields(), TOPICS, 1, 60.0, start, texts=texts)
         self.workers[name] = SignWorker(transport, consumer, producer, plan, Silent(), self.clock, self.clock)
         return self.workers[name]
 
@@ -144,3 +144,24 @@ def test_without_a_start_a_group_without_offsets_is_refused() -> None:
     world = World()
     with pytest.raises(ConfigError, match="--from earliest or --from latest"):
         world.worker("one", None).turn(0.0, 100)
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_a_signer_that_signs_constant_texts_otherwise_is_refused(is_alone: bool) -> None:
+    """It continues partitions of another one, or joins it, and signs nothing; one that signs them alike goes on."""
+    world = World()
+    world.document("old", 0)
+    world.worker("one", "earliest", "a" * 32)
+    world.turns()
+    assert world.signed() == ["old"]
+    if is_alone:
+        del world.workers["one"]
+        world.cluster.advance(60.0)
+    world.document("next", 0)
+    world.worker("two", None, "b" * 32)
+    with pytest.raises(ConfigError, match="signs constant texts as bbbbbbbb, and another one of its group as aaaaaaaa"):
+        world.turns(60)
+    del world.workers["two"]
+    world.worker("three", None, "a" * 32)
+    world.turns(60)
+    assert world.signed() == ["next", "old"]

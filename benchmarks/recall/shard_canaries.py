@@ -1,0 +1,259 @@
+"""S24: after how many documents a fault of one of eight shards is noticed by the canaries in ``signed``; their cost.
+
+A signer writes a stream of a document every two seconds with its canaries; eight shards of one matcher read it, with a
+window of six hours. A third of the documents are near-duplicates, so shards have marks of each other's documents. Then
+one shard begins to fail. The figures count documents of the whole stream.
+
+The cost is the processor time of a signer's steps and of a matcher's, with and without canaries in turns, without the
+broker.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import orjson
+
+from benchmarks.recall.canaries import NOTICED_WITHIN, SECONDS, STEP, WINDOW, WORDS, lose_a_band_of
+from benchmarks.report import Result, Size, Target
+from benchmarks.texts import documents as texts_of
+from neardup.stream import Config, Signer
+from neardup.stream.canaries.allowance import Allowance
+from neardup.stream.canaries.looks import FAULT
+from neardup.stream.json_lines import Fields
+from neardup.stream.shards import Shard
+from neardup.workers.settings.serve import ServeSettings
+from neardup.workers.stages.canary_writer import CanaryWriter
+from neardup.workers.stages.matching.canaries import ShardLooks
+from neardup.workers.stages.matching.shard_table import ShardTable, decode_window
+from neardup.workers.stages.matching.stretches import read_stretch
+from neardup.workers.stages.signer import SignPlan, sign_records
+from neardup.workers.telemetry.observer import Silent
+from neardup.workers.topics.names import topic_names
+from neardup.workers.topics.signed import position_of
+from neardup.workers.transport.protocol import Record
+
+ID, COST, SEED = "S24-shard-faults", "S24-shard-cost", 24
+SHARDS, _SHARD, _EVERY, _WARM, _NOTICED_MIN = 8, 3, 100, 12_000, 0.95
+_STREAMS: dict[Size, int] = {"smoke": 1, "default": 8, "large": 100}
+# Documents of the healthy stream, each with a canary.
+_HEALTHY: dict[Size, int] = {"smoke": 2_560, "default": 20_000, "large": 200_000}
+_COST_DOCUMENTS: dict[Size, int] = {"smoke": 400, "default": 200_000, "large": 1_000_000}
+_COST_TURNS: dict[Size, int] = {"smoke": 1, "default": 5, "large": 9}
+_COST_STEP, _COST_MAX = 2_000, 0.01
+_PER_SECOND = ServeSettings().canaries_per_second_max
+_COSTS = Config(window_seconds=1e6)
+_TOPICS = topic_names("", WINDOW.signing_fingerprint, SHARDS)
+
+
+def texts(rng: random.Random) -> Iterator[str]:
+    """Texts of 3 to 60 words; a third have a word of one of the last hundred changed, or none."""
+    recent: list[list[str]] = []
+    while True:
+        words = rng.choices(WORDS, k=rng.randint(3, 60))
+        if recent and rng.random() < 1 / 3:
+            words = list(rng.choice(recent))
+            words[rng.randrange(len(words))] = rng.choice([*WORDS[:3], words[0]])
+        recent = [*recent[-99:], words]
+        yield " ".join(words)
+
+
+class World:
+    """A signer, the log, and the shards of one matcher."""
+
+    def __init__(self, seed: int, every: int = _EVERY) -> None:
+        self._texts, self.documents = texts(random.Random(seed)), 0
+        self._signer, self._writer = Signer(WINDOW), CanaryWriter(WINDOW, every)
+        self._plan = SignPlan(WINDOW, Fields(), _TOPICS, 1, 1e9, "earliest")
+        self.log: list[Record] = []
+        self.tables = [ShardTable(WINDOW, Shard(shard, SHARDS)) for shard in range(SHARDS)]
+        self.canaries = ShardLooks(WINDOW, Silent(), on=True)
+
+    @property
+    def notices(self) -> str:
+        """The figure that notices something: a fault, the alarm, or none."""
+        return FAULT if self.canaries.looks.outcomes[FAULT] else "alarm" if self.canaries.looks.alarm.rings else ""
+
+    def run(self, documents: int) -> None:
+        """Run until so many documents came in all."""
+        while self.documents < documents:
+            self._write()
+            stretch = read_stretch(self.log[-1:], WINDOW)
+            for table in self.tables:
+                first = table.position
+                for _ in table.apply(stretch):
+                    pass
+                table.commit()
+                self.canaries.look(table, first, [stretch])
+
+    def restored(self, shard: int, *, lacks_last: bool = False) -> ShardTable:
+        """Return a table of a shard that is restored from the log, without its last step if it ``lacks_last``."""
+        place = self.tables[shard].committed()
+        window, end = decode_window(place.metadata), position_of(place.offset)
+        table = ShardTable(WINDOW, Shard(shard, SHARDS), window)
+        stretches = [read_stretch(self.log[n : n + 50], WINDOW) for n in range(window.start, len(self.log), 50)]
+        for stretch in stretches:
+            until = position_of(len(self.log) - 1) if lacks_last else end
+            for _ in table.apply(stretch.until(until), publish=False):
+                pass
+        table.skip_to(end)
+        table.commit()
+        self.canaries.restored(table, stretches)
+        return table
+
+    def until_noticed(self, documents_max: int) -> int | None:
+        """Run until a fault or the alarm; return how many documents that took, ``None`` if it did not come."""
+        began = self.documents
+        while self.documents - began < documents_max:
+            if self.notices:
+                return self.documents - began
+            self.run(self.documents + STEP)
+        return None
+
+    def _write(self) -> None:
+        """Sign a step of documents into one message."""
+        records = []
+        for n in range(self.documents, self.documents + STEP):
+            time = SECONDS * n
+            value = orjson.dumps({"id": f"d{n}", "text": next(self._texts), "timestamp": time})
+            records.append(Record(0, n, round(time * 1e3), None, value))
+        self._writer.begin(1.0)
+        (message,) = sign_records(records, self._signer, self._plan, canaries=self._writer).messages
+        self.log.append(Record(0, len(self.log), 0, None, message.value))
+        self.documents += STEP
+
+
+def _lose_a_band(world: World) -> None:
+    """From now on the shard does not add the key of one band."""
+    lose_a_band_of(world.tables[_SHARD].matcher.table)
+
+
+def _shorten_the_window(world: World) -> None:
+    """From now on documents leave the shard an hour early."""
+    table = world.tables[_SHARD].matcher.table
+    table.limits = table.limits._replace(window=table.limits.window - 3_600_000_000)
+
+
+def _restore_without_the_last_step(world: World) -> None:
+    """A member takes the shard over, and its table lacks the last message."""
+    world.tables[_SHARD] = world.restored(_SHARD, lacks_last=True)
+
+
+def lose_marks(world: World) -> None:
+    """A member takes the shard over, and its table has no marks and makes none."""
+    table = world.tables[_SHARD].matcher.table
+    add = table.probe_add
+
+    def without(items: Any, **options: Any) -> Any:
+        limits = table.limits._replace(by_content=False)
+        return add(items, **options, limits=limits)
+
+    table.probe_add = without  # type: ignore[method-assign]
+
+
+FAULTS: dict[str, Callable[[World], None]] = {
+    "a lost band": _lose_a_band,
+    "a window an hour short": _shorten_the_window,
+    "a restore without its last step": _restore_without_the_last_step,
+    "a shard that lost its marks": lose_marks,
+}
+
+
+def run(size: Size) -> Iterator[Result]:
+    """Each fault in one shard on its streams, and a healthy stream with restores."""
+    within = Target("at least", _NOTICED_MIN) if size != "smoke" else None
+    for name, fault in FAULTS.items():
+        after, by = list[int](), list[str]()
+        for seed in range(_STREAMS[size]):
+            world = World(seed)
+            world.run(_WARM)
+            assert not world.notices, f"seed {seed} notices {world.notices} before {name}"
+            fault(world)
+            noticed = world.until_noticed(NOTICED_WITHIN)
+            if noticed is not None:
+                after.append(noticed)
+                by.append(world.notices)
+        details: dict[str, Any] = {"streams": _STREAMS[size], "by a fault": by.count(FAULT)}
+        if after:
+            details |= {"median documents": int(np.median(after)), "longest": max(after)}
+        share = len(after) / _STREAMS[size]
+        yield Result(ID, f"{name} of one of 8", share, "noticed in 20,000 documents", within, details)
+    healthy = World(SEED, every=1)
+    for part in range(1, 5):
+        healthy.run(part * _HEALTHY[size] // 4)
+        healthy.tables = [healthy.restored(shard) for shard in range(SHARDS)]
+    raised = float(healthy.canaries.looks.outcomes[FAULT] + healthy.canaries.looks.alarm.rings)
+    details = {"canaries": healthy.canaries.looks.trials.total(), "documents": healthy.documents, "restores": 32}
+    yield Result(
+        ID, "no fault, a canary for each document", raised, "faults and alarms", Target("equal to", 0), details
+    )
+
+
+def cost(size: Size) -> Iterator[Result]:
+    """What canaries add to the processor time of a signer and of matchers with two and with eight shards, each as busy
+    as it can be: the canaries of a second come in a second of its own."""
+    for kind, count in (("20w", _COST_DOCUMENTS[size]), ("5kb", _COST_DOCUMENTS[size] // 10)):
+        lines = [orjson.dumps({"id": one.id, "text": one.text}) for one in texts_of(kind, count, SEED)]
+        records = [Record(0, n, 1_000 * n, None, line) for n, line in enumerate(lines)]
+        _, plain_log = _signed(records, 0, 0.0)
+        for user in ("signer", "matcher of 2 shards", f"matcher of {SHARDS} shards"):
+            if user == "signer":
+                plain = watched = partial(_signing_seconds, records)
+            else:
+                shards = int(user.split()[2])
+                _, log = _signed(records, _EVERY, _matched(plain_log, shards) / count)
+                plain, watched = (partial(_matched_log, one, shards) for one in (plain_log, log))
+            least = plain(0)
+            turns = [(plain(0), watched(_EVERY, least / count)) for _ in range(_COST_TURNS[size])]
+            without, with_canaries = (min(of) for of in zip(*turns, strict=True))
+            target = Target("at most", _COST_MAX) if size != "smoke" else None
+            details = {"documents": count, "microseconds a document": without / count * 1e6}
+            yield Result(COST, f"{kind}, {user}", with_canaries / without - 1, "of the time", target, details)
+
+
+def _signing_seconds(records: Sequence[Record], every: int, document_seconds: float = 0.0) -> float:
+    return _signed(records, every, document_seconds)[0]
+
+
+def _matched_log(log: Sequence[Record], shards: int, *_: float) -> float:
+    return _matched(log, shards)
+
+
+def _signed(records: Sequence[Record], every: int, document_seconds: float) -> tuple[float, list[Record]]:
+    """The processor time of signing records in steps, and the messages. A document takes ``document_seconds`` of the
+    time that bounds canaries."""
+    signed, log = [0], list[Record]()
+    allowance = Allowance(_PER_SECOND, lambda: signed[0] * document_seconds)
+    signer, writer = Signer(_COSTS), CanaryWriter(_COSTS, every, allowance)
+    plan = SignPlan(_COSTS, Fields(), _TOPICS, 1, 1e9, "earliest")
+    began = time.process_time()
+    for first in range(0, len(records), _COST_STEP):
+        writer.begin(1.0)
+        made = sign_records(records[first : first + _COST_STEP], signer, plan, canaries=writer)
+        signed[0] += _COST_STEP
+        log += [Record(0, len(log) + n, 0, None, message.value) for n, message in enumerate(made.messages)]
+    return time.process_time() - began, log
+
+
+def _matched(log: Sequence[Record], shards: int) -> float:
+    """The processor time of a matcher that reads messages, one a step."""
+    tables = [ShardTable(_COSTS, Shard(shard, shards)) for shard in range(shards)]
+    canaries = ShardLooks(_COSTS, Silent(), on=True)
+    began = time.process_time()
+    for record in log:
+        stretch = read_stretch([record], _COSTS)
+        for table in tables:
+            first = table.position
+            for _ in table.apply(stretch):
+                pass
+            table.commit()
+            canaries.look(table, first, [stretch])
+    return time.process_time() - began
+
+
+SCENARIOS = {ID: run, COST: cost}

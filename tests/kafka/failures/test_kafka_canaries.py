@@ -1,0 +1,64 @@
+"""Canaries on a real broker: through signer, matchers, linker and filter, and in no output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from kafka_world import Place, World, stories
+
+from neardup.stream.canaries.looks import FAULT, FOUND
+from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN
+from neardup.workers.topics.signed import decode_signed, encode_signed
+
+Worlds = Callable[..., World]
+DOCUMENTS = stories(240)
+TIME_MS = 1_750_000_000_000
+
+
+def signed(world: World) -> tuple[list[bytes], int]:
+    """The messages of ``signed`` without their canaries, and how many messages have some."""
+    fingerprint, width, out, have = world.settings.signing_fingerprint, world.settings.plan.width, [], 0
+    for record in world.records(world.topics.signed):
+        rows = decode_signed(record.value or b"", fingerprint, width)
+        have += len(rows.canaries) > 0
+        out += encode_signed(rows._replace(canaries=np.empty(0, np.uint8)), fingerprint)
+    return out, have
+
+
+def outputs(world: World) -> list[Any]:
+    """What readers of each topic get, byte for byte, and the places in ``signed`` that matchers have committed."""
+    topics = world.topics
+    read = (topics.candidates, topics.links, topics.verdicts, topics.clusters, topics.unique)
+    records = [[(r.partition, r.key, r.value, r.headers) for r in world.records(topic)] for topic in read]
+    return [signed(world)[0], *records, world.transport.group_offsets(world.names.group(MATCH), topics.links)]
+
+
+def filled(world: World) -> World:
+    """Run all roles over the documents, one role after the other; the matcher is killed between two parts."""
+    signer, matcher, linker, filter_ = (world.place(role) for role in (SIGN, MATCH, LINK, FILTER))
+    for part in (DOCUMENTS[:120], DOCUMENTS[120:]):
+        world.load(part, TIME_MS)
+        for place in (signer, matcher, linker, filter_):
+            world.run(partial(is_idle, world, place), f"{place.role} has read all")
+        outcomes = matcher.worker.canaries.looks.outcomes
+        assert (outcomes[FOUND] > 20, outcomes[FAULT]) == (world.settings.canaries_every > 0, 0)
+        matcher.kill()
+    assert world.pairs() == world.expected(DOCUMENTS) != []
+    return world
+
+
+def is_idle(world: World, place: Place) -> bool:
+    """Whether a worker has read its topic to the end."""
+    at = place.running()
+    return all(at.get(partition, -1) >= end for partition, end in world.ends_of(place.role).items())
+
+
+def test_canaries_change_no_byte_and_are_found(worlds: Worlds) -> None:
+    """Two deployments read the same documents, one without canaries; a killed matcher is restored from the log."""
+    given = {"verdicts": True, "documents_partitions": 1, "canaries_per_second_max": 10**9}
+    plain, watched = (filled(worlds(**given, canaries_every=every)) for every in (0, 4))
+    assert outputs(plain) == outputs(watched)
+    assert [signed(world)[1] > 0 for world in (plain, watched)] == [False, True]

@@ -1,0 +1,152 @@
+"""The canaries of a matcher: each shard looks them up after the step that passes their message is committed.
+
+The shard that owns the original of a canary must find it (``neardup.stream.canaries.looks``). A shard that does not own
+it must have a mark of it, if the original met an older document there: otherwise copies of the original pair with what
+they should not. Canaries are looked up between steps, once, by the shard that passed them; a restore does not look.
+What a process counted ends with it, as all of its metrics do.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.stream.batches import bucket_keys, kinds_of, make_batch, select, table_items
+from neardup.stream.canaries.draws import Draws
+from neardup.stream.canaries.edits import has_canaries
+from neardup.stream.canaries.looks import EVICTED, FAULT, FOUND, REMOVED, Looks
+from neardup.stream.canaries.pool import Probes, horizon
+from neardup.stream.config import Config
+from neardup.stream.estimates.limits import counted_recall
+from neardup.stream.schemes import SCHEMES
+from neardup.stream.table import OWN, again
+from neardup.workers.stages.canary_rows import CanaryRows, join_canaries
+from neardup.workers.stages.matching.shard_table import ShardTable
+from neardup.workers.stages.matching.stretches import Stretch
+from neardup.workers.telemetry.observer import Observer
+from neardup.workers.topics.places import partitions_of
+
+# Of a restored shard, so many of the newest documents are looked up.
+_RESTORED_NEWEST = 64
+_log = logging.getLogger(__name__)
+_LOST = (
+    "shard %d did not find %s documents of its window, although they share a bucket with what looked for them: pairs "
+    "of others may be missed, too; restart this matcher without its tables, and report this"
+)
+_UNMARKED = (
+    "shard %d lacks %s marks of documents of other shards: copies of them may be paired twice; restart this matcher "
+    "without its tables, and report this"
+)
+_RARE = "canaries are found less often than the settings promise: look at neardup_canary_probes_total"
+
+
+class ShardLooks:
+    """What the canaries of all shards of a matcher have found."""
+
+    def __init__(self, config: Config, observer: Observer, *, on: bool) -> None:
+        self._config, self._observer = config, observer
+        self._on = on and has_canaries(config)
+        self._by_content = SCHEMES[config.scheme].by_content
+        self.looks = Looks(config, Draws(config.seed), None if self._on else ())
+        self._said = False
+
+    def look(self, table: ShardTable, first: int, stretches: Iterable[Stretch]) -> None:
+        """Look up the canaries whose messages a shard has passed since the position ``first``."""
+        if not self._on:
+            return
+        end = table.position
+        parts = [rows for one in stretches for behind, rows in one.canaries if first < behind <= end]
+        if parts:
+            self._look(table, join_canaries(parts))
+
+    def restored(self, table: ShardTable, stretches: Iterable[Stretch]) -> None:
+        """Look up the newest documents of a shard whose restore has ended, of those in the last stretches."""
+        if not self._on:
+            return
+        newer, left = 0, _RESTORED_NEWEST
+        for one in reversed(list(stretches)):
+            rows = np.flatnonzero(~one.rows.removals & (one.positions < table.position))
+            batch = select(one.rows.batch, rows)
+            is_own = kinds_of(batch, table.shard, self._by_content) == OWN
+            is_own[: max(0, newer + len(rows) - self._config.window_documents)] = False
+            own = np.flatnonzero(is_own)[max(0, np.count_nonzero(is_own) - left) :]
+            newer, left = newer + len(rows), left - len(own)
+            if len(own):
+                documents = select(batch, own)
+                probes = Probes(documents, documents.evidence, np.ones(len(own)))
+                self._look(table, CanaryRows(one.places[rows[own]], probes))
+
+    def _look(self, table: ShardTable, rows: CanaryRows) -> None:
+        """Look up canaries in a shard, and report what came of them."""
+        before, inner, originals = self.looks.outcomes.copy(), table.matcher.table, rows.probes.originals
+        in_window = originals.times >= horizon(self._config, inner.stream_time)
+        is_own = kinds_of(originals, table.shard, self._by_content) == OWN
+        own, others = np.flatnonzero(in_window & is_own), np.flatnonzero(in_window & ~is_own)
+        if len(own):
+            chosen = rows.at(own)
+            self.looks.look(table.matcher, chosen.probes, lambda n: _cause(table, int(chosen.places[n])))
+        lost = self.looks.outcomes[FAULT] - before[FAULT]
+        unmarked = self._unmarked(table, rows.at(others)) if len(others) and self._by_content else 0
+        for sentence, count in ((_LOST, lost), (_UNMARKED, unmarked)):
+            if count:
+                _log.error(sentence, table.shard.number, f"{count:,}")
+        for outcome, count in (self.looks.outcomes - before).items():
+            self._observer.count("canary_probes", count, outcome)
+        if self.looks.alarm.rings and not self._said:
+            self._said = True
+            _log.error(_RARE)
+
+    def measure(self, tables: Mapping[int, ShardTable]) -> None:
+        """Set the gauges of recall."""
+        counts = [table.matcher.table.counts() for table in tables.values()]
+        near, missed = (sum(one[name] for one in counts) for name in ("near_pairs", "missed_pairs"))
+        gauges = {("limits", "value"): counted_recall({"near_pairs": near, "missed_pairs": missed})}
+        gauges |= {("canaries", bound): value for bound, value in (self.looks.values()["recall"] or {}).items()}
+        for labels, value in gauges.items():
+            if value is not None:
+                self._observer.set("recall_ratio", value, ",".join(labels))
+        self._observer.set("recall_alarm", self.looks.alarm.rings)
+
+    def _unmarked(self, table: ShardTable, rows: CanaryRows) -> int:
+        """Count the marks that there must be, and those that are missing; return the latter.
+
+        An original meets here, as it did when it came, the documents that share a bucket with it, other than versions
+        of its id. If one of these came before it, it has left a mark.
+        """
+        inner, originals = table.matcher.table, rows.probes.originals
+        contents = np.zeros((originals.size, 2), np.uint64)
+        probes = make_batch(originals.ids, originals.id_starts, originals.times, contents, originals.evidence)
+        found, cut = again.looked_up(inner, table_items(probes, bucket_keys(probes, self._config)))
+        met, wanted = table.places(found.slots), rows.places[found.items]
+        met_before = _is_before(met, wanted) & ~found.identical & ~cut[found.items]
+        missing = 0
+        for n in np.unique(found.items[met_before]).tolist():
+            one = select(originals, np.array([n]))
+            copies = again.copies(inner, table_items(one, bucket_keys(one, self._config)), -1)
+            missing += not (table.places(copies) == rows.places[n]).any()
+            self.looks.outcomes[FOUND] += 1
+        self.looks.outcomes[FOUND] -= missing
+        self.looks.outcomes[FAULT] += missing
+        return missing
+
+
+def _is_before(places: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Whether documents came before others for certain: they are of one partition of documents, with lower offsets."""
+    is_same: npt.NDArray[np.bool_] = partitions_of(places) == partitions_of(others)
+    return is_same & (places < others)
+
+
+def _cause(table: ShardTable, place: int) -> str:
+    """Why the original at a place was not met by a probe, without a limit."""
+    inner = table.matcher.table
+    slots = np.arange(inner.oldest, inner.slot_end)
+    places = table.places(slots)
+    at = slots[places == place]
+    if len(at):
+        return REMOVED if any(again.removed(inner, slot) for slot in at.tolist()) else FAULT
+    # What leaves the window leaves in order of arrival.
+    is_older_there = bool(_is_before(places, np.full(len(places), place)).any())
+    return EVICTED if again.is_full(inner) and not is_older_there else FAULT
