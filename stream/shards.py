@@ -41,7 +41,7 @@ WHOLE_STREAM = Shard(0, 1)
 def shards_of(hashes: npt.NDArray[np.uint64], shards: int) -> npt.NDArray[np.int32]:
     """Return the shard of each hash, ``int32[n]``, 0 to ``shards - 1``."""
     out = np.empty(len(hashes), np.int32)
-    _jump(np.ascontiguousarray(hashes), shards, out)
+    _jump(np.array(hashes), shards, out)  # a copy: an array that is read-only would compile the kernel again
     return out
 
 

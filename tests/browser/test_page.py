@@ -125,7 +125,7 @@ def test_the_order_of_arrival_is_no_order_of_dates(page):
     )
     assert row == "agency.example also in wire-mirror.example"
     sentence = page.show(f"story/{cluster}", "document.querySelector('.story p.quiet')?.innerText")
-    assert sentence == "2 documents dated over 8 hours."
+    assert sentence == "2 documents from 2 sources, dated over 8 hours."
     members = page.browser.evaluate("document.querySelector('.members').innerText")
     assert members.index("wire-mirror") < members.index("arrived first") < members.index("agency")
     first, second = (f"https://{name}.example/bells" for name in ("wire-mirror", "agency"))
