@@ -58,8 +58,7 @@ def measured(bench: Bench) -> Capacity:
     long, long_bytes, settings = _signed(bench, count, PIECES)
     loop, kilobyte = _loop(count), (long - short) / (long_bytes - short_bytes) * 1e3
     topics = names_of(settings).topics
-    _, end = _bounds(settings, topics.signed)[0]
-    passed = matcher.matched(lambda: connect(settings), settings, end - 1)
+    passed = matcher.matched(lambda: connect(settings), settings, matcher.end_of_signed(settings))
     linked = _linked(settings, count) / count
     forwarded = _forwarded(bench, count)
     shard = (_in_memory(bench, _MANY) - _in_memory(bench, 1)) / (_MANY - 1)
@@ -149,13 +148,6 @@ def _in_memory(bench: Bench, number: int) -> float:
     settings = load_stream({"window_seconds": 1e9, "shards": number, "start": "earliest"})
     messages = matcher.signed(settings, matcher.documents(count), 2_000)
     return min(matcher.in_memory(settings, messages).match[1] for _ in range(3)) / count
-
-
-def _bounds(settings: StreamSettings, topic: str) -> dict[int, tuple[int, int]]:
-    transport = connect(settings)
-    bounds = dict(transport.bounds(topic))
-    transport.close()
-    return bounds
 
 
 def _bytes(settings: StreamSettings, topic: str) -> int:

@@ -125,7 +125,19 @@ def publish(settings: StreamSettings, messages: Sequence[Message]) -> int:
             producer.send(message.topic, message.partition, message.value)
         producer.commit()
     producer.close()
-    _, end = transport.bounds(names_of(settings).topics.signed)[0]
+    transport.close()
+    return end_of_signed(settings)
+
+
+def end_of_signed(settings: StreamSettings) -> int:
+    """Return the offset after the last message of ``signed``, where the marker of its transaction is; waits for it."""
+    transport, topic = connect(settings), names_of(settings).topics.signed
+    while True:
+        _, readable = transport.bounds(topic)[0]
+        _, end = transport.admin.log_bounds(topic, 0)
+        if readable == end > 0:
+            break
+        time.sleep(0.01)
     transport.close()
     return end - 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -15,7 +16,6 @@ from neardup.workers.topics.signed import decode_signed, encode_signed
 
 Worlds = Callable[..., World]
 DOCUMENTS = stories(240)
-TIME_MS = 1_750_000_000_000
 
 
 def signed(world: World) -> tuple[list[bytes], int]:
@@ -36,11 +36,12 @@ def outputs(world: World) -> list[Any]:
     return [signed(world)[0], *records, world.transport.group_offsets(world.names.group(MATCH), topics.links)]
 
 
-def filled(world: World) -> World:
-    """Run all roles over the documents, one role after the other; the matcher is killed between two parts."""
+def filled(world: World, time_ms: int) -> World:
+    """Run all roles over the documents, one role after the other; the matcher is killed between two parts. Messages
+    have the time ``time_ms``."""
     signer, matcher, linker, filter_ = (world.place(role) for role in (SIGN, MATCH, LINK, FILTER))
     for part in (DOCUMENTS[:120], DOCUMENTS[120:]):
-        world.load(part, TIME_MS)
+        world.load(part, time_ms)
         for place in (signer, matcher, linker, filter_):
             world.run(partial(is_idle, world, place), f"{place.role} has read all")
         outcomes = matcher.worker.canaries.looks.outcomes
@@ -59,6 +60,7 @@ def is_idle(world: World, place: Place) -> bool:
 def test_canaries_change_no_byte_and_are_found(worlds: Worlds) -> None:
     """Two deployments read the same documents, one without canaries; a killed matcher is restored from the log."""
     given = {"verdicts": True, "documents_partitions": 1, "canaries_per_second_max": 10**9}
-    plain, watched = (filled(worlds(**given, canaries_every=every)) for every in (0, 4))
+    now_ms = int(time.time() * 1000)  # retention deletes old messages of documents and documents.unique
+    plain, watched = (filled(worlds(**given, canaries_every=every), now_ms) for every in (0, 4))
     assert outputs(plain) == outputs(watched)
     assert [signed(world)[1] > 0 for world in (plain, watched)] == [False, True]
