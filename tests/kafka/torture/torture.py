@@ -101,7 +101,9 @@ class Torture:
         self.later: list[tuple[Callable[[], bool], Callable[[], None]]] = []  # what is done once something is so
         self.moves: set[tuple[str, int, int]] = set()  # topic, partition, and a node that led it
         self.is_frozen = False  # some node is
-        self.follower = Follower(cluster.brokers.bootstrap, cluster.names.topics.signed)
+        address, topics = cluster.brokers.bootstrap, cluster.names.topics
+        # Matchers trim ``signed``, and a linker trims ``links`` when it starts again.
+        self.followers = [Follower(address, topics.signed), Follower(address, topics.links, cluster.settings.shards)]
         actions = ["kill"] * given.kills + ["stop"] * given.stops + ["scale"] * given.scales
         actions += ["broker"] * given.brokers + ["freeze"] * given.freezes
         places = sorted(self.chance.uniform(0.03, 0.95) for _ in actions)
@@ -119,7 +121,8 @@ class Torture:
             self._tend()
             time.sleep(0.2)
         self.marks.append(time.monotonic())
-        self.follower.start()
+        for follower in self.followers:
+            follower.start()
         self.loader.start()
         while self.loader.is_alive() or self.schedule or self.later:
             while self.schedule and self.schedule[0][0] <= self.loader.loaded:
@@ -276,12 +279,12 @@ class Torture:
             patient(f"read {topic}", lambda topic=topic: committed_records(self.cluster.brokers.bootstrap, topic))  # type: ignore[misc]
             for topic in (
                 topics.documents, topics.candidates, topics.dead,
-                topics.links, topics.verdicts, topics.unique, topics.clusters,
+                topics.verdicts, topics.unique, topics.clusters,
             )
         )  # fmt: skip
-        signed = self.follower.all(PATIENCE_SECONDS)
+        signed, links = (follower.all(PATIENCE_SECONDS) for follower in self.followers)
         out = judge(documents, candidates, dead, self.cluster.settings)
-        judge_verdicts(out, documents, Published(signed, *published), self.cluster.settings)
+        judge_verdicts(out, documents, Published(signed, links, *published), self.cluster.settings)
         keys = {record.key for record in documents}
         out.fault("lost", "items that the loader counted", len({item.key for item in self.loader.items} - {
             (key or b"").decode() for key in keys}))  # fmt: skip

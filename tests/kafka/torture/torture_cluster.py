@@ -46,8 +46,8 @@ DOCUMENTS_PARTITIONS, DOCUMENTS_PARTITIONS_GROWN = 4, 6
 STEPS = (5_000, 100)
 # The member that a cluster shows, by the seed: the longest, or the one with the greatest number in this field.
 REPRESENTATIVES = ("timestamp", "longest")
-# What each role reads, and has committed when it has begun. The oracle needs all arrivals and links, so linkers do not
-# trim them.
+# What each role reads, and has committed when it has begun. Linkers trim when they start, and not again: the oracle
+# needs all links, and reads them before.
 TOPIC_OF = {SIGN: "documents", MATCH: "links", LINK: "signed", FILTER: "verdicts"}
 TRIM_SECONDS = {LINK: 3600}
 _T = TypeVar("_T")

@@ -22,11 +22,11 @@ class Read(NamedTuple):
 
 
 class Follower(Thread):
-    """Keeps all committed records of partition 0 of a topic, before others trim them."""
+    """Keeps all committed records of a topic with a fixed number of partitions, before others trim them."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
+    def __init__(self, bootstrap: str, topic: str, partitions: int = 1) -> None:
         super().__init__(daemon=True)
-        self._address, self._topic = bootstrap, topic
+        self._address, self._topic, self._partitions = bootstrap, topic, range(partitions)
         self._records: list[Read] = []
         self._ends_at = float("inf")
         self._error: Exception | None = None
@@ -35,20 +35,20 @@ class Follower(Thread):
         """Read until ``all`` is called, and from then on to the end of the log."""
         consumer = Consumer(_options(self._address))
         try:
-            consumer.assign([TopicPartition(self._topic, 0, 0)])
-            reached = False  # the end of the log; librdkafka says so once
+            consumer.assign([TopicPartition(self._topic, partition, 0) for partition in self._partitions])
+            unread = set(self._partitions)  # librdkafka says once that the end of a log is reached
             while True:
                 is_last = self._ends_at < float("inf")
                 for message in consumer.consume(2_000, 0.2):
                     error = message.error()
                     if error is None:
                         self._records.append(_read_of(message))
-                        reached = False
+                        unread.add(message.partition())
                     elif error.code() == KafkaError._PARTITION_EOF:
-                        reached = True
+                        unread.discard(message.partition())
                     elif error.code() == KafkaError._AUTO_OFFSET_RESET:
                         raise LookupError(f"{self._topic} was trimmed before it was read: {error}")
-                if is_last and reached:
+                if is_last and not unread:
                     return
                 if time.monotonic() > self._ends_at:
                     raise TimeoutError(f"{self._topic} was not read to its end")
@@ -58,12 +58,13 @@ class Follower(Thread):
             consumer.close()
 
     def all(self, seconds_max: float) -> list[Read]:
-        """Return the records up to the end of the log, where nothing more is written; raises what reading raised."""
+        """Return the records up to the ends of the logs, where nothing more is written, partition by partition in order
+        of offsets; raises what reading raised."""
         self._ends_at = time.monotonic() + seconds_max
         self.join()
         if self._error is not None:
             raise self._error
-        return self._records
+        return sorted(self._records, key=lambda read: (read.partition, read.offset))
 
 
 def committed_records(bootstrap: str, topic: str) -> list[Read]:

@@ -3,8 +3,8 @@
 The order of ``signed`` and the pairs of ``links`` decide every verdict. So each record of ``documents`` must have
 exactly one line in its partition of ``verdicts``, in order, equal to the model's; and ``documents.unique`` must hold
 the documents whose line says ``original``, and the tombstones, byte for byte and in order. The last record of each
-cluster in ``clusters`` must be the one that follows from the verdicts. ``links`` may not be trimmed; of ``signed`` all
-records are needed, also those that were trimmed.
+cluster in ``clusters`` must be the one that follows from the verdicts. Of ``signed`` and ``links`` all records are
+needed, also those that were trimmed.
 """
 
 from __future__ import annotations
