@@ -1,25 +1,22 @@
 """K8: what a document costs each role, and how many bytes it has in each topic: the table of ``neardup size``.
 
-Every time is the processor time of a role over the broker, over that of a loop of ``orjson.loads`` on the same
-documents in the same run, so that the table carries over to another machine. Roles run one after another in one
-process. Bytes are those of keys and values, before compression. ``--capacity FILE`` writes the table.
+Every time is the processor time of a role over the broker, over that of the loop that ``neardup size`` runs, so that
+the table carries over to another machine. Roles run one after another in one process. Bytes are those of keys and
+values, before compression. ``--capacity FILE`` writes the table.
 """
 
 from __future__ import annotations
 
 import json
-import math
-import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
-import orjson
-
-from benchmarks.kafka import matcher, signer, verdicts
-from benchmarks.kafka.deploy import PIECES, Bench, Made, Tally, deployment, load, texts
+from benchmarks.kafka import matcher, verdicts
+from benchmarks.kafka.deploy import PIECES, Bench, deployment, drained, load, values
 from benchmarks.report import Result, Size
 from benchmarks.speed import shards
-from neardup.workers.commands.size.capacity import Capacity
+from neardup.workers.commands.size.capacity import Capacity, loop_microseconds_here
 from neardup.workers.service.roles import ROLES
 from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.settings.load import load_stream
@@ -56,10 +53,11 @@ def measured(bench: Bench) -> Capacity:
     count = _DOCUMENTS[bench.size]
     short, short_bytes, _ = _signed(bench, count, _SHORT_PIECES)
     long, long_bytes, settings = _signed(bench, count, PIECES)
-    loop, kilobyte = _loop(count), (long - short) / (long_bytes - short_bytes) * 1e3
+    loop, kilobyte = loop_microseconds_here() / 1e6, (long - short) / (long_bytes - short_bytes) * 1e3
     topics = names_of(settings).topics
+    ROLES["match"].warm(settings)
     passed = matcher.matched(lambda: connect(settings), settings, matcher.end_of_signed(settings))
-    linked = _linked(settings, count) / count
+    linked = drained("link", settings, 1, count)[1] / count
     forwarded = _forwarded(bench, count)
     shard = (_in_memory(bench, _MANY) - _in_memory(bench, 1)) / (_MANY - 1)
     tables = {n: shards.measure(_TABLE_DOCUMENTS[bench.size], n) for n in shards.SHARDS}
@@ -84,62 +82,20 @@ def measured(bench: Bench) -> Capacity:
     )
 
 
-def _made(pieces: int) -> Made:
-    def made(count: int, seed: int) -> Iterator[tuple[bytes, bytes]]:
-        for i, text in enumerate(texts(count, seed, pieces=pieces)):
-            id_ = f"doc-{seed:04d}-{i:011d}"
-            yield id_.encode(), orjson.dumps({"id": id_, "text": text, "timestamp": time.time()})
-
-    return made
-
-
-def _loop(count: int) -> float:
-    """Processor seconds of parsing a document of 4 kB, the least of three passes."""
-    values = [value for _, value in _made(PIECES)(count, SEED)]
-    best = math.inf
-    for _ in range(3):
-        began = time.process_time()
-        for value in values:
-            orjson.loads(value)
-        best = min(best, time.process_time() - began)
-    return best / count
-
-
 def _signed(bench: Bench, count: int, pieces: int) -> tuple[float, float, StreamSettings]:
     """Sign documents: processor seconds and bytes of each, and the deployment that has them signed."""
     settings = deployment(bench, f"capacity{pieces}", verdicts=True)
-    size = load(settings, count, SEED, _made(pieces))
-    for role in ROLES.values():
-        role.warm(settings)
-    _, own, _ = signer.signer(settings, count)
+    size = load(settings, count, SEED, partial(values, pieces=pieces))
+    _, own, _ = drained("sign", settings, settings.documents_partitions, count)
     return own / count, size / count, settings
-
-
-def _linked(settings: StreamSettings, count: int) -> float:
-    """Processor seconds in which a linker decides all documents."""
-    role, names, tally = ROLES["link"], names_of(settings), Tally()
-    transport = connect(settings)
-    name = names.worker(role.name, settings.instance)
-    producer = transport.producer(name)
-    consumer = transport.consumer(role.topic(names.topics), names.group(role.name), name)
-    worker = role.make(transport, consumer, producer, settings, tally).worker
-    while not (worker.ready and worker.running):
-        worker.turn(0.0, 1)
-    own, before = time.process_time(), tally.sums.get("documents", 0)
-    while tally.sums.get("documents", 0) < count:
-        worker.turn(settings.commit_interval_ms / 4_000, role.records_max(settings))
-    seconds = (time.process_time() - own) * count / (count - before)
-    for each in (producer, consumer, transport):
-        each.close()
-    return seconds
 
 
 def _forwarded(bench: Bench, count: int) -> float:
     """Processor seconds of a document of 4 kB in a filter that forwards all."""
     settings = deployment(bench, "capacity-filter", verdicts=True)
-    load(settings, count, SEED, _made(PIECES))
+    load(settings, count, SEED)
     verdicts.decide_all(settings)
-    return verdicts.filtered(settings, count)[1] / count
+    return drained("filter", settings, settings.documents_partitions, count)[1] / count
 
 
 def _in_memory(bench: Bench, number: int) -> float:

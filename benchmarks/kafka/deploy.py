@@ -28,6 +28,7 @@ from benchmarks import scripts
 from benchmarks.measure import ONE_THREAD
 from benchmarks.report import Size
 from benchmarks.texts import draw_words
+from neardup.workers.service.roles import ROLES, wait_seconds
 from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.settings.load import load_stream
 from neardup.workers.telemetry.observer import Values
@@ -124,9 +125,11 @@ def texts(count: int, seed: int, edited_fraction: float = 0.1, pieces: int = PIE
         yield " ".join(pool[i] for i in chosen)
 
 
-def values(count: int, seed: int, timestamp: Callable[[], float] = time.time) -> Iterator[tuple[bytes, bytes]]:
+def values(
+    count: int, seed: int, timestamp: Callable[[], float] = time.time, pieces: int = PIECES
+) -> Iterator[tuple[bytes, bytes]]:
     """Keys and values of documents."""
-    for i, text in enumerate(texts(count, seed)):
+    for i, text in enumerate(texts(count, seed, pieces=pieces)):
         id_ = f"doc-{seed:04d}-{i:011d}"
         yield id_.encode(), orjson.dumps({"id": id_, "text": text, "timestamp": timestamp()})
 
@@ -191,6 +194,29 @@ def processor_seconds(pid: int | None) -> float:
     except OSError:
         return 0.0
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def drained(name: str, settings: StreamSettings, partitions: int, count: int) -> tuple[float, float, Tally]:
+    """Run a role in this process from the assignment of so many partitions to the commit of the step with document
+    ``count``: wall and own seconds, scaled to ``count`` documents, and its stages."""
+    role, names, tally = ROLES[name], names_of(settings), Tally()
+    role.warm(settings)
+    transport = connect(settings)
+    member = names.worker(role.name, settings.instance)
+    producer = transport.producer(member)
+    consumer = transport.consumer(role.topic(names.topics), names.group(role.name), member)
+    worker = role.make(transport, consumer, producer, settings, tally).worker
+    while len(worker.running) < partitions:
+        worker.turn(0.0, 1)
+    before = tally.sums.get("documents", 0)
+    started, own = time.perf_counter(), time.process_time()
+    while tally.sums.get("documents", 0) < count:
+        worker.turn(wait_seconds(role, settings), role.records_max(settings))
+    scale = count / (tally.sums["documents"] - before)
+    seconds = (time.perf_counter() - started) * scale, (time.process_time() - own) * scale
+    for each in (producer, consumer, transport):
+        each.close()
+    return *seconds, tally
 
 
 class Turn(NamedTuple):

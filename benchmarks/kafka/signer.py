@@ -12,10 +12,10 @@ from kafka import KafkaConsumer, TopicPartition
 from benchmarks.kafka.deploy import (
     Bench,
     Process,
-    Tally,
     Turn,
     arabic_values,
     deployment,
+    drained,
     load,
     processor_seconds,
     wait_until,
@@ -25,7 +25,7 @@ from benchmarks.report import Result, Size, Target
 from neardup.workers.service.roles import ROLES
 from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.topics.names import names_of
-from neardup.workers.transport.kafka.connect import connect, kafka_settings
+from neardup.workers.transport.kafka.connect import kafka_settings
 
 SEED = 41
 BARE_ID, TWO_ID = "K1-signer", "K4-two-signers"
@@ -71,27 +71,6 @@ def bare(settings: StreamSettings, count: int) -> tuple[float, float]:
     return seconds
 
 
-def signer(settings: StreamSettings, count: int) -> tuple[float, float, Tally]:
-    """Measure a signer from its assignment of partitions to the commit of the step with document ``count``."""
-    role, names, tally = ROLES["sign"], names_of(settings), Tally()
-    name = names.worker(role.name, settings.instance)
-    transport = connect(settings)
-    producer = transport.producer(name)
-    consumer = transport.consumer(names.topics.documents, names.group(role.name), name)
-    worker = role.make(transport, consumer, producer, settings, tally).worker
-    while len(worker.running) < settings.documents_partitions:
-        worker.turn(0.0, 1)
-    before = tally.sums.get("documents", 0)
-    started, own = time.perf_counter(), time.process_time()
-    while tally.sums.get("documents", 0) < count:
-        worker.turn(settings.commit_interval_ms / 1000, settings.step_documents_max)
-    scale = count / (tally.sums["documents"] - before)
-    seconds = (time.perf_counter() - started) * scale, (time.process_time() - own) * scale
-    for each in (producer, consumer, transport):
-        each.close()
-    return *seconds, tally
-
-
 def _compared_with_bare(
     settings: StreamSettings, bench: Bench, count: int, document_bytes: float, script: str, ratio_min: float
 ) -> Result:
@@ -100,7 +79,7 @@ def _compared_with_bare(
     stages: dict[str, float] = {}
     for turn in range(_REPEATS[bench.size]):
         times["bare"].append(bare(settings, count))
-        wall, own, tally = signer(with_group(settings, f"one{turn}"), count)
+        wall, own, tally = drained("sign", with_group(settings, f"one{turn}"), settings.documents_partitions, count)
         times["signer"].append((wall, own))
         stages = {name: seconds * count / tally.sums["documents"] for name, seconds in tally.stages().items()}
     best = {name: (min(wall for wall, _ in each), min(own for _, own in each)) for name, each in times.items()}

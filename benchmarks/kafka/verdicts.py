@@ -22,8 +22,8 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from benchmarks.kafka.deploy import (
     Bench,
     Process,
-    Tally,
     deployment,
+    drained,
     load,
     processor_seconds,
     wait_until,
@@ -34,7 +34,6 @@ from benchmarks.report import Result, Size, Target
 from neardup.stream.verdicts.decisions import Verdicts
 from neardup.stream.verdicts.representatives import NO_RANK
 from neardup.stream.verdicts.rule import DOCUMENT
-from neardup.workers.service.roles import ROLES
 from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.topics.arrivals import ArrivalRows
 from neardup.workers.topics.links import decode_links
@@ -179,7 +178,9 @@ def filters(bench: Bench) -> Iterator[Result]:
     best: dict[str, tuple[float, float]] = {}
     stages: dict[str, float] = {}
     for turn in range(_REPEATS[bench.size]):
-        wall, own, tally = filtered(with_group(settings, f"filter{turn}"), count)
+        wall, own, tally = drained(
+            "filter", with_group(settings, f"filter{turn}"), settings.documents_partitions, count
+        )
         for name, times in (("bare", bare(settings, count)), ("filter", (wall, own))):
             known = best.get(name, times)
             best[name] = min(known[0], times[0]), min(known[1], times[1])
@@ -223,28 +224,6 @@ def bare(settings: StreamSettings, count: int) -> tuple[float, float]:
     producer.close()
     client.close(autocommit=False)
     return seconds
-
-
-def filtered(settings: StreamSettings, count: int) -> tuple[float, float, Tally]:
-    """Measure a filter from its assignment of partitions to the commit of the last document."""
-    role, names, tally = ROLES["filter"], names_of(settings), Tally()
-    role.warm(settings)
-    transport = connect(settings)
-    name = names.worker(role.name, settings.instance)
-    producer = transport.producer(name)
-    consumer = transport.consumer(names.topics.verdicts, names.group(role.name), name)
-    worker = role.make(transport, consumer, producer, settings, tally).worker
-    while len(worker.running) < settings.documents_partitions:
-        worker.turn(0.0, 1)
-    before = tally.sums.get("documents", 0)
-    started, own = time.perf_counter(), time.process_time()
-    while tally.sums.get("documents", 0) < count:
-        worker.turn(settings.commit_interval_ms / 4_000, role.records_max(settings))
-    scale = count / (count - before)
-    seconds = (time.perf_counter() - started) * scale, (time.process_time() - own) * scale
-    for each in (producer, consumer, transport):
-        each.close()
-    return *seconds, tally
 
 
 def decide_all(settings: StreamSettings) -> int:

@@ -13,9 +13,9 @@ import random
 import tempfile
 import time
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from benchmarks.texts import documents as texts_of
 from neardup.stream import Config, Deduplicator, Document, Matcher, Signer
 from neardup.stream.canaries.allowance import Allowance
 from neardup.stream.canaries.canaries import EVERY, FAULT, Canaries
+from neardup.stream.canaries.looks import Looks
 from neardup.stream.pipeline import match_step
 from neardup.stream.scheme_interface import Signing
 from neardup.stream.schemes import sets
@@ -41,7 +42,7 @@ WORDS = [f"w{n}" for n in range(20_000)]
 # Six hours of a document every two seconds.
 WINDOW = Config(window_seconds=6 * 3600.0, lateness_seconds=60.0)
 SECONDS = 2.0
-NOTICED_WITHIN, _NOTICED_MIN, _WARM = 20_000, 0.95, 12_000
+NOTICED_WITHIN, _NOTICED_MIN, WARM = 20_000, 0.95, 12_000
 _STREAMS: dict[Size, int] = {"smoke": 1, "default": 40, "large": 200}
 # Documents of the healthy stream, each with a canary: as many canaries as 100 times the documents have.
 _HEALTHY: dict[Size, int] = {"smoke": 2_560, "default": 100_000, "large": 400_000}
@@ -62,28 +63,24 @@ def texts(rng: random.Random) -> Iterator[list[Document]]:
         yield step
 
 
-class World:
-    """A stream, its matcher and its canaries."""
+class Watched:
+    """A stream whose canaries are watched. The classes that follow say how it runs."""
 
-    def __init__(self, seed: int, config: Config = WINDOW, every: int = EVERY) -> None:
-        self.steps = texts(random.Random(seed))
-        self.config, self.signer, self.matcher = config, Signer(config), Matcher(config)
-        self.canaries = Canaries(self.matcher, every, seed=seed)
-        self.documents = 0
+    documents = 0
+
+    @property
+    def looks(self) -> Looks:
+        """What came of its canaries."""
+        raise NotImplementedError
+
+    def run(self, documents: int) -> None:
+        """Run until so many documents came in all."""
+        raise NotImplementedError
 
     @property
     def notices(self) -> str:
         """The figure that notices something: a fault, the alarm, or none."""
-        return FAULT if self.canaries.looks.outcomes[FAULT] else "alarm" if self.canaries.looks.alarm.rings else ""
-
-    def run(self, documents: int) -> None:
-        """Run until so many documents came in all."""
-        while self.documents < documents:
-            step = next(self.steps)
-            batch = self.signer.sign(step).batch
-            match_step(self.matcher, batch)
-            self.canaries.after(step, batch)
-            self.documents += STEP
+        return FAULT if self.looks.outcomes[FAULT] else "alarm" if self.looks.alarm.rings else ""
 
     def until_noticed(self, documents_max: int) -> int | None:
         """Run until a fault or the alarm; return how many documents that took, ``None`` if it did not come."""
@@ -93,6 +90,60 @@ class World:
                 return self.documents - began
             self.run(self.documents + STEP)
         return None
+
+
+_W = TypeVar("_W", bound=Watched)
+
+
+def noticed(
+    id_: str, faults: Mapping[str, Callable[[_W], None]], warm: Callable[[int], _W], streams: int, within: Target | None
+) -> Iterator[Result]:
+    """Inject each fault into the streams that ``warm`` returns for seeds; say how many notice it, and after how many
+    documents."""
+    for name, fault in faults.items():
+        after, by = list[int](), list[str]()
+        for seed in range(streams):
+            world = warm(seed)
+            fault(world)
+            found = world.until_noticed(NOTICED_WITHIN)
+            if found is not None:
+                after.append(found)
+                by.append(world.notices)
+        details: dict[str, Any] = {"streams": streams, "by a fault": by.count(FAULT)}
+        if after:
+            details |= {"median documents": int(np.median(after)), "longest": max(after)}
+        yield Result(id_, name, len(after) / streams, "noticed in 20,000 documents", within, details)
+
+
+def silent(id_: str, healthy: Watched, **details: int) -> Result:
+    """Say how many faults and alarms a healthy stream raised."""
+    raised = float(healthy.looks.outcomes[FAULT] + healthy.looks.alarm.rings)
+    shown = {"canaries": healthy.looks.trials.total(), "documents": healthy.documents, **details}
+    name, none = "no fault, a canary for each document", Target("equal to", 0)
+    return Result(id_, name, raised, "faults and alarms", none, shown)
+
+
+class World(Watched):
+    """A stream, its matcher and its canaries."""
+
+    def __init__(self, seed: int, config: Config = WINDOW, every: int = EVERY) -> None:
+        self.steps = texts(random.Random(seed))
+        self.config, self.signer, self.matcher = config, Signer(config), Matcher(config)
+        self.canaries = Canaries(self.matcher, every, seed=seed)
+
+    @property
+    def looks(self) -> Looks:
+        """What came of its canaries."""
+        return self.canaries.looks
+
+    def run(self, documents: int) -> None:
+        """Run until so many documents came in all."""
+        while self.documents < documents:
+            step = next(self.steps)
+            batch = self.signer.sign(step).batch
+            match_step(self.matcher, batch)
+            self.canaries.after(step, batch)
+            self.documents += STEP
 
 
 def lose_a_band(world: World) -> None:
@@ -177,35 +228,23 @@ SIGNERS: dict[str, Callable[[Sign], Sign]] = {
 def run(size: Size) -> Iterator[Result]:
     """Each fault on its streams, a flood, the signers, and a healthy stream."""
     within = Target("at least", _NOTICED_MIN) if size != "smoke" else None
-    for name, fault in FAULTS.items():
-        after, by = [], []
-        for seed in range(_STREAMS[size]):
-            world = World(seed)
-            world.run(_WARM)
-            fault(world)
-            noticed = world.until_noticed(NOTICED_WITHIN)
-            if noticed is not None:
-                after.append(noticed)
-                by.append(world.notices)
-        details: dict[str, Any] = {"streams": _STREAMS[size], "by a fault": by.count(FAULT)}
-        if after:
-            median, most = np.median(after), max(after)
-            details |= {"median documents": int(median), "longest": most}
-        yield Result(ID, name, len(after) / _STREAMS[size], "noticed in 20,000 documents", within, details)
-    noticed, began = _flood()
-    details = {"first truncated probe": noticed, "first document without all its pairs": began}
+    yield from noticed(ID, FAULTS, _warm, _STREAMS[size], within)
+    cut, began = _flood()
+    details = {"first truncated probe": cut, "first document without all its pairs": began}
     after_first = Target("at most", 0)
-    yield Result(ID, "a truncated flood", noticed - began, "documents from the first loss", after_first, details)
+    yield Result(ID, "a truncated flood", cut - began, "documents from the first loss", after_first, details)
     for name, other in SIGNERS.items():
         refused = _noticed_by_constant_texts(other)
         yield Result(ID, name, refused, "of the settings refuse the window", Target("equal to", 1.0))
     healthy = World(SEED, every=1)
     healthy.run(_HEALTHY[size])
-    details = {"canaries": healthy.canaries.looks.trials.total(), "documents": healthy.documents}
-    raised = float(healthy.canaries.looks.outcomes[FAULT] + healthy.canaries.looks.alarm.rings)
-    yield Result(
-        ID, "no fault, a canary for each document", raised, "faults and alarms", Target("equal to", 0), details
-    )
+    yield silent(ID, healthy)
+
+
+def _warm(seed: int) -> World:
+    world = World(seed)
+    world.run(WARM)
+    return world
 
 
 def _flood() -> tuple[int, int]:

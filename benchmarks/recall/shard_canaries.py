@@ -16,15 +16,14 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
 import orjson
 
-from benchmarks.recall.canaries import NOTICED_WITHIN, SECONDS, STEP, WINDOW, WORDS, lose_a_band_of
+from benchmarks.recall.canaries import SECONDS, STEP, WARM, WINDOW, WORDS, Watched, lose_a_band_of, noticed, silent
 from benchmarks.report import Result, Size, Target
 from benchmarks.texts import documents as texts_of
 from neardup.stream import Config, Signer
 from neardup.stream.canaries.allowance import Allowance
-from neardup.stream.canaries.looks import FAULT
+from neardup.stream.canaries.looks import Looks
 from neardup.stream.json_lines import Fields
 from neardup.stream.shards import Shard
 from neardup.workers.settings.serve import ServeSettings
@@ -39,7 +38,7 @@ from neardup.workers.topics.signed import position_of
 from neardup.workers.transport.protocol import Record
 
 ID, COST, SEED = "S24-shard-faults", "S24-shard-cost", 24
-SHARDS, _SHARD, _EVERY, _WARM, _NOTICED_MIN = 8, 3, 100, 12_000, 0.95
+SHARDS, _SHARD, _EVERY, _NOTICED_MIN = 8, 3, 100, 0.95
 _STREAMS: dict[Size, int] = {"smoke": 1, "default": 8, "large": 100}
 # Documents of the healthy stream, each with a canary.
 _HEALTHY: dict[Size, int] = {"smoke": 2_560, "default": 20_000, "large": 200_000}
@@ -63,11 +62,11 @@ def texts(rng: random.Random) -> Iterator[str]:
         yield " ".join(words)
 
 
-class World:
+class World(Watched):
     """A signer, the log, and the shards of one matcher."""
 
     def __init__(self, seed: int, every: int = _EVERY) -> None:
-        self._texts, self.documents = texts(random.Random(seed)), 0
+        self._texts = texts(random.Random(seed))
         self._signer, self._writer = Signer(WINDOW), CanaryWriter(WINDOW, every)
         self._plan = SignPlan(WINDOW, Fields(), _TOPICS, 1, 1e9, "earliest")
         self.log: list[Record] = []
@@ -75,9 +74,9 @@ class World:
         self.canaries = ShardLooks(WINDOW, Silent(), on=True)
 
     @property
-    def notices(self) -> str:
-        """The figure that notices something: a fault, the alarm, or none."""
-        return FAULT if self.canaries.looks.outcomes[FAULT] else "alarm" if self.canaries.looks.alarm.rings else ""
+    def looks(self) -> Looks:
+        """What came of its canaries."""
+        return self.canaries.looks
 
     def run(self, documents: int) -> None:
         """Run until so many documents came in all."""
@@ -105,15 +104,6 @@ class World:
         table.commit()
         self.canaries.restored(table, stretches)
         return table
-
-    def until_noticed(self, documents_max: int) -> int | None:
-        """Run until a fault or the alarm; return how many documents that took, ``None`` if it did not come."""
-        began = self.documents
-        while self.documents - began < documents_max:
-            if self.notices:
-                return self.documents - began
-            self.run(self.documents + STEP)
-        return None
 
     def _write(self) -> None:
         """Sign a step of documents into one message."""
@@ -167,31 +157,20 @@ FAULTS: dict[str, Callable[[World], None]] = {
 def run(size: Size) -> Iterator[Result]:
     """Each fault in one shard on its streams, and a healthy stream with restores."""
     within = Target("at least", _NOTICED_MIN) if size != "smoke" else None
-    for name, fault in FAULTS.items():
-        after, by = list[int](), list[str]()
-        for seed in range(_STREAMS[size]):
-            world = World(seed)
-            world.run(_WARM)
-            assert not world.notices, f"seed {seed} notices {world.notices} before {name}"
-            fault(world)
-            noticed = world.until_noticed(NOTICED_WITHIN)
-            if noticed is not None:
-                after.append(noticed)
-                by.append(world.notices)
-        details: dict[str, Any] = {"streams": _STREAMS[size], "by a fault": by.count(FAULT)}
-        if after:
-            details |= {"median documents": int(np.median(after)), "longest": max(after)}
-        share = len(after) / _STREAMS[size]
-        yield Result(ID, f"{name} of one of 8", share, "noticed in 20,000 documents", within, details)
+    faults = {f"{name} of one of {SHARDS}": fault for name, fault in FAULTS.items()}
+    yield from noticed(ID, faults, _warm, _STREAMS[size], within)
     healthy = World(SEED, every=1)
     for part in range(1, 5):
         healthy.run(part * _HEALTHY[size] // 4)
         healthy.tables = [healthy.restored(shard) for shard in range(SHARDS)]
-    raised = float(healthy.canaries.looks.outcomes[FAULT] + healthy.canaries.looks.alarm.rings)
-    details = {"canaries": healthy.canaries.looks.trials.total(), "documents": healthy.documents, "restores": 32}
-    yield Result(
-        ID, "no fault, a canary for each document", raised, "faults and alarms", Target("equal to", 0), details
-    )
+    yield silent(ID, healthy, restores=4 * SHARDS)
+
+
+def _warm(seed: int) -> World:
+    world = World(seed)
+    world.run(WARM)
+    assert not world.notices, f"seed {seed} notices {world.notices} before the fault"
+    return world
 
 
 def cost(size: Size) -> Iterator[Result]:

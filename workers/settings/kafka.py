@@ -88,7 +88,24 @@ class ConnectionOptions(BaseModel):
     )
 
 
-class StreamOptions(BaseModel):
+class CanaryOptions(BaseModel):
+    """How many canaries measure the recall of a live window, in signers and in the service."""
+
+    canaries_every: int = Field(
+        default=100,
+        ge=0,
+        le=10**9,
+        description="of one document in so many an edited copy is looked up, to measure recall; 0 for none",
+    )
+    canaries_per_second_max: int = Field(
+        default=20,
+        ge=1,
+        le=10**9,
+        description="canaries a second at most, however fast documents come, so that they take about 1 % of the time",
+    )
+
+
+class StreamOptions(CanaryOptions):
     """How the workers share the stream, and their limits."""
 
     shards: int = Field(
@@ -158,18 +175,6 @@ class StreamOptions(BaseModel):
     forward: tuple[str, ...] = Field(
         default=("original", "update"),
         description="verdicts whose documents a filter forwards, of original, update and unchanged",
-    )
-    canaries_every: int = Field(
-        default=100,
-        ge=0,
-        le=10**9,
-        description="of one document in so many an edited copy is looked up, to measure recall; 0 for none",
-    )
-    canaries_per_second_max: int = Field(
-        default=20,
-        ge=1,
-        le=10**9,
-        description="canaries a second at most, however fast documents come, so that they take about 1 % of the time",
     )
     leave_group: bool = Field(
         default=True,

@@ -9,18 +9,18 @@ from __future__ import annotations
 from ipaddress import ip_address
 from pathlib import Path
 
-from pydantic import BaseModel, Field, SecretStr
+from pydantic import Field, SecretStr
 
 from neardup.stream.errors import ConfigError
 from neardup.workers.process.exits import input_failure
 from neardup.workers.settings.files import Settings
-from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.settings.kafka import CanaryOptions, StreamSettings
 
 # A token shorter than this can be guessed.
 _TOKEN_CHARACTERS_MIN = 16
 
 
-class ServeOptions(BaseModel):
+class ServeOptions(CanaryOptions):
     """How the service listens, and its limits."""
 
     host: str = Field(default="127.0.0.1", min_length=1, description="address to listen on; 0.0.0.0 for all")
@@ -124,18 +124,6 @@ class ServeOptions(BaseModel):
     )
     webhook_dead_max: int = Field(
         default=10_000, ge=0, le=10**9, description="dead events that are kept at most; the oldest are lost"
-    )
-    canaries_every: int = Field(
-        default=100,
-        ge=0,
-        le=10**9,
-        description="of one document in so many an edited copy is looked up, to measure recall; 0 for none",
-    )
-    canaries_per_second_max: int = Field(
-        default=20,
-        ge=1,
-        le=10**9,
-        description="canaries a second at most, however fast documents come, so that they take about 1 % of the time",
     )
     verdict_seconds_max: float = Field(
         default=10.0,

@@ -12,7 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from benchmarks.kafka import capacity, matcher, signer, verdicts
-from benchmarks.kafka.deploy import Bench, Process, deployment, load
+from benchmarks.kafka.deploy import Bench, Process, deployment, drained, load
 from benchmarks.kafka.latency import _candidate
 from benchmarks.kafka.reader import TopicReader
 from benchmarks.report import Result
@@ -37,7 +37,7 @@ def test_signer_and_bare_loop_read_every_document(bench: Bench) -> None:
     ROLES["sign"].warm(settings)
     assert load(settings, DOCUMENTS, 1) > DOCUMENTS * 3_000
     assert min(signer.bare(settings, DOCUMENTS)) > 0
-    _, _, tally = signer.signer(settings, DOCUMENTS)
+    _, _, tally = drained("sign", settings, settings.documents_partitions, DOCUMENTS)
     assert tally.sums["documents"] == DOCUMENTS
     assert {"poll", "decode", "sign", "send", "flush", "commit"} <= tally.stages().keys()
 

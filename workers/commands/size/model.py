@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from neardup.workers.commands.size.capacity import Capacity
 from neardup.workers.commands.size.sample import Sample
-from neardup.workers.settings.kafka import UNDECIDED_MAX, StreamSettings
+from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN
+from neardup.workers.topics.replication import replicas_wanted
 from neardup.workers.topics.rules import LOG_SEGMENT_BYTES
 
 # A process that uses more of a core falls behind when the load varies.
@@ -24,9 +25,10 @@ WINDOW_DOCUMENTS_MAX = 1 << 30
 MATCHERS_MIN, SHARDS_MIN, MATCHERS_MAX = 2, 8, 4_096
 # Bytes of a decided document in the state of a linker without its id, and of one that waits (``docs/ARCHITECTURE.md``).
 _LINKER_BYTES, _WAITING_BYTES = 72, 100
-# How long ``links`` are kept: until the linker has decided and trimmed, or a day of progress without verdicts.
+# How long ``links`` are kept: until the linker has decided and trimmed.
 _LINKS_SECONDS = 600
-_REPLICAS = 3
+# Of the cluster: enough for as many replicas as are wanted.
+_NODES = 3
 _MICRO = 1e-6
 
 
@@ -39,6 +41,20 @@ class Load(NamedTuple):
     id_bytes: int
     pairs: float
     memory_max: float
+
+
+class Divided(NamedTuple):
+    """How matchers divide the window: their number, that of shards, how many shards one may hold when another is gone,
+    and the bytes of a document over all shards."""
+
+    matchers: int
+    shards: int
+    held: int
+    document_bytes: float
+
+    def memory(self, documents: int, capacity: Capacity) -> float:
+        """Return the bytes of a matcher that holds the most shards."""
+        return capacity.process_bytes + documents * self.document_bytes * self.held / self.shards
 
 
 class Role(NamedTuple):
@@ -87,56 +103,56 @@ def size_of(settings: StreamSettings, load: Load, sample: Sample, capacity: Capa
         capacity: the table.
         loop: microseconds of the loop of the table on this machine.
     """
-    seconds = (settings.window_seconds or 0.0) + settings.lateness_seconds
-    wanted = load.rate * seconds
+    wanted = load.rate * _window_seconds(settings)
     documents = int(min(wanted, settings.window_documents, settings.evidence_bytes_max / sample.counted))
     given = settings.shards if "shards" in settings.model_fields_set else None
-    matchers, shards, table = _divided(documents, given, load, sample, capacity)
-    held = math.ceil(shards / max(1, matchers - 1))
-    core = load.rate * loop * _MICRO
-    matcher = capacity.matcher_document + capacity.matcher_shard * held
-    replayed = documents * loop * _MICRO * matcher * capacity.restore_of_match
-    roles = tuple(
-        _roles(settings, load, capacity, core, documents, (matchers, matcher, table * documents * held / shards))
-    )
-    topics = tuple(_topics(settings, load, sample, capacity, roles))
+    divided = _divided(documents, given, load, sample, capacity)
+    matcher = loop * _MICRO * (capacity.matcher_document + capacity.matcher_shard * divided.held)
+    replayed = documents * matcher * capacity.restore_of_match
+    matching = Role(MATCH, divided.matchers, load.rate * matcher, divided.memory(documents, capacity))
+    roles = tuple(_roles(settings, load, capacity, loop, documents, matching))
+    topics = tuple(_topics(settings, load, sample, capacity, divided))
     busiest = max((role for role in roles if role.role in (MATCH, LINK)), key=lambda role: role.cores)
     streams = math.ceil(max(busiest.cores / CORE_MAX, wanted / WINDOW_DOCUMENTS_MAX))
-    problems = [*_problems(settings, load, sample, wanted, matchers, given, busiest, streams)]
+    problems = [*_evictions(settings, wanted, sample)]
+    if given is not None and divided.matchers > given:
+        what = f"{divided.matchers} matchers are needed and shards={given}: more than {given} have nothing to do"
+        problems.append((what, "leave shards away to see how many are needed, and make the topics with them"))
+    if streams > 1:
+        problems.append(_too_large(load, wanted, busiest, streams))
     return Sized(
-        documents, table, shards, roles, topics, replayed, settings.session_timeout_seconds + replayed, streams,
-        tuple(problems),
+        documents, divided.document_bytes, divided.shards, roles, topics, replayed,
+        settings.session_timeout_seconds + replayed, streams, tuple(problems),
     )  # fmt: skip
 
 
-def _divided(
-    documents: int, given: int | None, load: Load, sample: Sample, capacity: Capacity
-) -> tuple[int, int, float]:
-    """The number of matchers, the number of shards, and the bytes of a document over all shards."""
+def _window_seconds(settings: StreamSettings) -> float:
+    return (settings.window_seconds or 0.0) + settings.lateness_seconds
+
+
+def _divided(documents: int, given: int | None, load: Load, sample: Sample, capacity: Capacity) -> Divided:
+    """The least number of matchers whose memory holds all shards when one of them is gone."""
+    marked = sample.table - sample.counted + load.id_bytes  # a mark has no evidence
     matchers = MATCHERS_MIN
     while True:
         shards = given or max(SHARDS_MIN, 1 << math.ceil(math.log2(2 * matchers)))
-        marked = sample.table - sample.counted + load.id_bytes  # a mark has no evidence
         table = (sample.table + marked * (capacity.shards_ratio(shards) - 1)) * capacity.slack
-        held = math.ceil(shards / (matchers - 1))
-        fits = capacity.process_bytes + documents * table * held / shards <= load.memory_max
-        if fits or matchers == MATCHERS_MAX or (held == 1 and given):
-            return matchers, shards, table
+        divided = Divided(matchers, shards, math.ceil(shards / (matchers - 1)), table)
+        fits = divided.memory(documents, capacity) <= load.memory_max
+        if fits or matchers == MATCHERS_MAX or (divided.held == 1 and given):
+            return divided
         matchers += 1
 
 
 def _roles(
-    settings: StreamSettings, load: Load, capacity: Capacity, core: float, documents: int,
-    matching: tuple[int, float, float],
-) -> Iterator[Role]:  # fmt: skip
-    """``core`` is the share of a core that the loop takes at this rate; ``matching`` the number of matchers, the time
-    of a document in one, and its bytes of tables."""
+    settings: StreamSettings, load: Load, capacity: Capacity, loop: float, documents: int, matching: Role
+) -> Iterator[Role]:
+    core = load.rate * loop * _MICRO  # the share of a core that the loop takes at this rate
     signing = core * (capacity.signer_document + capacity.signer_kilobyte * load.document_bytes / 1e3)
     yield _shared(SIGN, signing, capacity)
-    matchers, matcher, tables = matching
-    yield Role(MATCH, matchers, core * matcher, capacity.process_bytes + tables)
+    yield matching
     if settings.verdicts:
-        linking = documents * (_LINKER_BYTES + load.id_bytes) + UNDECIDED_MAX * _WAITING_BYTES
+        linking = documents * (_LINKER_BYTES + load.id_bytes) + settings.undecided_max * _WAITING_BYTES
         yield Role(LINK, 2, core * capacity.linker_document, capacity.process_bytes + linking)
         yield _shared(FILTER, core * capacity.filter_document, capacity)
 
@@ -148,13 +164,12 @@ def _shared(role: str, cores: float, capacity: Capacity) -> Role:
 
 
 def _topics(
-    settings: StreamSettings, load: Load, sample: Sample, capacity: Capacity, roles: tuple[Role, ...]
+    settings: StreamSettings, load: Load, sample: Sample, capacity: Capacity, divided: Divided
 ) -> Iterator[Topic]:
     """The topics in the order of a document's way, with the bytes of values and keys, before compression."""
-    replicas = settings.replication_factor if settings.replication_factor > 0 else _REPLICAS
+    replicas = replicas_wanted(settings, _NODES)
     retention, verdicts = float(settings.retention_seconds), settings.verdicts
-    window = (settings.window_seconds or 0.0) + settings.lateness_seconds
-    number = {role.role: role.processes for role in roles}
+    window = _window_seconds(settings)
     pair, decided = capacity.candidate_bytes + 2 * load.id_bytes, capacity.verdict_bytes + load.id_bytes
     long = max(retention, window + settings.retention_margin_seconds)
 
@@ -164,27 +179,18 @@ def _topics(
 
     segment = float(LOG_SEGMENT_BYTES)
     yield topic("documents", load.document_bytes, retention, 1 + verdicts)
-    yield topic("signed", sample.signed, window, number[MATCH] + verdicts, segment)
+    yield topic("signed", sample.signed, window, divided.matchers + verdicts, segment)
     yield topic("candidates", load.pairs * pair, retention, 0)
     if verdicts:
         links = load.pairs * capacity.link_bytes
-        yield topic("links", links, _LINKS_SECONDS, 1, segment * settings.shards)
+        yield topic("links", links, _LINKS_SECONDS, 1, segment * divided.shards)
         yield topic("verdicts", decided, long, 1)
         yield topic("clusters", capacity.cluster_bytes, window, 0)
         yield topic("documents.unique", load.document_bytes, retention, 0)
 
 
-def _problems(
-    settings: StreamSettings,
-    load: Load,
-    sample: Sample,
-    wanted: float,
-    matchers: int,
-    given: int | None,
-    busiest: Role,
-    streams: int,
-) -> Iterator[tuple[str, str]]:  # fmt: skip
-    """What does not fit, and what to do."""
+def _evictions(settings: StreamSettings, wanted: float, sample: Sample) -> Iterator[tuple[str, str]]:
+    """What the limits of the window cut, and what to do."""
     for name, most, needed in (
         ("window_documents", settings.window_documents, wanted),
         ("evidence_bytes_max", settings.evidence_bytes_max, wanted * sample.counted),
@@ -195,16 +201,13 @@ def _problems(
                 "are missed",
                 f"set {name} to {math.ceil(needed)} or more; this size counts what the setting allows",
             )
-    if given is not None and matchers > given:
-        yield (
-            f"{matchers} matchers are needed and shards={given}: more than {given} have nothing to do",
-            "leave shards away to see how many are needed, and make the topics with them",
-        )
-    if streams > 1:
-        reader = "matcher" if busiest.role == MATCH else "linker"
-        yield (
-            f"too large for one stream: {wanted:,.0f} documents in the window, of at most {WINDOW_DOCUMENTS_MAX:,}; "
-            f"every {reader} reads all documents and needs {busiest.cores:.2f} cores, of at most {CORE_MAX}",
-            f"divide the documents over {streams} streams, each with its own topic_prefix, so that those that can be "
-            f"near-duplicates meet (by language, collection or kind): {load.rate / streams:,.0f} a second each",
-        )
+
+
+def _too_large(load: Load, wanted: float, busiest: Role, streams: int) -> tuple[str, str]:
+    reader = "matcher" if busiest.role == MATCH else "linker"
+    return (
+        f"too large for one stream: {wanted:,.0f} documents in the window, of at most {WINDOW_DOCUMENTS_MAX:,}; "
+        f"every {reader} reads all documents and needs {busiest.cores:.2f} cores, of at most {CORE_MAX}",
+        f"divide the documents over {streams} streams, each with its own topic_prefix, so that those that can be "
+        f"near-duplicates meet (by language, collection or kind): {load.rate / streams:,.0f} a second each",
+    )
