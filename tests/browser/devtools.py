@@ -125,14 +125,27 @@ class Browser:
 
     def open(self, url: str) -> None:
         """Load a page; returns when it is loaded. An address that differs behind # alone loads nothing."""
-        loaded = self.events["Page.loadEventFired"]
-        before = len(loaded)
+        before = self._loads()
         found = self.call("Page.navigate", url=url)
         if found.get("errorText"):
             raise PageError(f"{url}: {found['errorText']}")
+        if "loaderId" in found:
+            self._wait_for_load(before)
+
+    def reload(self) -> None:
+        """Load the page again; returns when it is loaded, so no call meets the page that goes."""
+        before = self._loads()
+        self.call("Page.reload")
+        self._wait_for_load(before)
+
+    def _loads(self) -> int:
+        """How many pages were loaded so far."""
+        return len(self.events["Page.loadEventFired"])
+
+    def _wait_for_load(self, before: int) -> None:
+        """Return when more pages were loaded than before."""
         with self._changed:
-            there = "loaderId" not in found or self._changed.wait_for(lambda: len(loaded) > before, SECONDS_MAX)
-        assert there, f"{url} was not loaded"
+            assert self._changed.wait_for(lambda: self._loads() > before, SECONDS_MAX), "the page was not loaded"
 
     def press(self, key: str, code: int, shift: bool = False) -> None:
         """Press a key."""

@@ -131,7 +131,7 @@ def test_a_story_names_its_sources_links_its_articles_and_is_a_file(filled):
     size = filled.client.get(f"/v1/clusters/{filled.story}").json()["size"]
     assert len(story["members"]) == len(lines) - 1 == size
     filled.browser.open(f"{filled.url}/#/now")
-    filled.browser.evaluate("location.reload()")
+    filled.browser.reload()
     filled.browser.wait("document.getElementById('live')?.dataset.state === 'live'")
 
 
