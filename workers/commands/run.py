@@ -20,7 +20,8 @@ from neardup.stream.table.steps import step
 from neardup.workers.audit.measuring import add_truth, check_truth
 from neardup.workers.display.overview import Overview
 from neardup.workers.options.documents import ProbeOptions, RunOptions
-from neardup.workers.outputs.output import OutputFile, standard_output, write_pairs
+from neardup.workers.outputs.lines_file import LinesFile
+from neardup.workers.outputs.output import standard_output, write_pairs
 from neardup.workers.process.exits import Exit
 from neardup.workers.process.interpreter import share_interpreter
 from neardup.workers.process.table_compiler import TableCompiler, compile_pairs
@@ -63,7 +64,7 @@ def run(options: RunOptions, settings: Settings, index: Sequence[str] | None = N
         output = (
             standard_output()
             if options.output is None
-            else stack.enter_context(OutputFile(options.output, follow=options.follow))
+            else stack.enter_context(LinesFile(options.output, follow=options.follow))
         )
         overview = Overview()
         share_interpreter()

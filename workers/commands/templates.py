@@ -22,7 +22,8 @@ from neardup.stream.signatures.winnowing import POSITION_BITS, WINDOW_MAX
 from neardup.stream.texts.normalize import NormalForm, normalize
 from neardup.workers.options.judging import PassagesOptions
 from neardup.workers.options.shared import SessionOptions
-from neardup.workers.outputs.output import OutputFile, standard_output, write_pairs
+from neardup.workers.outputs.lines_file import LinesFile
+from neardup.workers.outputs.output import standard_output, write_pairs
 from neardup.workers.outputs.sources import sources_of
 from neardup.workers.outputs.verdict_lines import encoded
 from neardup.workers.process.exits import Exit, Failure
@@ -213,6 +214,6 @@ def _write(path: str | None, data: bytes) -> None:
     if path is None:
         write_pairs(standard_output(what), data, f"{what} to standard output")
         return
-    output = OutputFile(path, what)
+    output = LinesFile(path, what)
     with output:
         output.act(lambda file: file.write(data))

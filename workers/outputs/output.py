@@ -109,13 +109,16 @@ class OutputFile:
     def discard(self) -> None:
         """Close the file and remove what has no name yet."""
         with suppress(OSError):
-            self.file.close()
+            self._shut()
         if self._unfinished is not None:
             with suppress(OSError):
                 self._unfinished.unlink()
 
-    def _finish(self) -> None:
+    def _shut(self) -> None:
         self.file.close()
+
+    def _finish(self) -> None:
+        self._shut()
         if self._unfinished is not None:
             self._unfinished.replace(self._path)
             self._unfinished = None

@@ -20,7 +20,7 @@ from neardup.stream.sources.reports import Reports
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.decider import Decided
 from neardup.stream.verdicts.decisions import Verdicts
-from neardup.workers.outputs.output import OutputFile
+from neardup.workers.outputs.lines_file import LinesFile
 from neardup.workers.outputs.verdict_lines import encoded
 from neardup.workers.readers.entries import Entry, LineRows, TableRows
 from neardup.workers.readers.paths import display
@@ -35,7 +35,7 @@ class Sources:
     """The ledger of a run. In files only the order of arrival is known; the times of documents are their dates."""
 
     def __init__(self, path: str, sources_max: int) -> None:
-        self._file = OutputFile(path, "the sources")
+        self._file = LinesFile(path, "the sources")
         self._is_table = path.lower().endswith(".csv")
         self._ledger = Ledger(sources_max)
         self._waiting: list[Reports] = []

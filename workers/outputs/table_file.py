@@ -21,10 +21,10 @@ from neardup.stream.json_lines import relation_values
 from neardup.stream.pair_rule import SIMILARITY_DIGITS
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.verdicts.decider import Decided
+from neardup.workers.outputs.lines_file import is_table
 from neardup.workers.outputs.output import OutputFile
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.readers.entries import Entry, TableRows
-from neardup.workers.readers.formats import FORMATS
 from neardup.workers.readers.paths import display
 
 # Rows of a row group, and its bytes in memory; the first of the two ends it.
@@ -41,11 +41,6 @@ _RELATION_COLUMNS = tuple(
     f"neardup_{name}" for name in ("relation", "relation_to", "older_fraction", "newer_fraction", "passages")
 )
 REASON_COLUMN = "neardup_reason"
-
-
-def is_table(path: str | None) -> bool:
-    """Whether a file to write is Parquet, by its name."""
-    return path is not None and path.lower().endswith(FORMATS["parquet"].endings)
 
 
 def reject_table(path: str | None) -> TableFile | None:

@@ -14,7 +14,8 @@ import orjson
 from neardup.stream.documents import REASONS
 from neardup.stream.table import COUNTERS
 from neardup.workers.feeds.reasons import FEED_REASONS
-from neardup.workers.outputs.output import Lines, OutputFile
+from neardup.workers.outputs.lines_file import LinesFile
+from neardup.workers.outputs.output import Lines
 from neardup.workers.process.printable import printable
 from neardup.workers.readers.entries import FILE_REASONS, Entry
 from neardup.workers.readers.lines import BOM, Line
@@ -47,7 +48,7 @@ class Rejects:
     def __init__(self, path: str | None, *, follow: bool = False) -> None:
         self._spilled = False
         self._lines = Lines()
-        self._output = None if path is None else OutputFile(path, "the rejects", follow=follow)
+        self._output = None if path is None else LinesFile(path, "the rejects", follow=follow)
 
     def spill(self, part: Line) -> None:
         """Write a part of a line that is too long to hold; ``write`` ends the line."""

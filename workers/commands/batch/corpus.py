@@ -5,9 +5,8 @@ contents and keys in a database (``join``), which finds the candidates. Candidat
 and judged by the rule of ``Matcher``. Memory holds one chunk and the database up to its limit, but no table.
 
 The pairs equal the pairs of ``run`` over the same input, if ``run`` truncates no bucket, evicts no document, and no
-document is late by more than ``lateness_seconds``. The bounds of the table (``window_documents``,
-``probe_candidates_max``) and ``lateness_seconds`` do not apply here. ``bucket_candidates_max`` applies, by first
-arrival of contents; truncations are counted.
+document is late by more than ``lateness_seconds``. Of the bounds of the table (``window_documents`` and others), only
+``bucket_candidates_max`` applies, by first arrival of contents; truncations are counted.
 """
 
 from __future__ import annotations
@@ -40,7 +39,8 @@ from neardup.workers.audit.measuring import add_truth, check_truth
 from neardup.workers.commands.batch.rows import RowFiles, Rows
 from neardup.workers.options.documents import BatchOptions
 from neardup.workers.outputs import window_file
-from neardup.workers.outputs.output import OutputFile, check_apart, standard_output, write_pairs
+from neardup.workers.outputs.lines_file import LinesFile
+from neardup.workers.outputs.output import check_apart, standard_output, write_pairs
 from neardup.workers.outputs.sources import Sources
 from neardup.workers.outputs.table_file import check_rows
 from neardup.workers.process.exits import Exit, Failure
@@ -361,7 +361,7 @@ def decide(
     order, at = preference.order(), np.array(places.rows, np.int64)
     decided, relations = corpus.decide(order, at), corpus.relations(order)
     if options.verdicts is not None:
-        with OutputFile(options.verdicts, "the verdicts") as file:
+        with LinesFile(options.verdicts, "the verdicts") as file:
             verdicts.write(file, f"the verdicts to {options.verdicts}", corpus.rows, places, decided, relations)
     exceeded: dict[str, Any] = {}
     if options.sources is not None:

@@ -15,8 +15,9 @@ import numpy.typing as npt
 from neardup.stream.explanations.given_texts import GivenTexts
 from neardup.stream.verdicts.decider import Decided
 from neardup.stream.verdicts.rule import KEPT, REFUSED
-from neardup.workers.outputs.output import Lines, OutputFile, write_pairs
-from neardup.workers.outputs.table_file import TableFile, columns_of, is_table, verdict_columns
+from neardup.workers.outputs.lines_file import LinesFile, is_table
+from neardup.workers.outputs.output import Lines, write_pairs
+from neardup.workers.outputs.table_file import TableFile, columns_of, verdict_columns
 from neardup.workers.outputs.verdict_lines import VERDICT_KEY, annotated, verdict_lines
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.readers.entries import Entry, TableRows
@@ -68,7 +69,7 @@ def write_kept(
             adds = columns_of(settings.scheme) if annotates else ()
             table = stack.enter_context(TableFile(path, "--output", _KEPT, adds))
         else:
-            file = stack.enter_context(OutputFile(path, _KEPT))
+            file = stack.enter_context(LinesFile(path, _KEPT))
         for chunk in chunked(reader.parts(paths)):
             entries = () if chunk is None else chunk.entries
             first, at = at, at + len(entries)

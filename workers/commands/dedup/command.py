@@ -30,6 +30,7 @@ from neardup.workers.audit.measuring import add_truth, check_truth
 from neardup.workers.commands.dedup.archive import Archive
 from neardup.workers.options.documents import DedupOptions
 from neardup.workers.outputs.clusters import Clusters
+from neardup.workers.outputs.lines_file import LinesFile, is_table
 from neardup.workers.outputs.output import (
     Lines,
     OutputFile,
@@ -39,7 +40,7 @@ from neardup.workers.outputs.output import (
     write_pairs,
 )
 from neardup.workers.outputs.sources import Sources, sources_of
-from neardup.workers.outputs.table_file import TableFile, columns_of, is_table, verdict_columns
+from neardup.workers.outputs.table_file import TableFile, columns_of, verdict_columns
 from neardup.workers.outputs.verdict_lines import VERDICT_KEY, annotated, verdict_lines
 from neardup.workers.outputs.window_file import fill, keep
 from neardup.workers.process.exits import Exit, Failure
@@ -118,9 +119,9 @@ class _Outputs:
 
     def __init__(self, options: DedupOptions, settings: Settings, archive: Archive | None, stack: ExitStack) -> None:
         def opened(path: str | None, what: str) -> Write | None:
-            if path is None or is_table(path):
+            if path is None:
                 return None
-            return _writer(stack.enter_context(OutputFile(path, what, follow=options.follow)), f"{what} to {path}")
+            return _writer(stack.enter_context(LinesFile(path, what, follow=options.follow)), f"{what} to {path}")
 
         def table(path: str | None, option: str, what: str, adds: tuple[str, ...]) -> TableFile | None:
             if path is None or not is_table(path):
@@ -133,13 +134,13 @@ class _Outputs:
         adds = verdicts if options.annotate else ()
         self._kept_table = table(options.output, "--output", kept, adds)
         self._removed_table = table(options.removed, "--removed", "the removed documents", verdicts)
-        self._write_kept = opened(options.output, kept)
+        self._write_kept = None if self._kept_table else opened(options.output, kept)
         if options.output is None and archive is None:
             self._write_kept = _writer(standard_output(kept), f"{kept} to standard output")
         self._archive = archive
         if archive is not None and options.warc_out is not None:
             archive.open(stack.enter_context(OutputFile(options.warc_out, "the records")))
-        self._write_removed = opened(options.removed, "the removed documents")
+        self._write_removed = None if self._removed_table else opened(options.removed, "the removed documents")
         self._write_verdicts = opened(options.verdicts, "the verdicts")
         self._annotate = options.annotate
         self._kept = Lines(VERDICT_KEY if options.annotate else "")
