@@ -313,3 +313,27 @@ def test_a_linker_restores_what_trimming_left() -> None:
         "x0 original", "x1 duplicate x0", "x2 duplicate x0", "x3 original", "x4 duplicate x3", "x5 duplicate x3",
         "x6 original",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("turns", [(0, 0), (4, 0), (4, 4)])
+def test_a_document_that_is_signed_again_gets_no_second_verdict(turns: tuple[int, int]) -> None:
+    """In one step with the first time or in a later one: `neardup topics replay` sets signers back."""
+    world = LinkWorld()
+    rows = (("a", "a", 0.0), ("-gone", "", 0.0), ("b", "b", 1.0))
+    world.arrive(*rows)
+    world.link([("a", "b", 0.9)], (0, 3))
+    world.turns(turns[0])
+    world.sent = 0
+    world.arrive(*rows)
+    world.link([("a", "b", 0.9)], (3, 6))
+    world.turns(turns[1])
+    world.arrive(("c", "c", 2.0), ("b2", "b", 2.0))
+    world.link([("a", "c", 0.9)], (6, 8))
+    world.turns()
+    assert world.verdicts() == ["a original", "gone removed", "b duplicate a", "c duplicate a", "b2 duplicate a"]
+    assert world.linker.state.undecided == 0
+    world.cluster.advance(60.0)
+    world.start("two").turn(0.0, 100)
+    world.arrive(("d", "d", 3.0))
+    world.link([("a", "d", 0.9)], (8, 9))
+    assert world.turns(8).verdicts()[5:] == ["d duplicate a"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -17,6 +18,7 @@ from neardup.workers.options.running import (
     DeadOptions,
     LoadOptions,
     PlanOptions,
+    ReplayOptions,
     RightsOptions,
     SizeOptions,
     StatusOptions,
@@ -47,6 +49,7 @@ def register(app: typer.Typer, epilog: str) -> None:
     topics.command("create", cls=TopicsCommand, epilog=epilog)(create_command)
     topics.command("describe", cls=TopicsCommand, epilog=epilog)(describe_command)
     topics.command("plan", cls=TopicsCommand, epilog=epilog)(plan_command)
+    topics.command("replay", cls=WorkerCommand, epilog=epilog)(replay_command)
     topics.command("rights", cls=TopicsCommand, epilog=epilog)(rights_command)
     app.add_typer(topics, name="topics")
     dead = typer.Typer(
@@ -149,15 +152,9 @@ def status_command(options: StatusOptions, given: Given) -> None:
     The exit code is that of the worst problem: 7 topics, 8 records that are gone, 11 workers that are absent or behind.
     """
     from neardup.workers.commands.status import status
-    from neardup.workers.transport.kafka.connect import connect
 
-    settings = _settings(given, options.config, None)
-    with broker_failures():
-        transport = connect(settings)
-        try:
-            raise typer.Exit(status(options, transport, settings))
-        finally:
-            transport.close()
+    code = _with_transport(lambda transport, settings: status(options, transport, settings), options.config, given)
+    raise typer.Exit(code)
 
 
 @command_of(SizeOptions)
@@ -203,14 +200,21 @@ def dead_replay_command(options: DeadOptions, given: Given) -> None:
 
 def _with_letters(use: Callable[..., Any], options: DeadOptions, given: Given) -> Any:
     from neardup.workers.commands.dead import chosen
+
+    which = chosen(options)
+    act = partial(use, which=which)
+    return _with_transport(act, options.config, given, window=False)
+
+
+def _with_transport(use: Callable[..., Any], config: str | None, given: Given, *, window: bool = True) -> Any:
+    """Return what a command does with the broker and the settings."""
     from neardup.workers.transport.kafka.connect import connect
 
-    settings = _settings(given, options.config, None, window=False)
-    which = chosen(options)
+    settings = _settings(given, config, None, window=window)
     with broker_failures():
         transport = connect(settings)
         try:
-            return use(transport, settings, which)
+            return use(transport, settings)
         finally:
             transport.close()
 
@@ -244,6 +248,17 @@ def plan_command(options: PlanOptions, given: Given) -> None:
 
     with broker_failures():
         plan(_settings(given, options.config, None), _settings(changed(given, options.changes), options.config, None))
+
+
+@command_of(ReplayOptions)
+def replay_command(options: ReplayOptions, given: Given) -> None:
+    """Set the signers back by one window, so that a new topic signed has the documents that later ones may match.
+
+    It needs that no signer works. What is signed again gets no second verdict; its pairs are published again.
+    """
+    from neardup.workers.commands.topics.replay import replay
+
+    _with_transport(lambda transport, settings: replay(options, transport, settings), options.config, given)
 
 
 @command_of(RightsOptions)

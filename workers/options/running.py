@@ -120,8 +120,8 @@ class RightsOptions(CommandOptions):
         str,
         typer.Argument(
             metavar="ROLE",
-            help="who is to have the rights: a role (sign, match, link, filter) or a command (create, status, load, "
-            "tail, dead, serve)",
+            help="who is to have the rights: a role (sign, match, link, filter) or a command (create, replay, "
+            "status, load, tail, dead, serve)",
             show_default=False,
         ),
     ]
@@ -139,6 +139,16 @@ class PlanOptions(CommandOptions):
         list[str],
         typer.Option("--set", metavar="NAME=VALUE", help="a setting as it is to be, as threshold=0.7; repeat it"),
     ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayOptions(CommandOptions):
+    """The arguments of ``topics replay``."""
+
+    window: Annotated[
+        bool,
+        typer.Option("--window/--no-window", help="sign one window again, or only documents without a verdict"),
+    ] = True
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from neardup.stream.documents import Document
 from neardup.stream.errors import ConfigError
 from neardup.stream.pipeline import Signed, Signer
 from neardup.stream.schemes.partial_sets import WARNED_DOCUMENTS_MIN, shortfall
-from neardup.workers.stages.alignment import RENEW_SECONDS, SPAN_FRACTION, Alignment, Step, decode_claim
+from neardup.workers.stages.alignment import RENEW_SECONDS, SPAN_FRACTION, Alignment, Step, decode_claim, is_of_bands
 from neardup.workers.stages.canary_writer import CanaryWriter
 from neardup.workers.stages.signer import SignPlan, SignReport, StartSigning, sign_records
 from neardup.workers.stages.starts import committed_start
@@ -180,7 +180,7 @@ class SignWorker:
             if committed is None:
                 self._refused = partition
                 break  # each answer may take seconds, and the group waits for the next poll
-            self._check_texts(committed)
+            self._check_claim(committed)
             self.consumer.seek(partition, committed.offset)
             self.consumer.resume([partition])
             self.alignment.start(partition, committed, self.now())
@@ -205,11 +205,19 @@ class SignWorker:
             at = self.now()  # before the request: a commit that the answer does not show is later than this
             claims = self.transport.group_offsets(membership.group, topic)
             for committed in claims.values():
-                self._check_texts(committed)
+                self._check_claim(committed)
             alignment.look(claims, at)
 
-    def _check_texts(self, committed: Committed) -> None:
-        """Raise ``ConfigError`` if the constant texts were signed otherwise by the last owner of a partition."""
+    def _check_claim(self, committed: Committed) -> None:
+        """Raise ``ConfigError`` if the last owner of a partition wrote no ``signed``, or signed constant texts
+        otherwise."""
+        if is_of_bands(committed.metadata):
+            topics = self.plan.topics
+            raise ConfigError(
+                f"signers of 0.1.0 have committed offsets of {topics.documents}: what they signed is not in "
+                f"{topics.signed}. End them, then run neardup topics replay: signers go on one window earlier, or with "
+                "--no-window at the first document without a verdict"
+            )
         own, other = self.plan.texts, decode_claim(committed.metadata).texts
         if own and other and own != other:
             raise ConfigError(

@@ -318,10 +318,7 @@ class Transport(Protocol):
 
         transport = MemoryTransport(cluster)
         first, end = transport.bounds("candidates")[0]
-        for records in transport.read("candidates", 0, first, end):
-            for record in records:
-                print(record.offset, record.value)
-
+        records = [record for found in transport.read("candidates", 0, first, end) for record in found]
     """
 
     def partitions(self, topic: str) -> int:
@@ -369,6 +366,9 @@ class Transport(Protocol):
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         """Return first offset and end of each partition. The end is the offset at which a read-committed reader
         stops."""
+
+    def offsets_at(self, topic: str, timestamp_ms: int) -> dict[int, int]:
+        """Return the first offset of each partition that has this time or a later one; its end if none has."""
 
     def group_offsets(self, group: str, topic: str) -> dict[int, Committed]:
         """Return the committed offsets of a group, by partition; empty for an unknown group.

@@ -34,14 +34,15 @@ from neardup.workers.commands.load import load_paths
 from neardup.workers.commands.status import status
 from neardup.workers.commands.tail import tail
 from neardup.workers.commands.topics.making import create
+from neardup.workers.commands.topics.replay import replay as set_back
 from neardup.workers.commands.topics.rights import USERS, Right, rights_of
 from neardup.workers.http.view.server import started_view
-from neardup.workers.options.running import DeadOptions, LoadOptions, StatusOptions, TailOptions
+from neardup.workers.options.running import DeadOptions, LoadOptions, ReplayOptions, StatusOptions, TailOptions
 from neardup.workers.service import roles
 from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.settings.serve import ViewSettings
 from neardup.workers.store.view import View
-from neardup.workers.topics.names import ROLES, names_of
+from neardup.workers.topics.names import ROLES, SIGN, names_of
 from neardup.workers.transport.kafka.connect import connect
 from neardup.workers.transport.kafka.transport import KafkaTransport
 from neardup.workers.transport.protocol import TransportError
@@ -159,6 +160,11 @@ def replay_letters(settings: StreamSettings, folder: Path) -> None:
         replay(transport, settings, chosen(DeadOptions()))
 
 
+def set_signers_back(settings: StreamSettings, folder: Path) -> None:
+    with closing(connect(settings)) as transport:
+        set_back(ReplayOptions(window=False), transport, settings)
+
+
 def show_view(settings: StreamSettings, folder: Path) -> None:
     """Follow the topics, and send a document."""
     given = ViewSettings(**settings.model_dump())
@@ -186,7 +192,8 @@ def load_as(name: str, transport: KafkaTransport, topic: str) -> None:
 
 
 COMMANDS: dict[str, Callable[[StreamSettings, Path], None]] = {
-    "create": create_topics, "status": show_status, "load": load_file, "tail": tail_both, "dead": replay_letters,
+    "create": create_topics, "replay": set_signers_back, "status": show_status, "load": load_file, "tail": tail_both,
+    "dead": replay_letters,
     "serve": show_view,
 }  # fmt: skip
 
@@ -238,6 +245,11 @@ def test_a_command_works_with_the_printed_rights_and_names_each_that_is_missing(
     changes = {"bootstrap_servers": f"{HOST}:{guarded.proxied_port}", "security_protocol": "SASL_PLAINTEXT",
                "sasl_mechanism": "PLAIN", "sasl_username": user, "sasl_password": user}  # fmt: skip
     settings = StreamSettings(**{**world.given, **changes})  # type: ignore[arg-type]
+    if user == "replay":  # the session of the signer that worked must end
+        deadline = time.monotonic() + WAIT_SECONDS_MAX
+        while world.transport.members(world.names.group(SIGN)):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
     if user == "create":
         settings = settings.model_copy(update={"topic_prefix": "made."})
     act = partial(COMMANDS[user], settings, tmp_path)

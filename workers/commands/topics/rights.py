@@ -55,6 +55,7 @@ _TOPICS: dict[str, dict[str, tuple[str, ...]]] = {
     FILTER: {"verdicts": (_READ, _CONFIGS), "documents": (_READ, _CONFIGS), "unique": (_WRITE, _CONFIGS)},
     "load": {"documents": (_WRITE, _CONFIGS)},
     "tail": {"candidates": (_READ,), "verdicts": (_READ,)},
+    "replay": {"documents": (_READ,), "signed": (_DESCRIBE,), "verdicts": (_READ,)},
     "dead": {"dead": (_READ, _WRITE), "documents": (_READ, _WRITE, _CONFIGS)},
     "serve": {"verdicts": (_READ,), "candidates": (_READ,), "documents": (_WRITE,)},
 }  # fmt: skip
@@ -62,7 +63,7 @@ _TOPICS: dict[str, dict[str, tuple[str, ...]]] = {
 _ALL_TOPICS = {"create": (_CREATE, _DESCRIBE, _CONFIGS), "status": (_READ, _CONFIGS)}
 # Commands that read as a group of their own, and commands that write in transactions: all names begin with the command.
 _WITH_GROUP = ("tail",)
-_WITH_TRANSACTIONS = ("load", "dead", "serve")
+_WITH_TRANSACTIONS = ("load", "replay", "dead", "serve")
 USERS = (*_TOPICS, *_ALL_TOPICS)
 
 
@@ -110,6 +111,9 @@ def _of_groups(names: Names, user: str, settings: StreamSettings) -> Iterator[Ri
     if user == "status":
         roles = ROLES if settings.verdicts else (SIGN, MATCH)
         yield from (Right("group", names.group(role), (_DESCRIBE,)) for role in roles)
+    if user == "replay":  # it commits as a signer
+        yield Right("group", names.group(SIGN), (_READ,))
+        yield from [Right("group", names.group(LINK), (_DESCRIBE,))] if settings.verdicts else []
     if user in _WITH_GROUP:
         yield Right("group", f"{names.prefix}-{user}-", (_READ,), is_prefix=True)
     if user in _WITH_TRANSACTIONS:

@@ -24,7 +24,7 @@ from neardup.workers.topics.names import Topics
 from neardup.workers.topics.places import offsets_of, partitions_of
 from neardup.workers.topics.signed import PARTITION, decode_signed
 from neardup.workers.topics.verdicts import DecidedRows, decided_rows, join_decided, parse_run
-from neardup.workers.transport.protocol import Committed, OffsetGoneError, Transport
+from neardup.workers.transport.protocol import Committed, OffsetGoneError, Record, Transport
 
 
 class Restored(NamedTuple):
@@ -45,11 +45,10 @@ def continued(
     decided: dict[int, int] = {}
     offsets: dict[int, Committed] = {}
     arrivals = row = 0
-    for partition, (first, last) in transport.bounds(topics.verdicts).items():
-        line = _last_line(transport, topics.verdicts, partition, first, last)
-        if line is not None:
-            decided[partition], arrivals = line["offset"] + 1, max(arrivals, line["arrival"] + 1)
-            offsets[partition] = Committed(first, encode_metadata(VerdictsMetadata(decided[partition], -1)))
+    firsts = transport.bounds(topics.verdicts)
+    for partition, line in last_verdicts(transport, topics.verdicts).items():
+        decided[partition], arrivals = line["offset"] + 1, max(arrivals, line["arrival"] + 1)
+        offsets[partition] = Committed(firsts[partition][0], encode_metadata(VerdictsMetadata(decided[partition], -1)))
     if decided:
         ends = np.full(max(decided) + 1, -1)
         ends[list(decided)] = list(decided.values())
@@ -57,14 +56,21 @@ def continued(
     return Committed(start, encode_metadata(SignedMetadata(row, arrivals, 0, None))), offsets
 
 
-def _last_line(transport: Transport, topic: str, partition: int, first: int, end: int) -> dict[str, Any] | None:
-    """Return the last verdict of a partition. Markers may follow it, so larger and larger ends of the log are read."""
+def last_verdicts(transport: Transport, topic: str) -> dict[int, dict[str, Any]]:
+    """Return the last verdict of each partition that has one."""
+    bounds = transport.bounds(topic).items()
+    found = {partition: last_record(transport, topic, partition, first, end) for partition, (first, end) in bounds}
+    return {partition: dict(parse_run(record.value)[-1]) for partition, record in found.items() if record is not None}
+
+
+def last_record(transport: Transport, topic: str, partition: int, first: int, end: int) -> Record | None:
+    """Return the last record before ``end``. Markers may follow it, so larger and larger ends of the log are read."""
     count = 1
     while first < end:
         start = max(first, end - count)
         records = [record for found in transport.read(topic, partition, start, end) for record in found]
         if records:
-            return dict(parse_run(records[-1].value)[-1])
+            return records[-1]
         if start == first:
             break
         count *= 8

@@ -9,6 +9,7 @@ are a deterministic function of the logs of ``signed`` and ``links``; the divisi
 - A document that has a link to a copy has no other pairs: a table walks no bucket for a copy, and what other shards,
   which know no copy of it, found with it are pairs of its content that were found before.
 - If the later document was decided before, the pair was used before a restart. It is dropped.
+- A row whose document was decided before was signed again (``neardup topics replay``). It gets no second verdict.
 - An earlier document without a row has left the window. Its pair is ignored and counted.
 """
 
@@ -64,6 +65,7 @@ class _Step(NamedTuple):
     ended: int  # records of signed
     row: int
     arrivals: int
+    read: int  # arrivals, and rows that were decided before
 
 
 class LinkState:
@@ -142,11 +144,15 @@ class LinkState:
         """Decide what ``take`` returned, in a step that stays open. ``holes`` are accepted."""
         assert self._step is None, "a step is open"
         rows, positions, ended, row, _ = taken
+        read = len(rows.places)
         self.decisions.begin()
         self._pairs, self._new_pairs = join_links([self._pairs, *self._new_pairs]), []
-        self._step = _Step(self.decided, self._pairs, ended, row, len(rows.places))
-        self.decided = self.decided.copy()
+        decided, self.decided = self.decided, self.decided.copy()
         self._know(int(partitions_of(rows.places).max()) + 1)
+        is_open = self._is_open(rows.places)
+        if not is_open.all():
+            rows, positions = rows.select(np.flatnonzero(is_open)), positions[is_open]
+        self._step = _Step(decided, self._pairs, ended, row, len(rows.places), read)
         np.maximum.at(self.decided, partitions_of(rows.places), offsets_of(rows.places) + 1)
         is_document = rows.kinds == DOCUMENT
         end = self.decisions.end
@@ -168,7 +174,7 @@ class LinkState:
             self.waiting.popleft()
         self.row = self._step.row
         self.arrivals += self._step.arrivals
-        self.undecided -= self._step.arrivals
+        self.undecided -= self._step.read
         self._step = None
         self.decisions.commit()
         self._rows.release(self.decisions.first)
@@ -190,7 +196,7 @@ class LinkState:
 
         An open step counts as decided. ``position`` is the offset after the added records.
         """
-        ended, row, arrivals = (0, self.row, 0) if self._step is None else self._step[2:]
+        ended, row, arrivals = (0, self.row, 0) if self._step is None else self._step[2:5]
         offset = self.waiting[ended].offset if ended < len(self.waiting) else position
         return offset, row, self.arrivals + arrivals
 
@@ -220,6 +226,16 @@ class LinkState:
         known = partitions < len(self.decided)
         known[known] = offsets_of(places[known]) < self.decided[partitions[known]]
         return known
+
+    def _is_open(self, places: _Longs) -> npt.NDArray[np.bool_]:
+        """Which rows have no verdict yet: within a partition a row is later than all that were decided."""
+        partitions, offsets = partitions_of(places), offsets_of(places)
+        is_open = np.ones(len(places), np.bool_)
+        for partition in np.unique(partitions).tolist():
+            rows = np.flatnonzero(partitions == partition)
+            before = np.concatenate([[self.decided[partition] - 1], offsets[rows]])
+            is_open[rows] = offsets[rows] > np.maximum.accumulate(before)[:-1]
+        return is_open
 
     def _add_rows(self, rows: ArrivalRows, numbers: _Longs) -> None:
         documents = np.flatnonzero(numbers >= 0)

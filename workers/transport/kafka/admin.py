@@ -75,6 +75,14 @@ class KafkaAdmin:
         logs = [TopicPartition(topic, partition["partition_index"]) for partition in self._partitions(topic)]
         return self._bounds(logs, IsolationLevel.READ_COMMITTED)
 
+    def offsets_at(self, topic: str, timestamp_ms: int) -> dict[int, int]:
+        """Return the first offset of each partition that has this time or a later one; its end if none has."""
+        ends = {partition: end for partition, (_, end) in self.bounds(topic).items()}
+        wanted = dict.fromkeys((TopicPartition(topic, partition) for partition in ends), timestamp_ms)
+        found = self._call(f"offsets of {topic!r} by time", lambda client: client.list_partition_offsets(wanted))
+        at = {log.partition: one.offset for log, one in found.items()}
+        return {partition: end if at[partition] < 0 else at[partition] for partition, end in ends.items()}
+
     def log_bounds(self, topic: str, partition: int) -> tuple[int, int]:
         """Return first offset and end of a partition; the end counts records that are not committed yet."""
         return self._bounds([TopicPartition(topic, partition)], IsolationLevel.READ_UNCOMMITTED)[partition]

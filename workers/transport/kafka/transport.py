@@ -109,6 +109,10 @@ class KafkaTransport:
         stops."""
         return self.admin.bounds(topic)
 
+    def offsets_at(self, topic: str, timestamp_ms: int) -> dict[int, int]:
+        """Return the first offset of each partition that has this time or a later one; its end if none has."""
+        return self.admin.offsets_at(topic, timestamp_ms)
+
     def group_offsets(self, group: str, topic: str) -> dict[int, Committed]:
         """Return the committed offsets of a group, without waiting for open transactions."""
         return self.admin.group_offsets(group, topic)

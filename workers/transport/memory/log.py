@@ -110,6 +110,10 @@ class PartitionLog:
             found.append(record)
         return found, max(start, stop)
 
+    def offset_at(self, timestamp_ms: int) -> int:
+        """Return the offset of the first record with this time or a later one; the end if there is none."""
+        return next((one.offset for one in self._records if one.timestamp_ms >= timestamp_ms), self.stable_end)
+
     def trim(self, before: int) -> None:
         """Drop records below ``before``; raises ``OffsetGoneError`` if it is beyond the end."""
         if before > self.end:

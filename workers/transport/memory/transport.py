@@ -91,6 +91,13 @@ class MemoryTransport:
             logs = (self._cluster.log(topic, p) for p in range(self._cluster.partitions(topic)))
             return {log.partition: (log.first, log.stable_end) for log in logs}
 
+    def offsets_at(self, topic: str, timestamp_ms: int) -> dict[int, int]:
+        """Return the first offset of each partition that has this time or a later one; its end if none has."""
+        with self._cluster.lock:
+            self._cluster.check("bounds")
+            logs = [self._cluster.log(topic, p) for p in range(self._cluster.partitions(topic))]
+            return {log.partition: log.offset_at(timestamp_ms) for log in logs}
+
     def group_offsets(self, group: str, topic: str) -> dict[int, Committed]:
         """Return the committed offsets of the group; pending offsets do not count."""
         with self._cluster.lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from transport_harness import Harness, joined, publish
@@ -149,6 +150,25 @@ def law_offsets_of_other_topics_commit_with_those_of_the_group(harness: Harness)
     assert member.consumer.committed(0) == Committed(1, "a")
     assert harness.transport().group_offsets(group, other) == {0: Committed(7, "b"), 1: Committed(0, "c")}
     assert harness.transport().group_offsets(group, source) == {0: Committed(1, "a")}
+
+
+def law_an_offset_is_found_by_its_time(harness: Harness) -> None:
+    """The first record with this time or a later one, also where times fall; the end if there is none. A marker of a
+    transaction may count as a record."""
+    topic, transport = harness.make_topic(2), harness.transport()
+    now_ms = int(time.time() * 1000) - 1_000
+    writer = harness.transport().producer(harness.name("writer"))
+    writer.begin()
+    for milliseconds in (100, 300, 200, 400):
+        writer.send(topic, 0, b"value", None, now_ms + milliseconds)
+    writer.flush()
+    writer.commit()
+    harness.wait_until(lambda: transport.bounds(topic)[0][1] > 4, "all is committed")
+    end = transport.bounds(topic)[0][1]
+    wanted = {0: 0, 100: 0, 101: 1, 300: 1, 301: 3, 10_000_000: end}
+    found = {milliseconds: transport.offsets_at(topic, now_ms + milliseconds) for milliseconds in wanted}
+    if found != {milliseconds: {0: offset, 1: 0} for milliseconds, offset in wanted.items()}:
+        raise AssertionError(found)
 
 
 LAWS: list[Callable[[Harness], None]] = [law for name, law in sorted(globals().items()) if name.startswith("law_")]
