@@ -99,9 +99,8 @@ class VerdictModel:
         self.rows[place] = row
         if not late:
             self.latest["id", row.id] = self.latest["content", row.content] = row
-            for story in self._by_age():
-                if sum(map(self._bytes, self._by_age())) > self.bytes_max:
-                    story.ended = True
+            if self.bytes_max < _FOREVER:
+                self._end_oldest()
         return decision
 
     def _decide(self, row: _Row, event: Event, late: bool) -> Decision:
@@ -221,6 +220,16 @@ class VerdictModel:
         """Stories with records that have not ended, the one whose newest member is oldest first."""
         held = [one for one in self.stories if not one.ended and one.members > 1 and self._is_in_time(one.newest)]
         return sorted(held, key=lambda one: (one.newest, self.tie(one.place)))
+
+    def _end_oldest(self) -> None:
+        """End stories until the records of the others fit."""
+        held = self._by_age()
+        total = sum(map(self._bytes, held))
+        for story in held:
+            if total <= self.bytes_max:
+                return
+            total -= self._bytes(story)
+            story.ended = True
 
     def _bytes(self, story: _Story) -> int:
         return 0 if story.ended else self.story_bytes + sum(one.size for one in story.contents)
