@@ -15,7 +15,7 @@ CHECKED = $(if $(ROOM),$(shell find tests -type d -name '$(ROOM)'),tests)
 QUICK = not processes and not broker and not browser and not long
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-page demo-large api check test processors reproduce bench results peers bench-kafka kafka torture clean
+.PHONY: help demo demo-page demo-large api check test processors reproduce bench results peers bench-kafka kafka torture soak clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,9 +80,13 @@ torture: $(STAMP)  ## thousands of simulated schedules, then workers and brokers
 	$(BIN)/python tests/simulation/torture.py --seeds 2000
 	$(BIN)/python tests/kafka/torture/torture.py --documents 50000 --kills 30 --stops 10
 	$(BIN)/python tests/kafka/torture/torture.py --nodes 3 --documents 20000 --kills 10 --stops 4 --brokers 4 --freezes 4
-	$(BIN)/python tests/kafka/torture/soak.py --minutes 15
+	$(BIN)/python tests/kafka/torture/soak.py
 	$(BIN)/python tests/support/workers/hook_process.py --events 10000 --kills 100
 	NEARDUP_SPARK_PARTITIONS='1 7 64' $(BIN)/python -m pytest -q tests/workers/commands/batch/test_spark.py
+
+soak: HOURS ?= 3
+soak: $(STAMP)  ## all roles and serve for HOURS (3): memory, descriptors, threads, disk and latency do not grow
+	$(BIN)/python tests/kafka/torture/soak.py --hours $(HOURS)
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)

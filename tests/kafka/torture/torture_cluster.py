@@ -107,8 +107,14 @@ class Worker:
 class Cluster:
     """Broker, settings, workers; everything of a run but its schedule."""
 
-    def __init__(self, given: argparse.Namespace, folder: Path, settings: Mapping[str, str] = BROKER_SETTINGS) -> None:
-        self.given, self.folder = given, folder
+    def __init__(
+        self,
+        given: argparse.Namespace,
+        folder: Path,
+        settings: Mapping[str, str] = BROKER_SETTINGS,
+        trim_seconds: Mapping[str, int] = TRIM_SECONDS,
+    ) -> None:
+        self.given, self.folder, self._trim_seconds = given, folder, trim_seconds
         self.brokers = Brokers(given.nodes, settings)
         live = given.documents // 10
         stride = WINDOWS * given.window / (given.documents - live)
@@ -145,7 +151,8 @@ class Cluster:
         return int({SIGN: given.signers, MATCH: given.matchers, LINK: given.linkers, FILTER: given.filters}[role])
 
     def add(self, role: str) -> Worker:
-        own = {"NEARDUP_TRIM_INTERVAL_SECONDS": str(TRIM_SECONDS[role])} if role in TRIM_SECONDS else {}
+        trims = self._trim_seconds
+        own = {"NEARDUP_TRIM_INTERVAL_SECONDS": str(trims[role])} if role in trims else {}
         worker = Worker(role, self._numbers[role], self.folder, {**self.environment, **own})
         self._numbers[role] += 1
         worker.start()
