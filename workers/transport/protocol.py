@@ -376,8 +376,8 @@ class Transport(Protocol):
         It never waits: offsets of open transactions do not count.
         """
 
-    def members(self, group: str) -> int:
-        """Return the number of members of a group; 0 for an unknown group."""
+    def members(self, group: str, not_of: str | None = None) -> int:
+        """Return the number of members of a group, or of those that own partitions of another topic than this one."""
 
     def configs(self, topic: str) -> Mapping[str, str]:
         """Return the settings in effect of a topic, by Kafka's names; empty if this user may not see them.

@@ -32,6 +32,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
+from neardup.stream.errors import ConfigError
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.rule import STATUSES
 from neardup.workers.stages.starts import start_offset
@@ -189,6 +190,11 @@ class LinkWorker:
         """Read the committed offsets of the group, and begin to restore; without any, commit the requested start."""
         topics, group = self.plan.topics, membership.group
         try:
+            if others := self.transport.members(group, topics.signed):
+                raise ConfigError(
+                    f"{others} members of {group} read another topic than {topics.signed}: they are linkers of 0.1.0, "
+                    "and both would decide the same documents; end them, and start this linker again"
+                )
             signed = self.consumer.committed(PARTITION)
             bounds = self.transport.bounds(topics.signed)
             if signed is None:

@@ -20,7 +20,8 @@ import orjson
 from neardup.workers.stages.starts import decoded_metadata
 from neardup.workers.transport.protocol import Committed
 
-_VERSION = 1
+# A linker of 0.1.0 reads version 1 only: it refuses to decide after a later one.
+_VERSIONS = (1, 2)
 
 
 class SignedMetadata(NamedTuple):
@@ -71,16 +72,16 @@ class Marks:
 
 def encode_metadata(metadata: SignedMetadata | VerdictsMetadata) -> str:
     """Encode metadata of a committed offset: compact JSON."""
-    return orjson.dumps({"version": _VERSION, **metadata._asdict()}).decode()
+    return orjson.dumps({"version": _VERSIONS[-1], **metadata._asdict()}).decode()
 
 
 def decode_signed_metadata(committed: Committed) -> SignedMetadata:
     """Decode the metadata of the offset in ``signed``; raises ``ConfigError``."""
-    with decoded_metadata(committed.metadata, (_VERSION,), "linker") as fields:
+    with decoded_metadata(committed.metadata, _VERSIONS, "linker") as fields:
         return SignedMetadata(fields["row"], fields["arrivals"], fields["first"], fields["stream_time"])
 
 
 def decode_verdicts_metadata(committed: Committed) -> VerdictsMetadata:
     """Decode the metadata of an offset in ``verdicts``; raises ``ConfigError``."""
-    with decoded_metadata(committed.metadata, (_VERSION,), "linker") as fields:
+    with decoded_metadata(committed.metadata, _VERSIONS, "linker") as fields:
         return VerdictsMetadata(fields["decided"], fields["marked"])

@@ -99,10 +99,12 @@ class KafkaAdmin:
                 f"cannot trim {topic!r} to {dict(before)}: a log ends before that; trim to an offset that was read"
             ) from error
 
-    def members(self, group: str) -> int:
-        """Return the number of members of a group; 0 for an unknown group."""
+    def members(self, group: str, not_of: str | None = None) -> int:
+        """Return the number of members of a group, or of those that own partitions of another topic than this one."""
         found = self._call(f"describe {group!r}", lambda client: client.describe_groups([group])[group])
-        return len(found["members"])
+        if not_of is None:
+            return len(found["members"])
+        return sum(any(log["topic"] != not_of for log in _assigned(member)) for member in found["members"])
 
     def leave(self, group: str, instance: str) -> None:
         """Remove an instance from its group, if it is a member."""
@@ -115,10 +117,7 @@ class KafkaAdmin:
         if found["error"] is not None or found["group_state"] != "Stable":
             return None
         return sum(
-            len(log["partitions"])
-            for member in found["members"]
-            for log in (member["member_assignment"] or {"assigned_partitions": ()})["assigned_partitions"]
-            if log["topic"] == topic
+            len(log["partitions"]) for member in found["members"] for log in _assigned(member) if log["topic"] == topic
         )
 
     def group_offsets(self, group: str, topic: str) -> dict[int, Committed]:
@@ -212,6 +211,12 @@ class KafkaAdmin:
         if client is not None and self._process == os.getpid():
             with suppress(Exception):
                 client.close()
+
+
+def _assigned(member: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    """Return the topics of a member, each with its partitions."""
+    assignment: Mapping[str, Iterable[Mapping[str, Any]]] = member["member_assignment"] or {"assigned_partitions": ()}
+    return assignment["assigned_partitions"]
 
 
 def _fewest_replicas(partitions: list[dict[str, Any]]) -> int:

@@ -129,9 +129,9 @@ class KafkaTransport:
         """Drop the records below the given offsets."""
         self.admin.trim(topic, before)
 
-    def members(self, group: str) -> int:
-        """Return the number of members of a group; 0 for an unknown group."""
-        return self.admin.members(group)
+    def members(self, group: str, not_of: str | None = None) -> int:
+        """Return the number of members of a group, or of those that own partitions of another topic than this one."""
+        return self.admin.members(group, not_of)
 
     def leave(self, group: str, instance: str) -> None:
         """Remove a closed instance from its group; the client does not do so when it closes."""
