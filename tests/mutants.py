@@ -59,6 +59,7 @@ AS_DATA = "tests/simulation/test_failures_as_data.py"
 TURNS = "tests/simulation/test_turns_of_the_world.py"
 CATCH_UP = "tests/simulation/test_catch_up.py"
 MATCHERS = "tests/workers/stages/test_matcher.py"
+STANDBYS = "tests/workers/stages/test_standbys.py"
 ALIGNED = "tests/workers/stages/signing/test_alignment.py"
 _SHARDS = "tests/laws/test_shard_laws.py::"
 _CASES = ("[one_permutation chars]", "[exact]")
@@ -156,10 +157,28 @@ MUTANTS = (
         (AS_DATA,),
     ),
     Mutant(
-        "settle is always true", "simulation", TABLE,
-        "        return self.committed() == committed\n",
-        "        return True\n",
-        (TURNS,),
+        "a takeover of a table ahead of the commit", "simulation", TABLE,
+        "        return is_same and start <= self.position <= end\n",
+        "        return is_same and start <= self.position\n",
+        (STANDBYS,),
+    ),
+    Mutant(
+        "a standby goes beyond the commit", "simulation", "workers/stages/matching/standbys.py",
+        "table.apply(stretch if stretch.end <= end else stretch.until(end), publish=False)",
+        "table.apply(stretch, publish=False)",
+        (STANDBYS, SCHEDULES),
+    ),
+    Mutant(
+        "an open step of a kept table counts as committed", "simulation", TABLE,
+        "        if self._open and self.committed() == committed:\n",
+        "        if self._open:\n",
+        ("tests/workers/stages/test_shard_table.py", TURNS),
+    ),
+    Mutant(
+        "a partition that moves is given before its owner gives it up", "simulation", "workers/transport/assignment.py",
+        "        moving = {one for one in mine if owners.get(one, name) != name}\n",
+        "        moving: set[int] = set()\n",
+        ("tests/workers/transport/test_assignment.py",),
     ),
     Mutant(
         "bounds are read after the committed offset", "simulation", MATCHER,
@@ -182,8 +201,8 @@ MUTANTS = (
         (TURNS,),
     ),
     Mutant(
-        "the log is trimmed without asking the group", "simulation", MATCHER,
-        "            transact(self.producer, [], topics.links, offsets, self.membership, self.observer)\n",
+        "the log is trimmed without asking the group", "simulation", "workers/stages/matching/trims.py",
+        "            transact(self._producer, [], topics.links, offsets, membership, self._observer)\n",
         "            pass\n",
         (TURNS,),
     ),

@@ -178,7 +178,7 @@ class Tally:
     def sample(self, name: str, values: Values, label: str = "") -> None:
         """Ignore samples."""
 
-    def forget(self, label: str) -> None:
+    def forget(self, label: str, name: str = "") -> None:
         """Do nothing: there are no gauges to remove."""
 
     def stages(self) -> dict[str, float]:

@@ -94,13 +94,15 @@ class Made(NamedTuple):
     """A worker with the parts that only its role has: restoring, chores at intervals, tables for the next worker,
     readers to close, what it reads without its group.
 
-    ``waiting_records`` returns the number of polled and unprocessed records, by partition.
+    ``waiting_records`` returns the number of polled and unprocessed records, by partition; ``standbys`` how many
+    messages and seconds each standby is behind.
     """
 
     worker: Worker
     restoring: Callable[[], list[int]] = list
     observe: Callable[[], None] = lambda: None
     trim: Callable[[], None] = lambda: None
+    standbys: Callable[[], Mapping[int, tuple[int, float]]] = dict
     waiting_records: Callable[[], Mapping[int, int]] = dict
     hand_over: Callable[[], Tables] = dict
     inherit: Callable[[Tables], None] = lambda tables: None
@@ -169,6 +171,7 @@ def _matcher(
         step_pairs_max=settings.step_pairs_max,
         canaries=settings.canaries_every > 0,
         verdicts=settings.verdicts,
+        standbys=settings.standbys,
     )
     worker = MatchWorker(transport, consumer, producer, plan, observer)
     return Made(
@@ -177,6 +180,7 @@ def _matcher(
         waiting_records=worker.waiting_records,
         observe=worker.observe,
         trim=worker.trim,
+        standbys=worker.standbys.lag,
         hand_over=worker.hand_over,
         inherit=worker.inherit,
         close=worker.close,

@@ -223,7 +223,9 @@ class Shell:
             text = f"{self.name}: transactions are aborted; waiting longer each time: {producer.last_error}"
             self._log_change(("aborting", producer.last_error), text, bad=True)
         else:
-            answer = Answer(True, listed)
+            lags = sorted(made.standbys().items())
+            stands = [f"{shard} ({messages} messages, {seconds:.1f} s behind)" for shard, (messages, seconds) in lags]
+            answer = Answer(True, f"{listed}; standby of: {', '.join(stands)}" if stands else listed)
             if not worker.aborted_in_row:
                 self._log_change(("ready", *owned), f"{self.name}: ready on {self.topic}; {listed}")
         self.outside.health.beat(answer)

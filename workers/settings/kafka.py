@@ -168,6 +168,13 @@ class StreamOptions(CanaryOptions):
         le=1 << 30,
         description="documents that may wait for a verdict in a linker, before it reads no more; about 100 bytes each",
     )
+    standbys: int = Field(
+        default=0,
+        ge=0,
+        le=8,
+        description="other matchers that keep a copy of the table of each shard, to take over without a restore; each "
+        "takes the memory of the tables once more",
+    )
     blocked: str | None = Field(
         default=None,
         description="file of ids and content hashes whose documents a signer refuses; read at its start",

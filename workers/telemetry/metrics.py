@@ -217,6 +217,17 @@ _ROWS = (
         _PARTITION),
     Row("restored_documents", "counter", "documents", _RESTORING,
         "Documents read from the log to restore windows, once for each shard."),
+    Row("takeovers", "counter", "shards", (MATCH,),
+        "Shards that this worker took over, by their tables: kept, of a standby or of the worker before it in the "
+        "process, or restored from the log.", "table", ("kept", "restored")),
+    # Standbys.
+    Row("standby_documents", "counter", "documents", (MATCH,),
+        "Documents that standbys have applied, once for each shard."),
+    Row("standby_lag_records", "gauge", "records", (MATCH,),
+        "Messages of signed between a standby and the committed offset of its shard.", _PARTITION),
+    Row("standby_lag_seconds", "gauge", "seconds", (MATCH,),
+        "For how long a standby has not reached an offset that its shard has committed; 0 when it has.", _PARTITION),
+    Row("standby_table_bytes", "gauge", "bytes", (MATCH,), "Memory of the table of a standby.", _PARTITION),
     Row("worker", "info", "", PROCESSES, "Which worker this is."),
 )  # fmt: skip
 METRICS: dict[str, Row] = {row.name: row for row in _ROWS}
@@ -285,11 +296,11 @@ class Metrics:
         with self._lock:
             self._histograms[name].add(values)
 
-    def forget(self, label: str) -> None:
-        """Drop every gauge of a label value."""
+    def forget(self, label: str, name: str = "") -> None:
+        """Drop every gauge of a label value, or one."""
         with self._lock:
             for row in self._rows:
-                if row.kind == "gauge" and row.label:
+                if row.kind == "gauge" and row.label and name in ("", row.name):
                     self._numbers[row.name].pop(label, None)
 
     def value(self, name: str, label: str = "") -> float:

@@ -28,6 +28,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from neardup.stream.errors import NeardupError
+from neardup.workers.transport.assignment import Offer
 
 # More bytes than a poll can return.
 UNBOUNDED = 1 << 62
@@ -139,8 +140,9 @@ class Polled(NamedTuple):
     """The result of one ``poll``.
 
     ``assigned`` are partitions that are new since the last poll (paused), ``revoked`` are partitions that are no longer
-    owned. A partition in both was lost and assigned again: drop its state. ``is_joining``: this member takes part in an
-    unfinished rebalance; the broker may refuse a commit until a later poll has the outcome.
+    owned. A partition in both was lost and assigned again: others may have moved its offset. ``is_joining``: this
+    member takes part in an unfinished rebalance; the broker may refuse a commit until a later poll has the outcome.
+    ``standbys`` are the partitions that this member stands by for.
     """
 
     records: list[Record]
@@ -148,6 +150,7 @@ class Polled(NamedTuple):
     assigned: tuple[int, ...]
     revoked: tuple[int, ...]
     is_joining: bool = False
+    standbys: tuple[int, ...] = ()
 
 
 class Consumer(Protocol):
@@ -175,6 +178,9 @@ class Consumer(Protocol):
             UnreachableError: the broker does not answer.
             FencedError: another process uses the same instance; make a new consumer.
         """
+
+    def offer(self, offer: Offer) -> None:
+        """Say, with the next join, which tables this member has; a member whose share is outdated joins again."""
 
     def committed(self, partition: int) -> Committed | None:
         """Read the committed offset of the group; ``None`` if there is none.
@@ -313,12 +319,6 @@ class Transport(Protocol):
     """Access to topics. It opens connections only when it is used, so it may be made before a fork.
 
     Several threads may use it at the same time; each consumer and producer belongs to one thread.
-
-    Example: read every committed record of a partition.
-
-        transport = MemoryTransport(cluster)
-        first, end = transport.bounds("candidates")[0]
-        records = [record for found in transport.read("candidates", 0, first, end) for record in found]
     """
 
     def partitions(self, topic: str) -> int:

@@ -207,6 +207,24 @@ def check_tables(outcome: Outcome) -> None:
         running = [p.worker for p in cluster.places if isinstance(p.worker, MatchWorker) and shard in p.worker.tables]
         assert len(running) == 1, f"{len(running)} workers run shard {shard}"
         _check_table(running[0].tables[shard], outcome)
+    check_standbys(outcome)
+
+
+def check_standbys(outcome: Outcome) -> None:
+    """Each shard has its standbys, if there are enough members; their tables are at the committed offset and hold what
+    the table of the owner holds. The members own equally many shards, one more or less."""
+    cluster = outcome.cluster
+    workers = [place.worker for place in cluster.places if isinstance(place.worker, MatchWorker)]
+    offsets = cluster.memory.group(MATCHERS, cluster.topics.links).offsets
+    for shard in range(outcome.shards):
+        tables = [w.standbys.tables[shard] for w in workers if shard in w.standbys.tables]
+        assert len(tables) == min(cluster.scenario.standbys, len(workers) - 1), shard
+        committed = offsets[shard]
+        for table in tables:
+            assert table.position == position_of(committed.offset, decode_window(committed.metadata).row)
+            _check_table(table, outcome)
+    owned = [len(worker.tables) for worker in workers]
+    assert max(owned) - min(owned) <= 1, owned
 
 
 def _check_table(table: ShardTable, outcome: Outcome) -> None:

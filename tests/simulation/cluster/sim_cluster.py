@@ -21,7 +21,7 @@ from unittest import mock
 
 from sim_documents import Feed
 from sim_scenario import Place, Scenario
-from sim_watched import CRASHES, FAULTS, Counting, Watched
+from sim_watched import CRASHES, FAULTS, Counting, Watched, check_fence
 
 from neardup.stream.json_lines import Fields
 from neardup.stream.verdicts.decisions import VerdictLimits
@@ -78,7 +78,7 @@ class Cluster:
         )  # fmt: skip
         self.match_plan = MatchPlan(
             self.config, self.topics, shards, 3, envelope, START, False, LINKERS, step_bytes, scenario.step_pairs,
-            scenario.canaries_every > 0, with_verdicts,
+            scenario.canaries_every > 0, with_verdicts, scenario.standbys,
         )  # fmt: skip
         window, lateness = (round((x or 0) * 1e6) for x in (self.config.window_seconds, self.config.lateness_seconds))
         limits = VerdictLimits(window, lateness, 1 << 30)
@@ -167,6 +167,7 @@ class Cluster:
             place.paused_until = self._acted + self.rng.choice([0, 0, 20, 60])  # others may take turns
         else:
             place.taken += taken
+            check_fence(place.worker, self.memory.group(MATCHERS, self.topics.links).offsets)
             tables = getattr(place.worker, "tables", {}).values()
             self.events["ends inside a message"] += any(offset_and_row(table.position)[1] for table in tables)
             return taken
@@ -175,8 +176,7 @@ class Cluster:
     def crash(self, place: Place) -> None:
         """End the process; it closes nothing."""
         place.worker, place.kept = None, {}
-        if place in self.zombies:
-            self.zombies.remove(place)
+        self.zombies = [zombie for zombie in self.zombies if zombie is not place]
 
     def abandon(self, place: Place) -> None:
         """Free the place of a worker that counts as dead; the worker lives on as a zombie."""
@@ -236,8 +236,7 @@ class Cluster:
 
     def standing(self) -> dict[tuple[str, int], tuple[int, int]]:
         """Committed offset and end of the last record of each partition that a group reads."""
-        out = {}
-        topics = self.topics
+        out, topics = {}, self.topics
         read = [(SIGNERS, topics.documents, topics.documents), (MATCHERS, topics.links, topics.signed)]
         read += [(LINKERS, topics.signed, topics.signed)] if self.scenario.linkers else []
         read += [(FILTERS, topics.verdicts, topics.verdicts)] if self.scenario.filters else []
@@ -259,6 +258,8 @@ class Cluster:
             mock.patch("neardup.workers.stages.matching.matcher._STEP_PAIRS_MIN", 1),
             mock.patch("neardup.workers.stages.verdicts.linker._STEP_ROWS_MAX", self.scenario.link_rows),
             mock.patch("neardup.workers.topics.verdicts.RUN_BYTES_MAX", self.scenario.message_bytes),
+            mock.patch("neardup.workers.stages.matching.standbys._REFRESH_SECONDS", 0.0),
+            mock.patch("neardup.workers.stages.matching.matcher.TRAIL_BYTES", self.scenario.trail_bytes),
         ):
             yield
 
@@ -271,9 +272,8 @@ class Simulation(Cluster):
         self._trace = trace
         self._stack: list[Place] = []
         self._away_until = 0
-        for kind in KINDS:
-            for _ in range(getattr(scenario, kind)):
-                self.add(kind)
+        for kind in (one for one in KINDS for _ in range(getattr(scenario, one))):
+            self.add(kind)
 
     def run(self) -> None:
         """Run the whole schedule, then wait for quiet."""

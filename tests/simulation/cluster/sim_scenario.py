@@ -9,6 +9,7 @@ from sim_documents import Habits
 
 from neardup.stream.config import Config
 from neardup.workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX, UNDECIDED_MAX
+from neardup.workers.stages.matching.cursors import TRAIL_BYTES
 from neardup.workers.stages.matching.matcher import MatchWorker
 from neardup.workers.stages.matching.shard_table import ShardTable
 from neardup.workers.stages.sign_worker import SignWorker
@@ -41,6 +42,8 @@ class Scenario:
     undecided_max: int = UNDECIDED_MAX
     link_rows: int = 50_000  # of a linker's step
     canaries_every: int = 3  # documents
+    standbys: int = 0  # of each shard
+    trail_bytes: int = TRAIL_BYTES
 
 
 @dataclass(eq=False)

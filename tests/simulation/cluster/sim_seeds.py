@@ -15,6 +15,7 @@ from sim_scenario import Scenario
 
 from neardup.stream.config import Config
 from neardup.workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX, UNDECIDED_MAX
+from neardup.workers.stages.matching.cursors import TRAIL_BYTES
 
 WEIGHTS = {
     "turn": 70.0, "produce": 12.0, "advance": 8.0, "sleep": 1.5, "crash": 1.5, "crash_in": 1.0, "fault": 3.0,
@@ -82,6 +83,8 @@ def scenario_of(seed: int) -> Scenario:
         undecided_max=rng.choice([1, 5, UNDECIDED_MAX]),
         link_rows=rng.choice([1, 3, 50_000]),
         representative=rng.choice(["first", "longest", "timestamp"]),
+        standbys=rng.choice([0, 1, 1, 2]),
+        trail_bytes=rng.choice([1, 2_000, TRAIL_BYTES]),
     )
 
 
@@ -137,6 +140,8 @@ def tally(simulation: Simulation, outcome: Outcome) -> Counter[str]:
             "forwarded": outcome.forwarded,
             **outcome.clusters,
             **{f"canaries {what}": count for what, count in simulation.observer.canaries.items()},
+            **{f"takeovers {what}": count for what, count in simulation.observer.takeovers.items()},
+            "documents of standbys": simulation.observer.standby_documents,
             "verdicts": sum(outcome.verdicts.values()),
             **{f"verdict {status}": count for status, count in outcome.verdicts.items()},
             "trimmed": sum(first for first, _ in bounds_of(simulation).values()),

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from neardup.workers.stages.matching.matcher import MatchWorker
+from neardup.workers.stages.matching.shard_table import decode_window
 from neardup.workers.telemetry.observer import Silent
+from neardup.workers.topics.signed import position_of
+from neardup.workers.transport.protocol import Committed
 
 # Calls that fail, and calls in which a process ends.
 FAULTS = (
@@ -39,11 +43,28 @@ class Watched:
 
 
 class Counting(Silent):
-    """Counts what all processes ever reported of canaries."""
+    """Counts what all processes ever reported of canaries and of tables."""
 
     def __init__(self) -> None:
         self.canaries: Counter[str] = Counter()
+        self.takeovers: Counter[str] = Counter()
+        self.standby_documents = self.restored_documents = 0
 
     def count(self, name: str, amount: float = 1, label: str = "") -> None:
         if name in ("canaries", "canary_probes"):
             self.canaries[label or name] += int(amount)
+        elif name == "takeovers":
+            self.takeovers[label] += int(amount)
+        elif name == "standby_documents":
+            self.standby_documents += int(amount)
+        elif name == "restored_documents":
+            self.restored_documents += int(amount)
+
+
+def check_fence(worker: object, offsets: Mapping[int, Committed]) -> None:
+    """No table of a standby is ahead of what the owner of its shard has committed."""
+    if not isinstance(worker, MatchWorker):
+        return
+    for shard in worker.standbys.ready:
+        bound = position_of(offsets[shard].offset, decode_window(offsets[shard].metadata).row)
+        assert worker.standbys.tables[shard].position <= bound, f"shard {shard} is ahead of its commit"

@@ -202,7 +202,7 @@ def test_a_step_may_end_after_any_slice(seed: int, limits: tuple[float, float, i
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_step_is_ended_later_as_what_is_committed_says(seed: int) -> None:
-    """The step was committed, or it was not, or others have continued: then the table reports that it is useless."""
+    """The step was committed, or it was not, or others have continued, and the table is behind; it is useless ahead."""
     log = Log(seed, config())
     table, calm = ShardTable(log.config, SHARD), ShardTable(log.config, SHARD)
     for _ in range(25):
@@ -220,8 +220,9 @@ def test_a_step_is_ended_later_as_what_is_committed_says(seed: int) -> None:
         assert holds(table) == holds(calm)
         assert table.committed() == calm.committed() == after
         assert table.settle(after)
-    assert not table.settle(after._replace(offset=after.offset + 1))
-    assert not table.settle(after._replace(metadata=""))
+    assert table.settle(after._replace(offset=after.offset + 1))  # it is behind
+    assert not table.settle(after._replace(metadata=after.metadata.replace(log.config.matching_fingerprint, "other")))
+    assert not table.settle(after._replace(offset=after.offset - 1))  # it is ahead
 
 
 def test_rows_without_a_slot_hold_no_log() -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 from memory_harness import MemoryHarness
 from transport_harness import Member, joined, settled
 
-from neardup.workers.transport.memory.group import assign
 from neardup.workers.transport.memory.transport import MemoryCluster
 from neardup.workers.transport.protocol import (
     Committed,
@@ -110,20 +107,3 @@ def test_a_member_without_a_name_leaves_at_once(harness: MemoryHarness, cluster:
     settled(harness, leaving, staying, count=2)
     leaving.consumer.close()
     harness.wait_until(lambda: staying.owns(0, 1), "the other owns everything")
-
-
-@pytest.mark.parametrize("seed", range(50))
-def test_assignments_are_complete_balanced_and_sticky(seed: int) -> None:
-    """Each partition has one owner, counts differ by at most one, and no member below its quota loses a partition."""
-    random_source = random.Random(seed)
-    partitions, members = random_source.randrange(1, 20), random_source.randrange(1, 8)
-    owned: dict[str, list[int]] = {f"m{member}": [] for member in range(members)}
-    for partition in range(partitions):
-        if random_source.random() < 0.7:
-            owned[random_source.choice(list(owned))].append(partition)
-    assigned = assign(range(partitions), owned)
-    shares = [len(parts) for parts in assigned.values()]
-    assert sorted(partition for parts in assigned.values() for partition in parts) == list(range(partitions))
-    assert max(shares) - min(shares) <= 1
-    for name, parts in owned.items():
-        assert len(set(parts) - set(assigned[name])) == max(0, len(parts) - len(assigned[name]))

@@ -8,11 +8,11 @@ A shard goes through these states; only this loop changes them:
 
 - *waiting*: assigned, without a position. The worker reads the committed offset. If the read fails (a predecessor's
   transaction is pending, the broker is away), the next turn repeats it.
-- *restoring*: the worker applies the log from the beginning of the window to the committed offset without publishing,
-  some messages at a time between polls. So the member stays in the group, and the other shards continue.
+- *restoring*: the worker applies the log from the beginning of the window, or from a kept table on, to the committed
+  offset without publishing, some messages at a time between polls. So the other shards continue.
 - *running*: every step publishes its pairs and commits its offset. A shard behind the running cursor reads through the
   other cursor, until it has caught up.
-- *revoked*: its table is dropped, in any state; the next owner restores it from the log.
+- *revoked*: its table is dropped, in any state, unless this member stands by for the shard from now on.
 
 A step, and the effect of a crash after each part:
 
@@ -21,34 +21,36 @@ A step, and the effect of a crash after each part:
    results reach ``step_bytes_max`` or the pairs reach ``step_pairs_max``, possibly inside a message. The remaining rows
    are for the next steps.
 3. ``transact`` publishes pairs and offsets. Before it, a crash has no effect: the next owner restores to the last one.
-4. The tables commit, and look up canaries. A crash after 3 loses only memory: the next owner restores to the offset.
+4. The tables commit, and look up canaries. A crash after 3 loses only memory.
 
 If the transaction is known to have failed, the tables undo the step, the rows remain, and the next step has half as
 many pairs, so that a slow broker can accept it in time. If the outcome is unknown or the member was fenced, the worker
 restarts, and its successor inherits the tables with their open steps. A table continues if its shard is assigned again
-at once and the table matches the committed offset, with or without its open step. Every other table is dropped, and
-restored from the log.
+at once and the table is at the committed offset or behind it, with or without its open step. So does the table of a
+shard that the member stands by for (``standbys``). Every other table is dropped, and restored from the log.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
 
 from neardup.stream.errors import ConfigError
 from neardup.stream.pipeline import SLICE_CANDIDATES
 from neardup.stream.shards import Shard
 from neardup.workers.stages.matching.canaries import ShardLooks
-from neardup.workers.stages.matching.cursors import Cursor
+from neardup.workers.stages.matching.cursors import TRAIL_BYTES, Cursor
 from neardup.workers.stages.matching.messages import link_messages, pair_messages
-from neardup.workers.stages.matching.plan import MatchPlan, check_gap, needed_from
+from neardup.workers.stages.matching.plan import MatchPlan, Restore, check_gap
 from neardup.workers.stages.matching.reports import report_step, report_tables
 from neardup.workers.stages.matching.shard_table import Applied, ShardTable, Window, decode_window, encode_window
+from neardup.workers.stages.matching.standbys import Standbys
+from neardup.workers.stages.matching.trims import Trims
 from neardup.workers.stages.starts import committed_start
-from neardup.workers.stages.transaction import TRIM_SECONDS_MAX, Message, in_turns, transact
+from neardup.workers.stages.transaction import Message, in_turns, transact
 from neardup.workers.telemetry.observer import Observer, stage
 from neardup.workers.topics.signed import PARTITION, offset_and_row, position_of
+from neardup.workers.transport.assignment import Offer
 from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
@@ -56,6 +58,7 @@ from neardup.workers.transport.protocol import (
     FencedError,
     Membership,
     OffsetGoneError,
+    Polled,
     Producer,
     Transport,
     UnreachableError,
@@ -67,12 +70,6 @@ _STEP_CANDIDATES_MAX = 1 << 22
 _STEP_PAIRS_MIN = 256
 # Messages of a turn that restores, in bytes: about a second for some shards.
 _RESTORE_BYTES = 8 << 20
-
-
-class _Restore(NamedTuple):
-    table: ShardTable
-    start: int  # offset
-    end: int  # position
 
 
 class MatchWorker:
@@ -93,15 +90,16 @@ class MatchWorker:
         self.membership = Membership("", -1, "", None)  # of the last poll
         self.aborted_in_row = 0
         self.waiting: set[int] = set()
-        self.restoring: dict[int, _Restore] = {}
+        self.restoring: dict[int, Restore] = {}
         self.tables: dict[int, ShardTable] = {}
         self.kept: dict[int, ShardTable] = {}  # of the previous worker, until the first assignment
         self.pairs_max = plan.step_pairs_max  # of the next step
-        self.cursor, self.behind = (Cursor(transport.reader(plan.topics.signed), plan.config) for _ in range(2))
+        trails = (TRAIL_BYTES if plan.standbys else 0, 0)
+        self.cursor, self.behind = (Cursor(transport.reader(plan.topics.signed), plan.config, size) for size in trails)
+        self.standbys = Standbys(transport, plan, observer, lambda: self.clock(), self.cursor)
         self.canaries = ShardLooks(plan.config, observer, on=plan.canaries)
         self._late: set[int] = set()  # shards of tables that read through ``behind``
-        self._trimmed = 0  # first offset of the log after the last trim of this worker
-        self._bound = -1  # below which the last trim would have dropped the log
+        self._trims = Trims(transport, producer, plan, observer, lambda: self.clock())
         self._refused = -1  # the last shard whose committed offset was not available
 
     @property
@@ -133,17 +131,12 @@ class MatchWorker:
         Raises ``FencedError`` and ``OutcomeUnknownError`` (restart), ``UnreachableError`` (call it again),
         ``WireError``, ``ConfigError``, ``OffsetGoneError`` (stop: a restart does not help).
         """
+        is_busy = self.tables or self.restoring or self.standbys.is_busy
+        self.consumer.offer(Offer(self.plan.standbys, self.standbys.ready | self.tables.keys() | self.kept.keys()))
         with stage(self.observer, "poll"):
-            polled = self.consumer.poll(0.0 if self.tables or self.restoring else timeout_seconds, 1)
+            polled = self.consumer.poll(0.0 if is_busy else timeout_seconds, 1)
         self.membership, self.joined = polled.membership, polled.membership.generation >= 0
-        for shard in polled.revoked:
-            self.waiting.discard(shard)
-            self.restoring.pop(shard, None)
-            self.tables.pop(shard, None)
-            self._late.discard(shard)
-        self.waiting.update(polled.assigned)
-        if self.joined:
-            self.kept = {shard: table for shard, table in self.kept.items() if shard in self.waiting}
+        self._follow(polled)
         for shard in in_turns(self.waiting, self._refused):
             # If the offset is not available yet, the next turn asks again.
             try:
@@ -158,10 +151,26 @@ class MatchWorker:
         if self.tables and not polled.is_joining:  # else the commit would be refused
             self._step(polled.membership)
         self._move()
+        self.standbys.turn(self.membership.group, records_max)
         return read
+
+    def _follow(self, polled: Polled) -> None:
+        """Follow the changes of the group: tables of shards that moved stay if this member stands by for them."""
+        for shard in polled.revoked:
+            self.waiting.discard(shard)
+            self._late.discard(shard)
+            restore = self.restoring.pop(shard, None)
+            if (table := self.tables.pop(shard, restore and restore.table)) is not None:
+                self.kept[shard] = table
+        self.waiting.update(polled.assigned)
+        self.kept |= self.standbys.take(polled.assigned)
+        if self.joined:
+            self.standbys.follow(polled.standbys, self.kept)
+            self.kept = {shard: table for shard, table in self.kept.items() if shard in self.waiting}
 
     def close(self) -> None:
         """Free the readers; never raises."""
+        self.standbys.close()
         self.cursor.reader.close()
         self.behind.reader.close()
 
@@ -178,18 +187,14 @@ class MatchWorker:
                 self._restore()
         if self.tables.keys() - self._late:
             with stage(self.observer, "poll"):
-                is_idle = not (self.restoring or self._late or self.waiting)
+                is_idle = not (self.restoring or self._late or self.waiting or self.standbys.is_busy)
                 timeout = timeout_seconds if is_idle else 0.0
                 read += self._read_by(self.cursor, timeout, records_max, self.plan.step_bytes_max)
         return read
 
     def _read_by(self, cursor: Cursor, timeout_seconds: float, records_max: int, bytes_max: int) -> int:
-        """Read through a cursor; raises ``FencedError`` if messages are missing because others have passed and trimmed
-        them.
-
-        A member that was suspended for longer than its session continues to read until it learns that its shards have
-        moved.
-        """
+        """Read through a cursor; raises ``FencedError`` if others have passed and trimmed its messages: this member was
+        suspended for longer than its session, and does not know yet that its shards have moved."""
         try:
             records = cursor.read(timeout_seconds, records_max, bytes_max)
         except OffsetGoneError as gone:
@@ -231,11 +236,10 @@ class MatchWorker:
         )  # fmt: skip
         if committed is None:
             return False
-        kept = self.kept.pop(shard, None)
-        if kept is not None and kept.settle(committed):
-            self._run(shard, kept)
+        kept, window, end = self.kept.pop(shard, None), decode_window(committed.metadata), committed.offset
+        if kept is not None and kept.settle(committed) and offset_and_row(kept.position)[0] >= min(first, end):
+            self._replay(shard, kept, position_of(end, window.row), "kept")
             return True
-        window, end = decode_window(committed.metadata), committed.offset
         if window.shards != plan.shards:
             raise ConfigError(
                 f"shard {shard} was one of {window.shards}, and {plan.topics.links} has {plan.shards} partitions: make "
@@ -252,9 +256,17 @@ class MatchWorker:
             window = window._replace(start=first, row=window.row if first <= end else 0)
             end = max(first, end)
         table = ShardTable(plan.config, Shard(shard, plan.shards), window)
-        self._join_behind(table)
-        self.restoring[shard] = _Restore(table, window.start, position_of(end, window.row))
+        self._replay(shard, table, position_of(end, window.row), "restored")
         return True
+
+    def _replay(self, shard: int, table: ShardTable, end: int, how: str) -> None:
+        """Apply the rows between a table and the committed position; run it if there are none."""
+        self.observer.count("takeovers", 1, how)
+        if table.position == end:
+            self._run(shard, table)
+            return
+        self._join_behind(table)
+        self.restoring[shard] = Restore(table, offset_and_row(table.position)[0], end)
 
     def _first(self) -> int:
         return self.transport.bounds(self.plan.topics.signed)[PARTITION][0]
@@ -310,7 +322,7 @@ class MatchWorker:
 
     def hand_over(self) -> dict[int, ShardTable]:
         """Return the tables for the next worker; this worker must not be used again."""
-        return {**self.kept, **self.tables}
+        return {**self.kept, **self.standbys.tables, **self.tables}
 
     def inherit(self, kept: Mapping[int, ShardTable]) -> None:
         """Accept the tables of the previous worker; call it before the first turn."""
@@ -373,28 +385,12 @@ class MatchWorker:
                     yield shard, applied
 
     def observe(self) -> None:
-        """Report for each table its contents, its lag and the buckets of its newest documents."""
+        """Report tables, standbys and canaries."""
+        self.standbys.observe()
         report_tables(self.observer, self.clock(), self.tables)
         self.canaries.measure(self.tables)
 
     def trim(self) -> None:
-        """Drop the log below the windows of all shards, if this member owns shard 0.
-
-        The broker allows any client to delete records. A member that lost its shards while it was suspended must not
-        trim: its successor may have a longer window. So its offsets are committed first, and this commit fails for such
-        a member. Then the beginnings of all windows are read, and the trim follows at once, below the least of this
-        round and the one before. A shard without an offset forbids the trim. Raises the errors of a step.
-        """
-        if 0 not in self.tables:
-            return
-        topics, began = self.plan.topics, self.clock()
-        offsets = {shard: table.committed() for shard, table in self.tables.items()}
-        try:
-            transact(self.producer, [], topics.links, offsets, self.membership, self.observer)
-        except AbortedError:
-            return
-        before, self._bound = self._bound, needed_from(self.transport, self.plan, self.membership.group)
-        least = min(before, self._bound)
-        if least > self._trimmed and 0 <= self.clock() - began <= TRIM_SECONDS_MAX:
-            self.transport.trim(topics.signed, {PARTITION: least})
-            self._trimmed = least
+        """Drop the log below the windows of all shards, if this member owns shard 0; raises the errors of a step."""
+        if 0 in self.tables:
+            self._trims.trim({shard: table.committed() for shard, table in self.tables.items()}, self.membership)

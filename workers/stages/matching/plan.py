@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from neardup.stream.config import Config
 from neardup.workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX
-from neardup.workers.stages.matching.shard_table import decode_window
+from neardup.workers.stages.matching.shard_table import ShardTable, decode_window
 from neardup.workers.topics.messages import Envelope
 from neardup.workers.topics.names import Topics
 from neardup.workers.topics.signed import PARTITION
@@ -28,6 +28,15 @@ class MatchPlan(NamedTuple):
     step_pairs_max: int = STEP_PAIRS_MAX
     canaries: bool = False  # look up those of signed
     verdicts: bool = False  # publish links for linkers, and trim nothing before the first linker works
+    standbys: int = 0  # other members that keep a table of each shard
+
+
+class Restore(NamedTuple):
+    """A table that is replayed: from an offset up to a position, which is committed."""
+
+    table: ShardTable
+    start: int
+    end: int
 
 
 def needed_from(transport: Transport, plan: MatchPlan, group: str) -> int:

@@ -220,15 +220,19 @@ class ShardTable:
             self._marks.pop()
 
     def settle(self, committed: Committed) -> bool:
-        """End an open step so that the table is at ``committed``; return false if it cannot be.
+        """End an open step so that the table is at ``committed``, or before it; return false if it cannot be.
 
-        False means that another process has continued or has other settings. The table is then useless.
+        A table behind the committed offset continues: what it lacks is replayed. False means that the table is ahead,
+        that its window begins later, or that it has other settings. It is then useless.
         """
         if self._open and self.committed() == committed:
             self.commit()
         else:
             self.undo()
-        return self.committed() == committed
+        window = decode_window(committed.metadata)
+        is_same = (window.fingerprint, window.shards) == (self.config.matching_fingerprint, self.shard.of)
+        start, end = position_of(window.start), position_of(committed.offset, window.row)
+        return is_same and start <= self.position <= end
 
     def places(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the places of documents and marks of the window, between steps."""

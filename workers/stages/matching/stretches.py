@@ -28,7 +28,8 @@ class Stretch(NamedTuple):
 
     ``positions`` (``int64[n]``) are before each row, ``end`` after the last message. ``places`` (``int64[n]``) name the
     records of ``documents``. ``before`` (``int64[n]``) is the greatest time of the messages of the stretch before the
-    message of the row. ``canaries`` are those of the messages, each with the position behind its message.
+    message of the row. ``canaries`` are those of the messages, each with the position behind its message. ``size`` is
+    their bytes.
     """
 
     rows: StreamRows
@@ -37,6 +38,7 @@ class Stretch(NamedTuple):
     places: npt.NDArray[np.int64]
     before: npt.NDArray[np.int64]
     canaries: tuple[tuple[int, CanaryRows], ...] = ()
+    size: int = 0
 
     def row_of(self, position: int) -> int:
         """Return the first row that is not before a position."""
@@ -76,4 +78,5 @@ def read_stretch(records: Sequence[Record], config: Config) -> Stretch:
     np.maximum.at(greatest, message[read] + 1, np.where(removals, NO_TIME, batch.times))
     before = np.maximum.accumulate(greatest)[message[read]]
     rows, end = stream_rows(batch, config, removals), position_of(records[-1].offset + 1)
-    return Stretch(rows, positions, end, signed.places[read], before, canaries)
+    size = sum(len(record.value or b"") for record in records)
+    return Stretch(rows, positions, end, signed.places[read], before, canaries, size)

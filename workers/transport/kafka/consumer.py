@@ -35,6 +35,7 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as client_errors
 
+from neardup.workers.transport.assignment import Offer
 from neardup.workers.transport.kafka import records as kafka_records
 from neardup.workers.transport.kafka.client_internals import fetches, groups
 from neardup.workers.transport.kafka.client_settings import (
@@ -113,7 +114,7 @@ class KafkaGroupConsumer:
                 session_timeout_ms=milliseconds(settings.session_timeout_seconds),
                 heartbeat_interval_ms=milliseconds(settings.heartbeat_seconds),
                 max_poll_interval_ms=milliseconds(settings.poll_interval_seconds_max),
-                partition_assignment_strategy=[Assignor(self._notes)],  # an object, not a name (rule 9)
+                partition_assignment_strategy=[Assignor(self._notes, topic)],  # an object, not a name (rule 9)
             )
         except client_errors.KafkaError as error:
             raise as_transport_error(f"{self._name} cannot start", error) from error
@@ -167,8 +168,20 @@ class KafkaGroupConsumer:
         self._watch()
         self._note_reached()
         assigned, revoked = self._owned - unbroken, owned_before - unbroken
-        joining = groups.is_joining(self._client)
-        return Polled(records, self._notes.membership, tuple(sorted(assigned)), tuple(sorted(revoked)), joining)
+        joining, share = groups.is_joining(self._client), self._notes.share
+        return Polled(
+            records, self._notes.membership, tuple(sorted(assigned)), tuple(sorted(revoked)), joining,
+            tuple(sorted(share.standbys)),
+        )  # fmt: skip
+
+    def offer(self, offer: Offer) -> None:
+        """Say, with the next join, which tables this member has; join again if its share is outdated."""
+        notes = self._notes
+        notes.offer = offer
+        is_in_peace = groups.member_view(self._client).is_stable and not groups.is_joining(self._client)
+        if is_in_peace and notes.share.is_outdated(offer.tables, notes.named):
+            _log.info("%s: it joins again, because it has the tables %s", self._name, sorted(offer.tables))
+            groups.join_again(self._client)
 
     def committed(self, partition: int) -> Committed | None:
         """Read the committed offset; waits for a pending transaction (rule 8: only a read-committed client does).

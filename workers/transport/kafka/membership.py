@@ -10,9 +10,12 @@ import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import orjson
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 
+from neardup.workers.transport.assignment import Offer, Share, assign
 from neardup.workers.transport.kafka.admin import KafkaAdmin
+from neardup.workers.transport.kafka.client_internals import groups
 from neardup.workers.transport.kafka.client_internals.groups import CooperativeStickyAssignor
 from neardup.workers.transport.protocol import Membership, UnreachableError
 
@@ -31,8 +34,9 @@ class Change(NamedTuple):
 class Notes:
     """The state that the two threads share.
 
-    The client's thread writes ``membership`` (of the last complete assignment) and ``changes`` (in order). The worker's
-    thread writes ``has_records``: whether it holds records that a join would invalidate.
+    The client's thread writes ``membership`` and ``share`` (of the last complete assignment), ``named`` (the tables of
+    the last join) and ``changes`` (in order). The worker's thread writes ``has_records``: whether it holds records that
+    a join would invalidate; and ``offer``, for the next join.
     """
 
     def __init__(self, group: str) -> None:
@@ -40,6 +44,9 @@ class Notes:
         self.membership = Membership(group, NO_GENERATION, "", None)
         self.changes: list[Change] = []
         self.has_records = False
+        self.offer = Offer()
+        self.named: frozenset[int] = frozenset()
+        self.share = Share()
 
     def assign(self, logs: Iterable[TopicPartition]) -> None:
         """Record new partitions, and pause them at a position that is never used."""
@@ -70,20 +77,63 @@ class Assignor(CooperativeStickyAssignor):  # type: ignore[misc]
     the group removes the member during a rebalance, the client joins as a new member and keeps its positions, although
     other members may have owned the partitions meanwhile. So all assigned partitions are recorded as new, unless the
     member id is the same and the new generation follows the last one.
+
+    Where a member wants standbys, ``assignment`` decides the shares. Offers and shares are the user data of the
+    client's messages. A member that sends no offer has the tables of what it owns.
     """
 
-    def __init__(self, notes: Notes) -> None:
+    def __init__(self, notes: Notes, topic: str) -> None:
         super().__init__()
-        self._notes = notes
+        self._notes, self._topic = notes, topic
+
+    def metadata(self, topics: Any) -> Any:
+        """Return what this member says when it joins: the client's own data, and the offer."""
+        said, offer = super().metadata(topics), self._notes.offer
+        self._notes.named = offer.tables
+        if offer.standbys:
+            said.user_data = _encode(offer)
+        return said
+
+    def assign(self, cluster: Any, members: Any) -> Any:
+        """Decide all shares, as the leader of the group."""
+        given = {member.member_id: bytes(member.metadata.user_data or b"") for member in members}
+        if not any(given.values()):
+            return super().assign(cluster, members)
+        logs = {member.member_id: self.parse_member_metadata(member.metadata).partitions for member in members}
+        owned = {name: [log.partition for log in some if log.topic == self._topic] for name, some in logs.items()}
+        offers = {
+            name: _decode_offer(data) if data else Offer(0, frozenset(owned[name])) for name, data in given.items()
+        }
+        instances = {member.member_id: member.group_instance_id or member.member_id for member in members}
+        shares = assign(cluster.partitions_for_topic(self._topic) or (), owned, offers, instances)
+        return {
+            name: groups.assignment(self._topic, sorted(share.owned), _encode(share)) for name, share in shares.items()
+        }
 
     def on_assignment(self, assignment: Any, generation: int) -> None:
         """Note an assignment: the client calls this after the assignment took effect, and before the listener."""
         super().on_assignment(assignment, generation)
         before, now = self._notes.membership, self._notes.live()
         self._notes.membership = now
+        data = bytes(assignment.user_data or b"")
+        self._notes.share = _decode_share(data) if data else Share()
         follows = now.member == before.member and now.generation == before.generation + 1
         if before.generation != NO_GENERATION and not follows:
             self._notes.assign(self._notes.client.assignment())
+
+
+def _encode(said: Offer | Share) -> bytes:
+    fields = said._asdict()
+    return orjson.dumps({name: sorted(x) if isinstance(x, frozenset) else x for name, x in fields.items()})
+
+
+def _decode_offer(data: bytes) -> Offer:
+    fields = orjson.loads(data)
+    return Offer(fields["standbys"], frozenset(fields["tables"]))
+
+
+def _decode_share(data: bytes) -> Share:
+    return Share(**{name: frozenset(parts) for name, parts in orjson.loads(data).items()})
 
 
 class Listener(ConsumerRebalanceListener):  # type: ignore[misc]

@@ -5,9 +5,9 @@ Theory of operation. The group is *stable* or *rebalancing*.
 - A rebalance begins when a member joins, leaves or is removed. Each member takes part in its next ``poll``, with the
   list of partitions that it owns. When all have taken part, the **generation** increases by one and the group is
   stable. Until then the old generation is valid: members keep their partitions, and their offsets are accepted.
-- The assignment is balanced and sticky: an owner keeps a partition unless it has too many. A partition that moves is
-  **withheld** for one generation: the next ``poll`` of the old owner revokes it and begins another rebalance, and only
-  that one assigns it to the new owner. So two live members never own a partition at the same time.
+- ``assignment`` decides the shares. A partition that moves is **withheld** for one generation: the next ``poll`` of the
+  old owner revokes it and begins another rebalance, and only that one assigns it to the new owner. So two live members
+  never own a partition at the same time.
 - A member that has not polled for the length of a session is removed at once, and its partitions are free. Its next
   ``poll`` revokes all partitions, and it joins as a new member.
 - A member with an **instance** name is static. A new member of the same instance takes over its membership, partitions
@@ -19,9 +19,10 @@ Crash: a process that dies sends nothing; its member stays until its session end
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
+from neardup.workers.transport.assignment import Offer, Share, assign
 from neardup.workers.transport.protocol import Committed, FencedError, Membership
 
 NO_GENERATION = -1
@@ -35,8 +36,9 @@ class Member:
     instance: str
     seen_seconds: float
     generation: int = NO_GENERATION
-    assigned: frozenset[int] = frozenset()
+    share: Share = field(default=Share())
     owned: frozenset[int] = field(default=frozenset())  # reported in the present rebalance
+    offer: Offer = field(default=Offer())  # of its last join
 
 
 class Group:
@@ -63,15 +65,15 @@ class Group:
             return None
         return next((member for member in self.members.values() if member.instance == instance), None)
 
-    def join(self, instance: str, now_seconds: float) -> str:
+    def join(self, instance: str, now_seconds: float, offer: Offer) -> str:
         """Add a member, or replace the member of the same instance; returns the id of the new member."""
         self._members_ever += 1
         name = f"{instance or 'member'}-{self._members_ever}"
-        newcomer = Member(name, instance, now_seconds)
+        newcomer = Member(name, instance, now_seconds, offer=offer)
         replaced = self.holder(instance)
         if replaced is not None:
             del self.members[replaced.member]
-            newcomer.generation, newcomer.assigned = replaced.generation, replaced.assigned
+            newcomer.generation, newcomer.share = replaced.generation, replaced.share
             if self._joined is not None:
                 self._joined.discard(replaced.member)
         self.members[name] = newcomer
@@ -91,17 +93,20 @@ class Group:
             self.leave(name)
         return late
 
-    def poll(self, member: str, owned: frozenset[int], now_seconds: float) -> tuple[int, frozenset[int]]:
-        """Handle a poll of a member that owns ``owned``; returns its generation and its new partitions."""
+    def poll(self, member: str, owned: frozenset[int], now_seconds: float, offer: Offer) -> tuple[int, frozenset[int]]:
+        """Handle a poll of a member that owns ``owned`` and has these tables; returns its generation and its new
+        partitions. A member whose share is outdated begins a rebalance."""
         polling = self.members[member]
         polling.seen_seconds = now_seconds
         owned = self._sync(polling, owned)
         if self._joined is not None:
-            polling.owned = owned
+            polling.owned, polling.offer = owned, offer
             self._joined.add(member)
             if self._joined.issuperset(self.members):
                 self._complete()
                 owned = self._sync(polling, owned)
+        if polling.share.is_outdated(offer.tables, polling.offer.tables):
+            self._rebalance()
         return polling.generation, owned
 
     def is_joining(self, member: str) -> bool:
@@ -141,43 +146,21 @@ class Group:
         """Return what a member owns after its assignment; a partition that it gives up begins a rebalance."""
         if member.generation == NO_GENERATION:
             return owned
-        if owned - member.assigned:
+        if owned - member.share.owned:
             self._rebalance()
-        return member.assigned
+        return member.share.owned
 
     def _complete(self) -> None:
         """Begin a new generation, after all members have taken part."""
         self.generation += 1
         self._joined = None
-        owned = {name: member.owned for name, member in self.members.items()}
-        owners = {partition: name for name, parts in owned.items() for partition in parts}
-        for name, target in assign(self._partitions, owned).items():
-            member = self.members[name]
-            member.generation = self.generation
-            member.assigned = frozenset(p for p in target if owners.get(p, name) == name)
+        members = self.members.items()
+        owned = {name: member.owned for name, member in members}
+        offers = {name: member.offer for name, member in members}
+        instances = {name: member.instance or name for name, member in members}
+        for name, share in assign(self._partitions, owned, offers, instances).items():
+            self.members[name].generation, self.members[name].share = self.generation, share
 
     def _withheld(self) -> bool:
         """Whether a partition waits for its old owner to release it; a replaced owner never releases it."""
-        return sum(len(member.assigned) for member in self.members.values()) < len(self._partitions)
-
-
-def assign(partitions: Collection[int], owned: Mapping[str, Collection[int]]) -> dict[str, list[int]]:
-    """Assign partitions to members, balanced and sticky.
-
-    Counts differ by at most one, and a member loses a partition only if it has more than its quota. The members that
-    own most get the larger quotas; the order of ``owned`` decides ties.
-
-    >>> assign([0, 1, 2, 3, 4], {"a": [0, 1, 2, 3, 4], "b": []})
-    {'a': [0, 1, 2], 'b': [3, 4]}
-    """
-    quota, larger = divmod(len(partitions), len(owned))
-    names = sorted(owned, key=lambda name: -len(owned[name]))  # a stable sort: ties keep their order
-    quotas = {name: quota + (rank < larger) for rank, name in enumerate(names)}
-    assigned = {name: sorted(owned[name])[: quotas[name]] for name in names}
-    sticky = {partition for parts in assigned.values() for partition in parts}
-    free = [partition for partition in sorted(partitions) if partition not in sticky]
-    for name in names:
-        lacking = quotas[name] - len(assigned[name])
-        assigned[name] += free[:lacking]
-        del free[:lacking]
-    return assigned
+        return sum(len(member.share.owned) for member in self.members.values()) < len(self._partitions)

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from neardup.workers.transport.assignment import Offer
 from neardup.workers.transport.memory.cluster import MemoryCluster
 from neardup.workers.transport.memory.group import NO_GENERATION
 from neardup.workers.transport.memory.producer import MemoryProducer
@@ -167,6 +168,12 @@ class MemoryConsumer:
         self._assigned: dict[int, _Assigned] = {}
         self._is_replaced = False
         self._turn = 0
+        self._offer = Offer()
+        self._standbys: tuple[int, ...] = ()
+
+    def offer(self, offer: Offer) -> None:
+        """Say with the next join which tables this member has."""
+        self._offer = offer
 
     def poll(self, timeout_seconds: float, records_max: int, bytes_max: int = UNBOUNDED) -> Polled:
         """Take part in the group, then read records; without ``wait`` it returns at once.
@@ -182,8 +189,8 @@ class MemoryConsumer:
                 if over or self._available() >= records_max:
                     name = self._member or ""
                     membership = Membership(self._group.name, self._generation, name, self._instance)
-                    is_joining = self._group.is_joining(name)
-                    return Polled(self._read(records_max, bytes_max), membership, assigned, revoked, is_joining)
+                    is_joining, records = self._group.is_joining(name), self._read(records_max, bytes_max)
+                    return Polled(records, membership, assigned, revoked, is_joining, self._standbys)
             if self._wait is not None:
                 self._wait(WAIT_SECONDS)
             waited += WAIT_SECONDS
@@ -251,10 +258,12 @@ class MemoryConsumer:
             if self._member is not None and self._group.holder(self._instance) is not None:
                 self._is_replaced = True
                 return (), ()
-            self._member = self._group.join(self._instance, self._cluster.now_seconds)
+            self._member = self._group.join(self._instance, self._cluster.now_seconds, self._offer)
             self._assigned = {}
         owned_before = frozenset(self._assigned)
-        self._generation, owned = self._group.poll(self._member, owned_before, self._cluster.now_seconds)
+        now_seconds = self._cluster.now_seconds
+        self._generation, owned = self._group.poll(self._member, owned_before, now_seconds, self._offer)
+        self._standbys = tuple(sorted(self._group.members[self._member].share.standbys))
         self._assigned = {p: self._assigned.get(p) or _Assigned() for p in sorted(owned)}
         unbroken = owned_before & owned
         return tuple(sorted(owned - unbroken)), tuple(sorted(before.keys() - unbroken))

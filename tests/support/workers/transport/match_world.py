@@ -11,7 +11,7 @@ from neardup.stream.json_lines import Fields
 from neardup.workers.stages.matching.matcher import MatchWorker
 from neardup.workers.stages.matching.plan import MatchPlan
 from neardup.workers.stages.signer import SignPlan, sign_records
-from neardup.workers.telemetry.observer import Silent
+from neardup.workers.telemetry.observer import SILENT, Observer
 from neardup.workers.topics.messages import Envelope
 from neardup.workers.topics.names import topic_names
 from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
@@ -38,10 +38,10 @@ class World:
         self.signer = Signer(CONFIG)
         self._offset = 0
 
-    def worker(self, name: str = "one", plan: MatchPlan = PLAN) -> MatchWorker:
+    def worker(self, name: str = "one", plan: MatchPlan = PLAN, observer: Observer = SILENT) -> MatchWorker:
         transport = MemoryTransport(self.cluster)
         consumer, producer = transport.consumer(TOPICS.links, "matchers", name), transport.producer(name)
-        return MatchWorker(transport, consumer, producer, plan, Silent())
+        return MatchWorker(transport, consumer, producer, plan, observer)
 
     def documents(self, rows: Sequence[tuple[str, float, str]]) -> None:
         """Write ids, seconds and texts as one step of a signer."""

@@ -8,11 +8,13 @@ from typing import NamedTuple
 from kafka import KafkaConsumer
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.base import MemberState
+from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
 
 __all__ = [
     "CooperativeStickyAssignor",
     "MemberView",
     "ask_for_topic",
+    "assignment",
     "guard_joins",
     "is_joining",
     "join_again",
@@ -36,6 +38,15 @@ def ask_for_topic(client: KafkaConsumer, topic: str, timeout_milliseconds: int) 
     if manager.cluster.partitions_for_topic(topic) is None:
         client._net.run(manager.wait_for, manager.cluster.request_update(), timeout_milliseconds)
     return manager.cluster.partitions_for_topic(topic) is not None
+
+
+def assignment(topic: str, partitions: list[int], user_data: bytes) -> ConsumerProtocolAssignment:
+    """Return what the leader of a group gives a member, as the client's assignors return it.
+
+    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/coordinator/assignors/cooperative_sticky.py#L152
+    """
+    logs = [(topic, partitions)] if partitions else []
+    return ConsumerProtocolAssignment(CooperativeStickyAssignor.version, logs, user_data)
 
 
 class MemberView(NamedTuple):
