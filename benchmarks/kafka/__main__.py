@@ -23,7 +23,7 @@ from typing import TextIO
 from rich.console import Console
 
 from benchmarks.__main__ import environment
-from benchmarks.kafka import capacity, latency, matcher, signer, verdicts
+from benchmarks.kafka import capacity, latency, matcher, signer, takeover, verdicts
 from benchmarks.kafka.deploy import Bench, broker_module, served
 from benchmarks.measure import ONE_THREAD
 from benchmarks.report import SIZES, Result, Size, print_table
@@ -37,6 +37,7 @@ SCENARIOS: dict[str, Callable[[Bench], Iterator[Result]]] = {
     verdicts.VERDICT_ID: verdicts.latency,
     verdicts.FILTER_ID: verdicts.filters,
     capacity.ID: capacity.run,
+    takeover.ID: takeover.run,
 }
 
 

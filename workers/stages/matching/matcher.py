@@ -132,7 +132,8 @@ class MatchWorker:
         ``WireError``, ``ConfigError``, ``OffsetGoneError`` (stop: a restart does not help).
         """
         is_busy = self.tables or self.restoring or self.standbys.is_busy
-        self.consumer.offer(Offer(self.plan.standbys, self.standbys.ready | self.tables.keys() | self.kept.keys()))
+        tables = frozenset([*self.standbys.ready, *self.tables, *self.kept])
+        self.consumer.offer(Offer(self.plan.standbys, tables))
         with stage(self.observer, "poll"):
             polled = self.consumer.poll(0.0 if is_busy else timeout_seconds, 1)
         self.membership, self.joined = polled.membership, polled.membership.generation >= 0
