@@ -18,6 +18,7 @@ from neardup.stream.arrow.tables import (
     ArrowTable,
     Documents,
     RowNumbers,
+    accepted_rows,
     pair_table,
     signer_of_rows,
     verdict_part,
@@ -128,7 +129,9 @@ class Deduplicator:
         documents = Documents(table, fields, self._row_numbers)
 
         def answer(rows: Rows, signed: Signed) -> list[Matches]:
-            return [match_step(self.matcher, signed.batch)]
+            found = match_step(self.matcher, signed.batch)
+            self._canaries.after(accepted_rows(rows, signed.refusals), signed.batch)
+            return [found]
 
         table_of = partial(pair_table, separate=self.config.separate)
         return self._answers(documents, signer_of_rows(self.signer), answer, "pairs", table_of)
@@ -244,9 +247,10 @@ class Deduplicator:
         documents = Documents(table, fields, self._row_numbers)
 
         def answer(rows: Rows, signed: Signed) -> list[list[object]]:
-            accepted = np.ones(len(rows), np.bool_)
-            accepted[[refusal.position for refusal in signed.refusals]] = False
-            return [verdict_part(rows, signed.refusals, self._decider.decide_columns(accepted, signed))]
+            accepted = ~np.isin(np.arange(len(rows)), [refusal.position for refusal in signed.refusals])
+            decided = self._decider.decide_columns(accepted, signed)
+            self._canaries.after(accepted_rows(rows, signed.refusals), signed.batch)
+            return [verdict_part(rows, signed.refusals, decided)]
 
         return self._answers(documents, signer_of_rows(self.signer), answer, "verdicts", documents.verdicts)
 

@@ -305,6 +305,7 @@ EXPLANATIONS: dict[str, str] = {
     "same_id": "versions of one id are no pair",
     "collection": "they are in different collections",
     "window": "their times differ by more than window_seconds",
+    "late": "the newer one came later than lateness_seconds, when the older one had left the window",
     "no_bucket": "they share no bucket",
     "few_buckets": "they share fewer buckets than buckets_shared_min",
     "conditions": "a condition of the scheme does not hold",

@@ -33,7 +33,7 @@ from neardup.stream.collections.values import wrong_values
 from neardup.stream.config import Config
 from neardup.stream.documents import Column, Document, DocumentColumns, Refusal, check_type
 from neardup.stream.errors import ConfigError
-from neardup.stream.estimates.limits import NO_LOSSES, Losses, losses_of
+from neardup.stream.estimates.limits import NO_LOSSES, Losses, documents_of, losses_of
 from neardup.stream.pair_rule import NO_MATCHES, Matches, joined, judge, orient, scored, shared_of
 from neardup.stream.scheme_interface import AnyScheme, Common, Evidence, regular_keys, select_ragged
 from neardup.stream.schemes import SCHEMES
@@ -267,7 +267,9 @@ class Matcher:
         )  # fmt: skip
         is_near = judged.is_pair & (judged.similarity >= self.config.tuning.score_min)
         losses = losses_of(found.items, found.slots, found.uncompared, is_near)
-        self.table.count_pairs(int(np.count_nonzero(is_near & ~found.identical)), losses.missed)
+        is_other = is_near & ~found.identical
+        documents = documents_of(found.items[is_other], found.items[is_near], losses)
+        self.table.count_pairs(int(np.count_nonzero(is_other)), losses.missed, *documents)
         rows = np.flatnonzero(judged.is_pair)
         if self.config.separate:  # two keys of different collections share a chain with probability 2^-41
             rows = rows[same_collection(batch.ids_at(found.items[rows]), self.table.ids(found.slots[rows]))]

@@ -22,6 +22,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.labelled.records import Labelled
+from benchmarks.labelled.sets import SETS, folder_of
 from benchmarks.real import DATA, REAL_SETS, bags, read_documents
 from benchmarks.recall.truncation import uneven
 from benchmarks.report import Result, Size, Target
@@ -81,7 +83,7 @@ def truth_of(documents: Sequence[Document], said: Sequence[tuple[str, str]], set
 
 
 def run(size: Size) -> Iterator[Result]:
-    """Each set at two thresholds: pairs of ``run``, then verdicts of ``dedup``."""
+    """Each set at two thresholds, of texts and of records: pairs of ``run``, then verdicts of ``dedup``."""
     names = _SMOKE if size == "smoke" else tuple(REAL_SETS)
     every: list[Result] = []
     list(_audited("kernels", uneven(50, SEED), Settings(), 1))
@@ -94,12 +96,27 @@ def run(size: Size) -> Iterator[Result]:
         for threshold in _THRESHOLDS:
             settings = Settings(shingles=row.shingles, k=row.k, threshold=threshold)
             every += _audited(f"{name}, {threshold}", documents, settings, _DRAWS[size])
+    for name, records in _sets_of_records() if size != "smoke" else ():
+        for threshold in _THRESHOLDS:
+            every += _audited(f"{name} char3, {threshold}", records, Settings(k=3, threshold=threshold), _DRAWS[size])
     every += _audited(_GENERATED, uneven(_GENERATED_DOCUMENTS[size], SEED), Settings(), _DRAWS[size])
     yield from every
     covers = [one.value for one in every if one.value is not None]
     count = len(covers) * _DRAWS[size]
     target = Target("at least", _LEVEL, 3 * math.sqrt(_LEVEL * (1 - _LEVEL) / count))
     yield Result(ID, "intervals that hold the truth", sum(covers) / len(covers), "", target, {"draws": count})
+
+
+def _sets_of_records() -> Iterator[tuple[str, list[Document]]]:
+    """The labelled sets of records that are there, by name: the text of a record is its compared fields."""
+    for name, one in SETS.items():
+        names = [field.split(":")[0] for field in one.default.get("record_fields", ())]
+        if names and (folder := folder_of(one, DATA)).is_dir():
+            read = one.read(folder)
+            if isinstance(read, Labelled):
+                records = [*read.added, *read.probed]
+                texts = [" ".join((record.fields or {}).get(field, "") for field in names) for record in records]
+                yield name, [Document(record.id, text) for record, text in zip(records, texts, strict=True)]
 
 
 def _audited(name: str, documents: Sequence[Document], settings: Settings, draws: int) -> Iterator[Result]:

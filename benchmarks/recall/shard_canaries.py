@@ -39,7 +39,7 @@ from neardup.workers.transport.protocol import Record
 
 ID, COST, SEED = "S24-shard-faults", "S24-shard-cost", 24
 SHARDS, _SHARD, _EVERY, _NOTICED_MIN = 8, 3, 100, 0.95
-_STREAMS: dict[Size, int] = {"smoke": 1, "default": 8, "large": 100}
+_STREAMS: dict[Size, int] = {"smoke": 1, "default": 20, "large": 100}
 # Documents of the healthy stream, each with a canary.
 _HEALTHY: dict[Size, int] = {"smoke": 2_560, "default": 20_000, "large": 200_000}
 _COST_DOCUMENTS: dict[Size, int] = {"smoke": 400, "default": 200_000, "large": 1_000_000}

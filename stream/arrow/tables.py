@@ -11,7 +11,8 @@ import numpy as np
 
 from neardup.stream.arrow.columns import Rows, fault_of, load_pyarrow, read_rows
 from neardup.stream.arrow.ids import numbers_as_ids
-from neardup.stream.documents import Refusal
+from neardup.stream.batches import rows_of
+from neardup.stream.documents import Document, Refusal
 from neardup.stream.errors import ConfigError
 from neardup.stream.json_lines import UNITS, Fields
 from neardup.stream.pair_rule import Matches
@@ -124,6 +125,14 @@ def signer_of_rows(signer: Signer) -> Callable[[Rows], Signed]:
         return signed._replace(refusals=sorted([*rows.refusals, *refused]))
 
     return sign
+
+
+def accepted_rows(rows: Rows, refusals: Sequence[Refusal]) -> Sequence[Document]:
+    """Return the documents that a signer has not refused, in order: the rows of its batch."""
+    if len(refusals) == len(rows.refusals):
+        return rows.documents
+    refused = np.isin(rows.positions, [refusal.position for refusal in refusals])
+    return rows_of(rows.documents, np.flatnonzero(~refused).tolist())
 
 
 def verdict_part(rows: Rows, refusals: Sequence[Refusal], decided: Decided) -> list[Any]:

@@ -16,10 +16,10 @@ from neardup.stream.batches import Batch, concatenate, select
 from neardup.stream.canaries.allowance import TOGETHER, Allowance
 from neardup.stream.canaries.draws import Draws
 from neardup.stream.canaries.edits import has_canaries
-from neardup.stream.canaries.looks import EVICTED, FAULT, OUTCOMES, REMOVED, Looks
+from neardup.stream.canaries.looks import EVICTED, FAULT, LATE, OUTCOMES, REMOVED, Looks
 from neardup.stream.canaries.pool import Now, Original, Pool, item, probes_of
 from neardup.stream.documents import Document
-from neardup.stream.estimates.limits import counted_recall
+from neardup.stream.estimates.limits import counted_documents, counted_recall
 from neardup.stream.estimates.loss_accounts import LossAccounts
 from neardup.stream.pipeline import Matcher
 from neardup.stream.table import again
@@ -34,12 +34,18 @@ ACCOUNTS_SHOWN = 24
 def recall_values(counts: Mapping[str, int], canaries: Canaries, losses: LossAccounts | None = None) -> dict[str, Any]:
     """Return what is known of recall as values of JSON, by the counters of a table, by its canaries, and by the
     accounts of what limits cost, if there are any."""
-    limits = {
-        "value": counted_recall(counts), "found": counts["near_pairs"], "missed": counts["missed_pairs"],
-        "uncompared": counts["uncompared"], "truncated": counts["truncated"],
+    return {"limits": limit_values(counts, losses), "canaries": canaries.values()}
+
+
+def limit_values(counts: Mapping[str, int], losses: LossAccounts | None = None) -> dict[str, Any]:
+    """Return what limits cost as values of JSON: documents first, then pairs, and the counts of each cause."""
+    values: dict[str, Any] = {
+        "documents": counted_documents(counts), "near_documents": counts["near_documents"],
+        "lone_documents": counts["lone_documents"], "value": counted_recall(counts), "found": counts["near_pairs"],
+        "missed": counts["missed_pairs"], "uncompared": counts["uncompared"],
+        **{cause: counts[cause] for cause in ("truncated", "evicted", "late")},
     }  # fmt: skip
-    accounts = {} if losses is None else losses.values(ACCOUNTS_SHOWN)
-    return {"limits": limits | accounts, "canaries": canaries.values()}
+    return values if losses is None else values | losses.values(ACCOUNTS_SHOWN)
 
 
 class _Due(NamedTuple):
@@ -79,13 +85,18 @@ class Canaries:
         """Take the documents that a step has added, ``documents[i]`` is row i of the batch; look up what is due."""
         if not self._every:
             return
-        rows = np.arange(-self._seen % self._every, batch.size, self._every)
+        first = -self._seen % self._every
         self._seen += batch.size
-        if self._allowance is not None and len(rows):
+        if first >= batch.size:
+            return
+        rows = np.arange(first, batch.size, self._every)
+        if self._allowance is not None:
             rows = rows[: self._allowance.take(len(rows))]
         table = self._matcher.table
         slots = table.slot_end - batch.size + rows
-        rows, slots = rows[slots >= table.oldest], slots[slots >= table.oldest]  # the others came late
+        in_window = slots >= table.oldest
+        self.looks.outcomes[LATE] += int(np.count_nonzero(~in_window))
+        rows, slots = rows[in_window], slots[in_window]
         if len(rows):
             chosen, times = [documents[row] for row in rows.tolist()], again.counted_times(table, slots)
             self._due.append(_Due(chosen, select(batch, rows), slots.tolist(), times.tolist(), self._evicted()))

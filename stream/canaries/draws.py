@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import numpy as np
 import numpy.typing as npt
 
@@ -11,7 +9,7 @@ from neardup.stream.kernels.hashing import GOLDEN
 
 # The two multipliers of ``neardup.stream.kernels.hashing.mix64``, which is a kernel for kernels alone.
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_T = TypeVar("_T")
+_MASK = (1 << 64) - 1
 
 
 class Draws:
@@ -34,8 +32,12 @@ class Draws:
         return x ^ (x >> np.uint64(31))
 
     def below(self, end: int) -> int:
-        """Return a number from 0 to ``end - 1``."""
-        return int(self.numbers(1)[0]) % end
+        """Return a number from 0 to ``end - 1``: the next one of ``numbers``, without the cost of an array."""
+        self._count += 1
+        x = int(self._seed) ^ (self._count * int(GOLDEN) & _MASK)
+        x = (x ^ (x >> 30)) * int(_FIRST) & _MASK
+        x = (x ^ (x >> 27)) * int(_SECOND) & _MASK
+        return (x ^ (x >> 31)) % end
 
     def some(self, count: int, end: int) -> npt.NDArray[np.int64]:
         """Return ``count`` different numbers below ``end``, which is greater."""

@@ -1,7 +1,7 @@
 """Looks: canaries are probed, and what came of it is counted.
 
 The edited copy of an original probes all buckets: the chance that it is found follows from its similarity. Then the
-evidence of the original probes one band alone, in turn, and finds it.
+evidence of the original probes each band alone, and finds it in every one. The worst of these counts.
 
 What the two pieces of evidence have in common says whether the table must find the original. If it does not, there is
 a cause that is counted (a limit, an eviction, a removal), or else the probe is tried once more and is a fault. The
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,12 +31,16 @@ from neardup.stream.pair_rule import judge
 from neardup.stream.pipeline import Matcher
 from neardup.stream.scheme_interface import Evidence, Keys
 from neardup.stream.schemes import SCHEMES
-from neardup.stream.table import again
+from neardup.stream.table import Items, again
 from neardup.stream.theory.tuning import probabilities
 
-# What came of a probe: found; missed because copy and original share too little; missed by a cause; without one.
-OUTCOMES = ("found", "chance", "truncated", "evicted", "removed", "fault")
-FOUND, CHANCE, TRUNCATED, EVICTED, REMOVED, FAULT = OUTCOMES
+# What came of a probe: found; missed because copy and original share too little; missed by a cause; without one. Late
+# originals are not probed: their time had left the window when they came, or were to be looked up.
+OUTCOMES = ("found", "chance", "truncated", "evicted", "late", "removed", "fault")
+FOUND, CHANCE, TRUNCATED, EVICTED, LATE, REMOVED, FAULT = OUTCOMES
+# What came of the bands of an original.
+BANDS = ("met", "missed")
+MET, MISSED = BANDS
 # Says why an original, by its position among the probes, was not met.
 Cause = Callable[[int], str]
 # No document has this id, for it is not UTF-8.
@@ -47,26 +51,42 @@ _ROUNDING = 1e-9
 _SLACK = 0.01
 
 
+class Wanted(NamedTuple):
+    """By what n originals are known among candidates: the stored half of their content (``uint64[n]``) and their fixed
+    evidence (``uint8[n, width]``)."""
+
+    contents: npt.NDArray[np.uint64]
+    fixed: npt.NDArray[np.uint8]
+
+    def at(self, rows: npt.NDArray[Any]) -> Wanted:
+        """Return some of them."""
+        return Wanted(self.contents[rows], self.fixed[rows])
+
+
 class Looks:
     """What came of canaries: ``trials`` and what was ``found`` by the similarity asked for, the ``outcomes`` of all
-    probes, and the ``alarm`` of the chances."""
+    probes, the ``bands`` in which originals were met or missed, and the ``alarm`` of the chances."""
 
     def __init__(self, config: Config, draws: Draws, least: tuple[float, ...] | None = None) -> None:
         self._config, self._scheme, self._draws = config, SCHEMES[config.scheme], draws
         self._similarities = similarities(config) if least is None else least
-        self._probed_bands: Counter[int] = Counter()  # by shard
         self.trials: Counter[float] = Counter()
         self.found: Counter[float] = Counter()
         self.outcomes: Counter[str] = Counter()
+        self.bands: Counter[str] = Counter()
         self.alarm = RateAlarm()
 
     def look(self, matcher: Matcher, probes: Probes, cause: Cause) -> None:
-        """Look up one or more originals: the copy of each in all buckets, then the original in one band alone."""
+        """Look up one or more originals: the copy of each in all buckets, then the original in each band alone."""
         own, size = probes.originals.evidence, probes.originals.size
-        copies = self._batch(probes.originals, probes.copies)
+        copies = self._batch(probes.originals.times, probes.copies)
         must = self._is_pair(copies, own)
         keys = self._scheme.keys(copies.evidence, self._config.plan)
-        missed = self._missed(matcher, probes, copies, keys, must, cause)
+        rows = np.flatnonzero(must & (np.diff(keys.starts) > 0))
+        missed = _missed(matcher, _wanted_of(probes.originals), table_items(copies, keys), rows, cause)
+        by_chance = int(np.count_nonzero(~must))
+        self.outcomes.update({FOUND: size - len(missed) - by_chance, CHANCE: by_chance})
+        self.outcomes.update(missed.values())
         reached, chances = probes.similarities.tolist(), self._chances(probes.similarities)
         for n in range(size):
             is_found = bool(must[n]) and n not in missed
@@ -75,9 +95,7 @@ class Looks:
             self.found[least] += is_found
             if missed.get(n, FAULT) == FAULT:  # what a limit costs is counted, and no matter of the curve
                 self.alarm.add(is_missed=not is_found, chance=chances[n])
-        bands = self._one_band(self._scheme.keys(own, self._config.plan), matcher.shard.number)
-        originals = self._batch(probes.originals, own)
-        self._missed(matcher, probes, originals, bands, np.ones(size, np.bool_), cause)
+        self._look_in_bands(matcher, probes.originals, cause)
 
     def values(self) -> dict[str, Any]:
         """Return what was found, as values of JSON."""
@@ -91,15 +109,16 @@ class Looks:
                 {"similarity": one, "trials": self.trials[one], "found": self.found[one]} for one in self._similarities
             ],
             "outcomes": {one: self.outcomes[one] for one in OUTCOMES},
+            "bands": {one: self.bands[one] for one in BANDS},
             "faults": self.outcomes[FAULT],
             "alarm": self.alarm.rings,
         }
 
-    def _batch(self, originals: Batch, evidence: Evidence) -> Batch:
+    def _batch(self, times: npt.NDArray[np.int64], evidence: Evidence) -> Batch:
         """Return a batch of canaries: with an id and contents of their own, and the times of their originals."""
-        n = originals.size
+        n = len(times)
         contents = self._draws.numbers(2 * n).reshape(n, 2)
-        return make_batch(np.repeat(_ID, n), np.arange(n + 1), originals.times, contents, evidence)
+        return make_batch(np.repeat(_ID, n), np.arange(n + 1), times, contents, evidence)
 
     def _chances(self, reached: npt.NDArray[np.float64]) -> list[float]:
         """The chances that copies are missed, by the curve of the settings; 1 where it is not known."""
@@ -116,42 +135,53 @@ class Looks:
         exact = config.tuning.exact_score
         return judge(common, none, config.tuning.score_min, config.buckets_shared_min, exact_score=exact).is_pair
 
-    def _one_band(self, keys: Keys, shard: int) -> Keys:
-        """The key of one band of each item, the bands of a shard in turn."""
-        counts = np.diff(keys.starts)
-        turns = self._probed_bands[shard] + np.arange(len(counts))
-        self._probed_bands[shard] += len(counts)
-        rows = np.flatnonzero(counts)
-        at = keys.starts[:-1][rows] + turns[rows] % counts[rows]
-        starts = np.concatenate([[0], np.cumsum(counts > 0)])
-        return Keys(keys.values[at], starts, keys.payloads[at] if len(keys.payloads) else keys.payloads)
-
-    def _missed(
-        self, matcher: Matcher, probes: Probes, batch: Batch, keys: Keys, must: npt.NDArray[np.bool_], cause: Cause
-    ) -> dict[int, str]:
-        """Look originals up; return those that must be found and are not, with the cause, which is counted. What has
-        no cause is looked up once more."""
-        items, size = table_items(batch, keys), batch.size
-        may = must & (np.diff(keys.starts) > 0)
-        missed = _lookup(matcher, probes.originals, items, may, cause)
-        if FAULT in missed.values():
-            second = _lookup(matcher, probes.originals, items, may, cause)
-            missed = {n: second[n] for n in missed if n in second}
-        self.outcomes.update(missed.values())
-        by_chance = int(np.count_nonzero(~must))
-        self.outcomes.update({FOUND: size - len(missed) - by_chance, CHANCE: by_chance})
-        return missed
+    def _look_in_bands(self, matcher: Matcher, originals: Batch, cause: Cause) -> None:
+        """Look up each original in each of its bands alone."""
+        keys = self._scheme.keys(originals.evidence, self._config.plan)
+        owners = np.repeat(np.arange(originals.size), np.diff(keys.starts))
+        wanted, count = _wanted_of(originals).at(owners), len(owners)
+        without_elements = Evidence(wanted.fixed, originals.ragged[:0], np.zeros(count + 1, np.int64))
+        alone = table_items(
+            self._batch(originals.times[owners], without_elements),
+            Keys(keys.values, np.arange(count + 1), keys.payloads),
+        )
+        missed = _missed(matcher, wanted, alone, np.arange(count), lambda n: cause(int(owners[n])))
+        self.bands.update({MET: count - len(missed), MISSED: len(missed)})
+        worst: dict[int, str] = {}
+        for n, why in missed.items():
+            owner = int(owners[n])
+            worst[owner] = max(why, worst.get(owner, FOUND), key=OUTCOMES.index)
+        self.outcomes[FOUND] += originals.size - len(worst)
+        self.outcomes.update(worst.values())
 
 
-def _lookup(
-    matcher: Matcher, originals: Batch, items: Any, may: npt.NDArray[np.bool_], cause: Cause
+def _wanted_of(originals: Batch) -> Wanted:
+    """Return by what originals are known."""
+    return Wanted(originals.contents[:, CONTENT_HALF], originals.fixed)
+
+
+def _missed(
+    matcher: Matcher, wanted: Wanted, items: Items, rows: npt.NDArray[np.int64], cause: Cause
 ) -> dict[int, str]:  # fmt: skip
-    """Probe, and return the positions of originals that may be found and are not, with their causes."""
+    """Look originals up by the probes of items; return those among ``rows`` that must be found and are not, with the
+    cause. What has none is looked up once more."""
+    missed = _looked_up(matcher, wanted, items, rows, cause)
+    if FAULT in missed.values():
+        second = _looked_up(matcher, wanted, items, rows, cause)
+        missed = {n: second[n] for n in missed if n in second}
+    return missed
+
+
+def _looked_up(
+    matcher: Matcher, wanted: Wanted, items: Items, rows: npt.NDArray[np.int64], cause: Cause
+) -> dict[int, str]:  # fmt: skip
     table = matcher.table
-    found, cut = again.looked_up(table, items)
+    found = again.looked_up(table, items)
     contents = again.contents(table, found.slots)
-    is_whole = (table.fixed(found.slots) == originals.fixed[found.items]).all(axis=1)
-    wanted = originals.contents[:, CONTENT_HALF]
-    is_met = np.zeros(originals.size, np.bool_)
-    is_met[found.items[(contents == wanted[found.items]) & is_whole]] = True
-    return {n: TRUNCATED if cut[n] else cause(n) for n in np.flatnonzero(may & ~is_met).tolist()}
+    of_items = wanted.at(found.items)
+    is_original = (contents == of_items.contents) & (table.fixed(found.slots) == of_items.fixed).all(axis=1)
+    is_met = np.zeros(len(wanted.contents), np.bool_)
+    is_met[found.items[is_original]] = True
+    missed = rows[~is_met[rows]]
+    cut = again.cut(table, items, missed)
+    return {n: TRUNCATED if is_cut else cause(n) for n, is_cut in zip(missed.tolist(), cut.tolist(), strict=True)}

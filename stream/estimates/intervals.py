@@ -15,6 +15,8 @@ from neardup.stream.evaluation.judging import Proportion
 
 # Halvings of an interval: more change no digit of a float64 between 0 and 1 that is shown.
 _HALVINGS = 40
+# Counts so many standard deviations above the mean are as improbable as the rounding of a float64.
+_DEVIATIONS = 9
 
 
 def clopper_pearson(found: int, units: int, confidence: float = 0.95) -> Proportion:
@@ -47,9 +49,11 @@ def clopper_pearson(found: int, units: int, confidence: float = 0.95) -> Proport
 
 def _fraction_with_tail(found: int, units: int, tail: float) -> float:
     """The fraction p at which ``found`` or more of ``units`` have the property with probability ``tail``."""
-    counts = np.arange(found, units + 1)
-    choices = math.lgamma(units + 1) - np.array([math.lgamma(k + 1) + math.lgamma(units - k + 1) for k in counts])
-    low, high = 0.0, 1.0
+    # It is below found / units, so counts far above ``found`` bring nothing: the time grows with the root of the units.
+    counts = np.arange(found, min(units, found + 40 + _DEVIATIONS * math.isqrt(units)) + 1)
+    first = math.lgamma(units + 1) - math.lgamma(found + 1) - math.lgamma(units - found + 1)
+    choices = first + np.append(0.0, np.cumsum(np.log((units - counts[:-1]) / counts[1:])))
+    low, high = 0.0, found / units
     for _ in range(_HALVINGS):
         p = (low + high) / 2
         at_least = np.exp(choices + counts * math.log(p) + (units - counts) * math.log1p(-p)).sum()

@@ -60,6 +60,34 @@ def losses_of(
     return Losses(owners, uncompared[truncated], uncompared[truncated] * pairs / candidates, oldest)
 
 
+def documents_of(
+    near: npt.NDArray[np.int32], paired: npt.NDArray[np.int32], losses: Losses
+) -> tuple[int, int]:  # fmt: skip
+    """Return how many documents have a pair, and how many left out candidates and have none.
+
+    Args:
+        near: the item of each pair of different contents, in ascending order.
+        paired: the item of each pair, copies included.
+        losses: what the truncated probes left out.
+
+    Example:
+        >>> documents_of(np.array([4, 4, 6]), np.array([4, 4, 6]), NO_LOSSES._replace(items=np.array([6, 7])))
+        (2, 1)
+    """
+    count = int(np.count_nonzero(np.diff(near))) + 1 if len(near) else 0
+    return count, int(np.count_nonzero(~np.isin(losses.items, paired))) if len(losses.items) else 0
+
+
+def counted_documents(counts: Mapping[str, int]) -> float | None:
+    """Return the least fraction of documents that have a pair, of those that have an older near-duplicate as far as
+    limits may hide it, of the counters of a table; ``None`` without such documents.
+
+    It counts every document that may lack all of its pairs as if it had some to lose.
+    """
+    near, lone = counts["near_documents"], counts["lone_documents"]
+    return near / (near + lone) if near + lone else None
+
+
 def counted_recall(counts: Mapping[str, int]) -> float | None:
     """Return ``recall_by_limits`` of the counters of a table; ``None`` without pairs."""
     found = recall_by_limits(counts["near_pairs"], counts["missed_pairs"]).value

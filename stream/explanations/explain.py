@@ -136,7 +136,8 @@ def _reason(matcher: Matcher, older: _Side, newer: _Side, judged: Judged) -> tup
     if older.id == newer.id:
         return "same_id", None
     if older.time != NO_TIME and not _in_window(matcher, np.array([older.time]), newer)[0]:
-        return "window", None
+        is_near = abs(older.time - newer.time) <= matcher.table.limits.window
+        return ("late" if is_near else "window"), None
     if not judged.is_pair[0]:
         if judged.keys[0] < 1:
             return "no_bucket", None

@@ -149,21 +149,25 @@ def found_again(table: BandTable, items: Items, slot: int) -> npt.NDArray[np.int
     return found.slots[: found.length[0]]
 
 
-def looked_up(table: BandTable, items: Items) -> tuple[Candidates, npt.NDArray[np.bool_]]:
-    """Probe without a trace: the candidates of n items, and which probes reached a limit (``bool[n]``).
-
-    No counter changes, also inside a step; a probe is counted item by item, so each is a call.
-    """
+def looked_up(table: BandTable, items: Items) -> Candidates:
+    """Probe without a trace: the candidates of n items. No counter changes, also inside a step."""
     state = table._store.state
-    before, cut = state.copy(), np.zeros(len(items.times), np.bool_)
+    before = state.copy()
     found = table.probe_add(items, add=False)
-    if state[CUTS] > before[CUTS]:
-        for n in range(len(cut)):
-            cuts = int(state[CUTS])
-            table.probe_add(_one_item(items, n), add=False)
-            cut[n] = state[CUTS] > cuts
     state[:] = before
-    return found, cut
+    return found
+
+
+def cut(table: BandTable, items: Items, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Return which probes of some items reach a limit, without a trace."""
+    state = table._store.state
+    before, reach = state.copy(), np.zeros(len(rows), np.bool_)
+    for n, row in enumerate(rows.tolist()):  # a table counts over all items of a call
+        cuts = int(state[CUTS])
+        table.probe_add(_one_item(items, row), add=False)
+        reach[n] = state[CUTS] > cuts
+    state[:] = before
+    return reach
 
 
 def _one_item(items: Items, n: int) -> Items:

@@ -290,9 +290,10 @@ class BandTable:
         """The counters since the table was made, by name: items, candidates, copies, late, expired, ..."""
         return {name: int(self._store.state[STATE_FIELDS.index(name)]) for name in COUNTERS}
 
-    def count_pairs(self, pairs: int, missed: npt.NDArray[np.float64]) -> None:
-        """Count pairs of different contents, and those that limits are expected to have cost, probe by probe."""
-        count_pairs(self._store.state, pairs, missed)
+    def count_pairs(self, pairs: int, missed: npt.NDArray[np.float64], near: int, lone: int) -> None:
+        """Count pairs of different contents, those that limits are expected to have cost, probe by probe, and the
+        documents of both (``neardup.stream.estimates.limits.documents_of``)."""
+        count_pairs(self._store.state, pairs, missed, near, lone)
 
     @property
     def posting_end(self) -> int:

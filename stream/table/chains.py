@@ -79,7 +79,7 @@ STATE_FIELDS = (
 )
 (OLDEST, SLOT_END, POSTING_END, BYTE_END, LIVE_BYTES, STREAM_TIME, FIRST_TIME, STREAM_ITEMS, STREAM_BYTES,
  MISSED_PART, ITEMS, CANDIDATES, COPIES, LATE, EXPIRED, EVICTED, TRUNCATED, CUTS, UNCOMPARED, NEAR_PAIRS,
- MISSED_PAIRS, REMOVALS, VERSIONS) = (
+ MISSED_PAIRS, NEAR_DOCUMENTS, LONE_DOCUMENTS, REMOVALS, VERSIONS) = (
     range(len(STATE_FIELDS)))  # fmt: skip
 
 
@@ -254,9 +254,12 @@ def new_scratch(keys: int) -> Scratch:
     return Scratch(*(np.empty(keys, np.int64) for _ in Scratch._fields))._replace(oldest=np.empty(OLDEST_MAX, np.int64))
 
 
-def count_pairs(state: npt.NDArray[np.int64], pairs: int, missed: npt.NDArray[np.float64]) -> None:
-    """Count found pairs, and missed ones in parts: sums of whole numbers do not depend on batches."""
-    state[NEAR_PAIRS] += pairs
+def count_pairs(
+    state: npt.NDArray[np.int64], pairs: int, missed: npt.NDArray[np.float64], near: int, lone: int
+) -> None:
+    """Count found pairs, and missed ones in parts: sums of whole numbers do not depend on batches; documents with a
+    pair, and those that may lack all of theirs."""
+    state[[NEAR_PAIRS, NEAR_DOCUMENTS, LONE_DOCUMENTS]] += np.array([pairs, near, lone])
     parts = int(np.rint(missed * PAIR_PARTS).sum())
     whole, state[MISSED_PART] = divmod(int(state[MISSED_PART]) + parts, PAIR_PARTS)
     state[MISSED_PAIRS] += whole

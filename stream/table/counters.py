@@ -53,6 +53,13 @@ COUNTERS: dict[str, Counter] = {
         "those compared.",
         "pairs missed at limits, expected",
     ),
+    "near_documents": Counter(
+        "documents", "Documents whose probe has found a pair with an older document of other content."
+    ),
+    "lone_documents": Counter(
+        "documents",
+        "Documents whose probe did not compare all that share a bucket, and found no pair: all may be missed.",
+    ),
     "removed": Counter("documents", ""),
     "versions": Counter("documents", "", "new versions of ids in the window"),
 }

@@ -55,7 +55,8 @@ class Miss(NamedTuple):
 
 
 class Audit(NamedTuple):
-    """The figures: ``documents`` and ``verdicts`` with the units of their fractions, ``pairs`` with effective units."""
+    """The figures: ``documents`` and ``verdicts`` with the units of their fractions, ``pairs`` with effective units;
+    ``late`` contents of the sample are not counted."""
 
     sampled: int
     contents: int
@@ -66,6 +67,7 @@ class Audit(NamedTuple):
     precision: Proportion
     dropped: int
     misses: list[Miss]
+    late: int
     left_out: dict[str, int]
 
 
@@ -106,7 +108,8 @@ def audit(options: AuditOptions, settings: Settings) -> Audit:
         len(drawn), contents, clopper_pearson(int((units & neighbours.is_found).sum()), int(units.sum())),
         int(units.sum()), of_pairs, effective,
         clopper_pearson(int((dropped & neighbours.confirmed).sum()), int(dropped.sum())), int(dropped.sum()),
-        _misses(drawn, neighbours, options.paths, settings), dict(left_out),
+        _misses(drawn, neighbours, options.paths, settings), neighbours.late,
+        dict(left_out),
     )  # fmt: skip
 
 
@@ -215,7 +218,7 @@ def summary_of(found: Audit, kind: str, settings: Settings) -> dict[str, Any]:
         }
         for miss in found.misses
     ]  # fmt: skip
-    return {**values, "left_out": found.left_out}
+    return {**values, "late": found.late, "left_out": found.left_out}
 
 
 def line_of(found: Audit, kind: str) -> str:

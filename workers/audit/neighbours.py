@@ -60,7 +60,8 @@ class Neighbours:
     ``pairs`` are its neighbours in the window, as contents, ``found`` those that a pair joins it with. ``has_earlier``
     says whether its first document has an earlier neighbour: a kept one, if there are verdicts; ``is_found`` whether an
     earlier document is its partner, or it was dropped. ``is_duplicate`` says whether it was dropped for an original,
-    ``confirmed`` whether a document of that id reaches the threshold.
+    ``confirmed`` whether a document of that id reaches the threshold. ``late`` contents came outside of what is
+    promised, and are not counted.
 
     Args:
         sample: in order of arrival.
@@ -90,6 +91,7 @@ class Neighbours:
         self._joined: set[tuple[int, int]] = set()  # of the sample, with the content of a partner that reaches it
         self._reached: set[tuple[int, str]] = set()  # of the sample, with the id of an original that reaches it
         self.promised = self._window.promises(self._times, self._streams)
+        self.late = int(np.count_nonzero(~self.promised))
         self.pairs = np.zeros(count, np.int64)
         self.has_earlier, self.is_found, self.is_duplicate, self.confirmed = (
             np.zeros(count, np.bool_) for _ in range(4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from rich.table import Table
 from rich.text import Text
@@ -32,13 +33,27 @@ def _tables(found: Audit, kind: str, settings: Settings) -> list[Table]:
     def add(name: str, value: Proportion, units: str) -> None:
         figures.add_row(name, *("-" if math.isnan(x) else f"{x:.4f}" for x in value), units)
 
+    if found.late:
+        figures.caption = f"{found.late:,} more came later than lateness_seconds: nothing is promised of them"
     if kind == "pairs":
         add("documents with a pair", found.recall, f"{found.units:,} with an earlier neighbour")
         add("pairs found", found.pairs, f"{found.effective_units:,.0f} effective units")
     else:
         add("documents dropped", found.recall, f"{found.units:,} with an earlier kept neighbour")
         add("near their original", found.precision, f"{found.dropped:,} duplicates")
-    return [figures, *(_table_of(miss) for miss in found.misses)]
+    return [figures, *_overview(found.misses), *(_table_of(miss) for miss in found.misses)]
+
+
+def _overview(misses: Sequence[Miss]) -> list[Table]:
+    """Return the misses in a line each, if there are any; their texts and the sentences of the reasons follow."""
+    if not misses:
+        return []
+    table = Table(title="the most similar misses")
+    for heading in ("at", "older", "newer", "why"):
+        table.add_column(heading, justify="right" if heading == "at" else "left", overflow="fold")
+    for miss in misses:
+        table.add_row(f"{miss.similarity:.4f}", Text(miss.older.id), Text(miss.newer.id), miss.reason)
+    return [table]
 
 
 def _table_of(miss: Miss) -> Table:

@@ -18,11 +18,13 @@ from typing import Any, NamedTuple
 
 from rich.table import Table
 
+from neardup.stream.estimates.limits import counted_documents, counted_recall
 from neardup.workers.display.printing import print_found
 from neardup.workers.options.running import StatusOptions
 from neardup.workers.process.exits import Exit
 from neardup.workers.settings.durations import seconds_of
 from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.stages.matching.shard_table import added_counts, decode_window
 from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN, Names, names_of
 from neardup.workers.topics.replication import judge_replication
 from neardup.workers.topics.rules import Finding, judge, judge_together, topic_plans
@@ -109,15 +111,17 @@ def status(options: StatusOptions, transport: Transport, settings: StreamSetting
     roles = look(transport, settings, names)
     topics = topic_problems(transport, settings)
     problems = [*topics, *(problem for role in roles for problem in role_problems(role, now, behind_max))]
-    held = holds_back(roles)
+    held, limits = holds_back(roles), limits_of(transport, names)
     values: dict[str, Any] = {
         "generation": names.generation,
         "roles": [_values(role, now) for role in roles],
         "watermark": None if held is None or held.slowest is None else held.slowest.since,
         "held_back_by": None if held is None else held.role,
+        "limits": limits,
         "problems": [{"what": one.what, "do": one.do, "code": int(one.code)} for one in problems],
     }
-    print_found(values, [_table(names, roles, held, now), *_problem_tables(problems)], as_json=options.as_json)
+    tables = [_table(names, roles, held, now), *_limit_tables(limits), *_problem_tables(problems)]
+    print_found(values, tables, as_json=options.as_json)
     return next((code for code in _CODES if any(one.code == code for one in problems)), Exit.SUCCESS)
 
 
@@ -135,6 +139,16 @@ def look(transport: Transport, settings: StreamSettings, names: Names) -> list[R
             continue
         found.append(Role(role, group, topic, transport.members(group), unread, output))
     return found
+
+
+def limits_of(transport: Transport, names: Names) -> dict[str, Any]:
+    """Return what limits of candidates cost the shards since they began, as matchers have committed it."""
+    try:
+        committed = transport.group_offsets(names.group(MATCH), names.topics.links)
+    except UnknownTopicError:
+        committed = {}
+    counts = added_counts([decode_window(one.metadata).counts for one in committed.values()])
+    return {"documents": counted_documents(counts), "pairs": counted_recall(counts), **counts}
 
 
 def holds_back(roles: Sequence[Role]) -> Role | None:
@@ -281,6 +295,23 @@ def _table(names: Names, roles: Sequence[Role], held: Role | None, now: float) -
             _ago(since, now), _ago(role.last_output, now),
         )  # fmt: skip
     return table
+
+
+def _limit_tables(limits: Mapping[str, Any]) -> list[Table]:
+    if limits["documents"] is None:
+        return []
+    table = Table(title="what limits of candidates leave", title_justify="left")
+    for column in ("", "found", "of"):
+        table.add_column(column, overflow="fold")
+    pairs = limits["near_pairs"] + limits["missed_pairs"]
+    documents = limits["near_documents"] + limits["lone_documents"]
+    table.add_row("documents with a pair", f"at least {_percent(limits['documents'])}", f"{documents:,}")
+    table.add_row("pairs", f"about {_percent(limits['pairs'])}", f"{pairs:,}")
+    return [table]
+
+
+def _percent(fraction: float | None) -> str:
+    return "-" if fraction is None else f"{100 * fraction:.2f} %"
 
 
 def _problem_tables(problems: Sequence[Problem]) -> list[Table]:

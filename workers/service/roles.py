@@ -11,7 +11,7 @@ import json
 import logging
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -92,7 +92,7 @@ class Reads(NamedTuple):
 
 class Made(NamedTuple):
     """A worker with the parts that only its role has: restoring, chores at intervals, tables for the next worker,
-    readers to close, what it reads without its group.
+    readers to close, what it finds of what should be, what it reads without its group.
 
     ``waiting_records`` returns the number of polled and unprocessed records, by partition; ``standbys`` how many
     messages and seconds each standby is behind.
@@ -107,6 +107,7 @@ class Made(NamedTuple):
     hand_over: Callable[[], Tables] = dict
     inherit: Callable[[Tables], None] = lambda tables: None
     close: Callable[[], None] = lambda: None
+    recall: Callable[[], dict[str, Any]] | None = None
     reads: Reads | None = None
 
 
@@ -184,6 +185,7 @@ def _matcher(
         hand_over=worker.hand_over,
         inherit=worker.inherit,
         close=worker.close,
+        recall=lambda: worker.recall.values(list(worker.tables.values())),
         reads=Reads(names.topics.signed, worker.positions, worker.lag),
     )
 

@@ -169,6 +169,7 @@ class Shell:
                 closing.callback(made.close)
                 made.inherit(self._tables)
                 self._tables = {}
+                self.outside.health.recall = made.recall
             try:
                 self._turns(made, producer, self._chores(made, transport, consumer))
             except tuple(CAUSES):

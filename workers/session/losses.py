@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from neardup.stream.estimates.limits import counted_recall
+from neardup.stream.estimates.limits import counted_documents, counted_recall
 from neardup.stream.estimates.loss_accounts import LossAccounts
 from neardup.workers.readers.paths import display
 
 
 def summary_of(counts: Mapping[str, int], accounts: LossAccounts) -> dict[str, Any]:
     """Return what a summary says of limits, besides the counters of the table."""
-    recall = counted_recall(counts)
-    found: dict[str, Any] = {"recall_by_limits": None if recall is None else round(recall, 4)}
+    figures = {"recall_by_limits": counted_recall(counts), "documents_by_limits": counted_documents(counts)}
+    found: dict[str, Any] = {name: None if one is None else round(one, 4) for name, one in figures.items()}
     values = accounts.values()
     return found | ({"limits": values} if values["largest"] else {})
 
@@ -28,6 +28,8 @@ def sentences(counts: Mapping[str, int], limits: str, accounts: LossAccounts) ->
     truncated, missed = counts["truncated"], counts["missed_pairs"]
     what = f"{truncated:,} documents" if truncated else f"a bucket, {counts['cuts']:,} times,"
     expected = f"{missed:,} pairs are expected to be missing; " if missed else ""
+    if counts["lone_documents"]:
+        expected += f"{counts['lone_documents']:,} documents have no pair and may lack all of theirs; "
     lines = [
         f"warning: pairs may be missing: {what} had more candidates than {limits} allows; {expected}"
         "a higher limit finds more and takes longer"

@@ -261,6 +261,8 @@ def _rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(("blank lines", f"{summary['blank_lines']:,}"))
     if summary.get("missed_pairs"):
         rows.append(("recall by limits", f"{summary['recall_by_limits']:.4f}"))
+        if summary.get("documents_by_limits") is not None:
+            rows.append(("documents with a pair", f"at least {summary['documents_by_limits']:.4f}"))
     rows += [(name, f"{summary[name]:,}") for name in ("bytes", "seconds")]
     if summary["compile_seconds"]:
         rows.append(("of them compiling, once", f"{summary['compile_seconds']:,}"))

@@ -1,4 +1,5 @@
-"""A worker's state over HTTP: ``/metrics``, ``/healthz`` (alive) and ``/readyz`` (assigned and restored).
+"""A worker's state over HTTP: ``/metrics``, ``/healthz`` (alive), ``/readyz`` (assigned and restored), and of a matcher
+``/recall``: what its shards find of what should be, as JSON.
 
 *Alive*: the last turn of the loop is recent enough, or the start is still within its own limit. The loop also turns
 while the broker is away, because it waits in short naps. *Ready*: the worker is a member of its group, and every
@@ -15,6 +16,7 @@ from socketserver import ThreadingMixIn
 from typing import Any, NamedTuple
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
+import orjson
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from neardup.workers.process.exits import Exit, Failure
@@ -34,10 +36,12 @@ class Answer(NamedTuple):
 
 
 class Health:
-    """State of the worker's loop; the loop writes it, the threads of the server read it."""
+    """State of the worker's loop; the loop writes it, the threads of the server read it. ``recall`` returns what a
+    worker finds of what should be, if it finds pairs."""
 
     def __init__(self, turn_seconds_max: float, now: Callable[[], float] = time.monotonic) -> None:
         self._turn_seconds_max, self._now = turn_seconds_max, now
+        self.recall: Callable[[], dict[str, Any]] | None = None
         self._ready = Answer(False, "starting")
         self._sign = ("the start began", now(), START_SECONDS_MAX)  # the last sign of life: what, when, limit
 
@@ -77,18 +81,23 @@ def application(registry: CollectorRegistry, health: Health) -> Callable[..., It
     """Return a WSGI application with the three paths."""
     metrics = make_wsgi_app(registry)
     answers = {"/healthz": health.alive, "/readyz": health.ready}
+    plain, json = "text/plain; charset=utf-8", "application/json"
 
     def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "/")
         if path == "/metrics":
             body: Iterable[bytes] = metrics(environ, start_response)
             return body
+        recall = health.recall
+        kind, paths = plain, ["/metrics", *answers, *(["/recall"] if recall is not None else [])]
         if path in answers:
             holds, text = answers[path]()
             status = _OK if holds else _NOT
+        elif path == "/recall" and recall is not None:
+            kind, status, text = json, _OK, orjson.dumps(recall()).decode()
         else:
-            status, text = "404 Not Found", f"there are {', '.join(['/metrics', *answers])}"
-        start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
+            status, text = "404 Not Found", f"there are {', '.join(paths)}"
+        start_response(status, [("Content-Type", kind)])
         return [f"{text}\n".encode()]
 
     return answer

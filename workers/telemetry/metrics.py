@@ -24,6 +24,7 @@ from prometheus_client.core import (
     Metric,
 )
 
+from neardup.stream.canaries.looks import BANDS
 from neardup.stream.canaries.looks import OUTCOMES as CANARY_OUTCOMES
 from neardup.stream.documents import REASONS
 from neardup.stream.table import COUNTERS
@@ -51,7 +52,16 @@ _ANSWER_BOUNDS = (0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5
 _STEP_BOUNDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 ANSWERS = ("original", "update", "duplicate", "repeated", "refused")
 # Counters of the table that the service has, too: what costs pairs, how many, and what is found.
-OF_SERVICE = ("late", "truncated", "evicted", "uncompared", "near_pairs", "missed_pairs")
+OF_SERVICE = (
+    "late",
+    "truncated",
+    "evicted",
+    "uncompared",
+    "near_pairs",
+    "missed_pairs",
+    "near_documents",
+    "lone_documents",
+)
 HTTP_STATUSES = (200, 202, 400, 401, 404, 405, 408, 413, 415, 421, 422, 429, 501, 503, 507)
 
 
@@ -156,14 +166,17 @@ _ROWS = (
     Row("canaries", "counter", "canaries", _ONE,
         "Canaries written into signed behind the documents: edited copies that matchers look up and never add."),
     Row("recall_ratio", "gauge", "ratio", (MATCH, SERVE),
-        "Fraction that is found: of pairs, as far as limits cost them, and of canaries, with a 95 percent interval.",
-        "estimate,bound", ("limits,value", "canaries,value", "canaries,low", "canaries,high")),
+        "Fraction that is found: of pairs, as far as limits cost them; of documents with an older near-duplicate, at "
+        "least; of canaries, with a 95 percent interval.",
+        "estimate,bound", ("limits,value", "documents,low", "canaries,value", "canaries,low", "canaries,high")),
     Row("recall_alarm", "gauge", "boolean", (MATCH, SERVE),
         "1 once canaries are found less often than the settings promise, which chance does once in a million streams."),
     Row("canary_probes", "counter", "probes", (MATCH, SERVE),
         "Probes of canaries, by what came of them; chance: the two share no bucket; fault: there is no cause, or a "
         "shard lacks a mark.",
         "outcome", CANARY_OUTCOMES),
+    Row("canary_bands", "counter", "bands", (MATCH, SERVE),
+        "Bands in which originals of canaries were looked up, each alone, by whether they were met.", "outcome", BANDS),
     # Sources.
     Row("source_documents", "gauge", "documents", _SERVE,
         "Documents of each of the 20 largest sources so far, and of all others together.", "source"),

@@ -54,6 +54,12 @@ def decode_shown(column: Column | None, count: int) -> Iterator[dict[str, str]]:
         yield {name: said for name, said in zip(NAMES, orjson.loads(value or b"[]"), strict=False) if said}
 
 
+def source_at(column: Column, row: int) -> str:
+    """Return the source of one row, empty if none is known."""
+    value = column.data[column.starts[row] : column.starts[row + 1]].tobytes()
+    return (orjson.loads(value)[0] or "") if value else ""
+
+
 def select_shown(column: Column | None, rows: npt.NDArray[np.int64]) -> Column | None:
     """Return the values of some rows, as copies."""
     return None if column is None else Column(*select_ragged(*column, rows))

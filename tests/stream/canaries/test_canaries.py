@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
 from quick_seeds import quick_seeds
 
@@ -64,6 +65,26 @@ def test_canaries_change_no_answer_no_count_and_no_window(name: str, seed: int) 
         assert (found["faults"], found["alarm"]) == (0, False)
         assert (found["trials"] > 20) == (name != "records")
         assert plain.recall()["limits"] == watched.recall()["limits"]
+
+
+@pytest.mark.parametrize("decides", [False, True])
+def test_canaries_of_tables_change_nothing_and_are_those_of_their_documents(decides: bool) -> None:
+    """Rows with and without a text: what documents one by one lead to."""
+    documents = [one._replace(timestamp=None) for one in stories(600, 5)]
+    parts = [documents[at : at + 150] for at in range(0, 600, 150)]
+    plain, watched, single = Deduplicator(), Deduplicator(canaries_every=3), Deduplicator(canaries_every=3)
+    for part in parts:
+        rows = [{"id": one.id, "text": None if n % 20 == 7 else one.text} for n, one in enumerate(part)]
+        table = pyarrow.Table.from_pylist(rows)
+        answers = [dedup.decide_table(table) if decides else dedup.process_table(table) for dedup in (plain, watched)]
+        assert answers[0] == answers[1]
+        given = [one for n, one in enumerate(part) if n % 20 != 7]
+        single.decide(given) if decides else single.process(given)
+    assert plain.save() == watched.save()
+    found = watched.recall()["canaries"]
+    assert found["trials"] > 20
+    assert found["faults"] == 0
+    assert found["documents"] == single.recall()["canaries"]["documents"]
 
 
 def test_causes_are_counted_and_are_no_faults() -> None:

@@ -13,8 +13,9 @@ from neardup.stream.estimates.intervals import clopper_pearson, effective_units
 
 @pytest.mark.parametrize(
     ("found", "units", "low", "high"),
-    [(8, 10, 0.4439, 0.9748), (0, 10, 0.0, 0.3085), (10, 10, 0.6915, 1.0), (285, 300, 0.9189, 0.9717)],
-)
+    [(8, 10, 0.4439, 0.9748), (0, 10, 0.0, 0.3085), (10, 10, 0.6915, 1.0), (285, 300, 0.9189, 0.9717),
+     (95_000, 100_000, 0.9486, 0.9513), (1, 1_000_000, 0.0, 0.0)],
+)  # fmt: skip
 def test_the_interval_has_its_known_ends(found: int, units: int, low: float, high: float) -> None:
     """Clopper and Pearson's tables; the ends of nothing found and of everything are (tail)^(1 / n) away."""
     value = clopper_pearson(found, units)

@@ -11,7 +11,7 @@ import pytest
 
 from neardup.stream import Config, Deduplicator, Document, Matcher, Signer
 from neardup.stream.batches import bucket_keys, select, table_items
-from neardup.stream.estimates.limits import recall_by_limits
+from neardup.stream.estimates.limits import counted_documents, recall_by_limits
 from neardup.stream.pipeline import match_step
 from neardup.stream.table import BandTable
 from neardup.stream.table.chains import PAIR_PARTS, UNCOMPARED_MAX
@@ -47,7 +47,7 @@ def test_the_expected_loss_equals_a_plain_count(seed: int, candidates_max: int) 
     with step(table):
         found = table.probe_add(table_items(batch, keys))
     buckets: dict[int, set[int]] = defaultdict(set)
-    uncompared = pairs = parts = 0
+    uncompared = pairs = parts = near = lone = 0
     for i in range(batch.size):
         own = keys.values[keys.starts[i] : keys.starts[i + 1]].tolist()
         met = set().union(*(buckets[key] for key in own))
@@ -55,6 +55,7 @@ def test_the_expected_loss_equals_a_plain_count(seed: int, candidates_max: int) 
         is_pair = sum((f"d{n}", f"d{i}") in all_pairs for n in compared)
         left = len(met - compared)
         uncompared, pairs = uncompared + left, pairs + is_pair
+        near, lone = near + (is_pair > 0), lone + (left > 0 and not is_pair)
         parts += round(left * is_pair / max(1, len(compared)) * PAIR_PARTS)
         for key in own:
             buckets[key].add(i)
@@ -68,6 +69,8 @@ def test_the_expected_loss_equals_a_plain_count(seed: int, candidates_max: int) 
         pairs,
         parts // PAIR_PARTS,
     )
+    assert (counts["near_documents"], counts["lone_documents"]) == (near, lone)
+    assert counted_documents(counts) == near / (near + lone)
     assert sum(int(part.uncompared.sum()) for part in losses) == uncompared
     places = np.concatenate([part.items for part in losses])
     assert (np.diff(places) > 0).all()
@@ -121,5 +124,6 @@ def test_a_probe_counts_no_more_than_its_bound() -> None:
 
 def test_no_pairs_have_no_recall() -> None:
     """Nothing found and nothing missed says nothing."""
+    assert counted_documents({"near_documents": 0, "lone_documents": 0}) is None
     assert np.isnan(recall_by_limits(0, 0).value)
     assert recall_by_limits(3, 1) == (0.75, 0.75, 0.75)

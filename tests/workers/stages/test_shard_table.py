@@ -20,7 +20,14 @@ from neardup.stream.batches import id_columns
 from neardup.stream.shards import Shard
 from neardup.stream.verdicts.representatives import NO_RANK
 from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
-from neardup.workers.stages.matching.shard_table import Applied, ShardTable, Window, decode_window, encode_window
+from neardup.workers.stages.matching.shard_table import (
+    Applied,
+    ShardTable,
+    Window,
+    added_counts,
+    decode_window,
+    encode_window,
+)
 from neardup.workers.stages.matching.stretches import Stretch, read_stretch
 from neardup.workers.topics.signed import SignedRows, encode_signed, offset_and_row, position_of
 from neardup.workers.transport.protocol import Record
@@ -143,6 +150,7 @@ def test_a_restored_table_answers_as_the_original(seed: int, limits: tuple[float
         run(table, log.stretch(log.rng.randint(1, 4)))
         again = restored(log, table)
         assert (again.position, again.stream_time) == (table.position, table.stream_time)
+        assert again.kept_counts() == table.kept_counts()
         following = log.stretch(3)
         found = run(table, following)
         copies = {pair for pair in flat(found)[:-1] if pair[2] == pair[3]}
@@ -249,12 +257,43 @@ def test_the_window_moves_on_only_and_its_marks_with_it(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "window", [Window(0, None, "a" * 32, 1), Window(2**40, 10**18, "b" * 32, 4096, 3_999), Window(7, -5, "c" * 32, 8)]
-)
+    "window",
+    [
+        Window(0, None, "a" * 32, 1), Window(2**40, 10**18, "b" * 32, 4096, 3_999, (10**12,) * 4),
+        Window(7, -5, "c" * 32, 8),
+    ],
+)  # fmt: skip
 def test_a_window_is_read_back_from_its_metadata(window: Window) -> None:
     """Kafka's limit of 4,096 characters is far away."""
     assert decode_window(encode_window(window)) == window
-    assert len(encode_window(window)) < 200
+    assert len(encode_window(window)) < 300
+
+
+def test_metadata_of_an_earlier_version_counts_from_here() -> None:
+    """Matchers of 0.1 committed no counts."""
+    metadata = '{"version":1,"from":3,"time":null,"row":0,"shards":2,"fingerprint":"a"}'
+    assert decode_window(metadata) == Window(3, None, "a", 2)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_limits_cost_is_counted_over_owners_and_undone_steps(seed: int) -> None:
+    """Together with the table that nobody interrupts: each owner goes on where the one before has committed."""
+    log = Log(seed, config().model_copy(update={"bucket_candidates_max": 1, "probe_candidates_max": 1}))
+    table, calm = ShardTable(log.config, SHARD), ShardTable(log.config, SHARD)
+    for _ in range(20):
+        stretch = log.stretch(2)
+        run(calm, stretch)
+        for _ in table.apply(stretch):
+            pass
+        table.undo()
+        run(table, stretch)
+        table = restored(log, table)
+    near, lone, pairs, missed = calm.kept_counts()
+    assert min(near, pairs, missed) > 0
+    assert table.kept_counts() == (near, lone, pairs, missed)
+    assert added_counts([table.kept_counts(), (near + 1, 2, 3, 4)]) == {
+        "near_documents": near + 1, "lone_documents": lone + 2, "near_pairs": pairs + 3, "missed_pairs": missed + 4,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("metadata", ["", "{}", "null", '{"version": 9}', '{"version": 1, "from": 1}', "[1]"])

@@ -69,6 +69,15 @@ def test_a_worker_is_ready_when_it_says_so_and_alive():
     assert ask(app, "/readyz")[0] == 503
 
 
+def test_a_worker_that_finds_pairs_has_its_recall_as_json():
+    """Another one has no such path."""
+    app = application(Metrics("match").registry, health := Health(10, Clock()))
+    assert ask(app, "/recall") == (404, "there are /metrics, /healthz, /readyz\n")
+    health.recall = lambda: {"limits": {"value": None}}
+    assert ask(app, "/recall") == (200, '{"limits":{"value":null}}\n')
+    assert ask(app, "/elsewhere") == (404, "there are /metrics, /healthz, /readyz, /recall\n")
+
+
 def test_the_server_answers_on_a_free_port():
     """It answers with metrics as text and with probes; for unknown paths it lists the known ones."""
     metrics = Metrics("sign")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -32,6 +33,7 @@ class Recall:
     ) -> None:
         self._counts, self._canaries, self._losses, self.observer = counts, canaries, losses, observer
         self._said = False
+        self._counted: tuple[Counter[str], Counter[str]] = Counter(), Counter()
 
     def values(self) -> dict[str, Any]:
         """Return what is known of recall as values of JSON."""
@@ -39,20 +41,22 @@ class Recall:
 
     def count(self) -> None:
         """Count what canaries have found since the last call; say in the log what is wrong."""
-        for outcome, total in self._canaries.looks.outcomes.items():
-            grown = total - self.observer.value("canary_probes", outcome)
-            if grown > 0:
-                self.observer.count("canary_probes", grown, outcome)
-                if outcome == FAULT:
-                    logging.getLogger(__name__).error(_FAULT, f"{grown:,.0f}")
-        if self._canaries.looks.alarm.rings and not self._said:
+        looks = self._canaries.looks
+        probes, bands = looks.outcomes - self._counted[0], looks.bands - self._counted[1]
+        self._counted = looks.outcomes.copy(), looks.bands.copy()
+        for name, grown in (("canary_probes", probes), ("canary_bands", bands)):
+            for outcome, count in grown.items():
+                self.observer.count(name, count, outcome)
+        if probes[FAULT]:
+            logging.getLogger(__name__).error(_FAULT, f"{probes[FAULT]:,}")
+        if looks.alarm.rings and not self._said:
             self._said = True
             logging.getLogger(__name__).error(_RARE)
 
     def measure(self) -> None:
         """Set the gauges of recall."""
         found = self.values()
-        gauges = {("limits", "value"): found["limits"]["value"]}
+        gauges = {("limits", "value"): found["limits"]["value"], ("documents", "low"): found["limits"]["documents"]}
         gauges |= {("canaries", bound): value for bound, value in (found["canaries"]["recall"] or {}).items()}
         for labels, value in gauges.items():
             if value is not None:

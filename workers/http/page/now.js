@@ -95,7 +95,7 @@ export function now(view, { signal, ready }) {
   function measured(recall) {
     const promised = `${percent(settings.recall)} of the pairs at ${score(settings.threshold)} are promised`;
     const found = recall?.canaries.recall;
-    const missed = recall?.limits.missed ? `; limits cost ${count(recall.limits.missed)} of ${count(recall.limits.found + recall.limits.missed)} pairs` : '';
+    const missed = recall?.limits.missed ? `; limits cost ${count(recall.limits.missed)} of ${count(recall.limits.found + recall.limits.missed)} pairs, and at least ${percent(recall.limits.documents ?? 1, 2)} of documents with a pair keep one` : '';
     const wrong = recall?.canaries.faults ? `${count(recall.canaries.faults)} documents of the window were not found; ` : recall?.canaries.alarm ? 'Less is found than promised; ' : '';
     if (!found) return tiles.recall.set('–', '', `${wrong}${recall?.canaries.every ? 'no edited copy has been looked up yet' : 'not measured'}; ${promised}${missed}`);
     const range = `${percent(found.low, 1)} to ${percent(found.high, 1)}`;

@@ -9,7 +9,7 @@ What a process counted ends with it, as all of its metrics do.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +17,9 @@ import numpy.typing as npt
 from neardup.stream.batches import bucket_keys, kinds_of, make_batch, select, table_items
 from neardup.stream.canaries.draws import Draws
 from neardup.stream.canaries.edits import has_canaries
-from neardup.stream.canaries.looks import EVICTED, FAULT, FOUND, REMOVED, Looks
+from neardup.stream.canaries.looks import EVICTED, FAULT, FOUND, LATE, REMOVED, Looks
 from neardup.stream.canaries.pool import Probes, horizon
 from neardup.stream.config import Config
-from neardup.stream.estimates.limits import counted_recall
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.table import OWN, again
 from neardup.workers.stages.canary_rows import CanaryRows, join_canaries
@@ -81,34 +80,27 @@ class ShardLooks:
 
     def _look(self, table: ShardTable, rows: CanaryRows) -> None:
         """Look up canaries in a shard, and report what came of them."""
-        before, inner, originals = self.looks.outcomes.copy(), table.matcher.table, rows.probes.originals
+        looks, inner, originals = self.looks, table.matcher.table, rows.probes.originals
+        before, bands_before = looks.outcomes.copy(), looks.bands.copy()
         in_window = originals.times >= horizon(self._config, inner.stream_time)
         is_own = kinds_of(originals, table.shard, self._by_content) == OWN
         own, others = np.flatnonzero(in_window & is_own), np.flatnonzero(in_window & ~is_own)
+        looks.outcomes[LATE] += int(np.count_nonzero(~in_window & is_own))
         if len(own):
             chosen = rows.at(own)
-            self.looks.look(table.matcher, chosen.probes, lambda n: _cause(table, int(chosen.places[n])))
-        lost = self.looks.outcomes[FAULT] - before[FAULT]
+            looks.look(table.matcher, chosen.probes, lambda n: _cause(table, int(chosen.places[n])))
+        lost = looks.outcomes[FAULT] - before[FAULT]
         unmarked = self._unmarked(table, rows.at(others)) if len(others) and self._by_content else 0
         for sentence, count in ((_LOST, lost), (_UNMARKED, unmarked)):
             if count:
                 _log.error(sentence, table.shard.number, f"{count:,}")
-        for outcome, count in (self.looks.outcomes - before).items():
+        for outcome, count in (looks.outcomes - before).items():
             self._observer.count("canary_probes", count, outcome)
-        if self.looks.alarm.rings and not self._said:
+        for band, count in (looks.bands - bands_before).items():
+            self._observer.count("canary_bands", count, band)
+        if looks.alarm.rings and not self._said:
             self._said = True
             _log.error(_RARE)
-
-    def measure(self, tables: Mapping[int, ShardTable]) -> None:
-        """Set the gauges of recall."""
-        counts = [table.matcher.table.counts() for table in tables.values()]
-        near, missed = (sum(one[name] for one in counts) for name in ("near_pairs", "missed_pairs"))
-        gauges = {("limits", "value"): counted_recall({"near_pairs": near, "missed_pairs": missed})}
-        gauges |= {("canaries", bound): value for bound, value in (self.looks.values()["recall"] or {}).items()}
-        for labels, value in gauges.items():
-            if value is not None:
-                self._observer.set("recall_ratio", value, ",".join(labels))
-        self._observer.set("recall_alarm", self.looks.alarm.rings)
 
     def _unmarked(self, table: ShardTable, rows: CanaryRows) -> int:
         """Count the marks that there must be, and those that are missing; return the latter.
@@ -119,11 +111,11 @@ class ShardLooks:
         inner, originals = table.matcher.table, rows.probes.originals
         contents = np.zeros((originals.size, 2), np.uint64)
         probes = make_batch(originals.ids, originals.id_starts, originals.times, contents, originals.evidence)
-        found, cut = again.looked_up(inner, table_items(probes, bucket_keys(probes, self._config)))
-        met, wanted = table.places(found.slots), rows.places[found.items]
-        met_before = _is_before(met, wanted) & ~found.identical & ~cut[found.items]
-        missing = 0
-        for n in np.unique(found.items[met_before]).tolist():
+        items = table_items(probes, bucket_keys(probes, self._config))
+        found = again.looked_up(inner, items)
+        met_before = _is_before(table.places(found.slots), rows.places[found.items]) & ~found.identical
+        marked, missing = np.unique(found.items[met_before]).astype(np.int64), 0
+        for n in marked[~again.cut(inner, items, marked)].tolist():
             one = select(originals, np.array([n]))
             copies = again.copies(inner, table_items(one, bucket_keys(one, self._config)), -1)
             missing += not (table.places(copies) == rows.places[n]).any()

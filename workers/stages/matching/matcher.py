@@ -42,6 +42,7 @@ from neardup.workers.stages.matching.canaries import ShardLooks
 from neardup.workers.stages.matching.cursors import TRAIL_BYTES, Cursor
 from neardup.workers.stages.matching.messages import link_messages, pair_messages
 from neardup.workers.stages.matching.plan import MatchPlan, Restore, check_gap
+from neardup.workers.stages.matching.recall import Recall
 from neardup.workers.stages.matching.reports import report_step, report_tables
 from neardup.workers.stages.matching.shard_table import Applied, ShardTable, Window, decode_window, encode_window
 from neardup.workers.stages.matching.standbys import Standbys
@@ -98,6 +99,7 @@ class MatchWorker:
         self.cursor, self.behind = (Cursor(transport.reader(plan.topics.signed), plan.config, size) for size in trails)
         self.standbys = Standbys(transport, plan, observer, lambda: self.clock(), self.cursor)
         self.canaries = ShardLooks(plan.config, observer, on=plan.canaries)
+        self.recall = Recall(plan.config, observer, self.canaries)
         self._late: set[int] = set()  # shards of tables that read through ``behind``
         self._trims = Trims(transport, producer, plan, observer, lambda: self.clock())
         self._refused = -1  # the last shard whose committed offset was not available
@@ -247,7 +249,7 @@ class MatchWorker:
                 "the topic again with as many as before"
             )
         if window.fingerprint != fingerprint:
-            window = window._replace(start=min(first, end), stream_time=None, fingerprint=fingerprint)
+            window = Window(min(first, end), None, fingerprint, plan.shards, window.row)
             claim = Committed(end, encode_window(window))
             transact(self.producer, [], plan.topics.links, {shard: claim}, membership, self.observer)
             first = self._first()
@@ -365,10 +367,8 @@ class MatchWorker:
             self.tables[shard].commit()
         for shard, first in moved.items():
             self.canaries.look(self.tables[shard], first, self._cursor(shard).hand)
-        pairs = sum(len(applied.matches.older) for _, applied in done)
-        self.observer.count("pairs", pairs)
-        self.observer.count("removals", len(messages) - pairs)
-        report_step(self.observer, self.clock(), [self.tables[shard] for shard in moved], done)
+        self.recall.count(done)
+        report_step(self.observer, self.clock(), [self.tables[shard] for shard in moved], done, len(messages))
 
     def _applied(self, began: dict[int, int]) -> Iterator[tuple[int, Applied]]:
         """Apply the stretches at hand to the tables, slice by slice on demand; yields the result of each slice.
@@ -386,10 +386,10 @@ class MatchWorker:
                     yield shard, applied
 
     def observe(self) -> None:
-        """Report tables, standbys and canaries."""
+        """Report tables and standbys, the buckets of the newest documents of tables, and what all of them find."""
         self.standbys.observe()
         report_tables(self.observer, self.clock(), self.tables)
-        self.canaries.measure(self.tables)
+        self.recall.measure(self.tables.values())
 
     def trim(self) -> None:
         """Drop the log below the windows of all shards, if this member owns shard 0; raises the errors of a step."""

@@ -14,9 +14,12 @@ _MICROSECONDS = 1e6
 
 
 def report_step(
-    observer: Observer, now: float, tables: Iterable[ShardTable], done: Sequence[tuple[int, Applied]]
+    observer: Observer, now: float, tables: Iterable[ShardTable], done: Sequence[tuple[int, Applied]], messages: int
 ) -> None:
-    """Report a committed step, which changed these tables."""
+    """Report a committed step, which changed these tables; its messages are pairs and removals."""
+    pairs = sum(len(applied.matches.older) for _, applied in done)
+    observer.count("pairs", pairs)
+    observer.count("removals", messages - pairs)
     for _, applied in done:
         if applied.matches.older:
             observer.count("paired_documents", len(set(applied.matches.newer)))

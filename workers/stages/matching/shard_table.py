@@ -22,7 +22,7 @@ it keeps the place of the document, which ``links`` uses as its name. Only own d
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +35,7 @@ from neardup.stream.pair_rule import Matches, deciding
 from neardup.stream.pipeline import SLICE_CANDIDATES, Matcher, Slice
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.shards import Shard
+from neardup.stream.sources.losses import NamedLosses, named_losses
 from neardup.stream.table import COUNTERS, NO_TIME, again
 from neardup.workers.stages.matching.slot_places import SlotPlaces
 from neardup.workers.stages.matching.stretches import Stretch
@@ -44,6 +45,8 @@ from neardup.workers.topics.signed import ROW_BITS, offset_and_row, position_of
 from neardup.workers.transport.protocol import Committed
 
 _METADATA_VERSION = 1
+# What limits cost a shard since it began, of the counts of its table: part of the metadata, so it outlives its owners.
+KEPT_COUNTS = ("near_documents", "lone_documents", "near_pairs", "missed_pairs")
 # The counts of a table that are metrics.
 COUNTED = (*(name for name, counter in COUNTERS.items() if counter.meaning), "documents", "postings")
 
@@ -51,18 +54,19 @@ COUNTED = (*(name for name, counter in COUNTERS.items() if counter.meaning), "do
 class Window(NamedTuple):
     """The beginning of a window: the offset of its first message, and the stream time before it (microseconds, or
     none). ``row``: how many rows of the message at the committed offset are in the table. ``shards``: how many there
-    are."""
+    are. ``counts``: those of ``KEPT_COUNTS``."""
 
     start: int
     stream_time: int | None
     fingerprint: str
     shards: int
     row: int = 0
+    counts: tuple[int, ...] = (0,) * len(KEPT_COUNTS)
 
 
 class Applied(NamedTuple):
     """The result of a slice: the pairs to publish, also by place, with their rows; the removed ids with their rows; the
-    numbers of documents and of candidates."""
+    numbers of documents and of candidates; what limits cost."""
 
     matches: Matches
     items: npt.NDArray[np.int32]
@@ -70,6 +74,7 @@ class Applied(NamedTuple):
     removed: list[tuple[int, bytes]]
     documents: int
     candidates: int
+    losses: NamedLosses | None
 
 
 class _Mark(NamedTuple):
@@ -103,6 +108,7 @@ class ShardTable:
         start = 0 if window is None else window.start
         self._reached = self._reached_before = _Reached(position_of(start), 0, start, time)
         self._open = False
+        self._counts_before = Window(0, None, "", 0).counts if window is None else window.counts
         self._reported = dict.fromkeys(COUNTED, 0)
 
     @property
@@ -175,7 +181,10 @@ class ShardTable:
         starts = batch.id_starts
         removed = [(row, batch.ids[starts[row] : starts[row + 1]].tobytes()) for row in gone.tolist()]
         documents = part.end - first - len(gone)
-        return Applied(part.matches, part.items, links, removed, documents, part.candidates)
+        losses = None
+        if len(part.losses.items):
+            losses = named_losses(self.matcher, batch, part, None if stretch.shown is None else stretch.source_of)
+        return Applied(part.matches, part.items, links, removed, documents, part.candidates, losses)
 
     def skip_to(self, position: int) -> None:
         """Move to a later position, before which the log has no more rows for the table."""
@@ -196,7 +205,9 @@ class ShardTable:
         reached = self._reached
         start, time = (first.offset, first.stream_time) if first else (reached.message, reached.time_before)
         offset, row = offset_and_row(reached.position)
-        window = Window(start, _known(time), self.config.matching_fingerprint, self.shard.of, row)
+        window = Window(
+            start, _known(time), self.config.matching_fingerprint, self.shard.of, row, self.kept_counts()
+        )  # fmt: skip
         return Committed(offset, encode_window(window))
 
     def commit(self) -> None:
@@ -242,6 +253,11 @@ class ShardTable:
         """Memory allocated by the table and by the column of places."""
         return self.matcher.table.memory_bytes()[1] + self._places.allocated_bytes
 
+    def kept_counts(self) -> tuple[int, ...]:
+        """Return the counts of ``KEPT_COUNTS`` since the shard began, those of its earlier owners included."""
+        counts = self.matcher.table.counts()
+        return tuple(n + counts[name] for name, n in zip(KEPT_COUNTS, self._counts_before, strict=True))
+
     def increments(self) -> dict[str, int]:
         """Return the increase of each count of ``COUNTED`` since the last call; call it between steps."""
         counts = self.matcher.table.counts()
@@ -250,6 +266,16 @@ class ShardTable:
         grown = {name: now[name] - self._reported[name] for name in COUNTED}
         self._reported = now
         return grown
+
+
+def added_counts(of_shards: Sequence[tuple[int, ...]]) -> dict[str, int]:
+    """Return the counts of ``KEPT_COUNTS`` of some shards together.
+
+    A document may have pairs in several shards, so those with a pair are at least as many as in the shard with most.
+    """
+    columns = zip(*of_shards, strict=True) if of_shards else [(0,)] * len(KEPT_COUNTS)
+    added = {name: sum(column) for name, column in zip(KEPT_COUNTS, columns, strict=True)}
+    return added | {"near_documents": max((counts[0] for counts in of_shards), default=0)}
 
 
 def _known(time: int) -> int | None:
@@ -265,6 +291,7 @@ def encode_window(window: Window) -> str:
         "row": window.row,
         "shards": window.shards,
         "fingerprint": window.fingerprint,
+        "counts": window.counts,
     }
     return orjson.dumps(fields).decode()
 
@@ -272,4 +299,5 @@ def encode_window(window: Window) -> str:
 def decode_window(metadata: str) -> Window:
     """Decode the metadata of a committed offset; raises ``ConfigError`` for metadata of another program."""
     with decoded_metadata(metadata, (_METADATA_VERSION,), "matcher") as fields:
-        return Window(fields["from"], fields["time"], fields["fingerprint"], fields["shards"], fields["row"])
+        window = Window(fields["from"], fields["time"], fields["fingerprint"], fields["shards"], fields["row"])
+        return window._replace(counts=tuple(fields.get("counts", window.counts)))  # there were none before 0.2

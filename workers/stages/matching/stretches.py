@@ -15,10 +15,12 @@ import numpy.typing as npt
 
 from neardup.stream.batches import StreamRows, stream_rows
 from neardup.stream.config import Config
+from neardup.stream.documents import Column
 from neardup.stream.table import NO_TIME
 from neardup.stream.window_message import WireError
 from neardup.workers.stages.canary_rows import CanaryRows, decode_canaries
 from neardup.workers.topics.messages import refused_batch_sentence
+from neardup.workers.topics.shown import source_at
 from neardup.workers.topics.signed import ROW_BITS, decode_signed, join_signed, position_of
 from neardup.workers.transport.protocol import Record
 
@@ -29,7 +31,7 @@ class Stretch(NamedTuple):
     ``positions`` (``int64[n]``) are before each row, ``end`` after the last message. ``places`` (``int64[n]``) name the
     records of ``documents``. ``before`` (``int64[n]``) is the greatest time of the messages of the stretch before the
     message of the row. ``canaries`` are those of the messages, each with the position behind its message. ``size`` is
-    their bytes.
+    their bytes. ``shown`` is what is known of the documents alone (``neardup.workers.topics.shown``).
     """
 
     rows: StreamRows
@@ -39,6 +41,7 @@ class Stretch(NamedTuple):
     before: npt.NDArray[np.int64]
     canaries: tuple[tuple[int, CanaryRows], ...] = ()
     size: int = 0
+    shown: Column | None = None
 
     def row_of(self, position: int) -> int:
         """Return the first row that is not before a position."""
@@ -48,11 +51,15 @@ class Stretch(NamedTuple):
         """Return the position before a row, or after the last one."""
         return int(self.positions[row]) if row < len(self.positions) else self.end
 
+    def source_of(self, row: int) -> str:
+        """Return the source of a document, empty if none is known."""
+        return "" if self.shown is None else source_at(self.shown, row - int(self.rows.removals[:row].sum()))
+
     def until(self, position: int) -> Stretch:
         """Return the rows before a position, without canaries."""
         n = self.row_of(position)
         end = min(position, self.end)
-        return Stretch(self.rows.until(n), self.positions[:n], end, self.places[:n], self.before[:n])
+        return Stretch(self.rows.until(n), self.positions[:n], end, self.places[:n], self.before[:n], (), self.shown)
 
 
 def read_stretch(records: Sequence[Record], config: Config) -> Stretch:
@@ -79,4 +86,4 @@ def read_stretch(records: Sequence[Record], config: Config) -> Stretch:
     before = np.maximum.accumulate(greatest)[message[read]]
     rows, end = stream_rows(batch, config, removals), position_of(records[-1].offset + 1)
     size = sum(len(record.value or b"") for record in records)
-    return Stretch(rows, positions, end, signed.places[read], before, canaries, size)
+    return Stretch(rows, positions, end, signed.places[read], before, canaries, size, signed.shown)
