@@ -274,8 +274,7 @@ class Explanation(NamedTuple):
             or the copy that makes the pair instead.
         similarity: in [0, 1], as a pair would have it; ``None`` without the evidence of both.
         buckets: number of common bucket keys; ``None`` without the evidence of both.
-        candidate_probability: of a pair of this similarity, to share enough buckets. ``None`` where the scheme does
-            not say.
+        candidate_probability: of a pair of this similarity, to share enough buckets; ``None`` if it is not known.
         pair_probability: of a pair of this similarity, to be emitted. ``None`` where the scheme does not say.
         passages: what the texts share and in what they differ, if both documents were given with their texts.
         relation: of scheme ``passages``, of the newer document to the older one.

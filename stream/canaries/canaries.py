@@ -17,7 +17,7 @@ from neardup.stream.canaries.allowance import TOGETHER, Allowance
 from neardup.stream.canaries.draws import Draws
 from neardup.stream.canaries.edits import has_canaries
 from neardup.stream.canaries.looks import EVICTED, FAULT, LATE, OUTCOMES, REMOVED, Looks
-from neardup.stream.canaries.pool import Now, Original, Pool, item, probes_of
+from neardup.stream.canaries.pool import Now, Original, Pool, horizon, item, probes_of
 from neardup.stream.documents import Document
 from neardup.stream.estimates.limits import counted_documents, counted_recall
 from neardup.stream.estimates.loss_accounts import LossAccounts
@@ -95,7 +95,8 @@ class Canaries:
         table = self._matcher.table
         slots = table.slot_end - batch.size + rows
         in_window = slots >= table.oldest
-        self.looks.outcomes[LATE] += int(np.count_nonzero(~in_window))
+        is_late = ~in_window & (batch.times[rows] < horizon(self._matcher.config, table.stream_time))
+        self.looks.outcomes[LATE] += int(np.count_nonzero(is_late))
         rows, slots = rows[in_window], slots[in_window]
         if len(rows):
             chosen, times = [documents[row] for row in rows.tolist()], again.counted_times(table, slots)

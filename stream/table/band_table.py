@@ -291,8 +291,7 @@ class BandTable:
         return {name: int(self._store.state[STATE_FIELDS.index(name)]) for name in COUNTERS}
 
     def count_pairs(self, pairs: int, missed: npt.NDArray[np.float64], near: int, lone: int) -> None:
-        """Count pairs of different contents, those that limits are expected to have cost, probe by probe, and the
-        documents of both (``neardup.stream.estimates.limits.documents_of``)."""
+        """Count pairs of different contents, pairs that limits are expected to cost, and the documents of both."""
         count_pairs(self._store.state, pairs, missed, near, lone)
 
     @property

@@ -109,6 +109,18 @@ def test_causes_are_counted_and_are_no_faults() -> None:
     assert found["outcomes"]["removed"] > 0
 
 
+def test_late_originals_are_counted_and_not_looked_up() -> None:
+    """A document whose time has left the window is late; one that many others have pushed out is not."""
+    dedup = Deduplicator(Config(window_seconds=100.0, lateness_seconds=10.0), canaries_every=1)
+    dedup.process(Document(f"d{n}", f"words of text {n}", 1_000.0 + n - 500 * (n % 5 == 4)) for n in range(50))
+    found = dedup.recall()
+    assert found["canaries"]["outcomes"]["late"] == found["limits"]["late"] == 10
+    assert found["canaries"]["faults"] == 0
+    small = Deduplicator(Config(window_documents=20), canaries_every=1)
+    small.process(Document(f"d{n}", f"words of text {n}") for n in range(50))
+    assert small.recall()["canaries"]["outcomes"]["late"] == 0
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("seed", quick_seeds(range(3), 1))
 def test_a_fault_is_noticed(fault: str, seed: int) -> None:

@@ -277,7 +277,7 @@ def test_metadata_of_an_earlier_version_counts_from_here() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_what_limits_cost_is_counted_over_owners_and_undone_steps(seed: int) -> None:
-    """Together with the table that nobody interrupts: each owner goes on where the one before has committed."""
+    """As much as in a table without interruption: each owner goes on where the one before has committed."""
     log = Log(seed, config().model_copy(update={"bucket_candidates_max": 1, "probe_candidates_max": 1}))
     table, calm = ShardTable(log.config, SHARD), ShardTable(log.config, SHARD)
     for _ in range(20):

@@ -42,6 +42,8 @@ class Recall:
     def count(self) -> None:
         """Count what canaries have found since the last call; say in the log what is wrong."""
         looks = self._canaries.looks
+        if looks.outcomes == self._counted[0]:
+            return
         probes, bands = looks.outcomes - self._counted[0], looks.bands - self._counted[1]
         self._counted = looks.outcomes.copy(), looks.bands.copy()
         for name, grown in (("canary_probes", probes), ("canary_bands", bands)):

@@ -71,6 +71,7 @@ class ShardLooks:
             batch = select(one.rows.batch, rows)
             is_own = kinds_of(batch, table.shard, self._by_content) == OWN
             is_own[: max(0, newer + len(rows) - self._config.window_documents)] = False
+            is_own &= batch.times >= horizon(self._config, table.matcher.table.stream_time)
             own = np.flatnonzero(is_own)[max(0, np.count_nonzero(is_own) - left) :]
             newer, left = newer + len(rows), left - len(own)
             if len(own):
