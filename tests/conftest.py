@@ -59,6 +59,7 @@ LONGEST = (
     "project/test_scripts.py",
     "laws/test_verdict_sequences.py",
     "workers/commands/test_documents.py",
+    "deploy/runbooks/test_runbooks.py",
     "benchmarks/test_benchmarks.py",
     "laws/real/test_pivot_clusters.py",
     "stream/test_config.py",

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import time
-import urllib.parse
 import urllib.request
 import uuid
 
@@ -18,6 +17,7 @@ from deploy_files import DEPLOY, ROOT, dashboard_expressions, exported, load, re
 from kafka import KafkaProducer
 from kafka_deployment import WAIT_SECONDS_MAX
 from ports import free_port
+from scraping import prometheus_in, running
 
 NEARDUP = [sys.executable, "-m", "neardup"]
 TEXT = "the quick brown fox jumps over the lazy dog while seven wizards boil their jugs of liquid in a quiet corner "
@@ -45,37 +45,6 @@ def wait_to_be(wanted, found):
     while time.monotonic() < deadline and found() != wanted:
         time.sleep(0.3)
     assert found() == wanted
-
-
-class Scraped:
-    """Queries one Prometheus."""
-
-    def __init__(self, port):
-        self.address = f"http://127.0.0.1:{port}"
-
-    def get(self, path, **parameters):
-        url = f"{self.address}{path}?{urllib.parse.urlencode(parameters)}"
-        with urllib.request.urlopen(url, timeout=60) as answer:
-            return json.loads(answer.read())["data"]
-
-    def ask(self, expression):
-        return self.get("/api/v1/query", query=expression)["result"]
-
-
-@contextlib.contextmanager
-def running(command, log, **options):
-    """Run a process with its output in a file; end it by its id."""
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, **options)
-        try:
-            yield process
-        finally:
-            process.terminate()
-            try:
-                process.wait(timeout=60)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
 
 
 def check(port, *documents):
@@ -116,10 +85,6 @@ def scraped(prometheus, bootstrap_servers, tmp_path_factory):
         job["static_configs"] = [{"targets": [f"127.0.0.1:{ports[job['job_name']]}"]}]
     (folder / "alerts.yml").write_text((DEPLOY / "alerts.yml").read_text())
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
-    server = [
-        prometheus.server, f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
-        f"--web.listen-address=127.0.0.1:{server_port}",
-    ]  # fmt: skip
     options = {"cwd": folder, "env": environment}
     subprocess.run([*NEARDUP, "topics", "create"], check=True, capture_output=True, timeout=120, **options)
     with contextlib.ExitStack() as held:
@@ -128,8 +93,7 @@ def scraped(prometheus, bootstrap_servers, tmp_path_factory):
             if role == "serve":
                 command = [*NEARDUP, role, "--state", str(folder / "state"), "--port", str(port)]
             held.enter_context(running(command, folder / f"{job}.log", **options))
-        held.enter_context(running(server, folder / "prometheus.log", cwd=folder))
-        answers = Scraped(server_port)
+        answers = held.enter_context(prometheus_in(folder, prometheus.server, server_port))
         wait_for("workers are ready", lambda: len(answers.ask("neardup_ready == 1")) == len(JOBS))
         load_command = [*NEARDUP, "load", "--quiet", str(folder / "in.jsonl")]
         subprocess.run(load_command, check=True, capture_output=True, timeout=120, **options)
