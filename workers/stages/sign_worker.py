@@ -40,9 +40,10 @@ from neardup.stream.pipeline import Signed, Signer
 from neardup.stream.schemes.partial_sets import WARNED_DOCUMENTS_MIN, shortfall
 from neardup.workers.stages.alignment import RENEW_SECONDS, SPAN_FRACTION, Alignment, Step, decode_claim, is_of_bands
 from neardup.workers.stages.canary_writer import CanaryWriter
+from neardup.workers.stages.partitions import begin_in_turns, pause_full
 from neardup.workers.stages.signer import SignPlan, SignReport, StartSigning, sign_records
 from neardup.workers.stages.starts import committed_start
-from neardup.workers.stages.transaction import COMMITTED, RENEWED, Message, in_turns, transact
+from neardup.workers.stages.transaction import COMMITTED, RENEWED, Message, transact
 from neardup.workers.telemetry.observer import Observer, stage
 from neardup.workers.topics.signed import BYTES_MAX
 from neardup.workers.transport.protocol import (
@@ -54,7 +55,6 @@ from neardup.workers.transport.protocol import (
     Producer,
     Transport,
     TransportError,
-    UnreachableError,
 )
 
 _log = logging.getLogger(__name__)
@@ -120,7 +120,9 @@ class SignWorker:
         self._is_behind = False
         signed = 0
         if not polled.is_joining:  # else the commit would be refused
-            self._begin_waiting(polled.membership)
+            self._refused = begin_in_turns(
+                self.waiting, self._refused, lambda partition: self._begin(partition, polled.membership)
+            )
             self._look(polled.membership)
             aborted = self.aborted_in_row
             signed = self._step(records_max, polled.membership)
@@ -170,22 +172,17 @@ class SignWorker:
         self.alignment.add(polled.records, self.clock() * _MILLISECONDS, at)
         self.alignment.see(self.consumer.positions(), self.consumer.ends(), at)
 
-    def _begin_waiting(self, membership: Membership) -> None:
-        """Start the partitions whose position is known; the next turn asks again for the others."""
-        for partition in in_turns(self.waiting, self._refused):
-            try:
-                committed = self._start(partition, membership)
-            except (UnreachableError, AbortedError):
-                committed = None
-            if committed is None:
-                self._refused = partition
-                break  # each answer may take seconds, and the group waits for the next poll
-            self._check_claim(committed)
-            self.consumer.seek(partition, committed.offset)
-            self.consumer.resume([partition])
-            self.alignment.start(partition, committed, self.now())
-            self.waiting.remove(partition)
-            self.running.add(partition)
+    def _begin(self, partition: int, membership: Membership) -> bool:
+        """Start a partition if its position is known; returns whether it is."""
+        committed = self._start(partition, membership)
+        if committed is None:
+            return False
+        self._check_claim(committed)
+        self.consumer.seek(partition, committed.offset)
+        self.consumer.resume([partition])
+        self.alignment.start(partition, committed, self.now())
+        self.running.add(partition)
+        return True
 
     def _start(self, partition: int, membership: Membership) -> Committed | None:
         """Return where a partition begins (see the module); ``None`` while another member has to decide it."""
@@ -302,11 +299,7 @@ class SignWorker:
         """Pause the partitions that have enough pending records, and resume the others."""
         share = max(1, len(self.running))
         full = self.alignment.full(max(1, _HAND_STEPS * records_max // share), self.plan.step_bytes_max // share)
-        if full - self._paused:
-            self.consumer.pause(sorted(full - self._paused))
-        if self._paused - full:
-            self.consumer.resume(sorted(self._paused - full))
-        self._paused = full
+        self._paused = pause_full(self.consumer, self._paused, full, self.running)
 
 
 def _signing_in(pool: Executor, signer: Signer) -> StartSigning:

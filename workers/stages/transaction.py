@@ -16,7 +16,7 @@ outcome is unknown, or another process has taken over (``OutcomeUnknownError``, 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -68,12 +68,6 @@ def record_bytes(record: Record) -> int:
 def message_bytes(message: Message) -> int:
     """Bytes of key and value."""
     return len(message.value or b"") + len(message.key or b"")
-
-
-def in_turns(waiting: Collection[int], last: int) -> list[int]:
-    """Order waiting partitions for requests: partitions after ``last`` come first. ``last`` is the last partition that
-    failed."""
-    return sorted(waiting, key=lambda partition: (partition <= last, partition))
 
 
 def transact(

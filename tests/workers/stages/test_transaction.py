@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from neardup.workers.stages.transaction import Message, in_turns, transact
+from neardup.workers.stages.partitions import in_turns
+from neardup.workers.stages.transaction import Message, transact
 from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup.workers.transport.protocol import AbortedError, Committed, FencedError, OutcomeUnknownError
 

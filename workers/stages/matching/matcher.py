@@ -47,8 +47,9 @@ from neardup.workers.stages.matching.reports import report_step, report_tables
 from neardup.workers.stages.matching.shard_table import Applied, ShardTable, Window, decode_window, encode_window
 from neardup.workers.stages.matching.standbys import Standbys
 from neardup.workers.stages.matching.trims import Trims
+from neardup.workers.stages.partitions import begin_in_turns
 from neardup.workers.stages.starts import committed_start
-from neardup.workers.stages.transaction import Message, in_turns, transact
+from neardup.workers.stages.transaction import Message, transact
 from neardup.workers.telemetry.observer import Observer, stage
 from neardup.workers.topics.signed import PARTITION, offset_and_row, position_of
 from neardup.workers.transport.assignment import Offer
@@ -62,7 +63,6 @@ from neardup.workers.transport.protocol import (
     Polled,
     Producer,
     Transport,
-    UnreachableError,
 )
 
 # Maximum candidates of a step. They take seconds to match, even if almost none is a pair.
@@ -140,16 +140,9 @@ class MatchWorker:
             polled = self.consumer.poll(0.0 if is_busy else timeout_seconds, 1)
         self.membership, self.joined = polled.membership, polled.membership.generation >= 0
         self._follow(polled)
-        for shard in in_turns(self.waiting, self._refused):
-            # If the offset is not available yet, the next turn asks again.
-            try:
-                is_known = self._assign(shard, polled.membership)
-            except (UnreachableError, AbortedError):
-                is_known = False
-            if not is_known:
-                self._refused = shard
-                break  # each answer may take seconds, and the group waits for the next poll
-            self.waiting.remove(shard)
+        self._refused = begin_in_turns(
+            self.waiting, self._refused, lambda shard: self._assign(shard, polled.membership)
+        )
         read = self._read(timeout_seconds, records_max)
         if self.tables and not polled.is_joining:  # else the commit would be refused
             self._step(polled.membership)

@@ -27,8 +27,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from neardup.workers.settings.kafka import STEP_BYTES_MAX
+from neardup.workers.stages.partitions import begin_in_turns, pause_full
 from neardup.workers.stages.starts import committed_start
-from neardup.workers.stages.transaction import Message, in_turns, record_bytes, transact
+from neardup.workers.stages.transaction import Message, record_bytes, transact
 from neardup.workers.stages.verdicts.cutover import (
     FilterMetadata,
     check_follows,
@@ -176,15 +177,9 @@ class FilterWorker:
         for record in polled.records:
             if record.partition in self._lanes:
                 self._take_run(record)
-        for partition in in_turns(self.waiting, self._refused):
-            try:
-                committed = self._start(partition, polled.membership)
-            except (UnreachableError, AbortedError):
-                committed = None
-            if committed is None:
-                self._refused = partition
-                break
-            self._assign(partition, committed)
+        self._refused = begin_in_turns(
+            self.waiting, self._refused, lambda partition: self._begin(partition, polled.membership)
+        )
         read = self._read(timeout_seconds, records_max)
         done = 0 if polled.is_joining else self._step(polled.membership)
         self._hold()
@@ -212,13 +207,16 @@ class FilterWorker:
             membership, self.observer,
         )  # fmt: skip
 
-    def _assign(self, partition: int, committed: Committed) -> None:
-        """Start a partition at its committed offset."""
-        self.waiting.remove(partition)
+    def _begin(self, partition: int, membership: Membership) -> bool:
+        """Start a partition at its committed offset; returns whether that is known."""
+        committed = self._start(partition, membership)
+        if committed is None:
+            return False
         self._lanes[partition] = _Lane(committed.offset, decode_metadata(committed))
         self.consumer.seek(partition, committed.offset)
         self.consumer.resume([partition])
         self._paused.discard(partition)
+        return True
 
     def _drop(self, partition: int) -> None:
         if self._lanes.pop(partition, None) is not None:
@@ -344,8 +342,4 @@ class FilterWorker:
     def _hold(self) -> None:
         """Pause the partitions with enough pending verdicts."""
         full = {partition for partition, lane in self._lanes.items() if lane.verdicts >= _HAND_VERDICTS_MAX}
-        if full - self._paused:
-            self.consumer.pause(sorted(full - self._paused))
-        if (self._paused - full) & self._lanes.keys():
-            self.consumer.resume(sorted((self._paused - full) & self._lanes.keys()))
-        self._paused = full
+        self._paused = pause_full(self.consumer, self._paused, full, self._lanes.keys())
