@@ -306,9 +306,8 @@ class Matcher:
         """Return the similarity of m items and m others, ``float64[m]``, whether or not they share a key; -1 where it
         is below the least score or a condition of the scheme fails. ``older`` are slots of the table or evidence."""
         if isinstance(older, Evidence):
-            common = self._scheme.common(batch.evidence.select(items), older, self.config.plan)
-        else:
-            common = self.common(batch, items, older)
+            return similarity_of(self.config, batch.evidence.select(items), older, self.score_min)
+        common = self.common(batch, items, older)
         return scored(common, self.score_min, exact_score=self.config.tuning.exact_score)
 
     def remove(self, id_: bytes) -> int:
@@ -339,6 +338,13 @@ def match_steps(matcher: Matcher, batch: Batch, *, add: bool = True) -> Iterator
             part = next(slices)
         end = part.end
         yield part
+
+
+def similarity_of(config: Config, newer: Evidence, older: Evidence, score_min: float) -> npt.NDArray[np.float64]:
+    """Return the similarity of m documents and m others by their evidence, ``float64[m]``, -1 where it is below
+    ``score_min`` or a condition of the scheme fails."""
+    common = SCHEMES[config.scheme].common(newer, older, config.plan)
+    return scored(common, score_min, exact_score=config.tuning.exact_score)
 
 
 def compares_directly(config: Config) -> bool:

@@ -54,6 +54,7 @@ LINK_STATE = "workers/stages/verdicts/state.py"
 FILTER = "workers/stages/verdicts/filter.py"
 
 SEQUENCES = "tests/simulation/test_verdict_sequences.py"
+STORIES = "tests/simulation/stories/test_stories_on_topics.py"
 SCHEDULES = "tests/simulation/test_schedules.py"
 AS_DATA = "tests/simulation/test_failures_as_data.py"
 TURNS = "tests/simulation/test_turns_of_the_world.py"
@@ -143,6 +144,24 @@ MUTANTS = (
         "            kept = is_copy | ~np.isin(later, later[is_copy])\n",
         "            kept = np.ones(len(later), np.bool_)\n",
         (SEQUENCES,),
+    ),
+    Mutant(
+        "evidence of a living original is not restored", "simulation", LINK_STATE,
+        "(np.array([place]))[0])] = content.evidence\n",
+        '(np.array([place]))[0])] = b""\n',
+        (STORIES,),
+    ),
+    Mutant(
+        "matchers trim what a linker still compares", "simulation", "workers/stages/matching/plan.py",
+        "linker.offset, decode_signed_metadata(linker).window])\n",
+        "linker.offset])\n",
+        (SEQUENCES,),
+    ),
+    Mutant(
+        "a restart forgets the time of the newest member", "simulation", "workers/stages/verdicts/originals.py",
+        "        record[[ID, BEGIN, OLDEST, NEWEST, CONTENTS]] = *story[:4], len(own)\n",
+        "        record[[ID, BEGIN, OLDEST, NEWEST, CONTENTS]] = *story[:3], story.begin, len(own)\n",
+        (STORIES,),
     ),
     Mutant(
         "a filter begins a record of verdicts again", "simulation", FILTER,

@@ -254,6 +254,7 @@ def _originals(first: int, places: np.ndarray[tuple[int], np.dtype[np.int64]]) -
     rows = ArrivalRows(
         places, np.full(n, DOCUMENT, np.uint8), np.zeros(n, np.int64), np.arange(n, dtype=np.uint64),
         np.full(20 * n, ord("d"), np.uint8), np.arange(0, 20 * n + 1, 20), np.full(n, NO_RANK),
+        np.zeros(n, np.int64),
     )  # fmt: skip
     no, similarities = np.zeros(n, np.bool_), np.zeros(n, np.float32)
     verdicts = Verdicts(np.zeros(n, np.uint8), places, none, similarities, none, none, none, no, no)

@@ -106,6 +106,7 @@ class World:
         topics = self.topics
         for topic, count in (
             (topics.signed, 1), (topics.links, _SHARDS), (topics.verdicts, _PARTITIONS), (topics.clusters, 1),
+            (topics.originals, 1),
         ):  # fmt: skip
             self.cluster.create(topic, count)
         limits = VerdictLimits(10**15, 3_600 * _MICROSECONDS, 1 << 30)
@@ -138,7 +139,7 @@ class World:
 
 def run(size: Size) -> Iterator[Result]:
     """The rate, the restore, and the memory with a matcher down."""
-    warm_decisions()
+    warm_decisions(_CONFIG)
     count = _DOCUMENTS[size]
     world, seconds = World(), 0.0
     for step in steps(count):

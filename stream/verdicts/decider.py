@@ -26,7 +26,7 @@ from neardup.stream.pair_rule import deciding_parts
 from neardup.stream.pipeline import Matcher, Signed, Slice, compares_directly
 from neardup.stream.scheme_interface import Evidence
 from neardup.stream.schemes import SCHEMES
-from neardup.stream.table import NO_TIME, NO_WINDOW
+from neardup.stream.table import NO_TIME, NO_WINDOW, Limits
 from neardup.stream.table.steps import step
 from neardup.stream.verdicts import saved
 from neardup.stream.verdicts.decisions import Arrivals, Compare, Decisions, Found, VerdictLimits, Verdicts
@@ -73,12 +73,7 @@ class Decider:
     def __init__(self, matcher: Matcher, *, beyond: bool = True) -> None:
         self._matcher = matcher
         config = matcher.config
-        self.decisions = Decisions(
-            VerdictLimits.of(
-                matcher.table.limits, beyond=beyond, story_age=_story_age(config),
-                story_bytes=config.evidence_bytes_max if beyond else int(NO_WINDOW),
-            )
-        )  # fmt: skip
+        self.decisions = Decisions(verdict_limits(config, matcher.table.limits, beyond=beyond))
         self._beyond, self._holdings = beyond, Holdings(config.plan.width)
         self._part_min = SCHEMES[config.scheme].part_min(config.plan)
         self._places = 0  # of the documents decided so far, refused ones included
@@ -327,11 +322,19 @@ class Decider:
         return [names[story] if gone else next(here) for story, gone in zip(stories, originals == GONE, strict=True)]
 
 
-def _story_age(config: Config) -> int:
-    """Microseconds that a story lasts at most: at least the window; without a window it has no end."""
-    if config.window_seconds is None:
-        return int(NO_WINDOW)
-    return round(max(config.story_seconds_max, config.window_seconds) * MICROSECONDS)
+def verdict_limits(config: Config, limits: Limits, *, beyond: bool = True) -> VerdictLimits:
+    """Return what verdicts depend on.
+
+    Args:
+        config: the settings.
+        limits: those of the table, or of all shards together.
+        beyond: whether stories outlive their originals.
+    """
+    age = int(NO_WINDOW)  # without a window a story has no end
+    if config.window_seconds is not None:
+        age = round(max(config.story_seconds_max, config.window_seconds) * MICROSECONDS)
+    size = config.evidence_bytes_max if beyond else int(NO_WINDOW)
+    return VerdictLimits.of(limits, beyond=beyond, story_age=age, story_bytes=size)
 
 
 _NOTHING_FOUND = Found(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from neardup.stream.table import NO_TIME, NO_WINDOW, Limits
 from neardup.stream.table.pages import Pages, grow
-from neardup.stream.verdicts import records, restoring, row_columns, rule
+from neardup.stream.verdicts import records, restoring, row_columns, rule, stories
 from neardup.stream.verdicts.held import Held, KeptStories, stories_of
 from neardup.stream.verdicts.leads import new_comparing, with_results
 from neardup.stream.verdicts.restoring import PastVerdicts
@@ -279,6 +279,17 @@ class Decisions:
         numbers = np.empty(len(contents), np.int64)
         row_columns.newest_rows(self._columns, contents, numbers)
         return numbers
+
+    def sizes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the bytes of the evidence of kept rows, ``int64[m]``."""
+        return self._columns.sizes[self._pages.at(numbers)].astype(np.int64)
+
+    def named_places(self) -> npt.NDArray[np.int64]:
+        """Return the places that kept rows and stories name: of originals, and of contents that were compared."""
+        at = self._pages.at(np.arange(self.first, self.end))
+        return np.concatenate(
+            [self._columns.clusters[at], self._columns.matched[at], stories.places_of_contents(self._columns)]
+        )  # fmt: skip
 
     def contents_of(self, id_: np.uint64) -> npt.NDArray[np.uint64]:
         """Return the contents of the living stories with two members or more that an id began, ``uint64[n]``."""

@@ -92,7 +92,7 @@ class Holdings:
 
     def evidence(self, rows: _Longs) -> Evidence:
         """Return the evidence of rows that are held."""
-        return _evidence([self._evidence[row] for row in rows.tolist()], self._width)
+        return joined_parts([self._evidence[row] for row in rows.tolist()], self._width)
 
     def save(self, first: int) -> Held:
         """Return what has left the table, with rows counted from ``first``."""
@@ -130,11 +130,12 @@ def parts_of(evidence: Evidence) -> list[bytes]:
 
 def held_of(rows: _Longs, evidence: list[bytes], width: int, places: _Longs, ids: list[bytes]) -> Held:
     """Return holdings from the evidence of each row, with a fixed part of ``width`` bytes, and the id of each place."""
-    found = _evidence(evidence, width)
+    found = joined_parts(evidence, width)
     return Held(rows, found.fixed.reshape(-1), found.ragged, found.starts, places, *_joined(ids))
 
 
-def _evidence(parts: list[bytes], width: int) -> Evidence:
+def joined_parts(parts: list[bytes], width: int) -> Evidence:
+    """Return the evidence of documents from that of each, the fixed part of ``width`` bytes before the ragged one."""
     fixed = np.frombuffer(b"".join(part[:width] for part in parts), np.uint8).reshape(len(parts), width)
     return Evidence(fixed, *_joined([part[width:] for part in parts]))
 

@@ -73,8 +73,8 @@ class Comparing(NamedTuple):
 
     The results of arrival i are ``[starts[i], starts[i + 1])``: rows, and similarities in [0, 1] or ``NO_PAIR``.
     ``asked_items`` and ``asked_rows`` receive ``asked[0]`` comparisons to make. Without ``usable`` nothing is compared.
-    The others are scratch: the leading stories with their similarities, the places of contents that a pair names, and
-    the rows that lack a result.
+    The others are scratch: the leading stories with their similarities in steps, the places of contents that a pair
+    names, and the rows that lack a result.
     """
 
     usable: bool
@@ -185,10 +185,16 @@ def add_lead(columns, comparing, count, story, similarity):
 
 
 @inlined
+def rounded_of(similarity):
+    """Return a similarity in steps of 1 / 10,000: similarities are compared by four digits, as topics write them."""
+    return np.int64(np.round(np.float64(similarity) * 10_000))
+
+
+@inlined
 def better(columns, best, document, story, matched, similarity):
     """Return the better of the best content so far and another one: that of a story of its own id first, then the more
     similar one by four digits, then the earlier one."""
-    rounded = np.int64(np.round(np.float64(similarity) * 10_000))
+    rounded = rounded_of(similarity)
     is_own = id_of(columns, story) == document.id
     if best.story != NONE:
         if best.is_own != is_own:
@@ -224,10 +230,10 @@ def nearest(columns, rules, document, decided, pairs, comparing):
     """Find the content of a story that is nearest to a document; ``decided`` is the newest row of its content, or
     ``NONE``."""
     best = Best(np.int64(NONE), np.int64(NONE), np.float32(0.0), np.int64(0), False)
-    near, near_similarity = np.int64(NONE), np.float32(0.0)
+    near, near_rounded = np.int64(NONE), np.int64(0)
     count, direct, missing, compared, cut = np.int64(0), np.int64(0), np.int64(0), np.int64(0), False
     if decided != NONE and not columns.removed[row_at(columns, decided)]:
-        near, near_similarity = decided, np.float32(1.0)
+        near, near_rounded = decided, np.int64(10_000)
     for j in range(document.pairs_first, document.pairs_end):
         similarity = pairs.similarities[j]
         other = pairs.numbers[j]
@@ -238,8 +244,9 @@ def nearest(columns, rules, document, decided, pairs, comparing):
         at = row_at(columns, other)
         if columns.removed[at]:
             continue
-        if similarity > near_similarity or (similarity == near_similarity and other < near):
-            near, near_similarity = other, similarity
+        rounded = rounded_of(similarity)
+        if rounded > near_rounded or (rounded == near_rounded and other < near):
+            near, near_rounded = other, rounded
         story = story_of(columns, other)
         if not is_open(columns, rules, story, document.time):
             continue
@@ -250,7 +257,7 @@ def nearest(columns, rules, document, decided, pairs, comparing):
                 direct += 1
         if comparing.usable:
             cut |= count == COMPARED_MAX
-            count = add_lead(columns, comparing, count, story, similarity)
+            count = add_lead(columns, comparing, count, story, np.float32(rounded))
     if comparing.usable:
         count = add_own_leads(columns, rules, comparing, document, count)
     for k in range(count):

@@ -12,6 +12,7 @@ A second member makes the record. A row that refers to the record of another sto
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from neardup.stream.machine.compile import inlined, raw_inner
 from neardup.stream.table import NO_TIME, NO_WINDOW
@@ -34,6 +35,7 @@ from neardup.stream.verdicts.records import (
     OWN,
     PLACE,
     SIZE,
+    held,
     link,
     new_record,
     newest_story,
@@ -49,6 +51,7 @@ from neardup.stream.verdicts.row_columns import (
     HEAPED,
     NONE,
     STREAM_TIME,
+    Columns,
     in_state,
     in_window,
     row_at,
@@ -262,3 +265,11 @@ def end_oldest(columns, rules):
             state[EVICTED] += 1
         else:
             break
+
+
+def places_of_contents(columns: Columns) -> npt.NDArray[np.int64]:
+    """Return the places of the contents of all records that are held."""
+    kept = columns.story.records[held(columns)]
+    has = np.arange(CONTENTS_MAX) < kept[:, CONTENTS, None]
+    found: npt.NDArray[np.int64] = kept[:, HEAD + CONTENT_PLACE :: CONTENT][has]
+    return found

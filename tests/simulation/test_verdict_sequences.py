@@ -310,8 +310,7 @@ def test_a_linker_restores_what_trimming_left() -> None:
     world.arrive(("x6", "x", 240.0))
     world.link(done=(6, 7))
     assert world.turns().verdicts() == [
-        "x0 original", "x1 duplicate x0", "x2 duplicate x0", "x3 original", "x4 duplicate x3", "x5 duplicate x3",
-        "x6 original",
+        "x0 original", *(f"x{n} duplicate x0" for n in range(1, 7)),
     ]  # fmt: skip
 
 
@@ -337,3 +336,27 @@ def test_a_document_that_is_signed_again_gets_no_second_verdict(turns: tuple[int
     world.arrive(("d", "d", 3.0))
     world.link([("a", "d", 0.9)], (8, 9))
     assert world.turns(8).verdicts()[5:] == ["d duplicate a"]
+
+
+def test_matchers_keep_the_evidence_of_the_window_of_a_linker_that_is_behind() -> None:
+    """Their own windows are over, and the row is decided. The linker still compares it: the old one is a correction."""
+    cluster = Whole(shards=2)
+    with cluster.limits():
+        begin = cluster.memory.now_seconds
+        cluster.feed.document("x", FOX, begin)
+        cluster.go_on()
+        cluster.feed.document("x", NEAR_FOX, begin + 1.0)
+        cluster.feed.document("y", OWL, begin + 5_000.0)
+        log = cluster.memory.log(cluster.topics.signed, 0)
+        for _ in range(3):
+            cluster.go_on(cluster.signer, cluster.matcher)
+            cluster.trim(cluster.matcher)
+        assert log.first == 0
+        assert cluster.judged() == ["x original", "x update", "y original"]
+        for n in range(2):
+            cluster.trim(cluster.linker)
+            cluster.feed.document(f"z{n}", OWL, begin + 6_000.0 + n)
+            cluster.go_on()
+            cluster.trim(cluster.matcher)
+        cluster.trim(cluster.matcher)
+        assert log.first > 0

@@ -16,13 +16,15 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from neardup.stream.batches import id_columns
+from neardup.stream.config import Config
 from neardup.stream.errors import ConfigError
 from neardup.stream.json_lines import Fields
 from neardup.stream.pipeline import Signer, table_limits
+from neardup.stream.scheme_interface import fixed_evidence
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.shards import Shard
 from neardup.stream.table import NO_TIME, again
-from neardup.stream.verdicts.decisions import VerdictLimits
+from neardup.stream.verdicts.decider import verdict_limits
 from neardup.stream.verdicts.representatives import NO_RANK
 from neardup.stream.verdicts.rule import DOCUMENT, REMOVAL
 from neardup.stream.windows.constant_texts import samples, signature_of
@@ -36,9 +38,11 @@ from neardup.workers.stages.matching.shard_table import ShardTable
 from neardup.workers.stages.matching.stretches import read_stretch
 from neardup.workers.stages.sign_worker import SignWorker
 from neardup.workers.stages.signer import SignPlan
+from neardup.workers.stages.verdicts.evidence import Compared
 from neardup.workers.stages.verdicts.filter import FilterPlan, FilterWorker
 from neardup.workers.stages.verdicts.intake import LinkPlan
 from neardup.workers.stages.verdicts.linker import LinkWorker
+from neardup.workers.stages.verdicts.originals import Stories
 from neardup.workers.stages.verdicts.state import LinkState
 from neardup.workers.store.blocked import read_block_list
 from neardup.workers.telemetry.observer import Observer
@@ -195,13 +199,14 @@ def _linker(
 ) -> Made:
     topics = names_of(settings).topics
     _check_verdicts(settings)
-    check_topics(transport, settings, (topics.signed, topics.links, topics.verdicts, topics.clusters))
+    read = (topics.signed, topics.links, topics.verdicts, topics.clusters, topics.originals)
+    check_topics(transport, settings, read)
     plan = LinkPlan(
         config=settings,
         topics=topics,
         shards=settings.shards,
         cluster_partitions=transport.partitions(topics.clusters),
-        limits=VerdictLimits.of(table_limits(settings, SCHEMES[settings.scheme])),
+        limits=verdict_limits(settings, table_limits(settings, SCHEMES[settings.scheme])),
         start=settings.start,
         allow_gap=settings.allow_gap,
         step_bytes_max=settings.step_bytes_max,
@@ -329,14 +334,17 @@ def _warm_signer(settings: StreamSettings) -> None:
                 signer.sign(decoded.documents)
 
 
-def warm_decisions() -> None:
-    """Compile the kernels of linkers, or load them from disk."""
-    state = LinkState(VerdictLimits(1, 1, 1))
-    state.restore(decided_rows(0, [], int(NO_TIME)), int(NO_TIME), {})
-    ids, starts = id_columns([b"0", b"1", b"0"])
+def warm_decisions(config: Config) -> None:
+    """Compile the kernels of linkers, or load them from disk: two versions of an id are compared."""
+    compared = Compared(config, lambda offset: b"", 1)
+    limits = verdict_limits(config, table_limits(config, SCHEMES[config.scheme]))
+    state, none = LinkState(limits, compared), decided_rows(0, [], int(NO_TIME))
+    state.restore(none, int(NO_TIME), {}, Stories({}, {}, 0), np.empty(0, np.int64))
+    ids, starts = id_columns([b"0"] * 3)
     kinds = np.array([DOCUMENT, DOCUMENT, REMOVAL], np.uint8)
-    rows = ArrivalRows(np.arange(3), kinds, np.zeros(3, np.int64), np.zeros(3, np.uint64), ids, starts, np.zeros(3))
-    state.add_arrivals(0, rows, 0)
+    zeros, contents = np.zeros(3, np.int64), np.arange(3).astype(np.uint64)
+    state.add_arrivals(0, ArrivalRows(np.arange(3), kinds, zeros, contents, ids, starts, np.zeros(3), zeros), 0)
+    compared.keep(0, fixed_evidence(np.zeros((2, config.plan.width), np.uint8)), 0)
     taken = state.take(position_of(1), len(kinds))
     if taken is not None:
         state.decide(taken, [])
@@ -351,8 +359,7 @@ ROLES: dict[str, Role] = {
         Role(SIGN, lambda topics: topics.documents, lambda given: given.step_documents_max, 1.0, _signer, _warm_signer),
         Role(MATCH, lambda topics: topics.links, lambda given: given.step_messages_max, 0.25, _matcher, _warm_tables),
         Role(
-            LINK, lambda topics: topics.signed, lambda given: given.step_messages_max, 0.25, _linker,
-            lambda given: warm_decisions(),
+            LINK, lambda topics: topics.signed, lambda given: given.step_messages_max, 0.25, _linker, warm_decisions,
         ),
         Role(
             FILTER, lambda topics: topics.verdicts, lambda given: given.step_documents_max, 0.25, _filter,

@@ -22,6 +22,8 @@ STEP_BYTES_MAX = 64 << 20
 STEP_PAIRS_MAX = 20_000
 # Documents that may wait for a verdict: about 100 bytes each, and their pairs.
 UNDECIDED_MAX = 1_000_000
+# Of signed, in a linker.
+MESSAGES_BYTES_MAX = 256 << 20
 # Maximum unpacked bytes of a compressed batch: the default of ``batch_bytes_max``. By default, a producer's batch has
 # at most a megabyte in the log, and text compresses to a fifth or a tenth.
 BATCH_BYTES_MAX = 64 << 20

@@ -19,7 +19,8 @@ class ArrivalRows(NamedTuple):
     (``int64[n]``) are event times in microseconds, ``NO_TIME`` for other kinds than documents; ``contents``
     (``uint64[n]``) are hashes of the compared content; ``ids`` (``uint8``) the UTF-8 bytes of all ids, id i at
     ``id_starts[i]:id_starts[i + 1]``; a refusal has no id. ``ranks`` (``float64[n]``) are the ranks of documents,
-    ``NO_RANK`` for none. ``shown`` are source, URL and title of each (``neardup.workers.topics.shown``).
+    ``NO_RANK`` for none, ``sizes`` (``int64[n]``) the bytes of their evidence. ``shown`` are source, URL and title of
+    each (``neardup.workers.topics.shown``).
     """
 
     places: npt.NDArray[np.int64]
@@ -29,6 +30,7 @@ class ArrivalRows(NamedTuple):
     ids: npt.NDArray[np.uint8]
     id_starts: npt.NDArray[np.int64]
     ranks: npt.NDArray[np.float64]
+    sizes: npt.NDArray[np.int64]
     shown: Column | None = None
 
     def select(self, rows: npt.NDArray[np.int64]) -> ArrivalRows:
@@ -36,7 +38,7 @@ class ArrivalRows(NamedTuple):
         ids, starts = select_ragged(self.ids, self.id_starts, rows)
         return ArrivalRows(
             self.places[rows], self.kinds[rows], self.times[rows], self.contents[rows], ids, starts, self.ranks[rows],
-            select_shown(self.shown, rows),
+            self.sizes[rows], select_shown(self.shown, rows),
         )  # fmt: skip
 
 
@@ -44,9 +46,10 @@ def join_arrivals(parts: list[ArrivalRows]) -> ArrivalRows:
     """Return the rows of all parts, one after the other; at least one part."""
     if len(parts) == 1:
         return parts[0]
-    places, kinds, times, contents, ids, starts, ranks, shown = zip(*parts, strict=True)
+    places, kinds, times, contents, ids, starts, ranks, sizes, shown = zip(*parts, strict=True)
     joined = starts_of_lengths(np.concatenate([np.diff(part) for part in starts]))
     return ArrivalRows(
         np.concatenate(places), np.concatenate(kinds), np.concatenate(times), np.concatenate(contents),
-        np.concatenate(ids), joined, np.concatenate(ranks), join_shown(shown, list(map(len, places))),
+        np.concatenate(ids), joined, np.concatenate(ranks), np.concatenate(sizes),
+        join_shown(shown, list(map(len, places))),
     )  # fmt: skip

@@ -27,6 +27,7 @@ class Topics(NamedTuple):
     links: str
     verdicts: str
     clusters: str
+    originals: str
     unique: str
 
 
@@ -41,12 +42,12 @@ def topic_names(prefix: str, signing_fingerprint: str, shards: int) -> Topics:
 
 
 def _topics(prefix: str, made: str) -> Topics:
-    signed, links, verdicts, clusters = (
-        f"{prefix}{name}-{made}" for name in ("signed", "links", "verdicts", "clusters")
+    signed, links, verdicts, clusters, originals = (
+        f"{prefix}{name}-{made}" for name in ("signed", "links", "verdicts", "clusters", "originals")
     )
     documents = f"{prefix}documents"
     dead, candidates, unique = f"{documents}.dead", f"{prefix}candidates", f"{documents}.unique"
-    return Topics(documents, dead, signed, candidates, links, verdicts, clusters, unique)
+    return Topics(documents, dead, signed, candidates, links, verdicts, clusters, originals, unique)
 
 
 def generation_header(made: str) -> tuple[str, bytes]:

@@ -10,25 +10,25 @@ import numpy as np
 import numpy.typing as npt
 
 # 2.8 * 10^14 offsets, and 2^15 partitions.
-_OFFSET_BITS = 48
-_OFFSET_MASK = (1 << _OFFSET_BITS) - 1
+OFFSET_BITS = 48
+_OFFSET_MASK = (1 << OFFSET_BITS) - 1
 
 _Places = npt.NDArray[np.int64]
 
 
 def place_of(partition: int, offset: int) -> int:
     """Return the place of an offset of a partition."""
-    return partition << _OFFSET_BITS | offset
+    return partition << OFFSET_BITS | offset
 
 
 def places_of(partitions: _Places, offsets: _Places) -> _Places:
     """Return the places of n offsets, ``int64[n]``."""
-    return partitions << _OFFSET_BITS | offsets
+    return partitions << OFFSET_BITS | offsets
 
 
 def partitions_of(places: _Places) -> _Places:
     """Return the partitions of places, ``int64[n]``."""
-    return places >> _OFFSET_BITS
+    return places >> OFFSET_BITS
 
 
 def offsets_of(places: _Places) -> _Places:
@@ -42,7 +42,7 @@ def place_name(place: int) -> str:
     >>> place_name(place_of(3, 17))
     '3-17'
     """
-    return f"{place >> _OFFSET_BITS}-{place & _OFFSET_MASK}"
+    return f"{place >> OFFSET_BITS}-{place & _OFFSET_MASK}"
 
 
 def parse_place(text: str) -> int:

@@ -104,14 +104,15 @@ def topic_plans(settings: StreamSettings) -> list[TopicPlan]:
     kept = {**log, "retention.ms": str(milliseconds)}
     compacted = {key: value for key, value in log.items() if not key.startswith("retention")}
     compacted["cleanup.policy"] = "compact"
-    partitions = settings.documents_partitions
+    stateful, partitions = (_COMPACTED, _CLEAN_LEADER, size), settings.documents_partitions
     return [
         *plans,
         TopicPlan(
             topics.verdicts, partitions, _any_number, kept,
             (*common, _log_time(settings), _LOG_BYTES, _LOG_STAMPS),
         ),
-        TopicPlan(topics.clusters, partitions, _any_number, compacted, (_COMPACTED, _CLEAN_LEADER, size)),
+        TopicPlan(topics.clusters, partitions, _any_number, compacted, stateful),
+        TopicPlan(topics.originals, 1, _exactly(1, "a restart reads the steps in one order"), compacted, stateful),
         TopicPlan(
             topics.unique, partitions, _any_number, {**deleted, **ahead, "message.timestamp.type": "CreateTime"}, common
         ),
@@ -223,7 +224,7 @@ _NOT_COMPACTED = Rule(
 _COMPACTED = Rule(
     "cleanup.policy",
     lambda value: value == "compact",
-    "must be compact: the topic holds the last state of each cluster, and a linker reads all of it when it starts",
+    "must be compact: it holds the last state of each cluster or story, and a linker reads all of it when it starts",
 )
 _FOREVER = Rule(
     "retention.ms",

@@ -98,8 +98,9 @@ class SignedRows(NamedTuple):
     def arrivals(self) -> ArrivalRows:
         """Return all rows without evidence, as copies: a view would keep the evidence of its message in memory."""
         held, n = self.kinds == DOCUMENT, self.size
-        times, contents = np.full(n, NO_TIME), np.zeros(n, np.uint64)
+        times, contents, sizes = np.full(n, NO_TIME), np.zeros(n, np.uint64), np.zeros(n, np.int64)
         times[held], contents[held] = self.times, self.contents[:, CONTENT_HALF]
+        sizes[held] = np.diff(self.evidence.starts) + self.evidence.fixed.shape[1]
         shown = None
         if self.shown is not None:
             lengths = np.zeros(n, np.int64)
@@ -107,7 +108,7 @@ class SignedRows(NamedTuple):
             shown = Column(self.shown.data.copy(), starts_of_lengths(lengths))
         return ArrivalRows(
             self.places.copy(), self.kinds.copy(), times, contents, self.ids.copy(), self.id_starts, self.ranks.copy(),
-            shown,
+            sizes, shown,
         )  # fmt: skip
 
     def stream(self) -> tuple[Batch, npt.NDArray[np.bool_], npt.NDArray[np.int64]]:

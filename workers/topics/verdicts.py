@@ -4,9 +4,9 @@ A record holds a *run* of verdicts as JSON Lines. Its key is ``first-next``: the
 offset after the last. Readers join by offset: control records leave gaps between the offsets of ``documents``.
 
 Fields of a line: ``offset``; ``id`` (absent where a refused record has none) and its ``collection``; ``status``;
-``source``, ``url`` and ``title`` of a document; ``duplicate_of`` and
-``original`` (id and place of the original, if it is in the window); ``similarity`` to the original; ``cluster`` (the
-place of the original); ``related`` (a cluster), ``previous`` (the place of the version before), ``matched`` (the place
+``source``, ``url`` and ``title`` of a document; ``duplicate_of`` (the id of the original) and ``original`` (the place
+of its newest version, if that is in the window); ``similarity`` to what was compared; ``cluster`` (the place of the
+original); ``related`` (a cluster), ``previous`` (the place of the version before), ``matched`` (the place
 of the version that was compared), ``equal`` (true if its content is the same), ``late`` (true if it came after its
 window); ``timestamp`` (seconds); ``content`` (a hash of what was compared); ``rank`` (the number by which its cluster
 ranks it); ``arrival`` (the number of the verdict over all partitions);
@@ -127,7 +127,9 @@ def _decided(
     """Return the fields of a line that only a document has, without those that have no value."""
     out: dict[str, Any] = {}
     if of is not None:
-        out["duplicate_of"], out["original"] = of, place_name(original)
+        out["duplicate_of"] = of
+    if original >= 0:
+        out["original"] = place_name(original)
     if similarity:
         out["similarity"] = similarity
     out["cluster"] = place_name(cluster)
@@ -195,6 +197,7 @@ def decided_rows(
         np.frombuffer(b"".join(ids), np.uint8),
         starts,
         np.array([line.get("rank", NO_RANK) for line in lines], np.float64),
+        np.zeros(len(lines), np.int64),
     )
     return DecidedRows(
         np.array([line["arrival"] for line in lines], np.int64),
@@ -226,7 +229,7 @@ def join_decided(parts: Sequence[DecidedRows]) -> DecidedRows:
     ranks = np.concatenate([part.rows.ranks for part in parts])
     numbers, *columns = (np.concatenate([part[column] for part in parts]) for column in (0, *range(2, 9)))
     original_ids = [id_ for part in parts for id_ in part.original_ids]
-    rows = ArrivalRows(places, kinds, times, contents, ids, starts, ranks)
+    rows = ArrivalRows(places, kinds, times, contents, ids, starts, ranks, np.zeros(len(ranks), np.int64))
     joined = DecidedRows._make([numbers, rows, *columns, original_ids])
     return joined.select(np.argsort(numbers, kind="stable"))
 

@@ -9,7 +9,7 @@ import orjson
 from sim_cluster import MATCHERS, Cluster
 from sim_documents import Truth
 from sim_model import Event, Promise, Row, Said, Sketches, promised, replayed, trees
-from sim_verdicts import check_clusters, check_unique, check_verdicts
+from sim_verdicts import check_clusters, check_one_process, check_unique, check_verdicts
 
 from neardup.stream.batches import CONTENT_HALF
 from neardup.stream.config import Config
@@ -91,6 +91,8 @@ def check(cluster: Cluster) -> Outcome:
     check_canaries(outcome)
     if cluster.scenario.linkers:
         check_verdicts(outcome)
+        if outcome.uncut:
+            check_one_process(outcome)
         check_clusters(outcome)
     if cluster.scenario.filters:
         check_unique(outcome)

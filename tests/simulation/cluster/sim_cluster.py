@@ -22,9 +22,9 @@ from unittest import mock
 from sim_documents import Feed
 from sim_scenario import Place, Scenario
 from sim_watched import CRASHES, FAULTS, Counting, Watched, check_fence
+from verdict_oracle import limits_of
 
 from neardup.stream.json_lines import Fields
-from neardup.stream.verdicts.decisions import VerdictLimits
 from neardup.workers.stages.matching.matcher import MatchWorker
 from neardup.workers.stages.matching.plan import MatchPlan
 from neardup.workers.stages.matching.shard_table import decode_window
@@ -67,6 +67,7 @@ class Cluster:
         self.memory.create(self.topics.links, shards)
         self.memory.create(self.topics.verdicts, DOCUMENTS_PARTITIONS_MAX)
         self.memory.create(self.topics.clusters, 2)
+        self.memory.create(self.topics.originals, 1)
         self.memory.create(self.topics.unique, DOCUMENTS_PARTITIONS_MAX)
         with_verdicts = scenario.linkers > 0
         self.generation = generation(self.config.signing_fingerprint, shards)
@@ -80,11 +81,10 @@ class Cluster:
             self.config, self.topics, shards, 3, envelope, START, False, LINKERS, step_bytes, scenario.step_pairs,
             scenario.canaries_every > 0, with_verdicts, scenario.standbys,
         )  # fmt: skip
-        window, lateness = (round((x or 0) * 1e6) for x in (self.config.window_seconds, self.config.lateness_seconds))
-        limits = VerdictLimits(window, lateness, 1 << 30)
         self.link_plan = LinkPlan(
-            self.config, self.topics, shards, 2, limits, START, False, step_bytes, scenario.undecided_max
-        )
+            self.config, self.topics, shards, 2, limits_of(self.config), START, False, step_bytes,
+            scenario.undecided_max, scenario.messages_bytes,
+        )  # fmt: skip
         self.filter_plan = FilterPlan(
             Names(self.topics, self.generation, ""), scenario.forward, START, False, step_bytes
         )

@@ -60,6 +60,7 @@ class Habits:
     """The habits of a feed: the chance of each kind of record, and the distance between times."""
 
     version: float = 0.0
+    correction: float = 0.0
     resent: float = 0.0
     tombstone: float = 0.0
     unreadable: float = 0.03
@@ -108,6 +109,7 @@ class Feed:
             "unreadable": habits.unreadable,
             "tombstone": habits.tombstone,
             "version": habits.version,
+            "correction": habits.correction,
             "resent": habits.resent,
             "far": habits.far_future,
         }
@@ -124,6 +126,12 @@ class Feed:
             return self.document(again.id, again.text or "", again.time / MICROSECONDS)
         text = rng.choice(self.texts)
         now = self.cluster.now_seconds
+        if kind == "correction" and known:
+            before = rng.choice(known)
+            words = (before.text or "").split()
+            for _ in range(rng.randint(1, 3)):
+                words[rng.randrange(len(words))] = rng.choice(text.split())
+            return self.document(before.id, " ".join(words), round(now, 3) + self._count / MICROSECONDS)
         if kind == "far":
             return self.document(f"far-{self._count}", text, now + FAR_SECONDS * rng.random() + habits.skew_seconds)
         name = rng.choice(known).id if kind == "version" and known else f"d{self._count}"

@@ -10,8 +10,10 @@ import orjson
 
 from neardup.stream.batches import id_columns
 from neardup.stream.config import Config
+from neardup.stream.pipeline import table_limits
 from neardup.stream.scheme_interface import fixed_evidence
-from neardup.stream.verdicts.decisions import VerdictLimits
+from neardup.stream.schemes import SCHEMES
+from neardup.stream.verdicts.decider import verdict_limits
 from neardup.stream.verdicts.representatives import NO_RANK
 from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
 from neardup.workers.stages.verdicts.intake import LinkPlan
@@ -30,6 +32,19 @@ SECOND = 1_000_000
 KINDS = {"-": REMOVAL, "!": REFUSAL}
 
 
+def _sketch(content: str) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """The evidence of a content: those that begin with the same letter are pairs, no others."""
+    sketch = np.random.default_rng(ord(content[0]) if content else 0).integers(0, 256, CONFIG.plan.width, np.uint8)
+    if len(content) > 1:
+        sketch[np.random.default_rng(number_of(content)).integers(0, CONFIG.plan.width, 4)] += 1
+    return sketch
+
+
+def number_of(content: str) -> int:
+    """The hash of a content."""
+    return int.from_bytes(content.encode())
+
+
 class LinkWorld:
     """Topics of a linker with some shards; documents are in partition 0, offset by offset."""
 
@@ -41,13 +56,15 @@ class LinkWorld:
             self.topics.links: shards,
             self.topics.verdicts: 2,
             self.topics.clusters: 1,
+            self.topics.originals: 1,
         }
         for topic, count in partitions.items():
             self.cluster.create(topic, count)
-        limits = VerdictLimits(100 * SECOND, 10 * SECOND, 1 << 30)
+        limits = verdict_limits(CONFIG, table_limits(CONFIG, SCHEMES[CONFIG.scheme]))
         self.plan = LinkPlan(CONFIG, self.topics, shards, 1, limits, "earliest", False)._replace(**plan)
         self.metrics = Metrics(LINK)
         self.offsets: dict[str, int] = {}
+        self.contents: dict[str, str] = {}
         self.ranks: dict[str, float] = {}  # of ids that have one, for ``arrive``
         self.sent = 0
         self.positions = [0]  # before each row of ``signed``, then at its end
@@ -73,8 +90,10 @@ class LinkWorld:
         places = np.arange(self.sent - len(rows), self.sent) + place_of(0, 0)
         documents = [row for row, kind in zip(rows, kinds, strict=True) if kind == DOCUMENT]
         times = np.array([round(at * SECOND) for _, _, at in documents], np.int64)
-        contents = np.array([2 * [ord(content[0]) if content else 0] for _, content, _ in documents], np.uint64)
-        evidence = fixed_evidence(np.zeros((len(documents), CONFIG.plan.width), np.uint8))
+        self.contents.update((name, content) for name, content, _ in documents)
+        contents = np.array([2 * [number_of(content)] for _, content, _ in documents], np.uint64)
+        sketches = [_sketch(content) for _, content, _ in documents]
+        evidence = fixed_evidence(np.array(sketches, np.uint8).reshape(len(documents), CONFIG.plan.width))
         ranks = np.array([self.ranks.get(name, NO_RANK) for name in names])
         columns = id_columns([name.encode() for name in names])
         made = SignedRows(
@@ -88,13 +107,14 @@ class LinkWorld:
         self, pairs: Sequence[tuple[str, str, float]] = (), done: tuple[int, int] | None = None, shard: int = 0
     ) -> None:
         """Write one record of links: pairs of ids with their similarity, and the progress of a shard from one row of
-        ``signed`` to another. The first letter of an id is its content.
-        """
+        ``signed`` to another."""
         sides = [sorted(pair[:2], key=lambda id_: self.offsets[id_]) for pair in pairs]
         earlier, later = (
             np.array([place_of(0, self.offsets[ids[side]]) for ids in sides], np.int64) for side in (0, 1)
         )
-        contents = [np.array([ord(ids[side][0]) for ids in sides], np.uint64) for side in (1, 0)]
+        contents = [
+            np.array([number_of(self.contents[ids[side]]) for ids in sides], np.uint64) for side in (1, 0)
+        ]  # fmt: skip
         links = Links(later, earlier, *contents, similarity_steps(np.array([pair[2] for pair in pairs])))
         progress = (NO_PROGRESS, NO_PROGRESS) if done is None else tuple(self.positions[row] for row in done)
         for value in encode_links(LinkMessage(links, *progress), FINGERPRINT):

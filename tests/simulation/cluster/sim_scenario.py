@@ -8,7 +8,7 @@ from typing import Any
 from sim_documents import Habits
 
 from neardup.stream.config import Config
-from neardup.workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX, UNDECIDED_MAX
+from neardup.workers.settings.kafka import MESSAGES_BYTES_MAX, STEP_BYTES_MAX, STEP_PAIRS_MAX, UNDECIDED_MAX
 from neardup.workers.stages.matching.cursors import TRAIL_BYTES
 from neardup.workers.stages.matching.matcher import MatchWorker
 from neardup.workers.stages.matching.shard_table import ShardTable
@@ -40,6 +40,7 @@ class Scenario:
     step_bytes: int = STEP_BYTES_MAX
     step_pairs: int = STEP_PAIRS_MAX  # and the candidates of a slice
     undecided_max: int = UNDECIDED_MAX
+    messages_bytes: int = MESSAGES_BYTES_MAX  # of signed in a linker
     link_rows: int = 50_000  # of a linker's step
     canaries_every: int = 3  # documents
     standbys: int = 0  # of each shard

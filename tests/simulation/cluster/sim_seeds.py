@@ -14,7 +14,7 @@ from sim_documents import Habits
 from sim_scenario import Scenario
 
 from neardup.stream.config import Config
-from neardup.workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX, UNDECIDED_MAX
+from neardup.workers.settings.kafka import MESSAGES_BYTES_MAX, STEP_BYTES_MAX, STEP_PAIRS_MAX, UNDECIDED_MAX
 from neardup.workers.stages.matching.cursors import TRAIL_BYTES
 
 WEIGHTS = {
@@ -42,6 +42,7 @@ def scenario_of(seed: int) -> Scenario:
     spread = rng.choice([0.0, 2.0] if slow else [0.0, 2.0, 40.0])
     habits = Habits(
         version=0.0 if settled else rng.choice([0.0, 0.1, 0.3]),
+        correction=0.0 if settled else random.Random(f"{seed}/corrections").choice([0.0, 0.1, 0.3]),
         resent=0.0 if settled else rng.choice([0.0, 0.0, 0.1]),
         tombstone=0.0 if settled else rng.choice([0.0, 0.1, 0.2]),
         unreadable=rng.choice([0.0, 0.03, 0.2]),
@@ -81,6 +82,7 @@ def scenario_of(seed: int) -> Scenario:
         filters=rng.choice([0, 1, 2]) if linkers else 0,
         forward=rng.choice([("original",), ("original", "unchanged")]),
         undecided_max=rng.choice([1, 5, UNDECIDED_MAX]),
+        messages_bytes=random.Random(f"{seed}/messages").choice([1, 2_000, MESSAGES_BYTES_MAX]),
         link_rows=rng.choice([1, 3, 50_000]),
         representative=rng.choice(["first", "longest", "timestamp"]),
         standbys=rng.choice([0, 1, 1, 2]),

@@ -6,8 +6,9 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from cluster_oracle import expected_clusters, wrong_clusters
-from verdict_oracle import expected_lines
+from verdict_oracle import expected_lines, one_process
 
+from neardup.stream.documents import Verdict
 from neardup.workers.topics.names import generation_header
 from neardup.workers.topics.places import place_name
 from neardup.workers.topics.verdicts import parse_run
@@ -40,6 +41,32 @@ def check_verdicts(outcome: Outcome) -> None:
     assert {s: [line["offset"] for line in lines] for s, lines in found.items()} == dict(sent)
     assert found == expected
     outcome.verdicts = Counter(line["status"] for lines in found.values() for line in lines)
+
+
+def check_one_process(outcome: Outcome) -> None:
+    """The verdicts are those of one process that decides the rows of ``signed``, if no limit cuts what shards find."""
+    cluster, config = outcome.cluster, outcome.config
+    expected, places = one_process(cluster.signed[0], config)
+    lines = [line for _, line in sorted(_found(cluster), key=lambda one: one[1]["arrival"])]
+    named = [line for line in lines if line["status"] != "removed"]
+    assert [_seen(line) for line in named] == [_decided(verdict, places) for verdict in expected]
+
+
+def _found(cluster: Cluster) -> list[tuple[int, dict[str, Any]]]:
+    records = cluster.memory.records(cluster.topics.verdicts)
+    return [(record.partition, line) for record in records for line in parse_run(record.value)]
+
+
+def _seen(line: dict[str, Any]) -> tuple[object, ...]:
+    names = ("duplicate_of", "similarity", "cluster", "related", "previous", "matched")
+    return line.get("id"), line["status"], *(line.get(name) for name in names), line.get("late", False)
+
+
+def _decided(verdict: Verdict, places: list[str]) -> tuple[object, ...]:
+    similarity = None if verdict.similarity is None else round(verdict.similarity, 4)
+    numbers = (verdict.cluster, verdict.related, verdict.previous, verdict.matched)
+    named = (None if number is None else places[number] for number in numbers)
+    return verdict.id or None, verdict.status, verdict.duplicate_of, similarity, *named, verdict.late
 
 
 def check_clusters(outcome: Outcome) -> None:

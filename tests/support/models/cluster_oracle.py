@@ -30,10 +30,12 @@ def expected_clusters(lines: Iterable[dict[str, Any]], places: Iterable[str]) ->
             continue
         row = found.get(line["cluster"])
         if row is None and line["status"] == "duplicate":
-            original = known[line["original"]]
+            gone = {"id": line["duplicate_of"], "timestamp": line["timestamp"]}
+            name = line.get("original", line["cluster"])
+            original = known[name] if "original" in line else gone
             row = found[line["cluster"]] = {
                 "cluster": line["cluster"], "id": original["id"], "members": 1,
-                "original_removed": False, "representatives": [_member(line["original"], original)],
+                "original_removed": False, "representatives": [_member(name, original)],
                 "timestamp": original["timestamp"],
                 "earliest": original["id"], "earliest_timestamp": original["timestamp"],
             }  # fmt: skip

@@ -43,6 +43,7 @@ class _Row:
     similarity: float = 1.0
     matched: int = -1  # the place of the kept version that its content was compared with
     kept: bool = False  # its content is that of the version ``matched``
+    number: int = 0  # of the documents
     removed: bool = False
 
 
@@ -64,6 +65,10 @@ COMPARED_MAX, OWN_MAX, CONTENTS_MAX = 64, 8, 8
 _FOREVER = 1 << 62
 
 
+def _steps(similarity: float) -> int:
+    return round(similarity * 10_000)
+
+
 @dataclass
 class VerdictModel:
     """Every document of the stream. ``beyond``: a story outlives its original; without it, it ends with it."""
@@ -79,8 +84,10 @@ class VerdictModel:
     story_bytes: int = 0
     # By what the earlier of two contents is found that are equally similar; a linker knows documents by place.
     tie: Callable[[int], int] = int
+    rows_max: int = _FOREVER
     ignored: int = 0
     stream: int = 0
+    newest: int = 0  # the number of the document that is decided
     rows: dict[int, _Row] = field(default_factory=dict)
     stories: list[_Story] = field(default_factory=list)
     latest: dict[tuple[str, int], _Row] = field(default_factory=dict)
@@ -92,9 +99,10 @@ class VerdictModel:
             for story in self.stories:
                 story.ended |= story.id == event.id
             return Decision("removed", place)
-        row = _Row(place, event.id, event.content, event.time, event.size, place)
+        row = _Row(place, event.id, event.content, event.time, event.size, place, number=len(self.rows))
         self.stream = max(self.stream, row.time) if self.rows else row.time
-        late = not self._is_live(row)
+        self.newest = row.number
+        late = not self._is_in_time(row.time)
         decision = self._decide(row, event, late)
         self.rows[place] = row
         if not late:
@@ -122,33 +130,33 @@ class VerdictModel:
         if copy is not None and self._open(copy.story, row):
             assert copy.story is not None
             return self._joined(row, copy.story, copy.similarity, copy.matched, copy.kept, late, out)
-        near = [(1.0, -copy.place, copy)] if copy is not None and not copy.removed else []
-        leads: dict[_Story, float] = {}
+        near = [(10_000, -copy.place, copy)] if copy is not None and not copy.removed else []
+        leads: dict[_Story, int] = {}
         direct: list[tuple[float, int, _Story]] = []
         for other, similarity in event.pairs:
             met = self.rows.get(other)
-            if met is None or not self._is_live(met):
+            if met is None or not self.is_live(met):
                 self.ignored += 1
                 continue
             newest = self._latest("content", met.content) if self.by_content else None
             met = newest if newest is not None and not newest.removed else met
             if not met.removed:
-                near.append((similarity, -met.place, met))
+                near.append((_steps(similarity), -met.place, met))
                 if met.story is not None and self._open(met.story, row):
-                    leads[met.story] = max(leads.get(met.story, 0.0), similarity)
+                    leads[met.story] = max(leads.get(met.story, 0), _steps(similarity))
                     if met.kept:
                         direct.append((similarity, met.matched, met.story))
         if version is not None and self._open(version.story, row):
             assert version.story is not None
-            leads.setdefault(version.story, 0.0)
+            leads.setdefault(version.story, 0)
         own = [story for story in self.stories if story.id == row.id and self._lives(story)]
         for story in sorted(own, key=lambda one: -one.place)[:OWN_MAX]:
             if self._open(story, row):
-                leads.setdefault(story, 0.0)
+                leads.setdefault(story, 0)
         if self.compare is not None:
             direct += list(self._compared(row, leads, {place for _, place, _ in direct}))
         if direct:
-            best = max(direct, key=lambda one: (one[2].id == row.id, round(one[0] * 10_000), -self.tie(one[1])))
+            best = max(direct, key=lambda one: (one[2].id == row.id, _steps(one[0]), -self.tie(one[1])))
             return self._joined(row, best[2], best[0], best[1], False, late, out)
         if near:
             out = out._replace(related=max(near, key=lambda one: one[:2])[2].cluster)
@@ -160,7 +168,7 @@ class VerdictModel:
             self.stories.append(row.story)
         return out
 
-    def _compared(self, row: _Row, leads: dict[_Story, float], known: set[int]) -> Iterator[tuple[float, int, _Story]]:
+    def _compared(self, row: _Row, leads: dict[_Story, int], known: set[int]) -> Iterator[tuple[float, int, _Story]]:
         """The contents of the leading stories that are similar, as similarity, place and story."""
         assert self.compare is not None
         compared = 0
@@ -213,7 +221,9 @@ class VerdictModel:
         if story.ended:
             return False
         if not self.beyond:
-            return self._is_live(story.own)
+            return self.is_live(story.own)
+        if story.members == 1 and not self.is_live(story.own):
+            return False
         return self._is_in_time(story.newest) and self.stream - story.begin <= self.story
 
     def _by_age(self) -> list[_Story]:
@@ -237,9 +247,10 @@ class VerdictModel:
     def _is_in_time(self, time: int) -> bool:
         return time >= self.stream - self.window - self.lateness
 
-    def _is_live(self, row: _Row) -> bool:
-        return self._is_in_time(row.time)
+    def is_live(self, row: _Row) -> bool:
+        """Whether a row counts, with the document that is decided or was decided last as the newest one."""
+        return self._is_in_time(row.time) and self.newest - row.number < self.rows_max
 
     def _latest(self, name: str, value: int) -> _Row | None:
         found = self.latest.get((name, value))
-        return found if found is not None and self._is_live(found) else None
+        return found if found is not None and self.is_live(found) else None

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from verdict_model import Decision, Event, VerdictModel
 
+from neardup.stream.batches import CONTENT_HALF
 from neardup.stream.config import Config
-from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL
+from neardup.stream.documents import Document, Refusal, Verdict
+from neardup.stream.pipeline import Matcher, Signed, compares_directly, similarity_of, table_limits
+from neardup.stream.scheme_interface import Evidence
+from neardup.stream.schemes import SCHEMES
+from neardup.stream.verdicts.decider import Decider, verdict_limits
+from neardup.stream.verdicts.decisions import VerdictLimits
+from neardup.stream.verdicts.records import STORY_BYTES
+from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
 from neardup.workers.topics.links import SIMILARITY_STEPS, decode_links
 from neardup.workers.topics.places import place_name
 from neardup.workers.topics.signed import decode_signed
@@ -22,8 +31,9 @@ from neardup.workers.transport.protocol import Record
 class Arrival:
     """A row of ``signed``."""
 
-    def __init__(self, place: int, kind: int, id_: str, time: int, content: int, rank: float) -> None:
+    def __init__(self, place: int, kind: int, id_: str, time: int, content: int, rank: float, size: int) -> None:
         self.place, self.kind, self.id, self.time, self.content, self.rank = place, kind, id_, time, content, rank
+        self.size = size
 
 
 def arrivals_of(records: Sequence[Record], config: Config) -> list[Arrival]:
@@ -33,7 +43,7 @@ def arrivals_of(records: Sequence[Record], config: Config) -> list[Arrival]:
         rows = decode_signed(record.value or b"", config.signing_fingerprint, config.plan.width).arrivals()
         data, starts = rows.ids.tobytes(), rows.id_starts.tolist()
         ids = [data[a:b].decode() for a, b in pairwise(starts)]
-        numbers = rows.times.tolist(), rows.contents.tolist(), rows.ranks.tolist()
+        numbers = rows.times.tolist(), rows.contents.tolist(), rows.ranks.tolist(), rows.sizes.tolist()
         out += [Arrival(*row) for row in zip(rows.places.tolist(), rows.kinds.tolist(), ids, *numbers, strict=True)]
     return out
 
@@ -62,20 +72,72 @@ def expected_lines(
     """Place and line of every verdict, in order of arrival."""
     arrivals = arrivals_of(arrival_records, config)
     pairs = pairs_of(link_records, arrivals, config)
-    window, lateness = (round((seconds or 0) * 1e6) for seconds in (config.window_seconds, config.lateness_seconds))
-    model = VerdictModel(window, lateness, beyond=False, tie=lambda number: arrivals[number].place)
+    model = model_of(config, compare_of(arrival_records, config))
     out = []
     for i, arrival in enumerate(arrivals):
         decision = Decision("refused", i)
         if arrival.kind != REFUSAL:
             time = arrival.time if arrival.kind == DOCUMENT else None
             name: Any = arrival.id
-            decision = model.decide(i, Event(name, arrival.content, time, tuple(pairs[i])))
-        out.append((arrival.place, _line(arrivals, i, decision)))
+            decision = model.decide(i, Event(name, arrival.content, time, tuple(pairs[i]), arrival.size))
+        is_shown = decision.original is not None and model.is_live(model.rows[decision.original])
+        out.append((arrival.place, _line(arrivals, i, decision, is_shown)))
     return out
 
 
-def _line(arrivals: list[Arrival], i: int, decision: Decision) -> dict[str, Any]:
+def limits_of(config: Config) -> VerdictLimits:
+    """What verdicts depend on in a deployment."""
+    return verdict_limits(config, table_limits(config, SCHEMES[config.scheme]))
+
+
+def model_of(config: Config, compare: Callable[[int, int], float] | None) -> VerdictModel:
+    """The model with the limits of a configuration."""
+    limits = limits_of(config)
+    return VerdictModel(
+        limits.window, limits.lateness, limits.by_content, compare, story=limits.story_age,
+        bytes_max=limits.story_bytes, rows_max=limits.rows, story_bytes=STORY_BYTES,
+    )  # fmt: skip
+
+
+def compare_of(records: Sequence[Record], config: Config) -> Callable[[int, int], float] | None:
+    """How the contents of the committed records of ``signed`` are compared."""
+    if not compares_directly(config):
+        return None
+    known: dict[int, Evidence] = {}
+    for record in records:
+        rows = decode_signed(record.value or b"", config.signing_fingerprint, config.plan.width)
+        for i, content in enumerate(rows.contents[:, CONTENT_HALF].tolist()):
+            known.setdefault(content, rows.evidence.select(np.array([i])))
+
+    @functools.cache
+    def compare(newer: int, older: int) -> float:
+        (found,) = similarity_of(config, known[newer], known[older], config.tuning.score_min).tolist()
+        return float(np.float32(found))
+
+    return compare
+
+
+def one_process(records: Sequence[Record], config: Config) -> tuple[list[Verdict], list[str]]:
+    """The verdicts of one process about the committed rows of ``signed``, which are no texts: those of the decider that
+    ``Deduplicator.decide`` uses. Verdicts name documents by number; the second list has the place of each."""
+    decider = Decider(Matcher(config))
+    verdicts: list[Verdict] = []
+    places: list[str] = []
+    for record in records:
+        rows = decode_signed(record.value or b"", config.signing_fingerprint, config.plan.width)
+        removals = np.flatnonzero(rows.kinds == REMOVAL).tolist()
+        for first, end in pairwise([-1, *removals, rows.size]):
+            part = rows.select(first + 1, end)
+            ids = [part.ids[a:b].tobytes().decode() for a, b in pairwise(part.id_starts.tolist())]
+            refused = [Refusal(n, ids[n], "empty") for n in np.flatnonzero(part.kinds == REFUSAL).tolist()]
+            verdicts += decider.decide([Document(id_, "") for id_ in ids], Signed(part.documents(), refused, 0, 0))
+            places += map(place_name, part.places.tolist())
+            if end < rows.size:
+                decider.remove(rows.ids[rows.id_starts[end] : rows.id_starts[end + 1]].tobytes())
+    return verdicts, places
+
+
+def _line(arrivals: list[Arrival], i: int, decision: Decision, is_shown: bool) -> dict[str, Any]:
     arrival = arrivals[i]
     fields: dict[str, Any] = {"offset": arrival.place & (1 << 48) - 1, "status": decision.status, "arrival": i}
     if arrival.id:
@@ -89,7 +151,9 @@ def _line(arrivals: list[Arrival], i: int, decision: Decision) -> dict[str, Any]
     fields["cluster"] = place_name(arrivals[decision.cluster].place)
     if decision.original is not None:
         original = arrivals[decision.original]
-        fields |= {"duplicate_of": original.id, "original": place_name(original.place)}
+        fields["duplicate_of"] = original.id
+        if is_shown:
+            fields["original"] = place_name(original.place)
     if decision.similarity:
         fields["similarity"] = round(decision.similarity, 4)
     if decision.equal:

@@ -51,6 +51,7 @@ _TOPICS: dict[str, dict[str, tuple[str, ...]]] = {
     LINK: {
         "signed": (_READ, _CONFIGS), "links": (_READ, _DELETE, _CONFIGS),
         "verdicts": (_READ, _WRITE, _CONFIGS), "clusters": (_READ, _WRITE, _CONFIGS),
+        "originals": (_READ, _WRITE, _CONFIGS),
     },
     FILTER: {"verdicts": (_READ, _CONFIGS), "documents": (_READ, _CONFIGS), "unique": (_WRITE, _CONFIGS)},
     "load": {"documents": (_WRITE, _CONFIGS)},

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from neardup.stream.config import Config
 from neardup.workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX
 from neardup.workers.stages.matching.shard_table import ShardTable, decode_window
+from neardup.workers.stages.verdicts.positions import decode_signed_metadata
 from neardup.workers.topics.messages import Envelope
 from neardup.workers.topics.names import Topics
 from neardup.workers.topics.signed import PARTITION
@@ -46,7 +47,7 @@ def needed_from(transport: Transport, plan: MatchPlan, group: str) -> int:
     if len(offsets) < plan.shards or (linker is None and plan.verdicts):
         return -1
     starts = [decode_window(committed.metadata).start for committed in offsets.values()]
-    return min(starts if linker is None else [*starts, linker.offset])
+    return min(starts if linker is None else [*starts, linker.offset, decode_signed_metadata(linker).window])
 
 
 def check_gap(plan: MatchPlan, shard: int, start: int, first: int) -> None:

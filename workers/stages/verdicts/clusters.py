@@ -207,7 +207,8 @@ class Clusters:
             joins = int(statuses[i] == DUPLICATE)
             if cluster is None and joins:
                 name = (original_ids[i] or b"").decode()
-                original = _member(originals[i], name, original_ranks[i])
+                is_known = originals[i] >= 0  # else its versions have left, and the first one stands for it
+                original = _member(originals[i] if is_known else clusters[i], name, original_ranks[i])
                 first = time if original_time == NO_TIME else original_time
                 best = join((original,), member)
                 put(place, _Cluster(name, 2, name, first, False, first, arrival, best).with_time(id_, time))

@@ -1,5 +1,5 @@
-"""Columns of the decided documents that ``neardup.stream.verdicts.decisions`` does not hold: rows by place, ids and
-ranks.
+"""Columns of the decided documents that ``neardup.stream.verdicts.decisions`` does not hold: rows by place, their
+messages in ``signed``, ids and ranks.
 
 Rows are numbered in order of arrival, as in ``neardup.stream.verdicts.decisions``. Both structures append at the new
 end, release the old end with the window, and truncate the new end when a step is undone.
@@ -8,12 +8,13 @@ end, release the old end with the window, and truncate the new end when a step i
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.verdicts.representatives import NO_RANK
-from neardup.workers.topics.places import offsets_of, partitions_of
+from neardup.workers.topics.places import offsets_of, partitions_of, places_of
 
 # Ids are kept in chunks of at least this many rows: a smaller chunk would cost more than its ids.
 _CHUNK_ROWS = 4_096
@@ -50,12 +51,20 @@ class _Lane:
         out[found] = self.numbers[self.start + at[found]]
         return out
 
+    def select(self, kept: npt.NDArray[np.bool_]) -> None:
+        self.offsets, self.numbers = (
+            array[self.start : self.end][kept] for array in (self.offsets, self.numbers)
+        )  # fmt: skip
+        self.start, self.end = 0, len(self.offsets)
+
 
 class RowsByPlace:
-    """Place -> number of the row, 16 bytes a document."""
+    """Place -> number of the row, and back, 16 bytes a document. A place that the window still names stays when its
+    row has left."""
 
     def __init__(self) -> None:
         self._lanes: dict[int, _Lane] = {}
+        self._left = 0  # rows that stayed when the last ones were released
 
     def add(self, places: _Longs, numbers: _Longs) -> None:
         """Add rows in order; within a partition, offsets ascend."""
@@ -73,15 +82,77 @@ class RowsByPlace:
                 out[rows] = self._lanes[partition].find(offsets_of(places[rows]))
         return out
 
+    def places(self, numbers: _Longs) -> _Longs:
+        """Return the places of rows, -1 for those that are not kept."""
+        out = np.full(len(numbers), -1)
+        for partition, lane in self._lanes.items():
+            live = lane.numbers[lane.start : lane.end]
+            at = np.searchsorted(live, numbers)
+            found = at < len(live)
+            found[found] = live[at[found]] == numbers[found]
+            offsets = lane.offsets[lane.start + at[found]]
+            out[found] = places_of(np.full(len(offsets), partition), offsets)
+        return out
+
     def cut(self, end: int) -> None:
         """Remove the rows from number ``end`` on."""
         for lane in self._lanes.values():
             lane.end = lane.start + int(np.searchsorted(lane.numbers[lane.start : lane.end], end))
 
-    def release(self, first: int) -> None:
-        """Release the rows below number ``first``."""
+    def release(self, first: int, named: Callable[[], _Longs]) -> None:
+        """Release the rows below number ``first`` that are not among ``named()``, when they are many."""
+        live = sum(lane.end - lane.start for lane in self._lanes.values())
+        left = sum(int(np.searchsorted(lane.numbers[lane.start : lane.end], first)) for lane in self._lanes.values())
+        if left - self._left <= max(_CHUNK_ROWS, live // 4):
+            return
+        kept = named()
         for lane in self._lanes.values():
-            lane.start += int(np.searchsorted(lane.numbers[lane.start : lane.end], first))
+            numbers = lane.numbers[lane.start : lane.end]
+            lane.select((numbers >= first) | np.isin(numbers, kept))
+        self._left = sum(
+            int(np.searchsorted(lane.numbers[lane.start : lane.end], first)) for lane in self._lanes.values()
+        )
+
+
+class MessagesByRow:
+    """Number of the row -> where its evidence stands: the position of its message in ``signed``, plus its index among
+    the documents there. 16 bytes a message: a run of rows of one message is one entry."""
+
+    def __init__(self) -> None:
+        self._lane = _Lane()
+
+    @property
+    def last(self) -> int:
+        """The number of the first row of the last run, -1 for none."""
+        lane = self._lane
+        return int(lane.numbers[lane.end - 1]) if lane.end > lane.start else -1
+
+    def add(self, numbers: _Longs, positions: _Longs) -> None:
+        """Add rows and where their evidence stands; both ascend."""
+        begins = np.ones(len(numbers), np.bool_)
+        begins[1:] = (np.diff(numbers) != 1) | (np.diff(positions) != 1)
+        self._lane.add(positions[begins], numbers[begins])
+
+    def find(self, numbers: _Longs) -> _Longs:
+        """Return where the evidence of rows stands, -1 for rows before all that are known."""
+        lane = self._lane
+        firsts = lane.numbers[lane.start : lane.end]
+        at = np.searchsorted(firsts, numbers, "right") - 1
+        known = at >= 0
+        out = np.full(len(numbers), -1)
+        out[known] = lane.offsets[lane.start + at[known]] + numbers[known] - firsts[at[known]]
+        return out
+
+    def cut(self, end: int) -> None:
+        """Remove the rows from number ``end`` on."""
+        lane = self._lane
+        lane.end = lane.start + int(np.searchsorted(lane.numbers[lane.start : lane.end], end))
+
+    def release(self, first: int) -> None:
+        """Release the runs before that of the row ``first``."""
+        lane = self._lane
+        at = int(np.searchsorted(lane.numbers[lane.start : lane.end], first, "right")) - 1
+        lane.start += max(0, at)
 
 
 class _Chunk:

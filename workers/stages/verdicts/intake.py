@@ -14,7 +14,8 @@ from typing import NamedTuple, TypeVar
 from neardup.stream.config import Config
 from neardup.stream.verdicts.decisions import VerdictLimits
 from neardup.stream.window_message import WireError
-from neardup.workers.settings.kafka import STEP_BYTES_MAX, UNDECIDED_MAX
+from neardup.workers.settings.kafka import MESSAGES_BYTES_MAX, STEP_BYTES_MAX, UNDECIDED_MAX
+from neardup.workers.stages.verdicts.evidence import Compared
 from neardup.workers.stages.verdicts.state import LinkState
 from neardup.workers.stages.verdicts.watermarks import Hole, Watermarks
 from neardup.workers.telemetry.observer import Observer
@@ -35,6 +36,8 @@ from neardup.workers.transport.protocol import (
 
 _log = logging.getLogger(__name__)
 _Read = TypeVar("_Read")
+# A message that is read again comes within this time.
+_READ_SECONDS = 10
 
 
 class LinkPlan(NamedTuple):
@@ -49,6 +52,7 @@ class LinkPlan(NamedTuple):
     allow_gap: bool  # continue without deleted verdicts, and without pairs that no matcher reports
     step_bytes_max: int = STEP_BYTES_MAX
     undecided_max: int = UNDECIDED_MAX
+    messages_bytes_max: int = MESSAGES_BYTES_MAX
 
 
 class Intake:
@@ -57,6 +61,7 @@ class Intake:
     def __init__(self, transport: Transport, consumer: Consumer, plan: LinkPlan, observer: Observer) -> None:
         self.transport, self.consumer, self.plan, self.observer = transport, consumer, plan, observer
         self.reader = transport.reader(plan.topics.links)
+        self._messages = transport.reader(plan.topics.signed)
         self.watermarks = Watermarks(plan.shards, 0, allow_gap=plan.allow_gap)
         self.position = 0  # the offset after the last record of signed that was read
         self._verdict_partitions = transport.partitions(plan.topics.verdicts)
@@ -82,7 +87,7 @@ class Intake:
         """Poll ``signed``, for the membership; ``undecided`` documents wait. Raises as ``take``."""
         room = max(1, (self.plan.undecided_max - undecided) * ROW_BYTES_MIN)
         bytes_max = min(room, self.plan.step_bytes_max)
-        return self._unless_fenced(group, lambda: self.consumer.poll(timeout_seconds, records_max, bytes_max))
+        return self.unless_fenced(group, lambda: self.consumer.poll(timeout_seconds, records_max, bytes_max))
 
     def take(self, state: LinkState, signed: list[Record], records_max: int, group: str) -> int:
         """Add polled rows and available links to the state; returns the number of records.
@@ -95,18 +100,21 @@ class Intake:
             self._hand += signed
             while self._hand:
                 record = self._hand[0]
-                rows = decode_signed(_value(record, self.plan.topics.signed), fingerprint, width).arrivals()
+                value = _value(record, self.plan.topics.signed)
+                signed_rows = decode_signed(value, fingerprint, width)
+                rows = signed_rows.arrivals()
                 if state.waiting and state.undecided + len(rows.places) > self.plan.undecided_max:
                     break
                 self._check_partitions(int(partitions_of(rows.places).max(initial=-1)))
                 state.add_arrivals(record.offset, rows, record.timestamp_ms)
+                state.compared.keep(record.offset, signed_rows.evidence, len(value))
                 self.position = record.offset + 1
                 self._hand.popleft()
         except UnreachableError:
             self._hand.clear()
             self.consumer.seek(PARTITION, self.position)
             raise
-        links = self._unless_fenced(
+        links = self.unless_fenced(
             group, lambda: self.reader.poll(0.0, records_max, self.plan.step_bytes_max)
         )  # fmt: skip
         for record in links:
@@ -118,6 +126,26 @@ class Intake:
             self._check_holes()
         self.observer.count("bytes", sum(len(record.value or b"") for record in (*signed, *links)))
         return len(signed) + len(links)
+
+    def compared(self) -> Compared:
+        """Return the evidence of a new state."""
+        return Compared(self.plan.config, self.read_again, self.plan.messages_bytes_max)
+
+    def close(self) -> None:
+        """Free the readers; never raises."""
+        self.reader.close()
+        self._messages.close()
+
+    def read_again(self, offset: int) -> bytes:
+        """Read a message of ``signed`` again."""
+        topic = self.plan.topics.signed
+        self._messages.follow({PARTITION: offset})
+        for _ in range(_READ_SECONDS):
+            for record in self._messages.poll(1.0, 1, 1):
+                if record.offset != offset:
+                    raise OffsetGoneError(f"offset {offset} of {topic} is no record: the log goes on behind it")
+                return _value(record, topic)
+        raise UnreachableError(f"offset {offset} of {topic} was not read in {_READ_SECONDS} seconds; it is tried again")
 
     def hold(self, state: LinkState) -> None:
         """Pause the partitions that are far ahead of the watermark."""
@@ -147,7 +175,7 @@ class Intake:
         for shard in range(self.plan.shards):
             self.observer.forget(str(shard))
 
-    def _unless_fenced(self, group: str, read: Callable[[], _Read]) -> _Read:
+    def unless_fenced(self, group: str, read: Callable[[], _Read]) -> _Read:
         """Read; raises ``FencedError`` if records are missing because another member has decided and trimmed them.
 
         A member that was suspended for longer than its session continues to read until it learns that its partition has

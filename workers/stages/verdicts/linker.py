@@ -39,6 +39,7 @@ from neardup.workers.stages.starts import start_offset
 from neardup.workers.stages.transaction import COMMITTED, RENEWED, TRIM_SECONDS_MAX, Message, transact
 from neardup.workers.stages.verdicts.clusters import Changed, Clusters
 from neardup.workers.stages.verdicts.intake import Intake, LinkPlan
+from neardup.workers.stages.verdicts.originals import encode_step
 from neardup.workers.stages.verdicts.positions import (
     Mark,
     Marks,
@@ -98,9 +99,10 @@ class LinkWorker:
         self.running: set[int] = set()
         self.restoring: Iterator[Restored | None] | None = None
         self._separate = plan.config.separate
-        self.state, self.clusters = LinkState(plan.limits), Clusters(plan.limits, separate=self._separate)
         self._intake = Intake(transport, consumer, plan, observer)
+        self._forget()
         self._marks = Marks(Mark(0, 0, {}, {}))
+        self._written = -1  # the last step in originals
         self._ignored = 0  # ignored pairs that the metrics have counted
         self._largest = 0  # members of the largest cluster since the last report
         self._committed: dict[str, dict[int, Committed]] = {}
@@ -124,8 +126,7 @@ class LinkWorker:
         self.membership, self.joined = polled.membership, polled.membership.generation >= 0
         if polled.revoked:
             self.waiting, self.running, self.restoring = set(), set(), None
-            self.state = LinkState(self.plan.limits)
-            self.clusters = Clusters(self.plan.limits, separate=self._separate)
+            self._forget()
             self._intake.forget()
         if polled.assigned:
             self.waiting = {PARTITION}
@@ -154,7 +155,7 @@ class LinkWorker:
 
     def close(self) -> None:
         """Free the reader; never raises."""
-        self._intake.reader.close()
+        self._intake.close()
 
     def trim(self) -> None:
         """Add a mark, and trim ``links`` below the committed offsets. The matchers trim ``signed``.
@@ -165,7 +166,8 @@ class LinkWorker:
             return
         ends = {partition: end for partition, (_, end) in self.transport.bounds(self.plan.topics.verdicts).items()}
         state = self.state
-        self._marks.add(Mark(state.decisions.end, state.arrivals, ends, state.decided_offsets()))
+        offset, _, _ = state.committed_position(self._intake.position)
+        self._marks.add(Mark(state.decisions.end, state.arrivals, ends, state.decided_offsets(), offset))
         began = self.clock()
         try:
             self._commit([], self.membership, RENEWED)
@@ -185,6 +187,11 @@ class LinkWorker:
             self._intake.observe(self.state, self.clock())
             self.observer.set("cluster_members_max", self._largest)
             self._largest = 0
+
+    def _forget(self) -> None:
+        """Begin with an empty state."""
+        self.state = LinkState(self.plan.limits, self._intake.compared())
+        self.clusters = Clusters(self.plan.limits, separate=self._separate)
 
     def _assign(self, membership: Membership) -> None:
         """Read the committed offsets of the group, and begin to restore; without any, commit the requested start."""
@@ -222,7 +229,8 @@ class LinkWorker:
         metadata = decode_signed_metadata(signed)
         marks = {s: committed.offset for s, committed in verdicts.items()}
         decided = {s: decode_verdicts_metadata(committed).marked for s, committed in verdicts.items()}
-        self._marks = Marks(Mark(0, metadata.first, {**ends, **marks}, decided))
+        self._marks = Marks(Mark(0, metadata.first, {**ends, **marks}, decided, metadata.window))
+        self._written = metadata.step
         self._committed = {topics.signed: {PARTITION: signed}, topics.verdicts: verdicts, topics.links: links}
         self._trimmed, self._renewed_at = {}, None
         starts = {partition: links[partition].offset if partition in links else at for partition, at in firsts.items()}
@@ -231,8 +239,8 @@ class LinkWorker:
             {partition: max(at, firsts[partition]) for partition, at in starts.items()}, signed.offset, metadata.row
         )
         self.restoring = restored(
-            self.transport, topics, self.plan.limits, signed, verdicts, allow_gap=self.plan.allow_gap,
-            separate=self._separate,
+            self.transport, topics, self.plan.config, self.plan.limits, self._intake.compared(), signed, verdicts,
+            allow_gap=self.plan.allow_gap,
         )  # fmt: skip
         self.waiting.clear()
 
@@ -284,7 +292,12 @@ class LinkWorker:
         if taken is None:
             return
         with stage(self.observer, "decide"):
-            decision = state.decide(taken, watermarks.gaps)
+            try:
+                decision = self._intake.unless_fenced(membership.group, lambda: state.decide(taken, watermarks.gaps))
+                stories = state.stories(self.plan.config.signing_fingerprint)
+            except BaseException:
+                state.undo()
+                raise
             changed = self.clusters.change(decision, state.decisions.stream_time)
             messages = [
                 Message(topics.verdicts, run.partition, run.value, run.key, None, self._headers)
@@ -293,25 +306,35 @@ class LinkWorker:
             for key, value in changed.messages():
                 partition = partition_of_key(key, self.plan.cluster_partitions)
                 messages.append(Message(topics.clusters, partition, value, key))
+            step = state.arrivals if stories else self._written
+            for key, value in (*stories, encode_step(step)) if stories else ():
+                messages.append(Message(topics.originals, PARTITION, value, key))
         try:
-            self._commit(messages, membership)
+            self._commit(messages, membership, step=step)
         except AbortedError:
             state.undo()
             self.aborted_in_row += 1
             return
         self.aborted_in_row = 0
+        self._written = step
         state.commit()
         self.clusters.commit(changed)
         watermarks.settle(state.decided_position(self._intake.position))
         self._report(taken, decision, changed)
 
-    def _commit(self, messages: list[Message], membership: Membership, outcome: str = COMMITTED) -> None:
-        """Publish with the offsets that have changed, at times with all. Raises the errors of ``transact``."""
+    def _commit(
+        self, messages: list[Message], membership: Membership, outcome: str = COMMITTED, step: int | None = None
+    ) -> None:
+        """Publish with the offsets that have changed, at times with all; ``step`` is the last one in ``originals``.
+        Raises the errors of ``transact``."""
         topics, state = self.plan.topics, self.state
         offset, row, arrivals = state.committed_position(self._intake.position)
         mark = self._marks.oldest(state.decisions.first)
         time = state.decisions.stream_time
-        metadata = SignedMetadata(row, arrivals, mark.arrivals, None if time == NO_TIME else time)
+        metadata = SignedMetadata(
+            row, arrivals, mark.arrivals, None if time == NO_TIME else time, min(mark.offset, offset),
+            self._written if step is None else step,
+        )  # fmt: skip
         now = {
             topics.signed: {PARTITION: Committed(offset, encode_metadata(metadata))},
             topics.links: {partition: Committed(at, "") for partition, at in self._intake.starts(state).items()},

@@ -26,12 +26,15 @@ _VERSIONS = (1, 2)
 
 class SignedMetadata(NamedTuple):
     """Metadata of the offset in ``signed``: decided rows of the record at the offset, the number of all decided
-    arrivals, the number of the first arrival to restore, and stream time in microseconds or none."""
+    arrivals, the number of the first arrival to restore, stream time in microseconds or none, the offset from which on
+    a restart needs ``signed``, and the last step that wrote to ``originals``, -1 for none."""
 
     row: int
     arrivals: int
     first: int
     stream_time: int | None
+    window: int = 0
+    step: int = -1
 
 
 class VerdictsMetadata(NamedTuple):
@@ -43,7 +46,8 @@ class VerdictsMetadata(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """State at a mark. ``row`` and ``arrivals`` are the numbers of the next row and of the next arrival. By partition,
+    """State at a mark. ``row`` and ``arrivals`` are the numbers of the next row and of the next arrival, ``offset`` is
+    that of the message in ``signed`` with the next row. By partition,
     ``ends`` are the ends of the logs of ``verdicts``, and ``decided`` the ends of the decided offsets of
     ``documents``."""
 
@@ -51,6 +55,7 @@ class Mark(NamedTuple):
     arrivals: int
     ends: Mapping[int, int]
     decided: Mapping[int, int]
+    offset: int = 0
 
 
 class Marks:
@@ -78,7 +83,10 @@ def encode_metadata(metadata: SignedMetadata | VerdictsMetadata) -> str:
 def decode_signed_metadata(committed: Committed) -> SignedMetadata:
     """Decode the metadata of the offset in ``signed``; raises ``ConfigError``."""
     with decoded_metadata(committed.metadata, _VERSIONS, "linker") as fields:
-        return SignedMetadata(fields["row"], fields["arrivals"], fields["first"], fields["stream_time"])
+        return SignedMetadata(
+            fields["row"], fields["arrivals"], fields["first"], fields["stream_time"], fields.get("window", 0),
+            fields.get("step", -1),
+        )  # fmt: skip
 
 
 def decode_verdicts_metadata(committed: Committed) -> VerdictsMetadata:

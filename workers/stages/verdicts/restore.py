@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,10 @@ import numpy.typing as npt
 from neardup.stream.config import Config
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.decisions import VerdictLimits
+from neardup.stream.verdicts.rule import DOCUMENT
 from neardup.workers.stages.verdicts.clusters import Clusters
+from neardup.workers.stages.verdicts.evidence import Compared
+from neardup.workers.stages.verdicts.originals import Stories, read_stories
 from neardup.workers.stages.verdicts.positions import (
     SignedMetadata,
     VerdictsMetadata,
@@ -95,19 +98,21 @@ def _first_open(
 def restored(
     transport: Transport,
     topics: Topics,
+    config: Config,
     limits: VerdictLimits,
+    compared: Compared,
     signed: Committed,
     verdicts: Mapping[int, Committed],
     *,
     allow_gap: bool,
-    separate: bool = False,
 ) -> Iterator[Restored | None]:
-    """Read the verdicts from the committed offsets on. Yields ``None`` after each stretch, then the state of the last
-    linker.
+    """Read the stories, the verdicts from the committed offsets on, and the messages of the window. Yields ``None``
+    after each stretch, then the state of the last linker.
 
     Raises ``OffsetGoneError`` if retention has deleted verdicts of the window and ``allow_gap`` is off.
     """
-    metadata = decode_signed_metadata(signed)
+    metadata, separate = decode_signed_metadata(signed), config.separate
+    stories = yield from _stories(transport, topics.originals, metadata.step, config.signing_fingerprint)
     parts: list[DecidedRows] = []
     decided = {}
     for partition, committed in sorted(verdicts.items()):
@@ -117,10 +122,20 @@ def restored(
             if part is not None:
                 parts.append(part.select((part.numbers >= metadata.first).nonzero()[0]))
             yield None
-    state = LinkState(limits, metadata.arrivals, metadata.row)
+    state = LinkState(limits, compared, metadata.arrivals, metadata.row)
     stream_time = int(NO_TIME) if metadata.stream_time is None else metadata.stream_time
     found = join_decided(parts or [decided_rows(0, [], int(NO_TIME))])
-    state.restore(found, stream_time, decided)
+    state.name(found, stories)
+    sizes = np.zeros(int((found.rows.kinds == DOCUMENT).sum()), np.int64)
+    first, end = transport.bounds(topics.signed)[PARTITION]
+    start, end = max(first, metadata.window), min(end, signed.offset + (metadata.row > 0))
+    for stretch in transport.read(topics.signed, PARTITION, start, end) if start < end else ():
+        for record in stretch:
+            data = record.value or b""
+            rows = decode_signed(data, config.signing_fingerprint, config.plan.width)
+            state.add_message(record.offset, rows, len(data), sizes)
+        yield None
+    state.restore(found, stream_time, decided, stories, sizes)
     clusters, records = Clusters(limits, separate=separate), []
     for partition, (first, end) in transport.bounds(topics.clusters).items():
         for stretch in transport.read(topics.clusters, partition, first, end):
@@ -128,6 +143,23 @@ def restored(
             yield None
     clusters.restore(records, found, stream_time)
     yield Restored(state, clusters)
+
+
+def _stories(transport: Transport, topic: str, step: int, fingerprint: str) -> Generator[None, None, Stories]:
+    """Read the topic until it shows the last step that wrote to it. A step is visible in other topics before."""
+    records: list[Record] = []
+    at = None
+    while True:
+        first, end = transport.bounds(topic)[PARTITION]
+        at = first if at is None else at
+        for stretch in transport.read(topic, PARTITION, at, end) if at < end else ():
+            records += stretch
+            yield None
+        at = max(at, end)
+        stories = read_stories(records, fingerprint)
+        if stories.step >= step:
+            return stories
+        yield None
 
 
 def _partition(

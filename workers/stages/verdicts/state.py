@@ -11,6 +11,10 @@ are a deterministic function of the logs of ``signed`` and ``links``; the divisi
 - If the later document was decided before, the pair was used before a restart. It is dropped.
 - A row whose document was decided before was signed again (``neardup topics replay``). It gets no second verdict.
 - An earlier document without a row has left the window. Its pair is ignored and counted.
+
+The decisions name a document by the number of its row plus ``_ZERO``: that is the order of arrival, whatever partition
+of ``documents`` it came from, as in one process. Contents of stories whose rows had left before a restart have negative
+numbers. What leaves this module names documents by place.
 """
 
 from __future__ import annotations
@@ -23,19 +27,26 @@ import numpy.typing as npt
 
 from neardup.stream.batches import id_hashes
 from neardup.stream.scheme_interface import select_ragged
-from neardup.stream.table import NO_TIME
-from neardup.stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits
+from neardup.stream.table import NO_TIME, NO_WINDOW
+from neardup.stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits, Verdicts
+from neardup.stream.verdicts.records import Changes
+from neardup.stream.verdicts.representatives import NO_RANK
 from neardup.stream.verdicts.restoring import PastVerdicts, members_before
+from neardup.stream.verdicts.row_columns import GONE, NONE
 from neardup.stream.verdicts.rule import DOCUMENT
 from neardup.workers.stages.verdicts.columns import NamesByRow, RowsByPlace
+from neardup.workers.stages.verdicts.evidence import Added, Compared
+from neardup.workers.stages.verdicts.originals import Sent, Stories, changed_stories, kept_stories, left_places
 from neardup.workers.stages.verdicts.watermarks import Hole
 from neardup.workers.topics.arrivals import ArrivalRows, join_arrivals
 from neardup.workers.topics.links import NO_LINKS, SIMILARITY_STEPS, Links, join_links
 from neardup.workers.topics.places import offsets_of, partitions_of
-from neardup.workers.topics.signed import offset_and_row, position_of
+from neardup.workers.topics.signed import SignedRows, offset_and_row, position_of
 from neardup.workers.topics.verdicts import DecidedRows, Decision
 
 _Longs = npt.NDArray[np.int64]
+# The place of row 0 in the decisions: no place is negative.
+_ZERO = 1 << 40
 
 
 class _Waiting(NamedTuple):
@@ -48,13 +59,15 @@ class _Waiting(NamedTuple):
 
 class Taken(NamedTuple):
     """Arrivals that can be decided with their positions: the number of records that they complete, the number of rows
-    of the next record, and for each record its time in milliseconds and its number of rows."""
+    of the next record, for each record its time in milliseconds and its number of rows, and where the evidence of each
+    document stands (``MessagesByRow``)."""
 
     rows: ArrivalRows
     positions: _Longs
     ended: int
     row: int
     arrived: list[tuple[int, int]]
+    evidence: _Longs
 
 
 class _Step(NamedTuple):
@@ -71,8 +84,8 @@ class _Step(NamedTuple):
 class LinkState:
     """The state of one linker; see the module for the steps."""
 
-    def __init__(self, limits: VerdictLimits, arrivals: int = 0, row: int = 0) -> None:
-        self.decisions = Decisions(limits)
+    def __init__(self, limits: VerdictLimits, compared: Compared, arrivals: int = 0, row: int = 0) -> None:
+        self.decisions, self.compared, self._limits = Decisions(limits), compared, limits
         self.arrivals = arrivals  # number of decided arrivals
         self.row = row  # decided rows of the first waiting record
         # By partition of ``documents``: the end of the decided offsets, -1 if there are none.
@@ -81,24 +94,52 @@ class LinkState:
         self.undecided = 0
         self._pairs = NO_LINKS
         self._new_pairs: list[Links] = []
-        self._by_content = limits.by_content
         self._rows, self._names = RowsByPlace(), NamesByRow()
         self._step: _Step | None = None
+        self._changed: Added | None = None  # by the open step
+        self._unwritten: Added | None = None  # by the restore
 
-    def restore(self, found: DecidedRows, stream_time: int, decided: dict[int, int]) -> None:
-        """Start from earlier decisions: consecutive verdicts in order of arrival, and the decided end of each
-        partition."""
-        rows = found.rows
+    def name(self, found: DecidedRows, stories: Stories) -> None:
+        """Number the documents of earlier decisions, and what they and the stories name; before ``restore``."""
+        left = left_places(found, stories)
+        self._rows.add(left, np.arange(-len(left), 0))
+        self._add_rows(found.rows, _numbers(found.rows, 0))
+
+    def add_message(self, offset: int, rows: SignedRows, size: int, sizes: _Longs) -> None:
+        """Add a message of ``signed`` with decided rows, of so many bytes; ``sizes`` receives the bytes of evidence of
+        those documents that have rows."""
+        numbers = self._rows.find(rows.places[rows.kinds == DOCUMENT])
+        last = np.maximum.accumulate(np.append(self.compared.rows.last, numbers))
+        known = np.flatnonzero((numbers >= 0) & (numbers > last[:-1]))  # others were signed again
+        if len(known):
+            self.compared.rows.add(numbers[known], position_of(offset) + known)
+            self.compared.keep(offset, rows.evidence, size)
+            sizes[numbers[known]] = rows.arrivals().sizes[rows.kinds == DOCUMENT][known]
+
+    def restore(
+        self, found: DecidedRows, stream_time: int, decided: dict[int, int], stories: Stories, sizes: _Longs
+    ) -> None:
+        """Start from earlier decisions: consecutive verdicts in order of arrival, the decided end of each partition,
+        the stories, and the bytes of evidence of each row."""
+        rows, numbers = found.rows, _numbers(found.rows, 0)
         counts = (rows.kinds == DOCUMENT) & ~found.late
-        numbers = self.decisions.restore(
-            _arrivals(rows),
-            PastVerdicts(
-                found.statuses, found.clusters, found.similarities, found.matched, found.equal, found.late,
-                members_before(found.clusters, counts),
-            ),
-            stream_time,
+        rows.sizes[numbers >= 0] = sizes
+        clusters, matched = (self._rows.find(column) + _ZERO for column in (found.clusters, found.matched))
+        past = PastVerdicts(
+            found.statuses, clusters, found.similarities, matched, found.equal, found.late,
+            members_before(clusters, counts),
         )  # fmt: skip
-        self._add_rows(rows, numbers)
+        kept = None
+        if stories.is_known:
+            kept = kept_stories(found, stories, self._rows.find, numbers, _ZERO)
+            for place, content in stories.contents.items():
+                self.compared.contents[int(self._rows.find(np.array([place]))[0])] = content.evidence
+            for place, story in stories.stories.items():
+                self.compared.names[int(self._rows.find(np.array([place]))[0]) + _ZERO] = story.id.decode()
+        self.decisions.restore(_arrivals(rows, numbers), past, stream_time, kept)
+        if kept is None:  # verdicts of a program without the topic
+            self._unwritten = self._added(self.decisions.changes)
+            self.compared.follow(self._unwritten)
         self._know(max(decided, default=-1) + 1)
         for partition, offset in decided.items():
             self.decided[partition] = offset
@@ -123,6 +164,7 @@ class LinkState:
         parts: list[ArrivalRows] = []
         positions: list[_Longs] = []
         arrived: list[tuple[int, int]] = []
+        evidence: list[_Longs] = []
         first, left, ended, row = self.row, rows_max, 0, 0
         reached, rows_reached = offset_and_row(watermark)
         for waiting in self.waiting:
@@ -131,6 +173,8 @@ class LinkState:
             count = min(max(0, end - first), left)
             if count:
                 parts.append(waiting.rows.select(np.arange(first, first + count)))
+                index = np.cumsum(waiting.rows.kinds == DOCUMENT)[first : first + count] - 1
+                evidence.append(position_of(waiting.offset) + index)
                 positions.append(position_of(waiting.offset) + np.arange(first, first + count))
                 arrived.append((waiting.timestamp_ms, count))
             left -= count
@@ -138,12 +182,15 @@ class LinkState:
                 row = first + count
                 break
             ended, first = ended + 1, 0
-        return Taken(join_arrivals(parts), np.concatenate(positions), ended, row, arrived) if parts else None
+        if not parts:
+            return None
+        joined, stands = np.concatenate(positions), np.concatenate(evidence)
+        return Taken(join_arrivals(parts), joined, ended, row, arrived, stands)
 
     def decide(self, taken: Taken, holes: list[Hole]) -> Decision:
-        """Decide what ``take`` returned, in a step that stays open. ``holes`` are accepted."""
+        """Decide what ``take`` returned, in a step that stays open, also after an error. ``holes`` are accepted."""
         assert self._step is None, "a step is open"
-        rows, positions, ended, row, _ = taken
+        rows, positions, ended, row, _, evidence = taken
         read = len(rows.places)
         self.decisions.begin()
         self._pairs, self._new_pairs = join_links([self._pairs, *self._new_pairs]), []
@@ -151,21 +198,52 @@ class LinkState:
         self._know(int(partitions_of(rows.places).max()) + 1)
         is_open = self._is_open(rows.places)
         if not is_open.all():
-            rows, positions = rows.select(np.flatnonzero(is_open)), positions[is_open]
+            rows, positions, evidence = rows.select(np.flatnonzero(is_open)), positions[is_open], evidence[is_open]
         self._step = _Step(decided, self._pairs, ended, row, len(rows.places), read)
         np.maximum.at(self.decided, partitions_of(rows.places), offsets_of(rows.places) + 1)
-        is_document = rows.kinds == DOCUMENT
-        end = self.decisions.end
-        numbers = np.where(is_document, end - 1 + np.cumsum(is_document), -1)
+        end, time = self.decisions.end, self.decisions.stream_time
+        numbers = _numbers(rows, end)
         self._add_rows(rows, numbers)
-        verdicts = self.decisions.decide(_arrivals(rows), self._found(numbers, end))
-        kept = verdicts.originals >= 0
-        originals, times = np.full(len(kept), -1), np.full(len(kept), NO_TIME)
-        originals[kept] = self.decisions.places(verdicts.originals[kept])
-        times[kept] = self.decisions.times(verdicts.originals[kept])
+        self.compared.rows.add(numbers[numbers >= 0], evidence[numbers >= 0])
+        compare = self.compared.comparing(numbers, self.decisions.sizes)
+        verdicts = self.decisions.decide(_arrivals(rows, numbers), self._found(numbers, end), compare)
+        return self._decision(rows, numbers, verdicts, time, _inside(positions, holes))
+
+    def _decision(
+        self, rows: ArrivalRows, numbers: _Longs, verdicts: Verdicts, time: int, gaps: npt.NDArray[np.bool_]
+    ) -> Decision:
+        """Return verdicts about rows with these numbers, by place; ``time`` was the stream time before them."""
         ids, ranks = self._names.get(verdicts.originals.tolist())
-        gaps = _inside(positions, holes)
-        return Decision(self.arrivals, rows, verdicts, originals, ids, times, ranks, gaps)
+        for i in np.flatnonzero(verdicts.originals == GONE).tolist():
+            ids[i] = self.compared.names[int(verdicts.clusters[i])].encode()
+        shown = np.flatnonzero(verdicts.originals >= 0)
+        newest, times = verdicts.originals[shown], np.full(len(ids), NO_TIME)
+        # A row leaves with a commit. What the verdict says must not depend on that.
+        stream = np.maximum.accumulate(np.append(time, rows.times))[1:]
+        counts = numbers[shown] - newest < self._limits.rows
+        if self._limits.window != NO_WINDOW:
+            horizon = stream[shown] - self._limits.window - self._limits.lateness
+            counts &= self.decisions.times(newest) >= horizon
+        ranks[shown[~counts]] = NO_RANK
+        shown, newest = shown[counts], newest[counts]
+        originals = np.full(len(ids), -1)
+        originals[shown], times[shown] = self._rows.places(newest), self.decisions.times(newest)
+        named = (verdicts.clusters, verdicts.related, verdicts.previous, verdicts.matched)
+        clusters, related, previous, matched = (self._rows.places(column - _ZERO) for column in named)
+        placed = verdicts._replace(clusters=clusters, related=related, previous=previous, matched=matched)
+        return Decision(self.arrivals, rows, placed, originals, ids, times, ranks, gaps)
+
+    def stories(self, fingerprint: str) -> list[Sent]:
+        """Return what the open step changed of the stories, as records of ``originals``."""
+        self._changed = self._added(self.decisions.pending())
+        return [
+            sent
+            for added in (self._unwritten, self._changed)
+            if added is not None
+            for sent in changed_stories(
+                added, self.compared, lambda places: self._rows.places(places - _ZERO), fingerprint
+            )
+        ]
 
     def commit(self) -> None:
         """Close the step and remove the decided arrivals from the queue."""
@@ -176,9 +254,13 @@ class LinkState:
         self.arrivals += self._step.arrivals
         self.undecided -= self._step.read
         self._step = None
+        self.compared.follow(self._changed or self._added(self.decisions.pending()))
+        self._changed = self._unwritten = None
         self.decisions.commit()
-        self._rows.release(self.decisions.first)
-        self._names.release(self.decisions.first)
+        first = self.decisions.first
+        self._rows.release(first, lambda: self.decisions.named_places() - _ZERO)
+        self._names.release(first)
+        self.compared.rows.release(first)
 
     def undo(self) -> None:
         """Close the step as if it had never been opened."""
@@ -187,8 +269,9 @@ class LinkState:
         self.decisions.undo()
         self._rows.cut(self.decisions.end)
         self._names.cut(self.decisions.end)
+        self.compared.rows.cut(self.decisions.end)
         self.decided, self._pairs = self._step.decided, self._step.pairs
-        self._step = None
+        self._step = self._changed = None
 
     def committed_position(self, position: int) -> tuple[int, int, int]:
         """Return the offset at which a restart reads ``signed``, the decided rows of the record there, and all
@@ -212,7 +295,7 @@ class LinkState:
         self._pairs, used = links.at(~known), links.at(known)
         later = self._rows.find(used.later)
         used, later = used.at(later >= end), later[later >= end]
-        if self._by_content:
+        if self._limits.by_content:
             is_copy = used.later_contents == used.earlier_contents
             kept = is_copy | ~np.isin(later, later[is_copy])
             used, later = used.at(kept), later[kept]
@@ -220,6 +303,13 @@ class LinkState:
         order = np.lexsort((earlier, rows))  # not that in which the shards are read
         similarities = (used.similarities[order] / SIMILARITY_STEPS).astype(np.float32)
         return Found(rows[order], earlier[order], similarities)
+
+    def _added(self, changes: Changes) -> Added:
+        parts = dict(zip(changes.added.tolist(), self.compared.parts(changes.added), strict=True))
+        named = changes.begun_rows != NONE
+        ids, _ = self._names.get(changes.begun_rows[named].tolist())
+        names = {place: (id_ or b"").decode() for place, id_ in zip(changes.begun[named].tolist(), ids, strict=True)}
+        return Added(changes, parts, names)
 
     def _is_decided(self, places: _Longs) -> npt.NDArray[np.bool_]:
         partitions = partitions_of(places)
@@ -250,15 +340,15 @@ class LinkState:
             self.decided = np.concatenate([self.decided, np.full(missing, -1)])
 
 
-def _arrivals(rows: ArrivalRows) -> Arrivals:
-    return Arrivals(
-        rows.places,
-        rows.kinds,
-        id_hashes(rows.ids, rows.id_starts),
-        rows.times,
-        rows.contents,
-        np.zeros(len(rows.places), np.int64),
-    )
+def _numbers(rows: ArrivalRows, end: int) -> _Longs:
+    """Return the numbers of the rows from ``end`` on, -1 for what is no document."""
+    is_document = rows.kinds == DOCUMENT
+    return np.where(is_document, end - 1 + np.cumsum(is_document), -1)
+
+
+def _arrivals(rows: ArrivalRows, numbers: _Longs) -> Arrivals:
+    ids = id_hashes(rows.ids, rows.id_starts)
+    return Arrivals(numbers + _ZERO, rows.kinds, ids, rows.times, rows.contents, rows.sizes)
 
 
 def _inside(positions: _Longs, holes: list[Hole]) -> npt.NDArray[np.bool_]:

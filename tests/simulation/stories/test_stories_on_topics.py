@@ -1,0 +1,127 @@
+"""Stories on topics: a linker compares contents as one process does, also of what has left the window."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from sim_links import LinkWorld
+
+from neardup.stream.window_message import WireError
+from neardup.workers.stages.verdicts import evidence
+from neardup.workers.stages.verdicts.originals import read_stories
+from neardup.workers.stages.verdicts.positions import decode_signed_metadata
+from neardup.workers.topics.places import place_of
+from neardup.workers.transport.protocol import Committed
+
+
+def _restart(world: LinkWorld) -> None:
+    world.cluster.advance(60.0)
+    world.start("two")
+
+
+def _long_story(**plan: object) -> LinkWorld:
+    """A story whose members are 50 seconds apart; its original has left the window of 100 seconds. Each member but the
+    first is a copy of a near-duplicate, so a pair with one of them is no comparison with a content of the story."""
+    world = LinkWorld(**plan)  # type: ignore[arg-type]
+    for step, content in enumerate(("x", "x1", "x1", "x1")):
+        world.arrive((f"d{step}", content, 50.0 * step))
+        world.link([("d0", "d1", 0.9)] if step == 1 else [], (step, step + 1))
+        world.turns()
+        world.linker.trim()
+    assert world.verdicts() == ["d0 original", "d1 duplicate d0", "d2 duplicate d0", "d3 duplicate d0"]
+    return world
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_document_is_compared_with_an_original_that_has_left_the_window(restarts: bool) -> None:
+    """A pair with a member leads to the story, and the evidence of its content decides."""
+    world = _long_story()
+    if restarts:
+        _restart(world)
+    world.arrive(("e", "x2", 160.0), ("f", "y", 160.0))
+    world.link([("d3", "e", 0.9), ("d3", "f", 0.9)], (4, 6))
+    assert world.turns().verdicts()[-2:] == ["e duplicate d0", "f original"]
+
+
+def test_originals_has_the_living_stories_and_their_contents() -> None:
+    """A story alone has none; a correction adds a content; a removal and the end of the window leave nothing."""
+    world = LinkWorld()
+
+    def stories() -> tuple[list[bytes], list[int]]:
+        found = read_stories(world.cluster.records(world.topics.originals), world.plan.config.signing_fingerprint)
+        assert found.step == world.linker.state.arrivals - 1
+        return [story.id for story in found.stories.values()], sorted(found.contents)
+
+    steps = (("a", "x", 0.0), ("b", "x", 1.0), ("c", "y", 2.0), ("d", "y", 3.0), ("a", "x1", 4.0), ("-c", "", 0.0))
+    wanted = [([], []), ([b"a"], [0]), None, ([b"a", b"c"], [0, 2]), ([b"a", b"c"], [0, 2, 4]), ([b"a"], [0, 4])]
+    for n, (row, expected) in enumerate(zip(steps, wanted, strict=True)):
+        world.arrive(row)
+        world.link(done=(n, n + 1))
+        world.turns()
+        if expected is not None and n:
+            assert stories() == expected
+    world.arrive(("e", "z", 200.0))
+    world.link(done=(6, 7))
+    world.turns()
+    assert stories() == ([], [])
+    assert world.verdicts()[4] == "a update"
+
+
+def test_a_message_that_is_no_longer_in_memory_is_read_again() -> None:
+    """With room for one message the verdicts are the same: versions of an id are compared without a pair."""
+    world = LinkWorld(messages_bytes_max=1)
+    for n, row in enumerate((("a", "x", 0.0), ("b", "y", 1.0), ("a", "x1", 2.0), ("b", "y1", 3.0), ("b", "z", 4.0))):
+        world.arrive(row)
+        world.link(done=(n, n + 1))
+    assert world.turns(8).verdicts() == ["a original", "b original", "a update", "b update", "b original"]
+
+
+def test_evidence_that_no_record_can_hold_is_compared_with_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before a restart as after it; equal contents still count."""
+    world = LinkWorld()
+    monkeypatch.setattr(evidence, "EVIDENCE_BYTES_MAX", world.plan.config.plan.width - 1)
+    for n, row in enumerate((("a", "x", 0.0), ("a", "x1", 1.0), ("b", "x", 2.0))):
+        world.arrive(row)
+        world.link(done=(n, n + 1))
+    assert world.turns(8).verdicts() == ["a original", "a original", "b duplicate a"]
+    assert world.linker.state.compared.too_large == 1
+
+
+def test_the_log_is_kept_for_the_window_of_the_linker() -> None:
+    """Its metadata names the message in which the window begins; a restart reads from there."""
+    world = _long_story()
+    committed = world.cluster.offsets("linkers", world.topics.signed)[0]
+    assert 0 < decode_signed_metadata(committed).window < committed.offset
+
+
+def test_verdicts_of_a_program_without_stories_are_continued() -> None:
+    """The stories are made from the rows of the window, and are written with the next step."""
+    world = LinkWorld()
+    for n, row in enumerate((("a", "x", 0.0), ("b", "x", 1.0), ("c", "y", 2.0))):
+        world.arrive(row)
+        world.link(done=(n, n + 1))
+    world.turns()
+    offsets = world.cluster.offsets("linkers", world.topics.signed)
+    before = orjson.loads(offsets[0].metadata)
+    del before["window"], before["step"]
+    offsets[0] = Committed(offsets[0].offset, orjson.dumps(before).decode())
+    log = world.cluster.log(world.topics.originals, 0)
+    log.trim(log.end)
+    _restart(world)
+    world.arrive(("a", "x1", 3.0), ("d", "y", 4.0))
+    world.link(done=(3, 5))
+    assert world.turns().verdicts()[-2:] == ["a update", "d duplicate c"]
+    found = read_stories(world.cluster.records(world.topics.originals), world.plan.config.signing_fingerprint)
+    assert sorted(found.contents) == [place_of(0, n) for n in (0, 2, 3)]
+    assert all(len(content.evidence) == content.size for content in found.contents.values())
+
+
+def test_a_record_of_another_generation_is_refused_by_name() -> None:
+    """The topic belongs to one generation."""
+    world = LinkWorld()
+    for n, name in enumerate("ab"):
+        world.arrive((name, "x", float(n)))
+        world.link(done=(n, n + 1))
+    world.turns()
+    with pytest.raises(WireError, match="'story 0-0' of originals begins 4e44554f"):
+        read_stories(world.cluster.records(world.topics.originals), "00" * 16)

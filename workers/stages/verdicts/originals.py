@@ -1,0 +1,225 @@
+"""The stories with a second member, as records of ``originals``, a compacted topic with one partition.
+
+A linker compares documents with the contents of stories, and a story may outlive its rows in ``signed``. So its records
+hold all that a restart needs of it. Keys:
+
+- ``story PLACE``: a story, named by the place of its original: the times that decide how long it lives, and the id of
+  its original. Written when a second member joins, and with every further one.
+- ``content PLACE``: a content of a story, by the place of its version, with its evidence. Written when the second
+  member joins, and at updates. Evidence of more than ``EVIDENCE_BYTES_MAX`` is left out.
+- ``step``: the number of arrivals decided before the last step that wrote to the topic. The markers of a transaction
+  reach partitions one after the other; a restart reads until it has seen the step that the committed offset names.
+
+A record without a value ends a story, or a content of it. All of a step is in the transaction of its verdicts.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.stream.batches import id_hashes
+from neardup.stream.verdicts.held import KeptStories
+from neardup.stream.verdicts.records import (
+    BEGIN,
+    CONTENT,
+    CONTENT_ROW,
+    CONTENTS,
+    CONTENTS_MAX,
+    HEAD,
+    ID,
+    MEMBERS,
+    NEWEST,
+    OLDER,
+    OLDEST,
+    OWN,
+    PLACE,
+    RECORD_FIELDS,
+    SIZE,
+    STORY_BYTES,
+)
+from neardup.stream.verdicts.row_columns import GONE, NONE
+from neardup.stream.window_message import WireError
+from neardup.workers.stages.verdicts.evidence import EVIDENCE_BYTES_MAX, Added, Compared
+from neardup.workers.topics.places import OFFSET_BITS, parse_place, place_name
+from neardup.workers.topics.verdicts import DecidedRows
+from neardup.workers.transport.protocol import Record
+
+# Magic, signing fingerprint, four numbers; then an id, or evidence.
+_VALUE = struct.Struct("<4s16sqqqq")
+_STORY, _CONTENT = b"NDUO", b"NDUC"
+STEP_KEY = b"step"
+Sent = tuple[bytes, bytes | None]
+_Longs = npt.NDArray[np.int64]
+
+
+class Story(NamedTuple):
+    """A story: the hash of the id of its original, the times of its begin and of its oldest and newest member, and the
+    id of its original."""
+
+    hash: int
+    begin: int
+    oldest: int
+    newest: int
+    id: bytes
+
+
+class Content(NamedTuple):
+    """A content of a story: the place of the story, the position of the document in ``signed``, the hash of what is
+    compared, the bytes of the evidence, and the evidence, empty if it is not kept."""
+
+    story: int
+    position: int
+    hash: int
+    size: int
+    evidence: bytes
+
+
+class Stories(NamedTuple):
+    """All stories of the topic: by place, stories and contents; ``step`` is that of the last record."""
+
+    stories: dict[int, Story]
+    contents: dict[int, Content]
+    step: int
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a linker ever wrote to the topic."""
+        return self.step >= 0
+
+
+def encode_story(place: int, story: Story, fingerprint: str) -> Sent:
+    """Return key and value of a story."""
+    return _key("story", place), _VALUE.pack(_STORY, bytes.fromhex(fingerprint), *story[:4]) + story.id
+
+
+def encode_content(place: int, content: Content, fingerprint: str) -> Sent:
+    """Return key and value of a content."""
+    kept = content.evidence if len(content.evidence) <= EVIDENCE_BYTES_MAX else b""
+    return _key("content", place), _VALUE.pack(_CONTENT, bytes.fromhex(fingerprint), *content[:4]) + kept
+
+
+def encode_ends(stories: Iterable[int], contents: Iterable[int]) -> Iterator[Sent]:
+    """Return the records that end stories and contents, by place."""
+    for kind, places in (("story", stories), ("content", contents)):
+        for place in places:
+            yield _key(kind, place), None
+
+
+def encode_step(step: int) -> Sent:
+    """Return the record that marks a step."""
+    return STEP_KEY, str(step).encode()
+
+
+def read_stories(records: Iterable[Record], fingerprint: str) -> Stories:
+    """Return the stories of all records of the topic; raises ``WireError``."""
+    last: dict[bytes, bytes | None] = {record.key: record.value for record in records if record.key is not None}
+    step = int(last.pop(STEP_KEY, b"-1") or b"-1")
+    out, known = Stories({}, {}, step), bytes.fromhex(fingerprint)
+    for key, value in last.items():
+        if value is None:
+            continue
+        kind, _, place = key.decode().partition(" ")
+        if len(value) < _VALUE.size or value[:20] != (_STORY if kind == "story" else _CONTENT) + known:
+            raise WireError(
+                f"the record {key.decode()!r} of originals begins {value[:20].hex()}: no linker of this generation "
+                "wrote it; see who writes to that topic"
+            )
+        _, _, *numbers = _VALUE.unpack_from(value)
+        fields = (*numbers, value[_VALUE.size :])
+        if kind == "story":
+            out.stories[parse_place(place)] = Story._make(fields)
+        else:
+            out.contents[parse_place(place)] = Content._make(fields)
+    return out
+
+
+def changed_stories(
+    added: Added, compared: Compared, placed: Callable[[_Longs], _Longs], fingerprint: str
+) -> Iterator[Sent]:
+    """Return the records of what a step changed; ``placed`` returns the places of documents that decisions name."""
+    changes, parts, names = added
+    records = changes.records[(changes.records[:, ID] != 0) & (changes.records[:, CONTENTS] > 0)]
+    places = placed(records[:, PLACE]).tolist()
+    for place, record in zip(places, records, strict=True):
+        named = int(record[PLACE])
+        id_ = (names[named] if named in names else compared.names[named]).encode()
+        hash_, begin, oldest, newest = record[[ID, BEGIN, OLDEST, NEWEST]].tolist()
+        yield encode_story(place, Story(hash_, begin, oldest, newest, id_), fingerprint)
+    contents = records[:, HEAD:].reshape(len(records), CONTENTS_MAX, CONTENT)
+    is_new = np.isin(contents[:, :, CONTENT_ROW], changes.added)
+    is_new &= np.arange(CONTENTS_MAX) < records[:, CONTENTS, None]
+    story, number = np.nonzero(is_new)
+    rows, names_of, hashes, sizes = contents[story, number].T
+    columns = placed(names_of), story, compared.rows.find(rows), hashes, sizes, rows
+    for place, at, position, hash_, size, row in zip(*(column.tolist() for column in columns), strict=True):
+        yield encode_content(place, Content(places[at], position, hash_, size, parts[row]), fingerprint)
+    yield from encode_ends(placed(changes.ended).tolist(), placed(changes.dropped_places).tolist())
+
+
+# The stories of a restart.
+
+
+def left_places(found: DecidedRows, stories: Stories) -> _Longs:
+    """Return the places that decided rows and stories name and that have no row, in the order of arrival.
+
+    Where no record says where a place stands in ``signed``, it stands behind the place before it in its partition.
+    """
+    known = {place: content.position for place, content in stories.contents.items()}
+    named = np.unique(np.concatenate([found.clusters, found.matched, np.array([*stories.stories, *known], np.int64)]))
+    left = named[~np.isin(named, found.rows.places) & (named >= 0)]
+    order, position, partition = [], 0, -1
+    for place in left.tolist():  # by partition, then offset
+        if place >> OFFSET_BITS != partition:
+            position, partition = 0, place >> OFFSET_BITS
+        position = max(position, known.get(place, position))
+        order.append((position, place))
+    return np.array([place for _, place in sorted(order)], np.int64)
+
+
+def kept_stories(
+    found: DecidedRows, stories: Stories, numbers_of: Callable[[_Longs], _Longs], numbers: _Longs, zero: int
+) -> KeptStories:
+    """Return the stories with the names that decisions use: the number of a row plus ``zero``.
+
+    Args:
+        found: the decided rows.
+        stories: the stories of the topic.
+        numbers_of: returns the number of each place.
+        numbers: of the decided rows, -1 for what is no document.
+        zero: the place of row 0.
+    """
+    contents: dict[int, list[tuple[int, Content]]] = {}
+    for place, content in stories.contents.items():
+        contents.setdefault(content.story, []).append((place, content))
+    places = [place for place in stories.stories if place in contents]
+    records = np.zeros((len(places), RECORD_FIELDS), np.int64)
+    records[:, [OWN, OLDER, MEMBERS, SIZE]] = GONE, NONE, 2, STORY_BYTES
+    records[:, PLACE] = numbers_of(np.array(places, np.int64)) + zero
+    members = (numbers >= 0) & ~found.late
+    ids = id_hashes(found.rows.ids, found.rows.id_starts).view(np.int64)
+    for record, place in zip(records, places, strict=True):
+        story, own = stories.stories[place], sorted(contents[place], key=lambda one: one[1].position)
+        record[[ID, BEGIN, OLDEST, NEWEST, CONTENTS]] = *story[:4], len(own)
+        for k, (name, content) in enumerate(own):
+            (number,) = numbers_of(np.array([name])).tolist()
+            at = HEAD + k * CONTENT
+            record[at : at + CONTENT] = number, number + zero, content.hash, content.size
+            record[SIZE] += content.size
+    story_of = {place: n for n, place in enumerate(places)}
+    rows = np.flatnonzero(members)
+    for row, cluster in zip(rows.tolist(), found.clusters[rows].tolist(), strict=True):
+        n = story_of.get(cluster)
+        if n is not None and records[n, ID] == ids[row]:
+            records[n, OWN] = numbers[row]
+    clusters, counts = np.unique(found.clusters[rows], return_counts=True)
+    ended = [place for place in clusters[counts > 1].tolist() if place not in story_of]
+    return KeptStories(records, {}, {}, numbers_of(np.array(ended, np.int64)) + zero)
+
+
+def _key(kind: str, place: int) -> bytes:
+    return f"{kind} {place_name(place)}".encode()
