@@ -31,7 +31,7 @@ class Stretch(NamedTuple):
     ``positions`` (``int64[n]``) are before each row, ``end`` after the last message. ``places`` (``int64[n]``) name the
     records of ``documents``. ``before`` (``int64[n]``) is the greatest time of the messages of the stretch before the
     message of the row. ``canaries`` are those of the messages, each with the position behind its message. ``size`` is
-    their bytes. ``shown`` is what is known of the documents alone (``neardup.workers.topics.shown``).
+    the bytes of the messages. ``shown`` is what is known of the documents alone (``neardup.workers.topics.shown``).
     """
 
     rows: StreamRows
@@ -59,7 +59,7 @@ class Stretch(NamedTuple):
         """Return the rows before a position, without canaries."""
         n = self.row_of(position)
         end = min(position, self.end)
-        return Stretch(self.rows.until(n), self.positions[:n], end, self.places[:n], self.before[:n], (), self.shown)
+        return Stretch(self.rows.until(n), self.positions[:n], end, self.places[:n], self.before[:n], shown=self.shown)
 
 
 def read_stretch(records: Sequence[Record], config: Config) -> Stretch:
