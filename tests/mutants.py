@@ -218,8 +218,8 @@ MUTANTS = (
     ),
     Mutant(
         "a restore forgets the row inside a message", "simulation", TABLE,
-        "self.config.matching_fingerprint, self.shard.of, row)",
-        "self.config.matching_fingerprint, self.shard.of, 0)",
+        "self.config.matching_fingerprint, self.shard.of, row, ",
+        "self.config.matching_fingerprint, self.shard.of, 0, ",
         (SCHEDULES,),
     ),
     Mutant(
@@ -279,8 +279,8 @@ MUTANTS = (
     ),
     Mutant(
         "the membership is read live instead of noted at the assignment", "broker", CONSUMER,
-        "return Polled(records, self._notes.membership,",
-        "return Polled(records, self._notes.live(),",
+        "            records, self._notes.membership, tuple(sorted(assigned))",
+        "            records, self._notes.live(), tuple(sorted(assigned))",
         (GUARDS,),
     ),
     Mutant(
