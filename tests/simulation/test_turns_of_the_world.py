@@ -93,7 +93,7 @@ def test_a_log_trimmed_between_the_calls_of_a_start_is_no_gap(call: str) -> None
 
 @pytest.mark.parametrize("fault", ["commit_before", "commit_after"])
 @pytest.mark.parametrize("goes_on", [True, False], ids=["others went on", "nothing came"])
-def test_tables_behind_the_committed_offsets_are_restored(fault: str, goes_on: bool) -> None:
+def test_tables_behind_the_committed_offsets_catch_up(fault: str, goes_on: bool) -> None:
     """A matcher whose commit had no answer keeps its tables; only the log contains the later work of others."""
     cluster = Turned()
 

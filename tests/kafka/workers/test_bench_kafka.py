@@ -11,7 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-from benchmarks.kafka import capacity, matcher, signer, verdicts
+from benchmarks.kafka import capacity, matcher, signer, takeover, verdicts
 from benchmarks.kafka.deploy import Bench, Process, deployment, drained, load
 from benchmarks.kafka.latency import _candidate
 from benchmarks.kafka.reader import TopicReader
@@ -67,6 +67,13 @@ def test_the_table_of_capacity_is_measured_and_written(
     assert min(times) > 0
     assert min(found.candidate_bytes, found.link_bytes, found.verdict_bytes, found.cluster_bytes) > 0
     assert 1 < found.shards_8 < found.shards_32
+
+
+def test_a_takeover_with_a_standby_reads_nothing_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without one, the survivor reads the window again for each of the two shards that it takes over."""
+    monkeypatch.setitem(takeover._DOCUMENTS, "smoke", (DOCUMENTS,))
+    found = [result.details["documents read"] for result in takeover.run(bench)]
+    assert found[0] == 0 < found[1]
 
 
 def test_worker_processes_report_their_turns_and_end_in_order(bench: Bench) -> None:
