@@ -274,7 +274,7 @@ def accepted_of(documents: Sequence[Document], refusals: Sequence[Refusal]) -> S
 def kinds_of(batch: Batch, shard: Shard, by_content: bool) -> npt.NDArray[np.uint8]:
     """Return whether each document is ``OWN`` or ``FOREIGN`` to a shard, ``uint8[n]``; see ``shards``."""
     if shard.of == 1:
-        return np.full(batch.size, OWN)
+        return np.full(batch.size, FOREIGN if shard.number else OWN)
     hashes = batch.contents[:, CONTENT_HALF] if by_content else id_hashes(batch.ids, batch.id_starts)
     return np.where(shards_of(hashes, shard.of) == shard.number, OWN, FOREIGN)
 

@@ -199,8 +199,8 @@ class Matcher:
 
     Args:
         config: the settings; batches must be signed under the same ``signing_fingerprint``.
-        shard: the part of the documents that this matcher holds; by default all. A shard reads every row of the stream,
-            and returns the pairs whose older document it holds.
+        shard: the part of the documents that this matcher holds; by default all, in one table. A shard reads every row
+            of the stream, and returns the pairs whose older document it holds.
         candidates: return candidates below the least score too.
 
     Raises:
@@ -214,13 +214,13 @@ class Matcher:
         [Pair(older='a', newer='b', similarity=1.0, buckets=18)]
     """
 
-    def __init__(self, config: Config, *, shard: Shard = WHOLE_STREAM, candidates: bool = False) -> None:
+    def __init__(self, config: Config, *, shard: Shard | None = None, candidates: bool = False) -> None:
         self.config = config
         self.score_min = 0.0 if candidates else config.tuning.score_min
-        self.shard = shard
+        self.shard = WHOLE_STREAM if shard is None else shard
         self._scheme = SCHEMES[config.scheme]
-        limits = shared_limits(table_limits(config, self._scheme), shard.of)
-        self.table = BandTable(config.plan.width, limits, is_shard=shard.of > 1)
+        self._divided, limits = self.shard.of, table_limits(config, self._scheme)
+        self.table = BandTable(config.plan.width, shared_limits(limits, self._divided), is_shard=shard is not None)
 
     def match(self, batch: Batch, *, probe: bool = True, add: bool = True) -> Matches:
         """Probe the table with each item, then add it; score the candidates; return the pairs."""
@@ -246,13 +246,27 @@ class Matcher:
         """The same for rows that ``stream_rows`` has made, from row ``first`` on: shards of a member share them."""
         batch, kinds = rows.batch, kinds_of(rows.batch, self.shard, self._scheme.by_content)
         kinds[rows.removals] = REMOVAL
-        items, end = rows.items._replace(kinds=kinds), first
+        items, end, settled = rows.items._replace(kinds=kinds), first, self.shard.settled
         while True:
-            found = self.table.probe_add(items, probe=probe, add=add, first=end, candidates_max=candidates_max)
+            self._share_limits()
+            found = self.table.probe_add(
+                items, probe=probe, add=add, first=end, candidates_max=candidates_max, settled=settled
+            )
             end = found.end
             yield Slice(*self._judged(batch, found), end, len(found.items))
             if end == batch.size:
                 return
+
+    def grow(self, shards: int) -> None:
+        """Divide the documents that come next among more shards. What undoes the step restores ``shard``."""
+        self.shard = self.shard.grow(shards, self.table.slot_end, self.table.oldest)
+
+    def _share_limits(self) -> None:
+        """Share the limits of candidates among as many shards as the documents of the window."""
+        if (shards := self.shard.fewest(self.table.oldest)) != self._divided:
+            shared, self._divided = shared_limits(table_limits(self.config, self._scheme), shards), shards
+            bucket, probe = shared.bucket_candidates, shared.probe_candidates
+            self.table.limits = self.table.limits._replace(bucket_candidates=bucket, probe_candidates=probe)
 
     def _judged(
         self, batch: Batch, found: Candidates

@@ -8,6 +8,10 @@ arrives. So the shards find together what one table finds, and no shard asks ano
 The shard of a hash is that of the jump consistent hash: of the documents that a further shard takes, each other shard
 gives its share, and no document moves between two shards that were there before.
 
+Shards may be added while the stream runs. From a row on, documents go to more shards; older ones stay where they are
+until they leave the window. So the older copies of a content may be in another shard than the newer ones. There, a
+newer copy takes the place of the older one in the buckets, as a mark, and hides it.
+
 Source: Lamping, Veach, "A fast, minimal memory, consistent hash algorithm", 2014.
 """
 
@@ -25,13 +29,57 @@ from neardup.stream.table import Limits
 _MULTIPLIER, _ONE, _SHIFT = np.uint64(2862933555777941757), np.uint64(1), np.uint64(33)
 # A limit of candidates is shared among shards; a bucket is not divided evenly, so a shard has so many deviations more.
 _DEVIATIONS, SHARE_MIN = 4, 16
+# A stream grows so often at most: the metadata of each committed offset name all times.
+GROWTHS_MAX = 64
 
 
 class Shard(NamedTuple):
-    """One shard of a stream: its number, from 0, and how many there are."""
+    """One shard of a stream: its number, from 0, and how many there are now.
+
+    ``grown`` has the times when there were more of them, while documents of before may be in the window: the first slot
+    of the table after it, and how many shards there were before. A number that is not below ``of`` is that of a shard
+    to come, which holds nothing yet.
+    """
 
     number: int
     of: int
+    grown: tuple[tuple[int, int], ...] = ()
+
+    def grow(self, of: int, slot: int, oldest: int) -> Shard:
+        """Return the shard among more of them, from a slot on; ``oldest`` is the oldest slot of the window."""
+        return Shard(self.number, of, (*(one for one in self.grown if one[0] > oldest), (slot, self.of)))
+
+    @property
+    def settled(self) -> int:
+        """The first slot of the table that came after the last growth."""
+        return self.grown[-1][0] if self.grown else 0
+
+    def fewest(self, oldest: int) -> int:
+        """Return among how many shards the documents from a slot on were divided, at the fewest."""
+        return next((of for slot, of in self.grown if slot > oldest), self.of)
+
+
+class Growth(NamedTuple):
+    """How many shards a stream has, by position in its log: ``first`` at its beginning; ``steps`` are the positions
+    from which on there are more, and how many."""
+
+    first: int
+    steps: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def shards(self) -> int:
+        """How many there are at the end."""
+        return self.steps[-1][1] if self.steps else self.first
+
+    def until(self, position: int) -> Growth:
+        """Return what a reader knows that has read up to a position."""
+        return Growth(self.first, tuple(step for step in self.steps if step[0] <= position))
+
+    def grown(self, position: int, before: int, after: int) -> Growth:
+        """Apply a control row, which ends at a position. It counts only if there are ``before`` shards, and ``after``
+        is more: so of two rows that were written at a time, the first counts."""
+        is_valid = before == self.shards < after and len(self.steps) < GROWTHS_MAX
+        return Growth(self.first, (*self.steps, (position, after))) if is_valid else self
 
 
 # The whole stream in one table.

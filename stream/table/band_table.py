@@ -165,7 +165,7 @@ class BandTable:
 
     def probe_add(
         self, items: Items, *, probe: bool = True, add: bool = True, first: int = 0, candidates_max: int = NO_LIMIT,
-        limits: Limits | None = None,
+        limits: Limits | None = None, settled: int = 0,
     ) -> Candidates:  # fmt: skip
         """Probe the buckets of each item, then add it, item by item; each candidate once, in order of the items.
 
@@ -173,7 +173,7 @@ class BandTable:
 
         The call begins at item ``first`` and stops after the item that brings the candidates to ``candidates_max``;
         ``end`` says where to continue. So a batch in slices gives the same candidates as the whole batch. ``limits``
-        replace the table's limits in this call; the bounds of memory must be the same.
+        replace the table's limits in this call; the bounds of memory must be the same. ``settled``: see ``Options``.
 
         With ``add=False`` (many-one) only the counts change, and no item is evicted: the oldest item is a candidate
         even if the window is full. With ``probe=False`` (a replay) nothing is looked up. Raises ``CapacityError`` if
@@ -183,7 +183,7 @@ class BandTable:
         assert candidates_max >= 1, candidates_max
         n = len(items.times)
         if add:
-            self._reserve(items)
+            self._reserve(items, hides=self.oldest < settled)
         if self._epoch + n >= 1 << 32:
             self._store.seen[:] = 0
             self._epoch = 1
@@ -195,7 +195,7 @@ class BandTable:
         done: list[Candidates] = []
         left = candidates_max
         while left > 0:
-            options = Options(probe, add, epoch, self._base, left)
+            options = Options(probe, add, epoch, self._base, left, settled)
             work = Work(self._journal, self._found, self._scratch)
             first, why, segment = step.run(self._store, limits or self.limits, items, first, options, work)
             if why == HEADS_FULL:
@@ -317,16 +317,16 @@ class BandTable:
 
     # Growing
 
-    def _reserve(self, items: Items) -> None:
-        """Allocate room for a whole batch, before the kernel starts."""
-        state, width = self._store.state, self._store.fixed.shape[1]
+    def _reserve(self, items: Items, *, hides: bool) -> None:
+        """Allocate room for a whole batch, before the kernel starts; with ``hides``, marks may have all postings."""
+        state, width, keys = self._store.state, self._store.fixed.shape[1], np.diff(items.key_starts)
         assert items.fixed.shape == (len(items.times), width), items.fixed.shape
         held = np.diff(items.id_starts)[items.kinds != REMOVAL]
         assert held.max(initial=0) <= _ID_BYTES_MAX, "the length of an id stands in 16 bits"
-        assert np.diff(items.key_starts).min(initial=KEYS) >= KEYS, "a content key and an id key come first"
+        assert keys.min(initial=KEYS) >= KEYS, "a content key and an id key come first"
         own, foreign = items.kinds == OWN, int(np.count_nonzero(items.kinds == FOREIGN))
         assert self._is_shard or not foreign, "only a shard takes foreign items"
-        added = int(np.diff(items.key_starts)[own].sum()) + KEYS * foreign
+        added = int(keys[items.kinds != REMOVAL if hides else own].sum()) + (0 if hides else KEYS * foreign)
         postings = int(state[POSTING_END]) + added
         if postings - self._base > POSTINGS_MAX:
             raise CapacityError(

@@ -15,7 +15,9 @@ slot is never reported, but it still represents older copies of its content. ``U
 The table of a **shard** reads the whole stream and holds a part of it. A row of another shard probes the buckets, and
 leaves a mark if it meets a live item there or if its content is marked: a slot with the postings of its content and its
 id, and without evidence. A later copy of it then links to nothing here: the shard that holds the content does that. So
-one content has its pairs once, although no shard knows all contents.
+one content has its pairs once, although no shard knows all contents. If a shard holds a content that goes elsewhere
+now, the mark of a later copy takes the place of the held one in the buckets, and hides it from what may pair with the
+marked one.
 
 ``run`` processes a batch or a part of it. It returns early if an array must grow, before it touches the next item.
 Before ``run`` overwrites data of an older item (the head of a bucket, a link, the flags of a slot), it writes the data
@@ -205,6 +207,7 @@ class Options(NamedTuple):
     """What ``run`` does with each item: whether it probes and adds, and where it stops.
 
     ``epoch`` is the number of the first probe; ``base`` the posting from which 32-bit numbers are read (see ``heads``).
+    The contents of slots before ``settled`` may go to another shard now.
     """
 
     probe: bool
@@ -212,6 +215,7 @@ class Options(NamedTuple):
     epoch: np.uint32
     base: int
     candidates_max: int
+    settled: int = 0
 
 
 class Work(NamedTuple):

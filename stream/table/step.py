@@ -60,13 +60,12 @@ from neardup.stream.table.chains import (
     note,
     older,
     posting_index,
-    relink,
     same_id,
     slot_index,
     slot_of,
 )
 from neardup.stream.table.heads import NONE, locate, make_room, put_at, warm
-from neardup.stream.table.walks import probe
+from neardup.stream.table.walks import probe, unlink
 
 _GROUP_MASK = (1 << GROUP_BITS) - 1
 _LOW32 = np.uint64(0xFFFFFFFF)
@@ -94,7 +93,7 @@ def run(store, limits, items, first, options, work):
         if i + AHEAD < len(items.times):
             warm(heads, items.keys[items.key_starts[i + AHEAD] : items.key_starts[i + AHEAD + 1]])
         if options.add:
-            added = keys if is_own else keys[:KEYS]
+            added = keys if is_own or state[OLDEST] < options.settled else keys[:KEYS]
             segment = make_room(heads, added, base, state[POSTING_END])
             if segment != NONE:
                 return i, HEADS_FULL, segment
@@ -119,11 +118,11 @@ def run(store, limits, items, first, options, work):
             scratch.targets[j] = scratch.heads[j] if scratch.heads[j] >= item.live else NONE
         top = find_content(store, limits, items, item, scratch.targets[CONTENT], base)
         walked, met = look_up(store, limits, items, item, top, is_own, options, work)
-        if options.add and is_own:
-            state[VERSIONS] += has_version(store, items, item, scratch.targets[ID], base)
+        if options.add and (is_own or hides_held(store, top, options)):
+            state[VERSIONS] += is_own and has_version(store, items, item, scratch.targets[ID], base)
             if top != NONE and not walked:
                 unlink(store, limits, item, top, base, work)
-            append(store, items, item, np.uint8(0), base, work)
+            append(store, items, item, np.uint8(0) if is_own else MARK, base, work)
             if top != NONE:
                 set_flag(store, top, SUPERSEDED, journal)
         elif options.add and met and limits.by_content:
@@ -262,26 +261,12 @@ def find_content(store, limits, items, item, posting, base):
 
 
 @inlined
-def unlink(store, limits, item, top, base, work):
-    """Unlink the postings of slot ``top`` from the buckets of ``item``, a copy of the slot that walks no bucket.
-
-    The search passes all newer postings of a bucket, up to as many as a probe would visit.
-    """
-    journal, scratch = work.journal, work.scratch
-    first, end = first_posting(store, top, base) + KEYS, first_posting(store, top + 1, base)
-    for j in range(KEYS, item.keys):
-        newer, posting = NONE, scratch.targets[j]
-        for _ in range(limits.bucket_candidates):
-            if posting < end:  # found, or not in this bucket
-                break
-            newer = posting
-            posting = older(store, posting, item.live)
-        if first <= posting < end:
-            following = older(store, posting, item.live)
-            if newer == NONE:
-                scratch.targets[j] = following
-            else:
-                relink(store, newer, following, journal)
+def hides_held(store, top, options):
+    """Whether the item of another shard takes the place of ``top``, its newest copy here, in the buckets: the content
+    was of this shard before the number of shards grew, and ``top`` is in the buckets."""
+    if top == NONE or store.state[OLDEST] >= options.settled:
+        return False
+    return first_posting(store, top + 1, options.base) - first_posting(store, top, options.base) > KEYS
 
 
 @inlined

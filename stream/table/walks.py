@@ -30,6 +30,7 @@ from neardup.stream.table.chains import (
     FURTHER,
     GROUP_BITS,
     KEYS,
+    MARK,
     NO_LIMIT,
     OLD_PART,
     OLDEST_MAX,
@@ -135,7 +136,7 @@ def consider(store, limits, items, item, j, posting, options, work):
     if not is_admitted(store, limits, items, item, j, posting):
         return False
     store.seen[index] = epoch
-    candidate = eligible_copy(store, limits, slot, items, item, options.base)
+    candidate = partner(store, limits, slot, items, item, options.base)
     if candidate != NONE:
         note(work.found, item.position, candidate, False)
     return True
@@ -158,7 +159,7 @@ def count_uncompared(store, limits, items, item, top, options, work, begun):
             is_new = store.seen[index] != epoch and not store.flags[index] & SUPERSEDED and slot != top
             if is_new and is_admitted(store, limits, items, item, j, posting):
                 store.seen[index] = epoch
-                count += eligible_copy(store, limits, slot, items, item, options.base) != NONE
+                count += partner(store, limits, slot, items, item, options.base) != NONE
             posting = older(store, posting, item.live)
     store.state[CUTS] = cuts
     store.state[UNCOMPARED] += count
@@ -263,7 +264,39 @@ def keep_candidates(store, limits, items, item, base, found, begun):
     for at in range(begun, noted):
         if found.left[at] <= 0:
             met = True
-            candidate = eligible_copy(store, limits, found.slots[at], items, item, base)
+            candidate = partner(store, limits, found.slots[at], items, item, base)
             if candidate != NONE:
                 note(found, item.position, candidate, False)
     return met
+
+
+@inlined
+def partner(store, limits, slot, items, item, base):
+    """Return the copy of a slot's content that ``item`` pairs with, or ``NONE``: a mark stands for another shard's."""
+    copy = eligible_copy(store, limits, slot, items, item, base)
+    if copy != NONE and store.flags[slot_index(store, copy)] & MARK:
+        return NONE
+    return copy
+
+
+@inlined
+def unlink(store, limits, item, top, base, work):
+    """Unlink the postings of slot ``top`` from the buckets of ``item``, a copy of the slot that walks no bucket.
+
+    The search passes all newer postings of a bucket, up to as many as a probe would visit.
+    """
+    journal, scratch = work.journal, work.scratch
+    first, end = first_posting(store, top, base) + KEYS, first_posting(store, top + 1, base)
+    for j in range(KEYS, item.keys):
+        newer, posting = NONE, scratch.targets[j]
+        for _ in range(limits.bucket_candidates):
+            if posting < end:  # found, or not in this bucket
+                break
+            newer = posting
+            posting = older(store, posting, item.live)
+        if first <= posting < end:
+            following = older(store, posting, item.live)
+            if newer == NONE:
+                scratch.targets[j] = following
+            else:
+                relink(store, newer, following, journal)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -15,11 +16,14 @@ from neardup.stream import Config, Document, Signer
 from neardup.stream.batches import CONTENT_HALF, Batch, concatenate, removal_batch, select
 from neardup.stream.pipeline import Matcher
 from neardup.stream.schemes import SCHEMES
-from neardup.stream.shards import WHOLE_STREAM, Shard, shards_of
+from neardup.stream.shards import Shard, shards_of
 from neardup.stream.table import again
+from neardup.stream.table.chains import MARK
 from neardup.stream.table.steps import step
 
 SHARDS = (2, 5, 8)
+# Steps of a growth: the number of shards, and a part of the stream after which there are more.
+GROWTHS = (((2, 0.0), (8, 0.4), (12, 0.7)), ((1, 0.0), (3, 0.5)), ((3, 0.0), (4, 0.3), (5, 0.35)))
 
 
 class Stream(NamedTuple):
@@ -76,12 +80,16 @@ def feed(matcher: Matcher, stream: Stream, before: int, *, probe: bool = True, b
 
 
 def links_of(
-    config: Config, stream: Stream, shard: Shard, ends: Sequence[int], bytes_max: int = 1 << 30
-) -> tuple[list[Link], Matcher]:
-    """What one shard finds in a stream that comes in batches with these ends."""
+    config: Config, stream: Stream, shard: Shard | None, ends: Sequence[int], bytes_max: int = 1 << 30,
+    grown: Mapping[int, int] = MappingProxyType({}),
+) -> tuple[list[Link], Matcher]:  # fmt: skip
+    """What one shard finds in a stream that comes in batches with these ends. From each row in ``grown`` on there are
+    more shards, so many."""
     matcher, found, before = Matcher(config, shard=shard), [], 0
     matcher.table.limits = matcher.table.limits._replace(bytes=bytes_max)
-    for first, end in pairwise([0, *ends, len(stream.removals)]):
+    for first, end in pairwise(sorted([0, *ends, *grown, len(stream.removals)])):
+        if first in grown and matcher.shard.of < grown[first]:
+            matcher.grow(grown[first])
         part = stream.part(first, end)
         found += feed(matcher, part, before)
         before += int(np.count_nonzero(~part.removals))
@@ -93,18 +101,20 @@ def ends_of(rng: random.Random, stream: Stream) -> list[int]:
 
 
 def check_union(
-    config: Config, stream: Stream, shards: int, rng: random.Random, bytes_max: int = 1 << 30
-) -> list[Link]:
-    """Compare the shards with one table; return what the shards found together."""
-    one, table = links_of(config, stream, WHOLE_STREAM, [], bytes_max)
+    config: Config, stream: Stream, shards: int, rng: random.Random, bytes_max: int = 1 << 30,
+    grown: Mapping[int, int] = MappingProxyType({}),
+) -> list[Link]:  # fmt: skip
+    """Compare the shards with one table; return what the shards found together. There are ``shards`` at first."""
+    one, table = links_of(config, stream, None, [], bytes_max)
     check_removals(stream, one)
     counts = Counter(table.table.counts())
     assert not counts["cuts"]
     union, total = [], Counter()
-    for number in range(shards):
-        found, matcher = links_of(config, stream, Shard(number, shards), ends_of(rng, stream), bytes_max)
+    for number in range(max([shards, *grown.values()])):
+        found, matcher = links_of(config, stream, Shard(number, shards), ends_of(rng, stream), bytes_max, grown)
         union += found
         total += Counter(matcher.table.counts())
+        check_owners(matcher)
     assert max(Counter(union).values(), default=1) == 1, "a pair of documents is found twice"
     by_content = SCHEMES[config.scheme].by_content
     copies = {link.newer for link in one if link.is_copy} if by_content else set()
@@ -112,6 +122,16 @@ def check_union(
     for name in ("items", "copies", "late"):
         assert total[name] == counts[name], name
     return union
+
+
+def check_owners(matcher: Matcher) -> None:
+    """What came after the last growth is where it belongs."""
+    table, shard = matcher.table, matcher.shard
+    slots = np.arange(max(table.oldest, shard.settled), table.slot_end)
+    held = slots[table._store.flags[table._slots.at(slots)] & MARK == 0]
+    if SCHEMES[matcher.config.scheme].by_content:
+        assert (shards_of(again.contents(table, held), shard.of) == shard.number).all()
+    assert shard.number < shard.of or not len(held)
 
 
 def check_removals(stream: Stream, links: list[Link]) -> None:
@@ -157,11 +177,64 @@ def test_copies_repeat_no_pair_of_contents_more_than_once(case: Case, seed: int)
     def pairs(links: list[Link], contents: list[int] = contents) -> Counter[frozenset[int]]:
         return Counter(frozenset((contents[x.older], contents[x.newer])) for x in links if not x.is_copy)
 
-    one = pairs(links_of(config, stream, WHOLE_STREAM, [])[0])
+    one = pairs(links_of(config, stream, None, [])[0])
     for shards in SHARDS:
         union = pairs(check_union(config, stream, shards, rng))
         assert set(union) == set(one), shards
         assert max((union - one).values(), default=0) <= 1, shards
+
+
+@every_stream
+def test_shards_that_are_added_on_the_way_find_together_what_one_table_finds(case: Case, seed: int) -> None:
+    """From a row on there are more shards, once or twice within the window. Copies, versions and removals cross it, and
+    older documents expire: the same links of copies, and the same pairs of each document without a copy."""
+    rng = random.Random(seed)
+    documents = case.stream(rng, 300, copies=0.4, versions=0.15, jitter=12.0)
+    config = case.config(
+        threshold=min(0.6, case.config().threshold),
+        recall=0.8,
+        window_seconds=rng.choice([40.0, 150.0, None]),
+        lateness_seconds=rng.choice([4.0, 20.0]),
+        window_documents=rng.choice([90, 1_000]),
+    )
+    stream = stream_of(config, documents, rng, removed=0.1)
+    for (first, _), *steps in GROWTHS:
+        grown = {round(part * len(stream.removals)): shards for shards, part in steps}
+        assert len(check_union(config, stream, first, rng, grown=grown)) > 20, steps
+
+
+@every_case
+def test_a_shard_that_is_added_begins_with_the_row_of_its_growth(case: Case) -> None:
+    """A shard that has read the stream before there was a shard of its number holds nothing of it, so one that begins
+    behind the row goes on the same way."""
+    rng = random.Random(3)
+    config = case.config(window_seconds=60.0, lateness_seconds=10.0)
+    stream = stream_of(config, case.stream(rng, 300, copies=0.4, versions=0.1, jitter=8.0), rng, removed=0.05)
+    row, size = len(stream.removals) // 3, len(stream.removals)
+    whole, before = links_of(config, stream, Shard(5, 2), [], grown={row: 8})[0], ~stream.removals[:row]
+    begun = Matcher(config, shard=Shard(5, 8))
+    begun.table.set_stream_time(int(stream.rows.times[:row][before].max()))
+    count = int(np.count_nonzero(before))
+    assert feed(begun, stream.part(row, size), count, begun=count) == whole
+    assert whole
+
+
+@every_case
+def test_a_growth_repeats_a_pair_of_contents_twice_more_at_most(case: Case) -> None:
+    """Copies across two growths: the same pairs of contents as one table. A pair may come again once for each shard
+    that has held one of the two contents, and each growth may move both."""
+    rng = random.Random(4)
+    config = case.config()
+    stream = stream_of(config, case.stream(rng, 400, copies=0.5), rng, removed=0.0)
+    contents, size = stream.contents(), len(stream.removals)
+
+    def pairs(links: list[Link]) -> Counter[frozenset[int]]:
+        return Counter(frozenset((contents[x.older], contents[x.newer])) for x in links if not x.is_copy)
+
+    one = pairs(links_of(config, stream, None, [])[0])
+    union = pairs(check_union(config, stream, 2, rng, grown={size // 3: 8, size // 2: 12}))
+    assert set(union) == set(one)
+    assert max((union - one).values(), default=0) <= 1 + 2 * 2
 
 
 def slots_of(matcher: Matcher) -> list[int]:

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from neardup.stream import Config, Document, Signer
 from neardup.stream.batches import bucket_keys, select, stream_rows
-from neardup.stream.pipeline import table_limits
+from neardup.stream.pipeline import Matcher, table_limits
 from neardup.stream.schemes import SCHEMES
-from neardup.stream.shards import shared_limits
+from neardup.stream.shards import GROWTHS_MAX, Growth, Shard, shared_limits
+from neardup.stream.table.steps import step
 
 CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5)
 
@@ -60,3 +61,34 @@ def test_a_shard_keeps_a_share_of_a_limit_of_candidates(limit: int, shards: int,
     assert limits == whole._replace(bucket_candidates=share, probe_candidates=share)
     exact = whole._replace(bucket_candidates=whole.items)
     assert shared_limits(exact, shards).bucket_candidates == whole.items
+
+
+def test_a_growth_counts_only_from_the_number_in_force() -> None:
+    """Of two rows from 2 shards the first counts; fewer or as many do not; a reader knows what it has passed."""
+    growth = Growth(2).grown(10, 2, 8)
+    assert growth.grown(11, 2, 12) == growth.grown(12, 8, 8) == growth.grown(13, 8, 4) == growth
+    later = growth.grown(20, 8, 12)
+    assert (later.shards, later.until(19).shards, later.until(10).shards, later.until(9).shards) == (12, 8, 8, 2)
+    many = Growth(1)
+    for n in range(2 * GROWTHS_MAX):
+        many = many.grown(n, n + 1, n + 2)
+    assert many.shards == GROWTHS_MAX + 1
+
+
+def test_a_shard_shares_limits_as_its_oldest_document_does() -> None:
+    """Documents of before a growth are in fewer shards, so each of these has more of them to compare."""
+    config = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5, window_seconds=100.0)
+    matcher = Matcher(config, shard=Shard(0, 2))
+    before = matcher.table.limits.bucket_candidates
+    batch = Signer(config).sign([Document(f"d{i}", f"some text {i}", float(i)) for i in range(40)]).batch
+    with step(matcher.table):
+        matcher.match(batch)
+        matcher.grow(8)
+        matcher.match(select(batch, np.arange(0)))
+    assert matcher.table.documents > 5
+    assert matcher.table.limits.bucket_candidates == before
+    last = Signer(config).sign([Document("late", "another text", 1e6)]).batch
+    with step(matcher.table):
+        matcher.match(last)
+        matcher.match(select(batch, np.arange(0)))
+    assert matcher.table.limits.bucket_candidates < before
