@@ -219,8 +219,9 @@ class Matcher:
         self.score_min = 0.0 if candidates else config.tuning.score_min
         self.shard = WHOLE_STREAM if shard is None else shard
         self._scheme = SCHEMES[config.scheme]
-        self._divided, limits = self.shard.of, table_limits(config, self._scheme)
-        self.table = BandTable(config.plan.width, shared_limits(limits, self._divided), is_shard=shard is not None)
+        self._limits = table_limits(config, self._scheme)
+        shared = shared_limits(self._limits, self.shard.of)
+        self.table = BandTable(config.plan.width, shared, is_shard=shard is not None)
 
     def match(self, batch: Batch, *, probe: bool = True, add: bool = True) -> Matches:
         """Probe the table with each item, then add it; score the candidates; return the pairs."""
@@ -248,25 +249,16 @@ class Matcher:
         kinds[rows.removals] = REMOVAL
         items, end, settled = rows.items._replace(kinds=kinds), first, self.shard.settled
         while True:
-            self._share_limits()
-            found = self.table.probe_add(
-                items, probe=probe, add=add, first=end, candidates_max=candidates_max, settled=settled
-            )
-            end = found.end
-            yield Slice(*self._judged(batch, found), end, len(found.items))
+            self.table.limits = shared_limits(self._limits, self.shard.fewest(self.table.oldest), self.table.limits)
+            found = self.table.probe_add(items, probe=probe, add=add, first=end, candidates_max=candidates_max,
+                                         settled=settled)  # fmt: skip
+            yield Slice(*self._judged(batch, found), end := found.end, len(found.items))
             if end == batch.size:
                 return
 
     def grow(self, shards: int) -> None:
         """Divide the documents that come next among more shards. What undoes the step restores ``shard``."""
         self.shard = self.shard.grow(shards, self.table.slot_end, self.table.oldest)
-
-    def _share_limits(self) -> None:
-        """Share the limits of candidates among as many shards as the documents of the window."""
-        if (shards := self.shard.fewest(self.table.oldest)) != self._divided:
-            shared, self._divided = shared_limits(table_limits(self.config, self._scheme), shards), shards
-            bucket, probe = shared.bucket_candidates, shared.probe_candidates
-            self.table.limits = self.table.limits._replace(bucket_candidates=bucket, probe_candidates=probe)
 
     def _judged(
         self, batch: Batch, found: Candidates

@@ -93,10 +93,11 @@ def shards_of(hashes: npt.NDArray[np.uint64], shards: int) -> npt.NDArray[np.int
     return out
 
 
-def shared_limits(limits: Limits, shards: int) -> Limits:
+def shared_limits(limits: Limits, shards: int, of: Limits | None = None) -> Limits:
     """Return the limits of one shard: the window is that of the stream, a limit of candidates is a share of it.
 
-    The copies of a content lie in one shard, so their limit stays. So does one that the window does not reach.
+    The copies of a content lie in one shard, so their limit stays. So does one that the window does not reach. What is
+    no limit of candidates is taken from ``of``, if it is given.
     """
 
     def share(limit: int) -> int:
@@ -105,7 +106,7 @@ def shared_limits(limits: Limits, shards: int) -> Limits:
         part = limit / shards
         return min(limit, max(SHARE_MIN, math.ceil(part + _DEVIATIONS * math.sqrt(part))))
 
-    return limits._replace(
+    return (of or limits)._replace(
         bucket_candidates=share(limits.bucket_candidates), probe_candidates=share(limits.probe_candidates)
     )
 

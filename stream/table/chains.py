@@ -16,8 +16,7 @@ The table of a **shard** reads the whole stream and holds a part of it. A row of
 leaves a mark if it meets a live item there or if its content is marked: a slot with the postings of its content and its
 id, and without evidence. A later copy of it then links to nothing here: the shard that holds the content does that. So
 one content has its pairs once, although no shard knows all contents. If a shard holds a content that goes elsewhere
-now, the mark of a later copy takes the place of the held one in the buckets, and hides it from what may pair with the
-marked one.
+now, the mark of a later copy takes its place in the buckets, and hides it from what may pair with the marked one.
 
 ``run`` processes a batch or a part of it. It returns early if an array must grow, before it touches the next item.
 Before ``run`` overwrites data of an older item (the head of a bucket, a link, the flags of a slot), it writes the data
