@@ -14,8 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.collections.ids import bare_ids, collections_of
+from neardup.stream.config import Config
 from neardup.stream.documents import HALF, RELATIONS, CollectionPair, Pair, Relation
 from neardup.stream.scheme_interface import AnyScheme, Common, Evidence, Plan, Shared, joined_shared
+from neardup.stream.schemes import SCHEMES
 from neardup.stream.table import NO_TIME
 
 # The greatest similarity of two different contents that is an estimate: the output has four digits, and 1 means a copy.
@@ -214,3 +216,10 @@ def orient(arrived: Matches) -> Matches:
     times = np.where(swap, newer_times, older_times), np.where(swap, older_times, newer_times)
     swapped = Matches(older, newer, *times, arrived.similarity, arrived.buckets, shared and shared.swapped(swap))
     return swapped._replace(collections=arrived.collections)
+
+
+def compares_directly(config: Config) -> bool:
+    """Return whether two documents may be a pair without a common key: not where the keys are a part of the rule, and
+    not by containment, because the stub of a document would swallow others."""
+    scheme = SCHEMES[config.scheme]
+    return scheme.direct and config.buckets_shared_min == 1 and config.measure != "containment"

@@ -54,8 +54,7 @@ CHUNK_DOCUMENTS = 512
 _FREED_BYTES = 16 << 20
 # A slice of a batch ends at so many candidates: each takes about a kilobyte until it is a line of output.
 SLICE_CANDIDATES = 1 << 13
-# Candidates are compared until the evidence of both sides comes to so many bytes, and then the next ones: so it
-# stays in the second cache.
+# Candidates are compared in parts of so many bytes, with the evidence of both sides: so it stays in the second cache.
 _COMPARED_BYTES = 1 << 20
 
 
@@ -351,13 +350,6 @@ def similarity_of(config: Config, newer: Evidence, older: Evidence, score_min: f
     ``score_min`` or a condition of the scheme fails."""
     common = SCHEMES[config.scheme].common(newer, older, config.plan)
     return scored(common, score_min, exact_score=config.tuning.exact_score)
-
-
-def compares_directly(config: Config) -> bool:
-    """Return whether two documents may be a pair without a common key: not where the keys are a part of the rule, and
-    not by containment, because the stub of a document would swallow others."""
-    scheme = SCHEMES[config.scheme]
-    return scheme.direct and config.buckets_shared_min == 1 and config.measure != "containment"
 
 
 def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:

@@ -22,7 +22,7 @@ from neardup.stream.documents import Document
 from neardup.stream.estimates.limits import counted_documents, counted_recall
 from neardup.stream.estimates.loss_accounts import LossAccounts
 from neardup.stream.pipeline import Matcher
-from neardup.stream.table import again
+from neardup.stream.table import NO_TIME, again
 
 __all__ = ("EVERY", "FAULT", "OUTCOMES", "Canaries", "recall_values")
 
@@ -94,9 +94,10 @@ class Canaries:
             rows = rows[: self._allowance.take(len(rows))]
         table = self._matcher.table
         slots = table.slot_end - batch.size + rows
-        in_window = slots >= table.oldest
-        is_late = ~in_window & (batch.times[rows] < horizon(self._matcher.config, table.stream_time))
+        times = batch.times[rows]
+        is_late = (times < horizon(self._matcher.config, table.stream_time)) & (times != NO_TIME)
         self.looks.outcomes[LATE] += int(np.count_nonzero(is_late))
+        in_window = ~is_late & (slots >= table.oldest)
         rows, slots = rows[in_window], slots[in_window]
         if len(rows):
             chosen, times = [documents[row] for row in rows.tolist()], again.counted_times(table, slots)

@@ -260,8 +260,7 @@ def new_scratch(keys: int) -> Scratch:
 def count_pairs(
     state: npt.NDArray[np.int64], pairs: int, missed: npt.NDArray[np.float64], near: int, lone: int
 ) -> None:
-    """Count found pairs, and missed ones in parts: sums of whole numbers do not depend on batches; documents with a
-    pair, and those that may lack all of theirs."""
+    """Count pairs, missed ones in parts: sums of whole numbers do not depend on batches; and the documents of both."""
     state[[NEAR_PAIRS, NEAR_DOCUMENTS, LONE_DOCUMENTS]] += np.array([pairs, near, lone])
     parts = int(np.rint(missed * PAIR_PARTS).sum())
     whole, state[MISSED_PART] = divmod(int(state[MISSED_PART]) + parts, PAIR_PARTS)

@@ -22,8 +22,8 @@ from neardup.stream.config import Config
 from neardup.stream.documents import COLLECTION, ID, Document, Relation, Verdict
 from neardup.stream.errors import ConfigError
 from neardup.stream.explanations.relations import Relations, by_arrival, closest, joined_relations
-from neardup.stream.pair_rule import deciding_parts
-from neardup.stream.pipeline import Matcher, Signed, Slice, compares_directly
+from neardup.stream.pair_rule import compares_directly, deciding_parts
+from neardup.stream.pipeline import Matcher, Signed, Slice
 from neardup.stream.scheme_interface import Evidence
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.table import NO_TIME, NO_WINDOW, Limits

@@ -12,8 +12,7 @@ from verdict_model import Event, VerdictModel
 
 from neardup.stream import Config, ConfigError, Deduplicator, Document, Pair, Verdict
 from neardup.stream.batches import CONTENT_HALF, MICROSECONDS
-from neardup.stream.pair_rule import scored
-from neardup.stream.pipeline import compares_directly
+from neardup.stream.pair_rule import compares_directly, scored
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.verdicts.decisions import Decisions, VerdictLimits
 from neardup.stream.verdicts.held import no_held

@@ -15,7 +15,7 @@ import pytest
 from cases import CASES, Case, every_case
 
 from neardup.stream import Deduplicator, Document, Verdict
-from neardup.stream.pipeline import compares_directly
+from neardup.stream.pair_rule import compares_directly
 from neardup.stream.schemes import SCHEMES
 
 WINDOW_SECONDS = 100.0

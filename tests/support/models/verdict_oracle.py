@@ -15,7 +15,8 @@ from verdict_model import Decision, Event, VerdictModel
 from neardup.stream.batches import CONTENT_HALF
 from neardup.stream.config import Config
 from neardup.stream.documents import Document, Refusal, Verdict
-from neardup.stream.pipeline import Matcher, Signed, compares_directly, similarity_of, table_limits
+from neardup.stream.pair_rule import compares_directly
+from neardup.stream.pipeline import Matcher, Signed, similarity_of, table_limits
 from neardup.stream.scheme_interface import Evidence
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.verdicts.decider import Decider, verdict_limits

@@ -279,10 +279,13 @@ def test_metadata_of_an_earlier_version_counts_from_here() -> None:
 def test_what_limits_cost_is_counted_over_owners_and_undone_steps(seed: int) -> None:
     """As much as in a table without interruption: each owner goes on where the one before has committed."""
     log = Log(seed, config().model_copy(update={"bucket_candidates_max": 1, "probe_candidates_max": 1}))
-    table, calm = ShardTable(log.config, SHARD), ShardTable(log.config, SHARD)
+    table, calm, standby = (ShardTable(log.config, SHARD) for _ in range(3))
     for _ in range(20):
         stretch = log.stretch(2)
         run(calm, stretch)
+        for _ in standby.apply(stretch, publish=False):
+            pass
+        standby.commit()
         for _ in table.apply(stretch):
             pass
         table.undo()
@@ -291,6 +294,8 @@ def test_what_limits_cost_is_counted_over_owners_and_undone_steps(seed: int) -> 
     near, lone, pairs, missed = calm.kept_counts()
     assert min(near, pairs, missed) > 0
     assert table.kept_counts() == (near, lone, pairs, missed)
+    assert standby.settle(table.committed())
+    assert standby.kept_counts() == table.kept_counts()
     assert added_counts([table.kept_counts(), (near + 1, 2, 3, 4)]) == {
         "near_documents": near + 1, "lone_documents": lone + 2, "near_pairs": pairs + 3, "missed_pairs": missed + 4,
     }  # fmt: skip

@@ -27,8 +27,8 @@ from neardup.stream.errors import install_command
 from neardup.stream.explanations.relations import Relations
 from neardup.stream.json_lines import encode_matches, encode_nearest
 from neardup.stream.neighbours.nearest import Ranked, chance_found
-from neardup.stream.pair_rule import Matches, judge, orient, scored, shared_of
-from neardup.stream.pipeline import Signer, compares_directly, table_limits
+from neardup.stream.pair_rule import Matches, compares_directly, judge, orient, scored, shared_of
+from neardup.stream.pipeline import Signer, table_limits
 from neardup.stream.scheme_interface import NO_SHARED, Shared, joined_shared
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.table import COUNTERS, NO_TIME, NO_WINDOW

@@ -243,7 +243,11 @@ class ShardTable:
         window = decode_window(committed.metadata)
         is_same = (window.fingerprint, window.shards) == (self.config.matching_fingerprint, self.shard.of)
         start, end = position_of(window.start), position_of(committed.offset, window.row)
-        return is_same and start <= self.position <= end
+        if not is_same or not start <= self.position <= end:
+            return False
+        counts = self.matcher.table.counts()  # what the owner has counted that committed is counted from here on
+        self._counts_before = tuple(n - counts[name] for name, n in zip(KEPT_COUNTS, window.counts, strict=True))
+        return True
 
     def places(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the places of documents and marks of the window, between steps."""

@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.config import Config
-from neardup.stream.pipeline import compares_directly, similarity_of
+from neardup.stream.pair_rule import compares_directly
+from neardup.stream.pipeline import similarity_of
 from neardup.stream.scheme_interface import Evidence
 from neardup.stream.verdicts.decisions import Compare
 from neardup.stream.verdicts.held import joined_parts
