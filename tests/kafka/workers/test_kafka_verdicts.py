@@ -15,8 +15,6 @@ from verdict_oracle import expected_lines
 
 from neardup.stream import Document
 from neardup.stream.errors import ConfigError
-from neardup.workers.stages.verdicts.evidence import Compared
-from neardup.workers.stages.verdicts.intake import Intake
 from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN
 from neardup.workers.topics.verdicts import parse_run
 
@@ -139,9 +137,8 @@ SEQUENCES: list[tuple[str, int | None, float, str]] = [
 
 def test_the_sequences_are_decided_as_they_must_be(worlds: Worlds, monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages are short and a matcher commits between them (11); a linker restarts while partitions are idle (12), and
-    after the original of a story has left the window. It keeps one message of ``signed``, and reads others again."""
+    after the original of a story has left the window."""
     monkeypatch.setattr("neardup.workers.topics.signed.BYTES_MAX", 200)
-    monkeypatch.setattr(Intake, "compared", lambda self: Compared(self.plan.config, self.read_again, 1))
     world = worlds(verdicts=True, documents_partitions=1, shards=3, window_seconds=600.0, lateness_seconds=60.0)
     for role in (SIGN, MATCH, LINK, FILTER):
         world.place(role)
