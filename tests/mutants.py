@@ -144,8 +144,8 @@ MUTANTS = (
     ),
     Mutant(
         "a takeover of a table ahead of the commit", "simulation", TABLE,
-        "        return is_same and start <= self.position <= end\n",
-        "        return is_same and start <= self.position\n",
+        "        if not is_same or not start <= self.position <= end:\n",
+        "        if not is_same or not start <= self.position:\n",
         (STANDBYS,),
     ),
     Mutant(
