@@ -70,8 +70,8 @@ class _Staffed(MemoryTransport):
         super().__init__(cluster, wait)
         self._absent = absent
 
-    def members(self, group: str) -> int:
-        return 0 if group in self._absent else max(1, super().members(group))
+    def members(self, group: str, *others: Any) -> int:
+        return 0 if group in self._absent else max(1, super().members(group, *others))
 
 
 class Place:
@@ -144,6 +144,7 @@ class Place:
                     ("commands.tail.connect", lambda settings: self.transport()),
                     ("display.printing.Console", lambda **given: Console(**{**given, "width": COLUMNS})),
                     ("process.stop.Stop", lambda: _Until(self.bench, words[0])),
+                    ("commands.tail.Stop", lambda: _Until(self.bench, words[0])),
                     ("process.logs.start_log", lambda log_format, worker: None),
                     ("process.interpreter.settle", lambda: None),
                 ):

@@ -9,7 +9,7 @@ from pathlib import Path
 from incident_place import Place
 from prometheus_client import CollectorRegistry, ProcessCollector
 from shell_harness import TEXT
-from worker_incidents import VERDICTS, Incident, work, worked
+from worker_incidents import VERDICTS, Incident, near_copies, work, worked
 
 from neardup.workers.telemetry.health import Answer, Health, application
 from neardup.workers.telemetry.metrics import Metrics
@@ -62,6 +62,13 @@ def samples(role: str, name: str, well: float, wrong: float) -> Incident:
             yield
 
     return incident
+
+
+def lone(place: Place) -> Iterator[None]:
+    """Next to near copies that limits cut, a matcher counts documents that may lack all of their pairs."""
+    for _ in near_copies(probe_candidates_max=4)(place):
+        yield
+        place.bench.metrics[MATCH].count("lone_documents", 20)
 
 
 def stuck(place: Place) -> Iterator[None]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import service_incidents as service
 import worker_incidents as worker
-from registry_incidents import gauges, memory, samples, stuck
+from registry_incidents import gauges, lone, memory, samples, stuck
 from worker_incidents import VERDICTS, Incident, ends, near_copies, waits_for_others
 
 from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN
@@ -106,7 +106,7 @@ ROWS: dict[str, Row] = {
     ),
     "NeardupPairsMissedAtLimits": Row(
         near_copies(probe_candidates_max=4),
-        ((0, "neardup_missed_pairs_total [1-9]"),),
+        ((0, "neardup_missed_pairs_total [1-9]"), (0, r"^\[\]")),
         also=frozenset({"NeardupHotBuckets"}),
     ),
     "NeardupEvictions": Row(worker.evictions, ((0, "neardup_evicted_total [1-9]"),)),
@@ -147,6 +147,12 @@ ROWS: dict[str, Row] = {
         job="neardup-matcher",
         values="the process collector reads a file that says 3.9 GB",
     ),
+    "NeardupDocumentsMissedAtLimits": Row(
+        lone,
+        ((0, "match"), (0, '"value": 0')),
+        values="the registry of the real matcher counts them: chance seldom cuts all pairs of a document",
+        also=frozenset({"NeardupHotBuckets", "NeardupPairsMissedAtLimits"}),
+    ),
     "NeardupCanaryFault": Row(
         service.canary_fault,
         (
@@ -160,6 +166,11 @@ ROWS: dict[str, Row] = {
         service.recall_below,
         ((0, r'"alarm": true'), (0, "neardup_recall_alarm 1"), (0, "neardup_recall_alarm 1")),
         values="the alarm itself is given misses: chance brings them once in a million streams",
+    ),
+    "NeardupStandbyBehind": Row(
+        gauges(MATCH, {"standby_lag_seconds,0": 1}, {"standby_lag_seconds,0": 90}),
+        ((0, "partitions: 0, 1"), (0, r'neardup_standby_lag_seconds{partition="0"} 90')),
+        values="the twin applies what is committed at once",
     ),
     "NeardupServiceDiskFull": Row(
         service.full_disk, ((0, "Use%"), (0, "neardup_service_full_total [1-9]")), perhaps=SLOW
