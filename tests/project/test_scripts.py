@@ -29,7 +29,14 @@ RECIPES = {
     for line in recipe.splitlines()
     if "$(BIN)/" in line and "-m pip" not in line
 }
-VARIABLES = {"$(REF)": "HEAD", "$(DATA)": ".", "$(CHECKED)": "tests", "$(QUICK)": "not long", "$(DEMO_PATHS)": "docs"}
+VARIABLES = {
+    "$(REF)": "HEAD",
+    "$(HOURS)": "1",
+    "$(DATA)": ".",
+    "$(CHECKED)": "tests",
+    "$(QUICK)": "not long",
+    "$(DEMO_PATHS)": "docs",
+}
 # Runs the code of a script up to its main part: every import is made.
 IMPORTS = "import runpy, sys; sys.path.insert(0, sys.argv[1]); runpy.run_path(sys.argv[2], run_name='started')"
 
