@@ -56,7 +56,8 @@ def replay(columns, rules, arrivals, decided, stories, numbers):
         numbers[i] = NONE
         if arrivals.kinds[i] == REMOVAL:
             remove(columns, arrivals.ids[i])
-            end_stories_of(columns, arrivals.ids[i])
+            if len(stories) == 0:  # else the records are as they were left, those of stories that began later, too
+                end_stories_of(columns, arrivals.ids[i])
         if arrivals.kinds[i] != DOCUMENT:
             continue
         number = append(

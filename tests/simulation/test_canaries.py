@@ -15,16 +15,18 @@ from sim_checks import check
 from sim_cluster import FILTERS, LINKERS, MATCHERS, SIGNERS, Cluster, Simulation
 from sim_seeds import scenario_of
 
-from neardup.workers.settings.kafka import STEP_BYTES_MAX
+from neardup.workers.settings.kafka import MESSAGES_BYTES_MAX, STEP_BYTES_MAX
 from neardup.workers.stages.matching.canaries import ShardLooks
+from neardup.workers.stages.matching.cursors import TRAIL_BYTES
 from neardup.workers.stages.matching.shard_table import ShardTable
 from neardup.workers.stages.matching.stretches import Stretch
 from neardup.workers.topics.signed import decode_signed, encode_signed, position_of
 
 
 def simulated(seed: int, every: int) -> Simulation:
-    """The schedule of a seed; the bytes of a step bound nothing, because canaries are bytes, too."""
-    simulation = Simulation(replace(scenario_of(seed), canaries_every=every, step_bytes=STEP_BYTES_MAX), seed)
+    """The schedule of a seed; bytes of steps, messages and trails bound nothing, because canaries are bytes, too."""
+    unbounded = {"step_bytes": STEP_BYTES_MAX, "messages_bytes": MESSAGES_BYTES_MAX, "trail_bytes": TRAIL_BYTES}
+    simulation = Simulation(replace(scenario_of(seed), canaries_every=every, **unbounded), seed)
     simulation.run()
     return simulation
 

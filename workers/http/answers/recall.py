@@ -46,9 +46,10 @@ class Recall:
             return
         probes, bands = looks.outcomes - self._counted[0], looks.bands - self._counted[1]
         self._counted = looks.outcomes.copy(), looks.bands.copy()
-        for name, grown in (("canary_probes", probes), ("canary_bands", bands)):
-            for outcome, count in grown.items():
-                self.observer.count(name, count, outcome)
+        for outcome, count in probes.items():
+            self.observer.count("canary_probes", count, outcome)
+        for band, count in bands.items():
+            self.observer.count("canary_bands", count, band)
         if probes[FAULT]:
             logging.getLogger(__name__).error(_FAULT, f"{probes[FAULT]:,}")
         if looks.alarm.rings and not self._said:

@@ -96,7 +96,7 @@ def test_two_signers_that_start_at_once_set_nothing_back() -> None:
     for partition in (0, 1):
         world.document(f"old-{partition}", partition)
     one, two = world.worker("one", "earliest"), world.worker("two", "earliest")
-    with mock.patch.object(SignWorker, "_begin_waiting"):
+    with mock.patch("neardup.workers.stages.sign_worker.begin_in_turns", return_value=-1):
         world.turns()
     assert (one.waiting, two.waiting) == ({0}, {1})
     two.turn(0.0, 100)
