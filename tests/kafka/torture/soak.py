@@ -258,7 +258,7 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="neardup-soak-"))
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # end as Ctrl-C does, through the clean-up
     growing = ["it did not end"]
-    cluster = Cluster(given, folder, BROKER_SETTINGS, trim_seconds={})
+    cluster = Cluster(given, folder, BROKER_SETTINGS)
     soak = Soak(given, cluster, folder)
     try:
         cluster.start()

@@ -46,10 +46,8 @@ DOCUMENTS_PARTITIONS, DOCUMENTS_PARTITIONS_GROWN = 4, 6
 STEPS = (5_000, 100)
 # The member that a cluster shows, by the seed: the longest, or the one with the greatest number in this field.
 REPRESENTATIVES = ("timestamp", "longest")
-# What each role reads, and has committed when it has begun. Linkers trim when they start, and not again: the oracle
-# needs all links, and reads them before.
+# What each role reads, and has committed when it has begun.
 TOPIC_OF = {SIGN: "documents", MATCH: "links", LINK: "signed", FILTER: "verdicts"}
-TRIM_SECONDS = {LINK: 3600}
 _T = TypeVar("_T")
 
 
@@ -112,9 +110,8 @@ class Cluster:
         given: argparse.Namespace,
         folder: Path,
         settings: Mapping[str, str] = BROKER_SETTINGS,
-        trim_seconds: Mapping[str, int] = TRIM_SECONDS,
     ) -> None:
-        self.given, self.folder, self._trim_seconds = given, folder, trim_seconds
+        self.given, self.folder = given, folder
         self.brokers = Brokers(given.nodes, settings)
         live = given.documents // 10
         stride = WINDOWS * given.window / (given.documents - live)
@@ -151,9 +148,7 @@ class Cluster:
         return int({SIGN: given.signers, MATCH: given.matchers, LINK: given.linkers, FILTER: given.filters}[role])
 
     def add(self, role: str) -> Worker:
-        trims = self._trim_seconds
-        own = {"NEARDUP_TRIM_INTERVAL_SECONDS": str(trims[role])} if role in trims else {}
-        worker = Worker(role, self._numbers[role], self.folder, {**self.environment, **own})
+        worker = Worker(role, self._numbers[role], self.folder, self.environment)
         self._numbers[role] += 1
         worker.start()
         self.workers.append(worker)

@@ -22,7 +22,7 @@ from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.topics.places import place_name
 from neardup.workers.topics.verdicts import parse_run
 
-KEPT = ("original", "removed")
+KEPT = ("original", "update", "removed")
 
 
 class Published(NamedTuple):
