@@ -32,7 +32,7 @@ def test_the_schedules_reach_every_failure() -> None:
     per_hundred = {name: 100 * count / _TALLY["runs"] for name, count in _TALLY.items()}
     least = {
         "pairs": 1000, "FencedError": 5, "FencedError of a zombie": 20, "OutcomeUnknownError": 50,
-        "crash in a call": 50, "unreachable": 100, "expired": 500, "evicted": 100, "notices": 100, "trimmed": 40,
+        "crash in a call": 50, "unreachable": 100, "expired": 500, "evicted": 100, "notices": 100, "trimmed": 30,
         "late": 100, "runs in the promise": 25, "pairs of contents promised": 100, "links promised": 200,
         "verdict duplicate": 1000, "verdict unchanged": 20, "verdict removed": 50, "linkers restored": 20,
         "clusters": 100, "clusters ended": 50, "clusters not shown by their original": 50, "forwarded": 200,
