@@ -104,6 +104,12 @@ def _bytes(settings: StreamSettings, messages: Sequence[Message], count: int) ->
 
 def in_memory(settings: StreamSettings, messages: Sequence[Message]) -> Run:
     """A pass on the twin of the broker."""
+    cluster = holding(settings, messages)
+    return matched(lambda: MemoryTransport(cluster), settings, len(messages))
+
+
+def holding(settings: StreamSettings, messages: Sequence[Message]) -> MemoryCluster:
+    """A twin of the broker with the topics of a stream and these messages."""
     cluster, topics = MemoryCluster(), names_of(settings).topics
     for topic in (topics.documents, topics.dead, topics.candidates):
         cluster.create(topic, settings.candidates_partitions)
@@ -111,7 +117,7 @@ def in_memory(settings: StreamSettings, messages: Sequence[Message]) -> Run:
     cluster.create(topics.links, settings.shards)
     for message in messages:
         cluster.append(message.topic, message.partition, message.value)
-    return matched(lambda: MemoryTransport(cluster), settings, len(messages))
+    return cluster
 
 
 def publish(settings: StreamSettings, messages: Sequence[Message]) -> int:

@@ -32,14 +32,7 @@ def run(bench: Bench) -> Iterator[Result]:
     for count in _DOCUMENTS[bench.size]:
         settings = deployment(bench, "takeover", window_documents=max(count, 1_000))
         ROLES["match"].warm(settings)
-        messages = matcher.signed(settings, matcher.documents(count), _STEP)
-        cluster, topics = MemoryCluster(), names_of(settings).topics
-        for topic in (topics.documents, topics.dead, topics.candidates):
-            cluster.create(topic, settings.candidates_partitions)
-        cluster.create(topics.signed, 1)
-        cluster.create(topics.links, settings.shards)
-        for message in messages:
-            cluster.append(message.topic, message.partition, message.value)
+        cluster = matcher.holding(settings, matcher.signed(settings, matcher.documents(count), _STEP))
         for standbys in (1, 0):
             seconds, read = taken_over(cluster, settings.model_copy(update={"standbys": standbys}))
             target = Target("at most", SECONDS_MAX) if standbys and count >= 10_000 else None

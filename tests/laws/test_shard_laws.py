@@ -144,6 +144,17 @@ def check_removals(stream: Stream, links: list[Link]) -> None:
         assert not any(older < row < newer and id_ == ids[older] for row, id_ in removed), link
 
 
+def with_a_window(case: Case, rng: random.Random) -> Config:
+    """Settings under which documents leave the window, and come late."""
+    return case.config(
+        threshold=min(0.6, case.config().threshold),
+        recall=0.8,
+        window_seconds=rng.choice([40.0, 150.0, None]),
+        lateness_seconds=rng.choice([4.0, 20.0]),
+        window_documents=rng.choice([90, 1_000]),
+    )
+
+
 @every_stream
 def test_shards_find_together_what_one_table_finds(case: Case, seed: int) -> None:
     """Copies, versions, removals, late, expired and future documents, limits of the window: for any number of shards
@@ -152,13 +163,7 @@ def test_shards_find_together_what_one_table_finds(case: Case, seed: int) -> Non
     documents = case.stream(rng, 300, copies=0.3, versions=0.15, jitter=12.0)
     for n in rng.sample(range(len(documents)), 4):  # dated in the future, less and more than the window
         documents[n] = documents[n]._replace(timestamp=documents[n].timestamp + rng.choice([15.0, 60.0]))
-    config = case.config(
-        threshold=min(0.6, case.config().threshold),
-        recall=0.8,
-        window_seconds=rng.choice([40.0, 150.0, None]),
-        lateness_seconds=rng.choice([4.0, 20.0]),
-        window_documents=rng.choice([90, 1_000]),
-    )
+    config = with_a_window(case, rng)
     stream = stream_of(config, documents, rng, removed=0.1)
     bytes_max = rng.choice([(len(stream.rows.ids) + len(stream.rows.ragged)) // 3, 1 << 30])
     for shards in SHARDS:
@@ -190,13 +195,7 @@ def test_shards_that_are_added_on_the_way_find_together_what_one_table_finds(cas
     older documents expire: the same links of copies, and the same pairs of each document without a copy."""
     rng = random.Random(seed)
     documents = case.stream(rng, 300, copies=0.4, versions=0.15, jitter=12.0)
-    config = case.config(
-        threshold=min(0.6, case.config().threshold),
-        recall=0.8,
-        window_seconds=rng.choice([40.0, 150.0, None]),
-        lateness_seconds=rng.choice([4.0, 20.0]),
-        window_documents=rng.choice([90, 1_000]),
-    )
+    config = with_a_window(case, rng)
     stream = stream_of(config, documents, rng, removed=0.1)
     for (first, _), *steps in GROWTHS:
         grown = {round(part * len(stream.removals)): shards for shards, part in steps}

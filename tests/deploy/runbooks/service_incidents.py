@@ -11,14 +11,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import httpx
-import numpy as np
 from hook_world import SECRET, Receiver
 from incident_place import Place
-from service_world import NOW, TEXT, listening, opened
+from service_world import NOW, TEXT, listening, lose_a_band, opened
 from worker_incidents import unlike
 
 from neardup.stream.json_lines import Fields
-from neardup.stream.table.chains import KEYS
 from neardup.workers.commands.feed.command import _observer
 from neardup.workers.feeds.fetch import Fetched, FetchError
 from neardup.workers.feeds.items import Item
@@ -128,25 +126,19 @@ def guessed(place: Place) -> Iterator[None]:
         yield
 
 
+def with_canaries(place: Place) -> tuple[Serving, Metrics]:
+    """A service that looks canaries up, and the metrics of a matcher."""
+    serving, matcher = Serving(place, canaries_every=3), Metrics(MATCH)
+    place.show(matcher, Health(1e9))
+    serving.check_batch(numbered(0, 30))
+    return serving, matcher
+
+
 def canary_fault(place: Place) -> Iterator[None]:
     """The table of a service loses a band of each document, and a matcher has seen a fault."""
-    serving = Serving(place, canaries_every=3)
-    matcher, health = Metrics(MATCH), Health(1e9)
-    place.show(matcher, health)
-    serving.check_batch(numbered(0, 30))
+    serving, matcher = with_canaries(place)
     yield
-    table = serving.keeper.matcher.table
-    add = table.probe_add
-
-    def without_a_band(items: Any, **options: Any) -> Any:
-        if options.get("add", True):
-            keys = items.keys.copy()
-            keys[items.key_starts[:-1] + KEYS] ^= np.uint64(1 << 40)
-            keys.flags.writeable = items.keys.flags.writeable
-            items = items._replace(keys=keys)
-        return add(items, **options)
-
-    table.probe_add = without_a_band
+    lose_a_band(serving.keeper.matcher.table)
     matcher.count("canary_probes", 1, "fault")
     for first in itertools.count(30, 60):
         serving.check_batch(numbered(first, 60))
@@ -155,10 +147,7 @@ def canary_fault(place: Place) -> Iterator[None]:
 
 def recall_below(place: Place) -> Iterator[None]:
     """The alarm of a service hears of misses that chance does not explain."""
-    serving = Serving(place, canaries_every=3)
-    matcher, health = Metrics(MATCH), Health(1e9)
-    place.show(matcher, health)
-    serving.check_batch(numbered(0, 30))
+    serving, matcher = with_canaries(place)
     yield
     matcher.set("recall_alarm", 1)
     alarm = serving.keeper.canaries.looks.alarm

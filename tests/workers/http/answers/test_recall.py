@@ -3,15 +3,13 @@
 import sqlite3
 from contextlib import closing
 
-import numpy as np
 import pytest
-from service_world import opened
+from service_world import lose_a_band, opened
 
 from neardup.stream import Document, Matcher, Signer
 from neardup.stream.estimates.loss_accounts import LossAccounts
 from neardup.stream.pipeline import match_steps
 from neardup.stream.sources.losses import count_losses
-from neardup.stream.table.chains import KEYS
 from neardup.workers.http.answers.recall import Recall
 from neardup.workers.settings.serve import ServeSettings
 from neardup.workers.store.log import StoreFull
@@ -55,17 +53,7 @@ def test_canaries_are_counted_and_measured(watched):
 def test_a_fault_is_said_in_the_log(watched, caplog):
     """The sentence has the number of misses and what to do."""
     keeper, observer, recall = watched
-    add = keeper.matcher.table.probe_add
-
-    def without_a_band(items, **options):
-        if options.get("add", True):
-            keys = items.keys.copy()
-            keys[items.key_starts[:-1] + KEYS] ^= np.uint64(1 << 40)
-            keys.flags.writeable = items.keys.flags.writeable
-            items = items._replace(keys=keys)
-        return add(items, **options)
-
-    keeper.matcher.table.probe_add = without_a_band
+    lose_a_band(keeper.matcher.table)
     for n in range(0, 900, 30):
         keeper.check(documents(30, n))
         recall.count()
