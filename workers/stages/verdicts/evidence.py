@@ -97,14 +97,12 @@ class Compared:
         def compare(items: _Longs, others: _Longs) -> npt.NDArray[np.float32]:
             similarities = np.full(len(items), NO_PAIR)
             for rows in _slices(sizes(numbers[items])):
-                newer, older = self.parts(numbers[items[rows]]), self._contents(others[rows])
-                fit = [
-                    n for n, sides in enumerate(zip(newer, older, strict=True))
-                    if min(map(len, sides)) and max(map(len, sides)) <= EVIDENCE_BYTES_MAX
-                ]  # fmt: skip
-                self.too_large += sum(
-                    max(len(a), len(b)) > EVIDENCE_BYTES_MAX for a, b in zip(newer, older, strict=True)
-                )  # fmt: skip
+                newer, older, fit = self.parts(numbers[items[rows]]), self._contents(others[rows]), []
+                for n, sides in enumerate(zip(newer, older, strict=True)):
+                    if max(map(len, sides)) > EVIDENCE_BYTES_MAX:
+                        self.too_large += 1
+                    elif all(sides):  # else one is not known
+                        fit.append(n)
                 if fit:
                     a, b = (joined_parts([side[n] for n in fit], config.plan.width) for side in (newer, older))
                     similarities[rows[fit]] = similarity_of(config, a, b, config.tuning.score_min)
