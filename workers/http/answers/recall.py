@@ -10,6 +10,7 @@ from typing import Any
 from neardup.stream.canaries.canaries import FAULT, Canaries, recall_values
 from neardup.stream.estimates.loss_accounts import LossAccounts
 from neardup.workers.telemetry.metrics import Metrics
+from neardup.workers.telemetry.recall import count_canaries, set_recall
 
 _FAULT = (
     "a document of the window was not found, although it shares a bucket with what looked for it, %s times: copies of "
@@ -46,10 +47,7 @@ class Recall:
             return
         probes, bands = looks.outcomes - self._counted[0], looks.bands - self._counted[1]
         self._counted = looks.outcomes.copy(), looks.bands.copy()
-        for outcome, count in probes.items():
-            self.observer.count("canary_probes", count, outcome)
-        for band, count in bands.items():
-            self.observer.count("canary_bands", count, band)
+        count_canaries(self.observer, probes, bands)
         if probes[FAULT]:
             logging.getLogger(__name__).error(_FAULT, f"{probes[FAULT]:,}")
         if looks.alarm.rings and not self._said:
@@ -59,9 +57,4 @@ class Recall:
     def measure(self) -> None:
         """Set the gauges of recall."""
         found = self.values()
-        gauges = {("limits", "value"): found["limits"]["value"], ("documents", "low"): found["limits"]["documents"]}
-        gauges |= {("canaries", bound): value for bound, value in (found["canaries"]["recall"] or {}).items()}
-        for labels, value in gauges.items():
-            if value is not None:
-                self.observer.set("recall_ratio", value, ",".join(labels))
-        self.observer.set("recall_alarm", self._canaries.looks.alarm.rings)
+        set_recall(self.observer, found["limits"], found["canaries"])

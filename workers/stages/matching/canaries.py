@@ -26,6 +26,7 @@ from neardup.workers.stages.canary_rows import CanaryRows, join_canaries
 from neardup.workers.stages.matching.shard_table import ShardTable
 from neardup.workers.stages.matching.stretches import Stretch
 from neardup.workers.telemetry.observer import Observer
+from neardup.workers.telemetry.recall import count_canaries
 from neardup.workers.topics.places import partitions_of
 
 # Of a restored shard, so many of the newest documents are looked up.
@@ -95,10 +96,7 @@ class ShardLooks:
         for sentence, count in ((_LOST, lost), (_UNMARKED, unmarked)):
             if count:
                 _log.error(sentence, table.shard.number, f"{count:,}")
-        for outcome, count in (looks.outcomes - before).items():
-            self._observer.count("canary_probes", count, outcome)
-        for band, count in (looks.bands - bands_before).items():
-            self._observer.count("canary_bands", count, band)
+        count_canaries(self._observer, looks.outcomes - before, looks.bands - bands_before)
         if looks.alarm.rings and not self._said:
             self._said = True
             _log.error(_RARE)

@@ -14,6 +14,7 @@ from neardup.stream.table import COUNTERS
 from neardup.workers.stages.matching.canaries import ShardLooks
 from neardup.workers.stages.matching.shard_table import Applied, ShardTable, added_counts
 from neardup.workers.telemetry.observer import Observer
+from neardup.workers.telemetry.recall import set_recall
 
 
 class Recall:
@@ -44,13 +45,7 @@ class Recall:
 
     def measure(self, tables: Collection[ShardTable]) -> None:
         """Set the gauges of recall."""
-        limits = limit_values(counts_of(tables))
-        gauges = {("limits", "value"): limits["value"], ("documents", "low"): limits["documents"]}
-        gauges |= {("canaries", bound): one for bound, one in (self._canaries.looks.values()["recall"] or {}).items()}
-        for labels, value in gauges.items():
-            if value is not None:
-                self._observer.set("recall_ratio", value, ",".join(labels))
-        self._observer.set("recall_alarm", self._canaries.looks.alarm.rings)
+        set_recall(self._observer, limit_values(counts_of(tables)), self._canaries.looks.values())
 
 
 def counts_of(tables: Collection[ShardTable]) -> dict[str, int]:
