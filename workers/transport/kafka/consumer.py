@@ -178,8 +178,8 @@ class KafkaGroupConsumer:
         """Say, with the next join, which tables this member has; join again if its share is outdated."""
         notes = self._notes
         notes.offer = offer
-        is_in_peace = groups.member_view(self._client).is_stable and not groups.is_joining(self._client)
-        if is_in_peace and notes.share.is_outdated(offer.tables, notes.named):
+        is_outdated = notes.share.is_outdated(offer.tables, notes.named)  # first: the rest asks the client
+        if is_outdated and groups.member_view(self._client).is_stable and not groups.is_joining(self._client):
             _log.info("%s: it joins again, because it has the tables %s", self._name, sorted(offer.tables))
             groups.join_again(self._client)
 
