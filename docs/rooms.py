@@ -49,7 +49,8 @@ class Room(NamedTuple):
     @property
     def label(self) -> str:
         """The name inside its package."""
-        return self.name.partition("/")[2].strip("{}").replace(",", ", ")
+        inside = self.name.partition("/")[2]
+        return (inside.strip("{}") if inside.startswith("{") else inside).replace(",", ", ")
 
     @property
     def modules(self) -> list[str]:
