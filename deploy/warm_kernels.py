@@ -22,7 +22,7 @@ from neardup.stream.shards import Shard
 from neardup.stream.table import again
 from neardup.workers.http.server import warm as warm_service
 from neardup.workers.stages.matching.shard_table import ShardTable
-from neardup.workers.stages.matching.stretches import Stretch, read_stretch
+from neardup.workers.stages.matching.stretches import Stretch, read_stretches
 from neardup.workers.stages.signer import SignPlan, sign_records
 from neardup.workers.topics.names import topic_names
 from neardup.workers.transport.kafka.transport import warm as warm_batches
@@ -83,7 +83,9 @@ def warm(config: Config) -> int:
     sign_records(records(config, 1)[: -len(UNUSUAL)], signer, plan)
     steps = [sign_records(records(config, 1 + step * 1_000), signer, plan).messages for step in range(3)]
     stretches = [
-        read_stretch(
+        stretch
+        for step, messages in enumerate(steps)
+        for stretch in read_stretches(
             [
                 Record(0, offset, 0, None, message.value)
                 for offset, message in enumerate(messages, 100 * step)
@@ -91,7 +93,6 @@ def warm(config: Config) -> int:
             ],
             config,
         )
-        for step, messages in enumerate(steps)
     ]
     return sum(match(ShardTable(config, Shard(number, SHARDS)), stretches) for number in range(SHARDS))
 

@@ -37,6 +37,7 @@ STORIES = "tests/simulation/stories/test_stories_on_topics.py"
 SCHEDULES = "tests/simulation/test_schedules.py"
 AS_DATA = "tests/simulation/test_failures_as_data.py"
 TURNS = "tests/simulation/test_turns_of_the_world.py"
+GROWTH = "tests/simulation/growth/test_growth.py"
 CATCH_UP = "tests/simulation/test_catch_up.py"
 MATCHERS = "tests/workers/stages/test_matcher.py"
 STANDBYS = "tests/workers/stages/test_standbys.py"
@@ -168,21 +169,9 @@ MUTANTS = (
     ),
     Mutant(
         "bounds are read after the committed offset", "simulation", MATCHER,
-        "        first = self._first()\n\n"
-        "        def bounds() -> dict[int, tuple[int, int]]:\n"
-        "            return dict.fromkeys(range(plan.shards), self.transport.bounds(plan.topics.signed)[PARTITION])\n\n"
-        "        committed = committed_start(\n"
-        "            self.transport, self.consumer, self.producer, plan.topics.links, shard, plan.start,\n"
-        "            lambda _, offset: encode_window(Window(offset, None, fingerprint, plan.shards)), membership, "
-        "self.observer,\n"
-        "            bounds,\n"
-        "        )  # fmt: skip\n",
-        "        committed = committed_start(\n"
-        "            self.transport, self.consumer, self.producer, plan.topics.links, shard, plan.start,\n"
-        "            lambda _, offset: encode_window(Window(offset, None, fingerprint, plan.shards)), membership, "
-        "self.observer,\n"
-        "            lambda: dict.fromkeys(range(plan.shards), self.transport.bounds(plan.topics.signed)[PARTITION]),\n"
-        "        )  # fmt: skip\n"
+        "        first = self._first()\n"
+        "        committed = self.beginnings.committed(self.consumer, shard, membership)\n",
+        "        committed = self.beginnings.committed(self.consumer, shard, membership)\n"
         "        first = self._first()\n",
         (TURNS,),
     ),
@@ -218,14 +207,14 @@ MUTANTS = (
     ),
     Mutant(
         "a restore forgets the row inside a message", "simulation", TABLE,
-        "self.config.matching_fingerprint, self.shard.of, row, ",
-        "self.config.matching_fingerprint, self.shard.of, 0, ",
+        "self.config.matching_fingerprint, self.growth, row, ",
+        "self.config.matching_fingerprint, self.growth, 0, ",
         (SCHEDULES,),
     ),
     Mutant(
         "a removal is applied at the end of its message", "simulation", "workers/topics/signed.py",
-        "        read = np.flatnonzero(self.kinds != REFUSAL)\n",
-        "        read = np.argsort(self.kinds, kind=\"stable\")[: np.count_nonzero(self.kinds != REFUSAL)]\n",
+        "        read = np.flatnonzero(self.kinds < REFUSAL)\n",
+        "        read = np.argsort(self.kinds, kind=\"stable\")[: np.count_nonzero(self.kinds < REFUSAL)]\n",
         ("tests/workers/stages/test_shard_table.py",),
     ),
     Mutant(
@@ -233,6 +222,20 @@ MUTANTS = (
         "    starts = [decode_window(committed.metadata).start for committed in offsets.values()]\n",
         "    starts = [decode_window(offsets[0].metadata).start]\n",
         (f"{MATCHERS}::test_trimming_keeps_all_that_a_successor_needs",),
+    ),
+    Mutant(
+        "a control row is applied one row late", "simulation", "stream/pipeline.py",
+        "        batch, kinds = rows.batch, kinds_of(rows.batch, self.shard, self._scheme.by_content)\n",
+        "        batch, kinds = rows.batch, kinds_of(rows.batch, self.shard, self._scheme.by_content)\n"
+        "        if self.shard.grown and first < batch.size and self.table.slot_end == self.shard.settled:\n"
+        "            kinds[first] = kinds_of(batch, Shard(self.shard.number, self.shard.grown[-1][1]), True)[first]\n",
+        (GROWTH,),
+    ),
+    Mutant(
+        "the log is trimmed above the first offset of a new shard", "simulation", "workers/stages/matching/plan.py",
+        "    starts = [decode_window(committed.metadata).start for committed in offsets.values()]\n",
+        "    starts = [decode_window(at.metadata).start for shard, at in offsets.items() if shard < plan.shards]\n",
+        (f"{GROWTH}::test_a_trim_keeps_what_new_shards_need",),
     ),
     Mutant(
         "a member skips the rows that its second shard has not passed", "simulation",

@@ -30,7 +30,7 @@ from neardup.workers.settings.serve import ServeSettings
 from neardup.workers.stages.canary_writer import CanaryWriter
 from neardup.workers.stages.matching.canaries import ShardLooks
 from neardup.workers.stages.matching.shard_table import ShardTable, decode_window
-from neardup.workers.stages.matching.stretches import read_stretch
+from neardup.workers.stages.matching.stretches import read_stretches
 from neardup.workers.stages.signer import SignPlan, sign_records
 from neardup.workers.telemetry.observer import Silent
 from neardup.workers.topics.names import topic_names
@@ -82,7 +82,7 @@ class World(Watched):
         """Run until so many documents came in all."""
         while self.documents < documents:
             self._write()
-            stretch = read_stretch(self.log[-1:], WINDOW)
+            (stretch,) = read_stretches(self.log[-1:], WINDOW)
             for table in self.tables:
                 first = table.position
                 for _ in table.apply(stretch):
@@ -95,7 +95,7 @@ class World(Watched):
         place = self.tables[shard].committed()
         window, end = decode_window(place.metadata), position_of(place.offset)
         table = ShardTable(WINDOW, Shard(shard, SHARDS), window)
-        stretches = [read_stretch(self.log[n : n + 50], WINDOW) for n in range(window.start, len(self.log), 50)]
+        stretches = list(read_stretches(self.log[window.start :], WINDOW))
         for stretch in stretches:
             until = position_of(len(self.log) - 1) if lacks_last else end
             for _ in table.apply(stretch.until(until), publish=False):
@@ -225,7 +225,7 @@ def _matched(log: Sequence[Record], shards: int) -> float:
     canaries = ShardLooks(_COSTS, Silent(), on=True)
     began = time.process_time()
     for record in log:
-        stretch = read_stretch([record], _COSTS)
+        (stretch,) = read_stretches([record], _COSTS)
         for table in tables:
             first = table.position
             for _ in table.apply(stretch):

@@ -111,7 +111,15 @@ class World:
             self.cluster.create(topic, count)
         limits = VerdictLimits(10**15, 3_600 * _MICROSECONDS, 1 << 30)
         self.plan = LinkPlan(
-            _CONFIG, self.topics, _SHARDS, 1, limits, "earliest", allow_gap=False, undecided_max=undecided_max
+            _CONFIG,
+            self.topics,
+            _SHARDS,
+            1,
+            limits,
+            "earliest",
+            allow_gap=False,
+            match_group="matchers",
+            undecided_max=undecided_max,
         )
         self.metrics = Metrics(LINK)
         self.linker = self.start("one")

@@ -20,6 +20,7 @@ from neardup.workers.options.running import (
     PlanOptions,
     ReplayOptions,
     RightsOptions,
+    ShardsOptions,
     SizeOptions,
     StatusOptions,
     TailOptions,
@@ -51,6 +52,7 @@ def register(app: typer.Typer, epilog: str) -> None:
     topics.command("plan", cls=TopicsCommand, epilog=epilog)(plan_command)
     topics.command("replay", cls=WorkerCommand, epilog=epilog)(replay_command)
     topics.command("rights", cls=TopicsCommand, epilog=epilog)(rights_command)
+    topics.command("shards", cls=TopicsCommand, epilog=epilog)(shards_command)
     app.add_typer(topics, name="topics")
     dead = typer.Typer(
         help="List, show and send again the documents that signers refused (topic documents.dead).",
@@ -267,6 +269,18 @@ def rights_command(options: RightsOptions, given: Given) -> None:
     from neardup.workers.commands.topics.rights import rights
 
     rights(options, _settings(given, options.config, None, window=False))
+
+
+@command_of(ShardsOptions)
+def shards_command(options: ShardsOptions, given: Given) -> None:
+    """Divide the documents that come next among more shards, while the workers run; shards never get fewer.
+
+    It gives the topic links more partitions and writes a control row into signed. --shards stays what it was.
+    """
+    from neardup.workers.commands.topics.growing import shards
+
+    with broker_failures():
+        shards(options, _settings(given, options.config, None))
 
 
 def _with_start(given: Given, start: str | None) -> Given:

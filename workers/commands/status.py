@@ -225,7 +225,9 @@ def _unread(transport: Transport, topic: str, group: str, shared: str) -> Iterat
     """Yield the standing of a group in each partition of the topic that it shares; where it shares another topic than
     it reads, each partition stands for a part of the one partition that it reads."""
     bounds, offsets = transport.bounds(topic), transport.group_offsets(group, shared)
-    parts = bounds if shared == topic else dict.fromkeys(range(transport.partitions(shared)), bounds[0])
+    parts = bounds
+    if shared != topic:  # a partition without an offset is a shard to come, once others have one
+        parts = dict.fromkeys(offsets or range(transport.partitions(shared)), bounds[0])
     committed = {partition: offsets[partition].offset if partition in offsets else None for partition in parts}
     starts = {partition: max(first, committed[partition] or 0) for partition, (first, _) in parts.items()}
     found: dict[int, list[Record]] = {}

@@ -121,7 +121,7 @@ class RightsOptions(CommandOptions):
         typer.Argument(
             metavar="ROLE",
             help="who is to have the rights: a role (sign, match, link, filter) or a command (create, replay, "
-            "status, load, tail, dead, serve)",
+            "status, load, tail, dead, serve, shards)",
             show_default=False,
         ),
     ]
@@ -149,6 +149,18 @@ class ReplayOptions(CommandOptions):
         bool,
         typer.Option("--window/--no-window", help="sign one window again, or only documents without a verdict"),
     ] = True
+
+
+@dataclass(frozen=True)
+class ShardsOptions(CommandOptions):
+    """The arguments of ``topics shards``."""
+
+    number: Annotated[
+        int,
+        typer.Argument(
+            metavar="N", min=1, max=100_000, help="how many shards there are to be, more than now", show_default=False
+        ),
+    ]
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from neardup.workers.settings.kafka import MESSAGE_OVERHEAD_BYTES, STARTS, Strea
 from neardup.workers.stages.matching.matcher import MatchWorker
 from neardup.workers.stages.matching.plan import MatchPlan
 from neardup.workers.stages.matching.shard_table import ShardTable
-from neardup.workers.stages.matching.stretches import read_stretch
+from neardup.workers.stages.matching.stretches import read_stretches
 from neardup.workers.stages.sign_worker import SignWorker
 from neardup.workers.stages.signer import SignPlan
 from neardup.workers.stages.verdicts.evidence import Compared
@@ -209,6 +209,7 @@ def _linker(
         limits=verdict_limits(settings, table_limits(settings, SCHEMES[settings.scheme])),
         start=settings.start,
         allow_gap=settings.allow_gap,
+        match_group=names_of(settings).group(MATCH),
         step_bytes_max=settings.step_bytes_max,
         undecided_max=settings.undecided_max,
     )
@@ -259,13 +260,13 @@ def wait_seconds(role: Role, settings: StreamSettings, waited: float = 0.0, turn
 
 
 def check_shards(transport: Transport, settings: StreamSettings) -> None:
-    """Raise ``UnknownTopicError`` unless links has as many partitions as the generation has shards."""
+    """Raise ``UnknownTopicError`` unless links has a partition for each shard with which the generation begins."""
     name = names_of(settings).topics.links
     found = transport.partitions(name)
-    if found != settings.shards:
+    if found < settings.shards:
         raise UnknownTopicError(
-            f"{name} has {found} partitions, but its generation means {settings.shards} shards, so documents would go "
-            "to the wrong ones; delete it and create it again with neardup topics create"
+            f"{name} has {found} partitions, but its generation begins with {settings.shards} shards, so documents "
+            "would go to the wrong ones; delete it and create it again with neardup topics create"
         )
 
 
@@ -311,7 +312,7 @@ def _warm_tables(settings: StreamSettings) -> None:
     starts = np.append(batch.id_starts, batch.id_starts[-1])
     rows = SignedRows(kinds, numbers, batch.ids, starts, ranks, batch.times, batch.contents, batch.evidence)
     records = [Record(0, i, 0, None, data) for i, data in enumerate(encode_signed(rows, settings.signing_fingerprint))]
-    stretch = read_stretch(records, settings)
+    (stretch,) = read_stretches(records, settings)
     table = ShardTable(settings, Shard(0, settings.shards))
     for publish in (False, True):
         for _ in table.apply(stretch, publish=publish):

@@ -114,8 +114,8 @@ class StreamOptions(CanaryOptions):
         default=8,
         ge=1,
         le=_PARTITIONS_MAX,
-        description="parts that matchers divide the documents of the window into, as many as matchers at most; part of "
-        "the generation",
+        description="parts that matchers divide the documents of the window into at the beginning, as many as matchers "
+        "at most; part of the generation. neardup topics shards adds some to a stream that runs",
     )
     group: str = Field(
         default="neardup",

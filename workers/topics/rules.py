@@ -93,7 +93,7 @@ def topic_plans(settings: StreamSettings) -> list[TopicPlan]:
             (*common, _log_time(settings), _LOG_BYTES, _LOG_STAMPS),
         ),
         TopicPlan(
-            topics.links, settings.shards, _exactly(settings.shards), endless,
+            topics.links, settings.shards, _at_least(settings.shards), endless,
             (*common, _FOREVER, _LOG_BYTES, _LOG_STAMPS),
         ),
         TopicPlan(topics.candidates, settings.candidates_partitions, _any_number, deleted, common),
@@ -193,8 +193,13 @@ def _any_number(partitions: int) -> str:
     return ""
 
 
-def _exactly(wanted: int, why: str = "each is a shard of the documents") -> Callable[[int], str]:
+def _exactly(wanted: int, why: str) -> Callable[[int], str]:
     return lambda partitions: "" if partitions == wanted else f"must be {wanted}: {why}"
+
+
+def _at_least(wanted: int) -> Callable[[int], str]:
+    why = f"must be at least {wanted}: each is a shard of the documents (neardup topics shards adds some)"
+    return lambda partitions: "" if partitions >= wanted else why
 
 
 def _aligned(lateness_seconds: float) -> Callable[[int], str]:

@@ -2,6 +2,7 @@
 
 A row is a record of ``documents``, in the order of arrival: a document with its evidence, the removal of an id, or a
 refusal. The topic has one partition, so every reader below the last stable offset sees the same rows in the same order.
+A control row, ``GROWTH``, is alone in its message: from there on the stream has more shards.
 
 A message has the columns of every row first, then those of its documents, evidence last: a reader that needs no
 evidence skips the end of the message. Behind them are canaries (``neardup.workers.stages.canary_rows``), if any.
@@ -30,6 +31,9 @@ from neardup.workers.topics.shown import join_shown, select_shown
 
 # The one partition of the topic.
 PARTITION = 0
+# The kind of a control row, next to those of arrivals. Its place has the two numbers of shards, before and after.
+GROWTH = 3
+_SHARDS_BITS = 32
 _MAGIC = b"NDUS"
 # Of every row: kind, place, length of the id, ids, ranks. Of documents: time, content, length of the ragged evidence,
 # length of what is shown, what is shown, fixed evidence, ragged evidence. Canaries.
@@ -79,6 +83,14 @@ class SignedRows(NamedTuple):
         """The number of rows."""
         return len(self.kinds)
 
+    @property
+    def growth(self) -> tuple[int, int] | None:
+        """The numbers of shards before and after a message that is a control row; ``None`` for others."""
+        if not self.size or self.kinds[0] != GROWTH:
+            return None
+        place = int(self.places[0])
+        return place >> _SHARDS_BITS, place & ((1 << _SHARDS_BITS) - 1)
+
     def select(self, first: int, end: int) -> SignedRows:
         """Return the rows from ``first`` to before ``end``, without canaries."""
         before, count = (int(np.count_nonzero(self.kinds[:at] == DOCUMENT)) for at in (first, end))
@@ -114,7 +126,7 @@ class SignedRows(NamedTuple):
     def stream(self) -> tuple[Batch, npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
         """Return what a table reads: documents and removals as the rows of a batch, which of them are removals, and
         their places in this message (``int64[m]``)."""
-        read = np.flatnonzero(self.kinds != REFUSAL)
+        read = np.flatnonzero(self.kinds < REFUSAL)
         removals = self.kinds[read] == REMOVAL
         if not removals.any():
             return self.documents(), removals, read
@@ -126,6 +138,15 @@ class SignedRows(NamedTuple):
         lengths[held] = np.diff(self.evidence.starts)
         evidence = Evidence(fixed, self.evidence.ragged, starts_of_lengths(lengths))
         return make_batch(ids, starts, times, contents, evidence), removals, read
+
+
+def growth_row(before: int, after: int, width: int) -> SignedRows:
+    """Return the control row for a growth from ``before`` to ``after`` shards; ``width`` is that of the evidence."""
+    evidence = Evidence(np.empty((0, width), np.uint8), np.empty(0, np.uint8), np.zeros(1, np.int64))
+    return SignedRows(
+        np.array([GROWTH], np.uint8), np.array([before << _SHARDS_BITS | after]), np.empty(0, np.uint8),
+        np.zeros(2, np.int64), np.array([NO_RANK]), np.empty(0, np.int64), np.empty((0, 2), np.uint64), evidence,
+    )  # fmt: skip
 
 
 def encode_signed(rows: SignedRows, fingerprint: str) -> Iterator[bytes]:
@@ -177,8 +198,9 @@ def decode_signed(data: bytes, fingerprint: str, width: int) -> SignedRows:
     documents_fit &= len(shown_lengths) in (0, documents) and int(shown_lengths.sum(dtype=np.int64)) == len(shown)
     if not rows_fit or not documents_fit or int(lengths.sum(dtype=np.int64)) != len(ragged):
         raise WireError("the columns of a message of signed have different lengths: write the message again")
-    if n and int(kinds.max()) > max(DOCUMENT, REMOVAL, REFUSAL):
-        raise WireError(f"a message of signed has a row of kind {int(kinds.max())}: update the program of this reader")
+    greatest = int(kinds.max(initial=0))
+    if greatest > GROWTH or (greatest == GROWTH and n > 1):
+        raise WireError(f"a message of signed has a row of kind {greatest}: update the program of this reader")
     evidence = Evidence(fixed.reshape(documents, width), ragged, starts_of_lengths(lengths))
     return SignedRows(
         kinds, places, ids, starts_of_lengths(id_lengths), ranks, times, contents.reshape(documents, 2), evidence,

@@ -8,17 +8,18 @@ import numpy as np
 import orjson
 from sim_cluster import MATCHERS, Cluster
 from sim_documents import Truth
+from sim_growth import growth_of
 from sim_model import Event, Promise, Row, Said, Sketches, promised, replayed, trees
 from sim_verdicts import check_clusters, check_one_process, check_unique, check_verdicts
 
 from neardup.stream.batches import CONTENT_HALF
 from neardup.stream.config import Config
 from neardup.stream.shards import Shard, shards_of
-from neardup.stream.table import again
+from neardup.stream.table.chains import MARK
 from neardup.stream.verdicts.rule import DOCUMENT, REMOVAL
 from neardup.workers.stages.matching.matcher import MatchWorker
 from neardup.workers.stages.matching.shard_table import ShardTable, decode_window
-from neardup.workers.stages.matching.stretches import read_stretch
+from neardup.workers.stages.matching.stretches import read_stretches
 from neardup.workers.topics.names import generation
 from neardup.workers.topics.signed import decode_signed, position_of
 from neardup.workers.transport.protocol import Record
@@ -31,11 +32,14 @@ class Outcome:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster, self.config = cluster, cluster.config
-        self.shards = cluster.scenario.shards
+        self.growth = growth_of(cluster)
         self.truths = cluster.feed.truths
         self.documents = [t for t in self.truths if t.reason is None and t.text is not None]
         self.sketches = Sketches(self.config, [t.text or "" for t in self.documents])
-        self.events = [event for record in cluster.signed[0] for event in events_of(record, self.config)]
+        self.events = [
+            event._replace(shards=self.growth.until(position_of(record.offset)).shards)
+            for record in cluster.signed[0] for event in events_of(record, self.config)
+        ]  # fmt: skip
         self.said: list[Said] = []
         self.notices: list[str] = []
         self._read_candidates()
@@ -50,7 +54,7 @@ class Outcome:
         self.uncut = max(len(copies), *copies.values(), 0) <= self.config.bucket_candidates_max if copies else True
 
     def _read_candidates(self) -> None:
-        expected_generation = generation(self.config.signing_fingerprint, self.shards)
+        expected_generation = generation(self.config.signing_fingerprint, self.growth.first)
         for record in self.cluster.memory.records(self.cluster.topics.candidates):
             fields = orjson.loads(record.value or b"")
             assert fields.pop("generation") == expected_generation
@@ -128,7 +132,7 @@ def check_signed(outcome: Outcome) -> None:
         decode_signed(record.value or b"", config.signing_fingerprint, config.plan.width)
         for record in cluster.signed[0]
     ]
-    places = Counter(place for part in rows for place in part.places.tolist())
+    places = Counter(place for part in rows if part.growth is None for place in part.places.tolist())
     assert places == Counter(t.partition << 48 | t.offset for t in outcome.truths)
 
 
@@ -139,7 +143,7 @@ def check_order(outcome: Outcome) -> None:
         if truth.reason is None:
             wanted[truth.id].append(None if truth.text is None else truth.time)
     found: dict[str, list[int | None]] = defaultdict(list)
-    for row, removed in outcome.events:
+    for row, removed, _ in outcome.events:
         found[removed if row is None else row.id].append(None if row is None else row.time)
     assert found == wanted
 
@@ -194,17 +198,18 @@ def check_tables(outcome: Outcome) -> None:
     cluster, config = outcome.cluster, outcome.config
     group = cluster.memory.group(MATCHERS, cluster.topics.links)
     log = cluster.memory.log(cluster.topics.signed, 0)
-    for shard in range(outcome.shards):
+    for shard in range(outcome.growth.shards):
         committed = group.offsets[shard]
         window = decode_window(committed.metadata)
         assert window.fingerprint == config.matching_fingerprint
-        table = ShardTable(config, Shard(shard, outcome.shards), window)
+        assert window.growth == outcome.growth
+        table = ShardTable(config, Shard(shard, outcome.growth.first), window)
         end = position_of(committed.offset, window.row)
         records = log.read(window.start, 1 << 30, committed.offset + (window.row > 0))[0]
-        if records:
-            for _ in table.apply(read_stretch(records, config).until(end), publish=False):
+        for stretch in read_stretches(records, config):
+            for _ in table.apply(stretch.until(end), publish=False):
                 pass
-            table.commit()
+        table.commit()
         _check_table(table, outcome)
         running = [p.worker for p in cluster.places if isinstance(p.worker, MatchWorker) and shard in p.worker.tables]
         assert len(running) == 1, f"{len(running)} workers run shard {shard}"
@@ -218,14 +223,14 @@ def check_standbys(outcome: Outcome) -> None:
     cluster = outcome.cluster
     workers = [place.worker for place in cluster.places if isinstance(place.worker, MatchWorker)]
     offsets = cluster.memory.group(MATCHERS, cluster.topics.links).offsets
-    for shard in range(outcome.shards):
+    for shard in range(outcome.growth.shards):
         tables = [w.standbys.tables[shard] for w in workers if shard in w.standbys.tables]
         assert len(tables) == min(cluster.scenario.standbys, len(workers) - 1), shard
         committed = offsets[shard]
         for table in tables:
             assert table.position == position_of(committed.offset, decode_window(committed.metadata).row)
             _check_table(table, outcome)
-    owned = [len(worker.tables) for worker in workers]
+    owned = [len(worker.tables) + len(worker.beginnings.unused) for worker in workers]
     assert max(owned) - min(owned) <= 1, owned
 
 
@@ -235,12 +240,15 @@ def _check_table(table: ShardTable, outcome: Outcome) -> None:
     spans = round(MICROSECONDS * (config.window_seconds or 0)) + round(MICROSECONDS * config.lateness_seconds)
     horizon = (model.stream or 0) - spans
     slots = np.arange(inner.oldest, inner.slot_end)
-    owners = shards_of(again.contents(inner, slots), outcome.shards) == table.shard.number
-    found = zip(inner.ids(slots[owners]), inner.times(slots[owners]).tolist(), strict=True)
+    held = slots[inner._store.flags[inner._slots.at(slots)] & MARK == 0]
+    found = zip(inner.ids(held), inner.times(held).tolist(), strict=True)
     rows = [entry.row for entry in model.live]
     halves = np.array([np.frombuffer(row.content, np.uint64)[CONTENT_HALF] for row in rows], np.uint64)
-    owned = (shards_of(halves, outcome.shards) == table.shard.number).tolist()
-    expected = [(row.id, row.time) for row, own in zip(rows, owned, strict=True) if own]
+    shards = np.array([entry.shards for entry in model.live], np.int64)
+    owned = np.zeros(len(rows), np.bool_)
+    for count in set(shards.tolist()):
+        owned[shards == count] = shards_of(halves[shards == count], count) == table.shard.number
+    expected = [(row.id, row.time) for row, own in zip(rows, owned.tolist(), strict=True) if own]
     assert [item for item in found if item[1] >= horizon] == [item for item in expected if item[1] >= horizon]
     assert model.stream is None or inner.stream_time == model.stream
 

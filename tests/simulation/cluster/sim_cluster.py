@@ -13,14 +13,15 @@ worker took its place.
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
 from sim_documents import Feed
-from sim_scenario import Place, Scenario
+from sim_growth import add_shards, control_of, growth_of
+from sim_scenario import Crash, Place, Scenario
 from sim_watched import CRASHES, FAULTS, Counting, Watched, check_fence
 from verdict_oracle import limits_of
 
@@ -47,10 +48,6 @@ DOCUMENTS_PARTITIONS_MAX = 6
 ROUNDS_MAX, QUIET_ROUNDS = 600, 40
 
 
-class Crash(BaseException):
-    """The process ends in the middle of a call."""
-
-
 class Cluster:
     """Topics, places and their workers; ``Simulation`` and the tests of failures as data act on it."""
 
@@ -60,15 +57,10 @@ class Cluster:
         self.memory = MemoryCluster()
         shards = scenario.shards
         self.topics = topic_names("", self.config.signing_fingerprint, shards)
-        self.memory.create(self.topics.documents, scenario.documents_partitions)
-        self.memory.create(self.topics.dead, 2)
-        self.memory.create(self.topics.signed, 1)
-        self.memory.create(self.topics.candidates, 3)
-        self.memory.create(self.topics.links, shards)
-        self.memory.create(self.topics.verdicts, DOCUMENTS_PARTITIONS_MAX)
-        self.memory.create(self.topics.clusters, 2)
-        self.memory.create(self.topics.originals, 1)
-        self.memory.create(self.topics.unique, DOCUMENTS_PARTITIONS_MAX)
+        most = DOCUMENTS_PARTITIONS_MAX
+        counts = scenario.documents_partitions, 2, 1, 3, shards, most, 2, 1, most
+        for topic, count in zip(self.topics, counts, strict=True):
+            self.memory.create(topic, count)
         with_verdicts = scenario.linkers > 0
         self.generation = generation(self.config.signing_fingerprint, shards)
         envelope = Envelope(self.config.scheme, self.generation)
@@ -82,7 +74,7 @@ class Cluster:
             scenario.canaries_every > 0, with_verdicts, scenario.standbys,
         )  # fmt: skip
         self.link_plan = LinkPlan(
-            self.config, self.topics, shards, 2, limits_of(self.config), START, False, step_bytes,
+            self.config, self.topics, shards, 2, limits_of(self.config), START, False, MATCHERS, step_bytes,
             scenario.undecided_max, scenario.messages_bytes,
         )  # fmt: skip
         self.filter_plan = FilterPlan(
@@ -94,7 +86,7 @@ class Cluster:
         self.events: Counter[str] = Counter()
         self.observer = Counting()
         self.signed: dict[int, list[Record]] = {0: []}
-        self.links: dict[int, list[Record]] = {shard: [] for shard in range(shards)}
+        self.links: dict[int, list[Record]] = defaultdict(list)
         self._read: Counter[tuple[str, int]] = Counter()
         self._acted = 0
 
@@ -137,7 +129,7 @@ class Cluster:
             self.events["tables kept"] += len(place.kept)
             ends = self.memory.group(MATCHERS, topic).offsets.values()
             self.events["starts inside a message"] += any(decode_window(end.metadata).row for end in ends)
-            place.worker = MatchWorker(transport, consumer, producer, self.match_plan, self.observer)
+            place.worker = MatchWorker(transport, consumer, producer, self.match_plan, self.observer, self.clock)
             place.worker.inherit(place.kept)
             place.kept = {}
 
@@ -197,9 +189,9 @@ class Cluster:
         """Save the committed records of ``signed`` and ``links`` before they are trimmed."""
         topics = self.topics
         for topic, logs in ((topics.signed, self.signed), (topics.links, self.links)):
-            for partition, kept in logs.items():
+            for partition in range(self.memory.partitions(topic)):
                 records, position = self.memory.log(topic, partition).read(self._read[topic, partition], 1 << 30)
-                kept += records
+                logs[partition] += records
                 self._read[topic, partition] = position
 
     def trim(self, place: Place) -> None:
@@ -236,15 +228,17 @@ class Cluster:
 
     def standing(self) -> dict[tuple[str, int], tuple[int, int]]:
         """Committed offset and end of the last record of each partition that a group reads."""
-        out, topics = {}, self.topics
+        out, topics, shards = {}, self.topics, growth_of(self).shards
         read = [(SIGNERS, topics.documents, topics.documents), (MATCHERS, topics.links, topics.signed)]
         read += [(LINKERS, topics.signed, topics.signed)] if self.scenario.linkers else []
         read += [(FILTERS, topics.verdicts, topics.verdicts)] if self.scenario.filters else []
         for name, shared, topic in read:
             offsets = self.memory.group(name, shared).offsets
-            for partition in range(self.memory.partitions(shared)):
+            for partition in range(shards if name == MATCHERS else self.memory.partitions(shared)):
                 log = self.memory.log(topic, partition if shared == topic else 0)
                 records, _ = log.read(log.first, 1 << 30)
+                while topic == topics.signed and records and control_of(self, records[-1]) is not None:
+                    records.pop()  # a linker commits behind it with the next row
                 end = records[-1].offset + 1 if records else log.first
                 out[name, partition] = (offsets[partition].offset if partition in offsets else -1, end)
         return out
@@ -393,6 +387,11 @@ class Simulation(Cluster):
         if self.memory.partitions(self.topics.documents) < DOCUMENTS_PARTITIONS_MAX:
             self._tell("documents has one more partition")
             self.memory.add_partitions(self.topics.documents, 1)
+
+    def _more_shards(self) -> None:
+        self._stack.append(Place("administrator", "administrator", static=False))
+        add_shards(self, growth_of(self).shards + self.rng.choice([1, 2, 6]))
+        self._stack.pop()
 
     def _broker_away(self) -> None:
         self._tell("the broker goes away")

@@ -61,7 +61,7 @@ class LinkWorld:
         for topic, count in partitions.items():
             self.cluster.create(topic, count)
         limits = verdict_limits(CONFIG, table_limits(CONFIG, SCHEMES[CONFIG.scheme]))
-        self.plan = LinkPlan(CONFIG, self.topics, shards, 1, limits, "earliest", False)._replace(**plan)
+        self.plan = LinkPlan(CONFIG, self.topics, shards, 1, limits, "earliest", False, "matchers")._replace(**plan)
         self.metrics = Metrics(LINK)
         self.offsets: dict[str, int] = {}
         self.contents: dict[str, str] = {}

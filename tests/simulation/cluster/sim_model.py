@@ -53,6 +53,7 @@ class Event(NamedTuple):
 
     row: Row | None
     removed: str = ""
+    shards: int = 1  # how many there were
 
 
 class Sketches:
@@ -78,6 +79,7 @@ class Sketches:
 class _Entry:
     row: Row
     content: int
+    shards: int
     removed: bool = False
 
 
@@ -100,7 +102,7 @@ def replayed(events: Sequence[Event], config: Config, sketches: Sketches) -> Rep
     """Play the log through a list, without table and buckets: compare every content with every other."""
     out = Replayed()
     window, lateness = (round((seconds or 0) * MICROSECONDS) for seconds in _spans(config))
-    for row, removed in events:
+    for row, removed, shards in events:
         if row is None:
             for entry in out.live:
                 entry.removed |= entry.row.id == removed
@@ -114,7 +116,7 @@ def replayed(events: Sequence[Event], config: Config, sketches: Sketches) -> Rep
             out.said.append(_said(row, content, found, sketches))
             if found.content == content:
                 out.copied.add((row.id, row.time))
-        out.live.append(_Entry(row, content))
+        out.live.append(_Entry(row, content, shards))
     return out
 
 

@@ -17,6 +17,10 @@ from neardup.workers.stages.verdicts.filter import FilterWorker
 from neardup.workers.stages.verdicts.linker import LinkWorker
 
 
+class Crash(BaseException):
+    """The process ends in the middle of a call."""
+
+
 @dataclass
 class Scenario:
     """The values that a seed decides before the first action."""

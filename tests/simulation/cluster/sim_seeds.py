@@ -33,6 +33,14 @@ def config(window: float, lateness: float, documents: int = 1_000_000, candidate
 
 
 def scenario_of(seed: int) -> Scenario:
+    """The scenario of a seed; in one of three, administrators add shards."""
+    scenario = _scenario_of(seed)
+    if seed % 3 == 1:
+        scenario.weights["more_shards"] = 1.5
+    return scenario
+
+
+def _scenario_of(seed: int) -> Scenario:
     """Draw sizes, limits, habits of the producer, and the rates of failures from a seed."""
     rng = random.Random(f"{seed}/scenario")
     settled = rng.random() < 0.4  # every id once, and enough lateness: the promise covers all documents

@@ -41,7 +41,10 @@ def arrivals_of(records: Sequence[Record], config: Config) -> list[Arrival]:
     """The committed records of ``signed``, in order."""
     out = []
     for record in records:
-        rows = decode_signed(record.value or b"", config.signing_fingerprint, config.plan.width).arrivals()
+        signed = decode_signed(record.value or b"", config.signing_fingerprint, config.plan.width)
+        if signed.growth is not None:
+            continue
+        rows = signed.arrivals()
         data, starts = rows.ids.tobytes(), rows.id_starts.tolist()
         ids = [data[a:b].decode() for a, b in pairwise(starts)]
         numbers = rows.times.tolist(), rows.contents.tolist(), rows.ranks.tolist(), rows.sizes.tolist()
@@ -126,6 +129,8 @@ def one_process(records: Sequence[Record], config: Config) -> tuple[list[Verdict
     places: list[str] = []
     for record in records:
         rows = decode_signed(record.value or b"", config.signing_fingerprint, config.plan.width)
+        if rows.growth is not None:
+            continue
         removals = np.flatnonzero(rows.kinds == REMOVAL).tolist()
         for first, end in pairwise([-1, *removals, rows.size]):
             part = rows.select(first + 1, end)

@@ -134,8 +134,8 @@ INCIDENTS: dict[str, Incident] = {
         Exit.TOPIC, "{b}: retention.bytes=1000 must be -1", "change retention.bytes of the topic",
     ),
     "links have partitions of another generation": (
-        lambda bench: _remake(bench, bench.names.topics.links, 3),
-        Exit.TOPIC, "{l}: partitions=3 must be 2", "change partitions of the topic",
+        lambda bench: _remake(bench, bench.names.topics.links, 1),
+        Exit.TOPIC, "{l}: partitions=1 must be at least 2", "change partitions of the topic",
     ),
     "all signers are gone": (
         lambda bench: (_end(bench, "sign"), add(bench)),

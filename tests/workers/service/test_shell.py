@@ -197,7 +197,7 @@ def test_a_topic_that_is_missing_or_has_other_partitions_ends_the_worker(bench):
     bench.cluster.create(other, 4)
     code, sentence = ends(bench, "match", shards=5)
     assert code == Exit.TOPIC
-    assert f"{other} has 4 partitions, but its generation means 5" in sentence
+    assert f"{other} has 4 partitions, but its generation begins with 5" in sentence
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from quick_seeds import quick_seeds
 
 from neardup.stream import Config, ConfigError, Document, Signer
 from neardup.stream.batches import id_columns
-from neardup.stream.shards import Shard
+from neardup.stream.shards import Growth, Shard
 from neardup.stream.verdicts.representatives import NO_RANK
 from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
 from neardup.workers.stages.matching.shard_table import (
@@ -28,7 +28,7 @@ from neardup.workers.stages.matching.shard_table import (
     decode_window,
     encode_window,
 )
-from neardup.workers.stages.matching.stretches import Stretch, read_stretch
+from neardup.workers.stages.matching.stretches import Stretch, read_stretches
 from neardup.workers.topics.signed import SignedRows, encode_signed, offset_and_row, position_of
 from neardup.workers.transport.protocol import Record
 
@@ -41,6 +41,12 @@ def config(window: float = 20.0, lateness: float = 10.0, documents: int = 1_000_
         threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5, window_seconds=window,
         lateness_seconds=lateness, window_documents=documents,
     )  # fmt: skip
+
+
+def read_stretch(records: list[Record], config: Config) -> Stretch:
+    """The rows of messages, which are small enough for one stretch."""
+    (stretch,) = read_stretches(records, config)
+    return stretch
 
 
 @dataclass
@@ -239,7 +245,7 @@ def test_rows_without_a_slot_hold_no_log() -> None:
     table = ShardTable(log.config, SHARD)
     for _ in range(3):
         run(table, read_stretch([log.message([REMOVAL, REFUSAL])], log.config))
-        window = Window(log.offset + 1, None, log.config.matching_fingerprint, 3)
+        window = Window(log.offset + 1, None, log.config.matching_fingerprint, Growth(3))
         assert decode_window(table.committed().metadata) == window
 
 
@@ -259,10 +265,11 @@ def test_the_window_moves_on_only_and_its_marks_with_it(seed: int) -> None:
 @pytest.mark.parametrize(
     "window",
     [
-        Window(0, None, "a" * 32, 1), Window(2**40, 10**18, "b" * 32, 4096, 3_999, (10**12,) * 4),
-        Window(7, -5, "c" * 32, 8),
+        Window(0, None, "a" * 32, Growth(1)),
+        Window(2**40, 10**18, "b" * 32, Growth(4096), 3_999, (10**12,) * 4),
+        Window(7, -5, "c" * 32, Growth(2, ((2**20, 8), (2**56, 12)))),
     ],
-)  # fmt: skip
+)
 def test_a_window_is_read_back_from_its_metadata(window: Window) -> None:
     """Kafka's limit of 4,096 characters is far away."""
     assert decode_window(encode_window(window)) == window
@@ -270,9 +277,9 @@ def test_a_window_is_read_back_from_its_metadata(window: Window) -> None:
 
 
 def test_metadata_of_an_earlier_version_counts_from_here() -> None:
-    """Matchers of 0.1 committed no counts."""
+    """Matchers of 0.1 committed no counts, and a number of shards that never grew."""
     metadata = '{"version":1,"from":3,"time":null,"row":0,"shards":2,"fingerprint":"a"}'
-    assert decode_window(metadata) == Window(3, None, "a", 2)
+    assert decode_window(metadata) == Window(3, None, "a", Growth(2))
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -56,6 +56,9 @@ def test_each_class_of_settings_has_its_steps() -> None:
     ]  # fmt: skip
     both = steps("retention_seconds=3600", "commit_interval_ms=100")
     assert [step.means.partition(":")[0] for step in both] == ["The topics", "In place"]
+    (more,) = steps("shards=16")
+    assert more.means.startswith("In place: the running stream gets more shards. Leave the setting shards as it is")
+    assert more.commands == ("neardup topics shards 16", "neardup topics describe")
     (unmade,) = list(steps_of(transport(), StreamSettings(**{**GIVEN, "verdicts": True}), BEFORE))
     assert unmade.means.startswith("In place")  # the topics of verdicts stay, and the workers must know
     assert steps("replication_factor=2") == []  # it counts for a new topic only

@@ -18,7 +18,7 @@ from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
 from neardup.stream.window_message import WireError
 from neardup.workers.topics import signed
 from neardup.workers.topics.shown import decode_shown, encode_shown
-from neardup.workers.topics.signed import SignedRows, decode_signed, encode_signed, join_signed
+from neardup.workers.topics.signed import SignedRows, decode_signed, encode_signed, growth_row, join_signed
 
 FINGERPRINT = "0123456789abcdef" * 2
 
@@ -128,3 +128,16 @@ def test_what_is_no_message_is_refused(change: object, said: str) -> None:
     empty = removal_batch([], 8).evidence
     with pytest.raises(WireError, match="kind 9"):
         decode_signed(signed._encode(strange._replace(evidence=empty), FINGERPRINT), FINGERPRINT, 8)
+
+
+def test_a_control_row_is_alone_in_its_message() -> None:
+    """It has the two numbers of shards, no document, and no place in what a table reads; old readers refuse it."""
+    (message,) = encode_signed(growth_row(2, 1 << 20, 8), FINGERPRINT)
+    rows = decode_signed(message, FINGERPRINT, 8)
+    assert rows.growth == (2, 1 << 20)
+    assert rows.documents().size == rows.stream()[0].size == 0
+    documents = rows_of(removal_batch([b"a", b"b"], 8), random.Random(1), ranks=False)
+    assert documents.growth is None
+    both = signed._encode(signed.join_signed([documents, rows]), FINGERPRINT)
+    with pytest.raises(WireError, match="kind 3: update the program"):
+        decode_signed(both, FINGERPRINT, 8)

@@ -69,7 +69,7 @@ def _tables(sized: Sized) -> list[Table]:
     stream = facts("Stream", [
         ("documents in the window", f"{sized.window_documents:,}", ""),
         ("memory of a document", f"{sized.table_bytes:,.0f} B", "over all shards"),
-        ("shards", str(sized.shards), "setting shards; fixed when the topics are made"),
+        ("shards", str(sized.shards), "setting shards; neardup topics shards adds some later"),
         ("restore", _seconds(sized.restore_seconds), "of a matcher that takes over the most shards"),
         ("takeover", _seconds(sized.takeover_seconds), "after a death: the session and the restore"),
     ])  # fmt: skip

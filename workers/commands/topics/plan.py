@@ -65,6 +65,14 @@ def steps_of(transport: Transport, before: StreamSettings, after: StreamSettings
             means = "In place: restart the workers with the new settings, one after the other."
             yield Step(means, "", ("neardup status",))
         return
+    if _changes(before, after).keys() == {"shards"} and before.shards < after.shards:
+        yield Step(
+            "In place: the running stream gets more shards. Leave the setting shards as it is, for it is a part of the "
+            "name of the generation.",
+            "tables move to the matchers that have none; documents that are there stay where they are.",
+            (f"neardup topics shards {after.shards}", "neardup topics describe"),
+        )
+        return
     yield _generation(transport, before, after)
 
 

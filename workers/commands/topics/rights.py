@@ -17,13 +17,14 @@ from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.topics.names import FILTER, LINK, MATCH, ROLES, SIGN, Names, names_of
 from neardup.workers.topics.rules import topic_plans
 
-_READ, _WRITE, _DELETE, _CREATE, _DESCRIBE, _CONFIGS = (
+_READ, _WRITE, _DELETE, _CREATE, _DESCRIBE, _CONFIGS, _ALTER = (
     "Read",
     "Write",
     "Delete",
     "Create",
     "Describe",
     "DescribeConfigs",
+    "Alter",
 )
 
 
@@ -59,12 +60,13 @@ _TOPICS: dict[str, dict[str, tuple[str, ...]]] = {
     "replay": {"documents": (_READ,), "signed": (_DESCRIBE,), "verdicts": (_READ,)},
     "dead": {"dead": (_READ, _WRITE), "documents": (_READ, _WRITE, _CONFIGS)},
     "serve": {"verdicts": (_READ,), "candidates": (_READ,), "documents": (_WRITE,)},
+    "shards": {"signed": (_READ, _WRITE), "links": (_ALTER, _DESCRIBE)},
 }  # fmt: skip
 # What a command of each of these does with every topic of the deployment.
 _ALL_TOPICS = {"create": (_CREATE, _DESCRIBE, _CONFIGS), "status": (_READ, _CONFIGS)}
 # Commands that read as a group of their own, and commands that write in transactions: all names begin with the command.
 _WITH_GROUP = ("tail",)
-_WITH_TRANSACTIONS = ("load", "replay", "dead", "serve")
+_WITH_TRANSACTIONS = ("load", "replay", "dead", "serve", "shards")
 USERS = (*_TOPICS, *_ALL_TOPICS)
 
 
@@ -109,6 +111,8 @@ def _of_groups(names: Names, user: str, settings: StreamSettings) -> Iterator[Ri
         yield Right("transactional-id", names.worker(user, ""), (_WRITE,), is_prefix=True)
     if user == MATCH and settings.verdicts:  # it keeps what linkers have not decided
         yield Right("group", names.group(LINK), (_DESCRIBE,))
+    if user == "shards" or (user == LINK and settings.verdicts):  # the matchers know how many shards there are
+        yield Right("group", names.group(MATCH), (_DESCRIBE,))
     if user == "status":
         roles = ROLES if settings.verdicts else (SIGN, MATCH)
         yield from (Right("group", names.group(role), (_DESCRIBE,)) for role in roles)

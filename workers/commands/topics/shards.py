@@ -27,7 +27,10 @@ class ShardState(NamedTuple):
 
 
 def states_of(transport: Transport, settings: StreamSettings) -> list[ShardState]:
-    """Return the shards in order; none if the topics are missing. Markers of transactions count as messages."""
+    """Return the shards in order; none if the topics are missing. Markers of transactions count as messages.
+
+    Shards that a growth has added, and that have not begun, are none yet.
+    """
     names = names_of(settings)
     try:
         first, end = transport.bounds(names.topics.signed)[PARTITION]
@@ -35,7 +38,7 @@ def states_of(transport: Transport, settings: StreamSettings) -> list[ShardState
     except UnknownTopicError:
         return []
     found = []
-    for shard in range(settings.shards):
+    for shard in range(max([settings.shards, *(one + 1 for one in committed)])):
         if shard not in committed:
             found.append(ShardState(shard, None, None, None))
             continue
@@ -47,7 +50,7 @@ def states_of(transport: Transport, settings: StreamSettings) -> list[ShardState
 
 def shard_table(states: list[ShardState]) -> Table:
     """Return the shards for reading."""
-    table = Table(title="shards", title_justify="left", title_style="bold")
+    table = Table(title=f"{len(states)} shards", title_justify="left", title_style="bold")
     for column in ("shard", "messages in the window", "messages behind", "the window begins after"):
         table.add_column(column, overflow="fold")
     for shard, window, behind, time in states:

@@ -70,7 +70,7 @@ class ShardLooks:
         for one in reversed(list(stretches)):
             rows = np.flatnonzero(~one.rows.removals & (one.positions < table.position))
             batch = select(one.rows.batch, rows)
-            is_own = kinds_of(batch, table.shard, self._by_content) == OWN
+            is_own = (kinds_of(batch, table.shard, self._by_content) == OWN) & table.came_since(one.places[rows])
             is_own[: max(0, newer + len(rows) - self._config.window_documents)] = False
             is_own &= batch.times >= horizon(self._config, table.matcher.table.stream_time)
             own = np.flatnonzero(is_own)[max(0, np.count_nonzero(is_own) - left) :]
@@ -86,7 +86,8 @@ class ShardLooks:
         before, bands_before = looks.outcomes.copy(), looks.bands.copy()
         in_window = originals.times >= horizon(self._config, inner.stream_time)
         is_own = kinds_of(originals, table.shard, self._by_content) == OWN
-        own, others = np.flatnonzero(in_window & is_own), np.flatnonzero(in_window & ~is_own)
+        sought = in_window & table.came_since(rows.places)  # another shard may own what came before a growth
+        own, others = np.flatnonzero(sought & is_own), np.flatnonzero(sought & ~is_own)
         looks.outcomes[LATE] += int(np.count_nonzero(~in_window & is_own))
         if len(own):
             chosen = rows.at(own)

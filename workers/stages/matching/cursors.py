@@ -12,13 +12,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from neardup.stream.config import Config
-from neardup.workers.stages.matching.stretches import Stretch, read_stretch
-from neardup.workers.stages.transaction import record_bytes
+from neardup.workers.stages.matching.stretches import Stretch, read_stretches
 from neardup.workers.topics.signed import PARTITION, offset_and_row, position_of
 from neardup.workers.transport.protocol import Reader, Record
 
-# Messages are matched together up to this many bytes: the keys of more documents do not fit in the L2 cache.
-_TOGETHER_BYTES = 256 << 10
 # A trail: what standbys can still apply after the running shards have passed it.
 TRAIL_BYTES = 16 << 20
 # Behind every position.
@@ -54,8 +51,7 @@ class Cursor:
         if self.hand:
             return []
         records = self.reader.poll(timeout_seconds, records_max, bytes_max)
-        for together in _together(records):
-            self.hand.append(read_stretch(together, self._config))
+        self.hand += read_stretches(records, self._config)
         return records
 
     def ahead(self, position: int) -> Iterator[Stretch]:
@@ -96,17 +92,3 @@ class Cursor:
         self.hand.clear()
         self._trail.clear()
         self._trail_bytes, self._began = 0, _NOWHERE
-
-
-def _together(records: list[Record]) -> Iterator[list[Record]]:
-    """Split records into lists that are matched together."""
-    part: list[Record] = []
-    size = 0
-    for record in records:
-        part.append(record)
-        size += record_bytes(record)
-        if size >= _TOGETHER_BYTES:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part

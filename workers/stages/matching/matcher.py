@@ -6,6 +6,8 @@ window. Every member reads ``signed`` whole, without the group, through two curs
 
 A shard goes through these states; only this loop changes them:
 
+- *unused*: assigned, and no shard yet: ``links`` has more partitions than there are shards. When shard 0 passes a
+  control row, its step commits the first offsets of the shards that the row adds; until then they wait.
 - *waiting*: assigned, without a position. The worker reads the committed offset. If the read fails (a predecessor's
   transaction is pending, the broker is away), the next turn repeats it.
 - *restoring*: the worker applies the log from the beginning of the window, or from a kept table on, to the committed
@@ -35,20 +37,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from neardup.stream.errors import ConfigError
 from neardup.stream.pipeline import SLICE_CANDIDATES
 from neardup.stream.shards import Shard
 from neardup.workers.stages.matching.canaries import ShardLooks
 from neardup.workers.stages.matching.cursors import TRAIL_BYTES, Cursor
 from neardup.workers.stages.matching.messages import link_messages, pair_messages
-from neardup.workers.stages.matching.plan import MatchPlan, Restore, check_gap
+from neardup.workers.stages.matching.plan import Beginnings, MatchPlan, Restore, check_gap
 from neardup.workers.stages.matching.recall import Recall
 from neardup.workers.stages.matching.reports import report_step, report_tables
 from neardup.workers.stages.matching.shard_table import Applied, ShardTable, Window, decode_window, encode_window
 from neardup.workers.stages.matching.standbys import Standbys
 from neardup.workers.stages.matching.trims import Trims
 from neardup.workers.stages.partitions import begin_in_turns
-from neardup.workers.stages.starts import committed_start
 from neardup.workers.stages.transaction import Message, transact
 from neardup.workers.telemetry.observer import Observer, stage
 from neardup.workers.topics.signed import PARTITION, offset_and_row, position_of
@@ -63,6 +63,7 @@ from neardup.workers.transport.protocol import (
     Polled,
     Producer,
     Transport,
+    UnreachableError,
 )
 
 # Maximum candidates of a step. They take seconds to match, even if almost none is a pair.
@@ -100,13 +101,14 @@ class MatchWorker:
         self.standbys = Standbys(transport, plan, observer, lambda: self.clock(), self.cursor)
         self.canaries = ShardLooks(plan.config, observer, on=plan.canaries)
         self.recall = Recall(plan.config, observer, self.canaries)
+        self.beginnings = Beginnings(transport, producer, plan, observer, clock)
         self._late: set[int] = set()  # shards of tables that read through ``behind``
         self._trims = Trims(transport, producer, plan, observer, lambda: self.clock())
         self._refused = -1  # the last shard whose committed offset was not available
 
     @property
     def ready(self) -> bool:
-        """Whether every assigned shard is running."""
+        """Whether every assigned shard is running, unless it is unused."""
         return not self.waiting and not self.restoring
 
     @property
@@ -154,11 +156,13 @@ class MatchWorker:
         """Follow the changes of the group: tables of shards that moved stay if this member stands by for them."""
         for shard in polled.revoked:
             self.waiting.discard(shard)
+            self.beginnings.unused.discard(shard)
             self._late.discard(shard)
             restore = self.restoring.pop(shard, None)
             if (table := self.tables.pop(shard, restore and restore.table)) is not None:
                 self.kept[shard] = table
         self.waiting.update(polled.assigned)
+        self.waiting |= self.beginnings.wake(polled.membership.group)
         self.kept |= self.standbys.take(polled.assigned)
         if self.joined:
             self.standbys.follow(polled.standbys, self.kept)
@@ -213,36 +217,22 @@ class MatchWorker:
 
     def _assign(self, shard: int, membership: Membership) -> bool:
         """Read the committed offset, and begin to restore the window that its metadata names; returns whether it is
-        known.
+        known, or the shard is unused.
 
-        Without a committed offset, the owner of shard 0 commits the requested start of all shards at once. One
-        under other settings of matching is claimed at once for the whole log, so that no trim of shard 0 drops what a
-        longer window needs, and the whole log is restored.
+        One under other settings of matching is claimed at once for the whole log, so that no trim of shard 0 drops
+        what a longer window needs, and the whole log is restored.
         """
         plan, fingerprint = self.plan, self.plan.config.matching_fingerprint
         first = self._first()
-
-        def bounds() -> dict[int, tuple[int, int]]:
-            return dict.fromkeys(range(plan.shards), self.transport.bounds(plan.topics.signed)[PARTITION])
-
-        committed = committed_start(
-            self.transport, self.consumer, self.producer, plan.topics.links, shard, plan.start,
-            lambda _, offset: encode_window(Window(offset, None, fingerprint, plan.shards)), membership, self.observer,
-            bounds,
-        )  # fmt: skip
+        committed = self.beginnings.committed(self.consumer, shard, membership)
         if committed is None:
-            return False
+            return shard in self.beginnings.unused
         kept, window, end = self.kept.pop(shard, None), decode_window(committed.metadata), committed.offset
         if kept is not None and kept.settle(committed) and offset_and_row(kept.position)[0] >= min(first, end):
             self._replay(shard, kept, position_of(end, window.row), "kept")
             return True
-        if window.shards != plan.shards:
-            raise ConfigError(
-                f"shard {shard} was one of {window.shards}, and {plan.topics.links} has {plan.shards} partitions: make "
-                "the topic again with as many as before"
-            )
         if window.fingerprint != fingerprint:
-            window = Window(min(first, end), None, fingerprint, plan.shards, window.row)
+            window = Window(min(first, end), None, fingerprint, window.growth, window.row)
             claim = Committed(end, encode_window(window))
             transact(self.producer, [], plan.topics.links, {shard: claim}, membership, self.observer)
             first = self._first()
@@ -250,7 +240,9 @@ class MatchWorker:
         if window.start < first:
             check_gap(self.plan, shard, window.start, first)
             window = window._replace(start=first, row=window.row if first <= end else 0)
-            end = max(first, end)
+            if first > end:  # the gap may have a control row, which others have passed
+                growth = self.beginnings.growth(membership.group)
+                window, end = window._replace(growth=growth.until(position_of(first))), first
         table = ShardTable(plan.config, Shard(shard, plan.shards), window)
         self._replay(shard, table, position_of(end, window.row), "restored")
         return True
@@ -343,12 +335,13 @@ class MatchWorker:
         moved = {shard: first for shard, first in began.items() if self.tables[shard].position > first}
         if not moved:
             return
-        offsets = {shard: self.tables[shard].committed() for shard in moved}
         progress = {shard: (first, self.tables[shard].position) for shard, first in moved.items()}
         links = list(link_messages(done, progress, plan.config, plan.topics.links)) if plan.verdicts else []
         try:
+            offsets = {shard: self.tables[shard].committed() for shard in moved}
+            offsets |= self.beginnings.born(self.tables.get(0), membership.group)
             transact(self.producer, messages + links, plan.topics.links, offsets, membership, self.observer)
-        except AbortedError:
+        except (AbortedError, UnreachableError):
             for shard in began:
                 self.tables[shard].undo()
             self.aborted_in_row += 1
@@ -387,4 +380,5 @@ class MatchWorker:
     def trim(self) -> None:
         """Drop the log below the windows of all shards, if this member owns shard 0; raises the errors of a step."""
         if 0 in self.tables:
-            self._trims.trim({shard: table.committed() for shard, table in self.tables.items()}, self.membership)
+            offsets = {shard: table.committed() for shard, table in self.tables.items()}
+            self._trims.trim(offsets, self.membership, self.tables[0].growth.shards)

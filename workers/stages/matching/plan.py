@@ -1,17 +1,33 @@
-"""What a matcher needs in addition to the records, and from where on it needs the log."""
+"""What a matcher needs in addition to the records, where its shards begin, and from where on it needs the log."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from neardup.stream.config import Config
+from neardup.stream.shards import Growth
 from neardup.workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX
-from neardup.workers.stages.matching.shard_table import ShardTable, decode_window
+from neardup.workers.stages.growth import growth_at
+from neardup.workers.stages.matching.shard_table import ShardTable, Window, decode_window, encode_window
+from neardup.workers.stages.starts import committed_start, start_offset
 from neardup.workers.stages.verdicts.positions import decode_signed_metadata
+from neardup.workers.telemetry.observer import Observer
 from neardup.workers.topics.messages import Envelope
 from neardup.workers.topics.names import Topics
-from neardup.workers.topics.signed import PARTITION
-from neardup.workers.transport.protocol import OffsetGoneError, Transport
+from neardup.workers.topics.signed import PARTITION, position_of
+from neardup.workers.transport.protocol import (
+    Committed,
+    Consumer,
+    Membership,
+    OffsetGoneError,
+    Producer,
+    Transport,
+    UnreachableError,
+)
+
+# Unused partitions are looked at so often at most.
+_WAKE_SECONDS = 1.0
 
 
 class MatchPlan(NamedTuple):
@@ -19,7 +35,7 @@ class MatchPlan(NamedTuple):
 
     config: Config
     topics: Topics
-    shards: int
+    shards: int  # at the beginning of the stream
     candidate_partitions: int
     envelope: Envelope
     start: str | None  # "earliest" or "latest" for a group without committed offsets; None refuses it
@@ -40,11 +56,91 @@ class Restore(NamedTuple):
     end: int
 
 
-def needed_from(transport: Transport, plan: MatchPlan, group: str) -> int:
-    """Return the offset from which on a matcher or a linker needs the log; -1 if that is not known."""
+def passed_growth(transport: Transport, group: str, topic: str, shards: int) -> dict[int, Growth]:
+    """Return how many shards there are at the offsets in ``signed`` that a group of matchers has committed, and at the
+    beginning; ``topic`` is that of links."""
+    offsets = transport.group_offsets(group, topic).values()
+    return {0: Growth(shards)} | {at.offset: decode_window(at.metadata).growth for at in offsets}
+
+
+class Beginnings:
+    """Where shards begin, and the partitions of ``links`` that are assigned and no shard yet (``unused``)."""
+
+    def __init__(
+        self, transport: Transport, producer: Producer, plan: MatchPlan, observer: Observer, clock: Callable[[], float]
+    ) -> None:
+        self._transport, self._producer, self._plan = transport, producer, plan
+        self._observer, self._clock = observer, clock
+        self.unused: set[int] = set()
+        self._woken = 0.0
+
+    def committed(self, consumer: Consumer, shard: int, membership: Membership) -> Committed | None:
+        """Return what the group has committed for a shard; without that, the owner of shard 0 commits the requested
+        start of all shards at once. ``None`` if the offset is not known yet, or the shard is unused.
+
+        Raises the errors of ``committed_start``.
+        """
+        committed = consumer.committed(shard)
+        if committed is not None:
+            return committed
+        plan, growth = self._plan, self.growth(membership.group, shard)
+        if shard >= growth.shards:
+            self.unused.add(shard)
+            return None
+
+        def metadata(_: int, offset: int) -> str:
+            fingerprint = plan.config.matching_fingerprint
+            return encode_window(Window(offset, None, fingerprint, growth.until(position_of(offset))))
+
+        return committed_start(
+            self._transport, consumer, self._producer, plan.topics.links, shard, plan.start, metadata, membership,
+            self._observer,
+            lambda: dict.fromkeys(range(growth.shards), self._transport.bounds(plan.topics.signed)[PARTITION]),
+        )  # fmt: skip
+
+    def growth(self, group: str, shard: int = 0) -> Growth:
+        """Return how many shards have begun, as a shard without an offset may know it: as many as there are where shard
+        0 is, which commits the first offsets of those that are added.
+
+        If no shard has an offset, it is the growth where the group starts. If shard 0 alone has lost its offset, the
+        others wait for it, and it goes by what these have passed.
+        """
+        plan = self._plan
+        offsets = self._transport.group_offsets(group, plan.topics.links)
+        if not offsets:
+            start = start_offset(lambda: self._transport.bounds(plan.topics.signed), PARTITION, plan.start)
+            return growth_at(self._transport, plan.topics, plan.config, {0: Growth(plan.shards)}, start)
+        if 0 not in offsets and shard:
+            return Growth(1)
+        passed = {n: decode_window(committed.metadata).growth for n, committed in offsets.items()}
+        return passed[0] if 0 in passed else max(passed.values(), key=lambda growth: len(growth.steps))
+
+    def wake(self, group: str) -> set[int]:
+        """Return the unused shards that have begun, which are unused no more; ask once a second."""
+        if not self.unused or 0 <= self._clock() - self._woken < _WAKE_SECONDS:
+            return set()
+        self._woken = self._clock()
+        try:
+            shards = self.growth(group, min(self.unused)).shards
+        except UnreachableError:
+            return set()
+        begun = {shard for shard in self.unused if shard < shards}
+        self.unused -= begun
+        return begun
+
+    def born(self, table: ShardTable | None, group: str) -> dict[int, Committed]:
+        """Return the first offsets of the shards that the open step of shard 0 adds, of those that have none."""
+        born = {} if table is None else table.born
+        known = self._transport.group_offsets(group, self._plan.topics.links) if born else {}
+        return {shard: first for shard, first in born.items() if shard not in known}
+
+
+def needed_from(transport: Transport, plan: MatchPlan, group: str, shards: int) -> int:
+    """Return the offset from which on a matcher or a linker needs the log; -1 if that is not known. There are so many
+    shards where shard 0 is: it commits the first offsets of those that it adds."""
     offsets = transport.group_offsets(group, plan.topics.links)
     linker = transport.group_offsets(plan.link_group, plan.topics.signed).get(PARTITION)
-    if len(offsets) < plan.shards or (linker is None and plan.verdicts):
+    if not set(range(shards)) <= offsets.keys() or (linker is None and plan.verdicts):
         return -1
     starts = [decode_window(committed.metadata).start for committed in offsets.values()]
     return min(starts if linker is None else [*starts, linker.offset, decode_signed_metadata(linker).window])

@@ -1,9 +1,12 @@
 """The table of one shard of a stream, and where in the log its window begins.
 
 Theory of operation. A table is a deterministic function of the log of ``signed`` from ``start`` to a position, of the
-stream time just before ``start``, and of its shard. ``start`` is the offset of the message of the oldest slot in the
-ring. ``start``, stream time, row and the fingerprint of the matching settings are the metadata of every committed
-offset, so they are consistent with the offset.
+stream time just before ``start``, of its shard, and of the number of shards. ``start`` is the offset of the message of
+the oldest slot in the ring. ``start``, stream time, row, growth and the fingerprint of the matching settings are the
+metadata of every committed offset, so they are consistent with the offset.
+
+A control row belongs to the row before it: a table that has passed the last row before it has passed the control row.
+The step of shard 0 that does so has the first offsets of the new shards (``born``).
 
 - ``apply`` adds the rows of a stretch inside an open step, from the position of the table on. It works in slices of
   rows with a bounded number of candidates, and the caller may stop after any slice: one stretch can hold thousands of
@@ -34,13 +37,15 @@ from neardup.stream.config import Config
 from neardup.stream.pair_rule import Matches, deciding
 from neardup.stream.pipeline import SLICE_CANDIDATES, Matcher, Slice
 from neardup.stream.schemes import SCHEMES
-from neardup.stream.shards import Shard
+from neardup.stream.shards import Growth, Shard
 from neardup.stream.sources.losses import NamedLosses, named_losses
 from neardup.stream.table import COUNTERS, NO_TIME, again
+from neardup.workers.stages.growth import growth_fields, growth_of
 from neardup.workers.stages.matching.slot_places import SlotPlaces
 from neardup.workers.stages.matching.stretches import Stretch
 from neardup.workers.stages.starts import decoded_metadata
 from neardup.workers.topics.links import Links, similarity_steps
+from neardup.workers.topics.places import partitions_of
 from neardup.workers.topics.signed import ROW_BITS, offset_and_row, position_of
 from neardup.workers.transport.protocol import Committed
 
@@ -53,13 +58,13 @@ COUNTED = (*(name for name, counter in COUNTERS.items() if counter.meaning), "do
 
 class Window(NamedTuple):
     """The beginning of a window: the offset of its first message, and the stream time before it (microseconds, or
-    none). ``row``: how many rows of the message at the committed offset are in the table. ``shards``: how many there
-    are. ``counts``: those of ``KEPT_COUNTS``."""
+    none). ``growth``: how many shards there are, up to the committed position. ``row``: how many rows of the message at
+    the committed offset are in the table. ``counts``: those of ``KEPT_COUNTS``."""
 
     start: int
     stream_time: int | None
     fingerprint: str
-    shards: int
+    growth: Growth
     row: int = 0
     counts: tuple[int, ...] = (0,) * len(KEPT_COUNTS)
 
@@ -85,31 +90,51 @@ class _Mark(NamedTuple):
 
 class _Reached(NamedTuple):
     """Where a table is: its position, the documents that it has passed, and the message that it has begun to read:
-    offset, and stream time before it."""
+    offset, and stream time before it; how many shards there are, and which one this is."""
 
     position: int
     documents: int
     message: int
     time_before: int
+    growth: Growth
+    shard: Shard
 
 
 class ShardTable:
-    """A ``Matcher`` for one shard with positions in the log; see the module for the steps."""
+    """A ``Matcher`` for one shard with positions in the log; see the module for the steps.
+
+    Without ``window``, the table begins with the log, and ``shard`` says how many there are; else, the window does.
+    """
 
     def __init__(self, config: Config, shard: Shard, window: Window | None = None) -> None:
-        self.config, self.shard = config, shard
-        self.matcher = Matcher(config, shard=shard)
+        self.config = config
         self._places = SlotPlaces()
         self._marks: deque[_Mark] = deque()
         self._added = 0
         time = int(NO_TIME) if window is None or window.stream_time is None else window.stream_time
+        start = 0 if window is None else window.start
+        position = position_of(start)
+        growth = Growth(shard.of) if window is None else window.growth.until(position)
+        shard = Shard(shard.number, growth.shards)
+        self.matcher = Matcher(config, shard=shard)
+        self._reached = self._reached_before = _Reached(position, 0, start, time, growth, shard)
+        self.born: dict[int, Committed] = {}  # the first offsets of shards that the open step has added
+        self._since: dict[int, int] = {}  # by partition of ``documents``, the first place after beginning or growth
+        self._open = False
+        self._counts_before = Window(0, None, "", Growth(1)).counts if window is None else window.counts
+        self._reported = dict.fromkeys(COUNTED, 0)
         if time != NO_TIME:
             self.matcher.table.set_stream_time(time)
-        start = 0 if window is None else window.start
-        self._reached = self._reached_before = _Reached(position_of(start), 0, start, time)
-        self._open = False
-        self._counts_before = Window(0, None, "", 0).counts if window is None else window.counts
-        self._reported = dict.fromkeys(COUNTED, 0)
+
+    @property
+    def shard(self) -> Shard:
+        """Which shard the table is, of how many."""
+        return self._reached.shard
+
+    @property
+    def growth(self) -> Growth:
+        """How many shards there are, as far as the table has read."""
+        return self._reached.growth
 
     @property
     def position(self) -> int:
@@ -136,10 +161,13 @@ class ShardTable:
         first = stretch.row_of(self.position)
         if first == len(stretch.positions):
             self.skip_to(stretch.end)
+            self._grow(stretch)
             return
         slot, time = table.slot_end, table.stream_time
         for part in self.matcher.slices_of(stretch.rows, first=first, probe=publish, candidates_max=candidates_max):
             self._advance(stretch, first, part.end, slot, time)
+            if part.end == len(stretch.positions):
+                self._grow(stretch)
             yield self._applied(stretch, first, part)
             first, slot, time = part.end, table.slot_end, table.stream_time
 
@@ -166,7 +194,42 @@ class ShardTable:
         offset, _ = offset_and_row(position)
         is_begun = stretch.positions[end - 1] >> ROW_BITS == offset
         time_before = before(end - 1) if is_begun else table.stream_time
-        self._reached = _Reached(position, reached.documents + len(documents), offset, time_before)
+        self._reached = reached._replace(
+            position=position, documents=reached.documents + len(documents), message=offset, time_before=time_before
+        )
+        if reached.growth.steps:
+            self._note_since(stretch.places[first:end])
+
+    def _grow(self, stretch: Stretch) -> None:
+        """Apply the control row behind a stretch, if it has one that counts."""
+        reached = self._reached
+        if stretch.growth is None:
+            return
+        growth = reached.growth.grown(stretch.end, *stretch.growth)
+        if growth == reached.growth:
+            return
+        self.matcher.grow(growth.shards)
+        self._reached = reached._replace(growth=growth, shard=self.matcher.shard)
+        self._since = {}
+        if self.shard.number == 0:
+            offset, _ = offset_and_row(stretch.end)
+            window = Window(offset, self.stream_time, self.config.matching_fingerprint, growth)
+            first = Committed(offset, encode_window(window))
+            self.born |= dict.fromkeys(range(reached.growth.shards, growth.shards), first)
+
+    def _note_since(self, places: npt.NDArray[np.int64]) -> None:
+        """Note the first place of each partition after a growth."""
+        partitions, firsts = np.unique(partitions_of(places), return_index=True)
+        for partition, first in zip(partitions.tolist(), firsts.tolist(), strict=True):
+            self._since.setdefault(partition, int(places[first]))
+
+    def came_since(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return which documents are where they belong for certain (``bool[n]``): they came after the last growth."""
+        if not self.growth.steps:
+            return np.ones(len(places), np.bool_)
+        none = np.iinfo(np.int64).max
+        firsts = np.array([self._since.get(one, none) for one in partitions_of(places).tolist()], np.int64)
+        return places >= firsts
 
     def _applied(self, stretch: Stretch, first: int, part: Slice) -> Applied:
         """Return the result of a slice, which begins at the row ``first``."""
@@ -191,7 +254,7 @@ class ShardTable:
         reached, (offset, _) = self._reached, offset_and_row(position)
         if position > reached.position:
             before = reached.time_before if offset == reached.message else self.matcher.table.stream_time
-            self._reached = _Reached(position, reached.documents, offset, before)
+            self._reached = reached._replace(position=position, message=offset, time_before=before)
 
     @property
     def stream_time(self) -> int | None:
@@ -206,7 +269,7 @@ class ShardTable:
         start, time = (first.offset, first.stream_time) if first else (reached.message, reached.time_before)
         offset, row = offset_and_row(reached.position)
         window = Window(
-            start, _known(time), self.config.matching_fingerprint, self.shard.of, row, self.kept_counts()
+            start, _known(time), self.config.matching_fingerprint, self.growth, row, self.kept_counts()
         )  # fmt: skip
         return Committed(offset, encode_window(window))
 
@@ -214,7 +277,7 @@ class ShardTable:
         """End the step, and keep its changes."""
         if self._open:
             self.matcher.table.commit()
-            self._open = False
+            self._open, self.born = False, {}
         oldest = self.matcher.table.oldest
         self._places.release(oldest)
         while self._marks and self._marks[0].slot_end <= oldest:
@@ -225,8 +288,9 @@ class ShardTable:
         if not self._open:
             return
         self.matcher.table.undo()
-        self._open = False
+        self._open, self.born = False, {}
         self._reached = self._reached_before
+        self.matcher.shard = self.shard
         for _ in range(self._added):
             self._marks.pop()
 
@@ -241,7 +305,8 @@ class ShardTable:
         else:
             self.undo()
         window = decode_window(committed.metadata)
-        is_same = (window.fingerprint, window.shards) == (self.config.matching_fingerprint, self.shard.of)
+        is_same = window.fingerprint == self.config.matching_fingerprint
+        is_same = is_same and window.growth.until(self.position) == self.growth
         start, end = position_of(window.start), position_of(committed.offset, window.row)
         if not is_same or not start <= self.position <= end:
             return False
@@ -293,7 +358,7 @@ def encode_window(window: Window) -> str:
         "from": window.start,
         "time": window.stream_time,
         "row": window.row,
-        "shards": window.shards,
+        "growth": growth_fields(window.growth),
         "fingerprint": window.fingerprint,
         "counts": window.counts,
     }
@@ -303,5 +368,7 @@ def encode_window(window: Window) -> str:
 def decode_window(metadata: str) -> Window:
     """Decode the metadata of a committed offset; raises ``ConfigError`` for metadata of another program."""
     with decoded_metadata(metadata, (_METADATA_VERSION,), "matcher") as fields:
-        window = Window(fields["from"], fields["time"], fields["fingerprint"], fields["shards"], fields["row"])
-        return window._replace(counts=tuple(fields.get("counts", window.counts)))  # there were none before 0.2
+        # Before 0.2, there were no counts, and shards were never added.
+        growth = growth_of(fields["growth"] if "growth" in fields else (fields["shards"], ()))
+        window = Window(fields["from"], fields["time"], fields["fingerprint"], growth, fields["row"])
+        return window._replace(counts=tuple(fields.get("counts", window.counts)))

@@ -162,7 +162,7 @@ class Standbys:
         if one is not None and not one.table.settle(committed) and one.table.position <= bound:
             del self._standbys[shard]
             one = None
-        if (window.fingerprint, window.shards) != (plan.config.matching_fingerprint, plan.shards):
+        if window.fingerprint != plan.config.matching_fingerprint:
             return  # its owner has other settings, and the next one with these restores the window
         if one is None:
             one = self._standbys[shard] = _Standby(ShardTable(plan.config, Shard(shard, plan.shards), window))

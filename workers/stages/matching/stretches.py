@@ -7,7 +7,7 @@ as the rows are, although markers of transactions leave gaps between offsets.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,10 +19,14 @@ from neardup.stream.documents import Column
 from neardup.stream.table import NO_TIME
 from neardup.stream.window_message import WireError
 from neardup.workers.stages.canary_rows import CanaryRows, decode_canaries
+from neardup.workers.stages.transaction import record_bytes
 from neardup.workers.topics.messages import refused_batch_sentence
 from neardup.workers.topics.shown import source_at
-from neardup.workers.topics.signed import ROW_BITS, decode_signed, join_signed, position_of
+from neardup.workers.topics.signed import ROW_BITS, SignedRows, decode_signed, join_signed, position_of
 from neardup.workers.transport.protocol import Record
+
+# Messages are matched together up to this many bytes: the keys of more documents do not fit in the L2 cache.
+_TOGETHER_BYTES = 256 << 10
 
 
 class Stretch(NamedTuple):
@@ -32,6 +36,7 @@ class Stretch(NamedTuple):
     records of ``documents``. ``before`` (``int64[n]``) is the greatest time of the messages of the stretch before the
     message of the row. ``canaries`` are those of the messages, each with the position behind its message. ``size`` is
     the bytes of the messages. ``shown`` is what is known of the documents alone (``neardup.workers.topics.shown``).
+    ``growth``: behind all rows stands a control row, with these numbers of shards before and after.
     """
 
     rows: StreamRows
@@ -42,6 +47,7 @@ class Stretch(NamedTuple):
     canaries: tuple[tuple[int, CanaryRows], ...] = ()
     size: int = 0
     shown: Column | None = None
+    growth: tuple[int, int] | None = None
 
     def row_of(self, position: int) -> int:
         """Return the first row that is not before a position."""
@@ -57,19 +63,38 @@ class Stretch(NamedTuple):
 
     def until(self, position: int) -> Stretch:
         """Return the rows before a position, without canaries."""
-        n = self.row_of(position)
+        n, growth = self.row_of(position), self.growth if position >= self.end else None
         end = min(position, self.end)
-        return Stretch(self.rows.until(n), self.positions[:n], end, self.places[:n], self.before[:n], shown=self.shown)
+        rows, shown = self.rows.until(n), self.shown
+        return Stretch(
+            rows, self.positions[:n], end, self.places[:n], self.before[:n], shown=shown, growth=growth
+        )  # fmt: skip
 
 
-def read_stretch(records: Sequence[Record], config: Config) -> Stretch:
-    """Return the rows of consecutive messages; raises ``WireError`` for one that is not of this generation."""
-    fingerprint, width = config.signing_fingerprint, config.plan.width
-    parts = []
+def read_stretches(records: Sequence[Record], config: Config) -> Iterator[Stretch]:
+    """Return the rows of consecutive messages, as many together as are matched together; a control row ends a stretch.
+
+    Raises:
+        WireError: a message is not of this generation.
+    """
+    together: list[Record] = []
+    parts: list[SignedRows] = []
+    size = 0
     for record in records:
         if record.refused is not None:
             raise WireError(refused_batch_sentence(record, "signed"))
-        parts.append(decode_signed(record.value or b"", fingerprint, width))
+        together.append(record)
+        parts.append(decode_signed(record.value or b"", config.signing_fingerprint, config.plan.width))
+        size += record_bytes(record)
+        if size >= _TOGETHER_BYTES or parts[-1].growth is not None:
+            yield _stretch(together, parts, config)
+            together, parts, size = [], [], 0
+    if together:
+        yield _stretch(together, parts, config)
+
+
+def _stretch(records: Sequence[Record], parts: list[SignedRows], config: Config) -> Stretch:
+    fingerprint, width = config.signing_fingerprint, config.plan.width
     canaries = tuple(
         (position_of(record.offset + 1), decode_canaries(part.canaries, fingerprint, width))
         for record, part in zip(records, parts, strict=True) if len(part.canaries)
@@ -86,4 +111,6 @@ def read_stretch(records: Sequence[Record], config: Config) -> Stretch:
     before = np.maximum.accumulate(greatest)[message[read]]
     rows, end = stream_rows(batch, config, removals), position_of(records[-1].offset + 1)
     size = sum(len(record.value or b"") for record in records)
-    return Stretch(rows, positions, end, signed.places[read], before, canaries, size, signed.shown)
+    return Stretch(
+        rows, positions, end, signed.places[read], before, canaries, size, signed.shown, parts[-1].growth
+    )  # fmt: skip

@@ -22,8 +22,9 @@ class Trims:
         self._trimmed = 0  # first offset of the log after the last trim of this worker
         self._bound = -1  # below which the last trim would have dropped the log
 
-    def trim(self, offsets: Mapping[int, Committed], membership: Membership) -> None:
+    def trim(self, offsets: Mapping[int, Committed], membership: Membership, shards: int) -> None:
         """Drop the log below the windows of all shards; only the owner of shard 0 calls it, with all its offsets.
+        There are so many shards where shard 0 is.
 
         The broker allows any client to delete records. A member that lost its shards while it was suspended must not
         trim: its successor may have a longer window. So its offsets are committed first, and this commit fails for such
@@ -35,7 +36,7 @@ class Trims:
             transact(self._producer, [], topics.links, offsets, membership, self._observer)
         except AbortedError:
             return
-        before, self._bound = self._bound, needed_from(self._transport, self._plan, membership.group)
+        before, self._bound = self._bound, needed_from(self._transport, self._plan, membership.group, shards)
         least = min(before, self._bound)
         if least > self._trimmed and 0 <= self._clock() - began <= TRIM_SECONDS_MAX:
             self._transport.trim(topics.signed, {PARTITION: least})

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
 from neardup.stream.config import Config
+from neardup.stream.shards import Growth
 from neardup.stream.verdicts.decisions import VerdictLimits
 from neardup.stream.window_message import WireError
 from neardup.workers.settings.kafka import MESSAGES_BYTES_MAX, STEP_BYTES_MAX, UNDECIDED_MAX
@@ -45,11 +46,12 @@ class LinkPlan(NamedTuple):
 
     config: Config
     topics: Topics
-    shards: int
+    shards: int  # at the beginning of the stream
     cluster_partitions: int
     limits: VerdictLimits
     start: str | None  # "earliest" or "latest" for a group without committed offsets; None refuses it
     allow_gap: bool  # continue without deleted verdicts, and without pairs that no matcher reports
+    match_group: str  # the group of matchers, which know how many shards there are
     step_bytes_max: int = STEP_BYTES_MAX
     undecided_max: int = UNDECIDED_MAX
     messages_bytes_max: int = MESSAGES_BYTES_MAX
@@ -62,6 +64,7 @@ class Intake:
         self.transport, self.consumer, self.plan, self.observer = transport, consumer, plan, observer
         self.reader = transport.reader(plan.topics.links)
         self._messages = transport.reader(plan.topics.signed)
+        self.growth = Growth(plan.shards)  # up to the position
         self.watermarks = Watermarks(plan.shards, 0, allow_gap=plan.allow_gap)
         self.position = 0  # the offset after the last record of signed that was read
         self._verdict_partitions = transport.partitions(plan.topics.verdicts)
@@ -69,10 +72,12 @@ class Intake:
         self._named: set[Hole] = set()  # accepted holes that the log names
         self._hand: deque[Record] = deque()  # polled records of signed for which there is no room yet
 
-    def follow(self, starts: Mapping[int, int], position: int, row: int) -> None:
+    def follow(self, starts: Mapping[int, int], position: int, row: int, growth: Growth) -> None:
         """Begin to read ``links`` at these offsets, and ``signed`` at ``position``, of whose message ``row`` rows are
-        decided."""
-        self.watermarks = Watermarks(self.plan.shards, position_of(position, row), allow_gap=self.plan.allow_gap)
+        decided; ``growth`` says how many shards there are."""
+        self.forget()
+        self.growth = growth
+        self.watermarks = Watermarks(growth.shards, position_of(position, row), allow_gap=self.plan.allow_gap)
         self.position = position
         self._hand.clear()
         self.reader.follow(starts)
@@ -102,6 +107,10 @@ class Intake:
                 record = self._hand[0]
                 value = _value(record, self.plan.topics.signed)
                 signed_rows = decode_signed(value, fingerprint, width)
+                if signed_rows.growth is not None:
+                    self._grow(record.offset + 1, *signed_rows.growth)
+                    self._hand.popleft()
+                    continue
                 rows = signed_rows.arrivals()
                 if state.waiting and state.undecided + len(rows.places) > self.plan.undecided_max:
                     break
@@ -147,6 +156,24 @@ class Intake:
                 return _value(record, topic)
         raise UnreachableError(f"offset {offset} of {topic} was not read in {_READ_SECONDS} seconds; it is tried again")
 
+    def _grow(self, position: int, before: int, after: int) -> None:
+        """Pass a control row, behind which ``signed`` is read at ``position``: the rows from there on wait for more
+        shards. Raises ``UnreachableError`` while the broker does not know their partitions."""
+        growth = self.growth.grown(position_of(position), before, after)
+        if growth != self.growth:
+            topic = self.plan.topics.links
+            firsts = {shard: first for shard, (first, _) in self.transport.bounds(topic).items()}
+            if len(firsts) < growth.shards:
+                raise UnreachableError(
+                    f"{topic} has {len(firsts)} partitions, and {self.plan.topics.signed} tells of {growth.shards} "
+                    "shards: if this broker does not learn of them, see whether links was made again"
+                )
+            added = {shard: firsts[shard] for shard in range(self.growth.shards, growth.shards)}
+            self.reader.follow({**self.reader.positions(), **added})
+            self.watermarks.grow(growth.shards, position_of(position))
+            self.growth = growth
+        self.position = position
+
     def hold(self, state: LinkState) -> None:
         """Pause the partitions that are far ahead of the watermark."""
         limit = self.plan.undecided_max
@@ -166,13 +193,13 @@ class Intake:
         position, waits = state.decided_position(self.position), 0.0
         if state.waiting:
             waits = max(0.0, now_seconds - state.waiting[0].timestamp_ms / 1e3)
-        for shard in range(self.plan.shards):
+        for shard in range(self.growth.shards):
             behind = bool(state.waiting) and not self.watermarks.has_passed(shard, position)
             self.observer.set("watermark_lag_seconds", waits if behind else 0.0, str(shard))
 
     def forget(self) -> None:
         """Stop reporting shards: another member reports them."""
-        for shard in range(self.plan.shards):
+        for shard in range(self.growth.shards):
             self.observer.forget(str(shard))
 
     def unless_fenced(self, group: str, read: Callable[[], _Read]) -> _Read:

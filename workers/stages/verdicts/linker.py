@@ -33,8 +33,11 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from neardup.stream.errors import ConfigError
+from neardup.stream.shards import Growth
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.rule import STATUSES
+from neardup.workers.stages.growth import growth_at
+from neardup.workers.stages.matching.plan import passed_growth
 from neardup.workers.stages.starts import start_offset
 from neardup.workers.stages.transaction import COMMITTED, RENEWED, TRIM_SECONDS_MAX, Message, transact
 from neardup.workers.stages.verdicts.clusters import Changed, Clusters
@@ -54,7 +57,7 @@ from neardup.workers.stages.verdicts.state import LinkState, Taken
 from neardup.workers.telemetry.observer import Observer, stage
 from neardup.workers.topics.messages import partition_of_key
 from neardup.workers.topics.names import generation, generation_header
-from neardup.workers.topics.signed import PARTITION
+from neardup.workers.topics.signed import PARTITION, position_of
 from neardup.workers.topics.verdicts import Decision, encode_runs
 from neardup.workers.transport.protocol import (
     AbortedError,
@@ -207,7 +210,7 @@ class LinkWorker:
             if signed is None:
                 start = start_offset(lambda: bounds, PARTITION, self.plan.start)
                 signed, decided_before = continued(
-                    self.transport, topics, start, bounds[PARTITION][1], self.plan.config
+                    self.transport, topics, start, bounds[PARTITION][1], self.plan.config, self._passed()
                 )
                 more = {topics.verdicts: decided_before} if decided_before else {}
                 transact(
@@ -223,10 +226,13 @@ class LinkWorker:
             links = self.transport.group_offsets(group, topics.links)
             if self.consumer.committed(PARTITION) != signed:
                 return
+            signed = self._after_gap(signed, bounds[PARTITION][0])
         except (UnreachableError, AbortedError):
             return
-        signed = self._after_gap(signed, bounds[PARTITION][0])
         metadata = decode_signed_metadata(signed)
+        firsts = {shard: first for shard, first in firsts.items() if shard < metadata.growth.shards}
+        if len(firsts) < metadata.growth.shards:
+            return  # the broker does not know all partitions of links yet
         marks = {s: committed.offset for s, committed in verdicts.items()}
         decided = {s: decode_verdicts_metadata(committed).marked for s, committed in verdicts.items()}
         self._marks = Marks(Mark(0, metadata.first, {**ends, **marks}, decided, metadata.window))
@@ -236,8 +242,9 @@ class LinkWorker:
         starts = {partition: links[partition].offset if partition in links else at for partition, at in firsts.items()}
         self._check_gaps(starts, firsts)
         self._intake.follow(
-            {partition: max(at, firsts[partition]) for partition, at in starts.items()}, signed.offset, metadata.row
-        )
+            {partition: max(at, firsts[partition]) for partition, at in starts.items()}, signed.offset, metadata.row,
+            metadata.growth,
+        )  # fmt: skip
         self.restoring = restored(
             self.transport, topics, self.plan.config, self.plan.limits, self._intake.compared(), signed, verdicts,
             allow_gap=self.plan.allow_gap,
@@ -256,7 +263,12 @@ class LinkWorker:
         if not self.plan.allow_gap:
             raise OffsetGoneError(f"{gone}; send them again, and go on with --allow-gap")
         _log.warning("%s (allow_gap)", gone)
-        return Committed(first, encode_metadata(decode_signed_metadata(signed)._replace(row=0)))
+        growth = growth_at(self.transport, topics, self.plan.config, self._passed(), first)
+        return Committed(first, encode_metadata(decode_signed_metadata(signed)._replace(row=0, growth=growth)))
+
+    def _passed(self) -> dict[int, Growth]:
+        """Return how many shards there are, by the offsets of the matchers in ``signed``."""
+        return passed_growth(self.transport, self.plan.match_group, self.plan.topics.links, self.plan.shards)
 
     def _check_gaps(self, starts: Mapping[int, int], firsts: Mapping[int, int]) -> None:
         gone = [partition for partition, at in starts.items() if at < firsts[partition]]
@@ -332,7 +344,8 @@ class LinkWorker:
         mark = self._marks.oldest(state.decisions.first)
         time = state.decisions.stream_time
         metadata = SignedMetadata(
-            row, arrivals, mark.arrivals, None if time == NO_TIME else time, min(mark.offset, offset),
+            row, arrivals, mark.arrivals, None if time == NO_TIME else time,
+            self._intake.growth.until(position_of(offset, row)), min(mark.offset, offset),
             self._written if step is None else step,
         )  # fmt: skip
         now = {

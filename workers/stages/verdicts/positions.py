@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 import orjson
 
+from neardup.stream.shards import Growth
+from neardup.workers.stages.growth import growth_fields, growth_of
 from neardup.workers.stages.starts import decoded_metadata
 from neardup.workers.transport.protocol import Committed
 
@@ -26,13 +28,15 @@ _VERSIONS = (1, 2)
 
 class SignedMetadata(NamedTuple):
     """Metadata of the offset in ``signed``: decided rows of the record at the offset, the number of all decided
-    arrivals, the number of the first arrival to restore, stream time in microseconds or none, the offset from which on
-    a restart needs ``signed``, and the last step that wrote to ``originals``, -1 for none."""
+    arrivals, the number of the first arrival to restore, stream time in microseconds or none, how many shards there
+    are up to the offset, the offset from which on a restart needs ``signed``, and the last step that wrote to
+    ``originals``, -1 for none."""
 
     row: int
     arrivals: int
     first: int
     stream_time: int | None
+    growth: Growth
     window: int = 0
     step: int = -1
 
@@ -77,15 +81,18 @@ class Marks:
 
 def encode_metadata(metadata: SignedMetadata | VerdictsMetadata) -> str:
     """Encode metadata of a committed offset: compact JSON."""
-    return orjson.dumps({"version": _VERSIONS[-1], **metadata._asdict()}).decode()
+    fields = metadata._asdict()
+    if isinstance(metadata, SignedMetadata):
+        fields["growth"] = growth_fields(metadata.growth)
+    return orjson.dumps({"version": _VERSIONS[-1], **fields}).decode()
 
 
 def decode_signed_metadata(committed: Committed) -> SignedMetadata:
     """Decode the metadata of the offset in ``signed``; raises ``ConfigError``."""
     with decoded_metadata(committed.metadata, _VERSIONS, "linker") as fields:
         return SignedMetadata(
-            fields["row"], fields["arrivals"], fields["first"], fields["stream_time"], fields.get("window", 0),
-            fields.get("step", -1),
+            fields["row"], fields["arrivals"], fields["first"], fields["stream_time"], growth_of(fields["growth"]),
+            fields.get("window", 0), fields.get("step", -1),
         )  # fmt: skip
 
 

@@ -9,9 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.config import Config
+from neardup.stream.shards import Growth
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.decisions import VerdictLimits
 from neardup.stream.verdicts.rule import DOCUMENT
+from neardup.workers.stages.growth import growth_at
 from neardup.workers.stages.verdicts.clusters import Clusters
 from neardup.workers.stages.verdicts.evidence import Compared
 from neardup.workers.stages.verdicts.originals import Stories, read_stories
@@ -38,12 +40,12 @@ class Restored(NamedTuple):
 
 
 def continued(
-    transport: Transport, topics: Topics, start: int, end: int, config: Config
+    transport: Transport, topics: Topics, start: int, end: int, config: Config, passed: Mapping[int, Growth]
 ) -> tuple[Committed, dict[int, Committed]]:
     """Return the offsets to commit for a group without any in ``signed`` and ``verdicts``: behind the last verdicts.
 
     A group that was deleted, or whose offsets have expired, thus decides no document twice. ``start`` and ``end`` are
-    where it is read: rows from ``start`` on that have no verdict.
+    where it is read: rows from ``start`` on that have no verdict. ``passed`` is what the matchers know of its shards.
     """
     decided: dict[int, int] = {}
     offsets: dict[int, Committed] = {}
@@ -56,7 +58,8 @@ def continued(
         ends = np.full(max(decided) + 1, -1)
         ends[list(decided)] = list(decided.values())
         start, row = _first_open(transport, topics.signed, start, end, config, ends)
-    return Committed(start, encode_metadata(SignedMetadata(row, arrivals, 0, None))), offsets
+    growth = growth_at(transport, topics, config, passed, start)
+    return Committed(start, encode_metadata(SignedMetadata(row, arrivals, 0, None, growth))), offsets
 
 
 def last_verdicts(transport: Transport, topic: str) -> dict[int, dict[str, Any]]:
@@ -86,7 +89,10 @@ def _first_open(
     """Return offset and row of the first arrival without a verdict; ``decided`` are the ends by partition."""
     for records in transport.read(topic, PARTITION, start, end):
         for record in records:
-            places = decode_signed(record.value or b"", config.signing_fingerprint, config.plan.width).places
+            rows = decode_signed(record.value or b"", config.signing_fingerprint, config.plan.width)
+            if rows.growth is not None:
+                continue
+            places = rows.places
             partitions = partitions_of(places)
             known = np.where(partitions < len(decided), decided[np.minimum(partitions, len(decided) - 1)], -1)
             is_open = offsets_of(places) >= known
@@ -133,7 +139,8 @@ def restored(
         for record in stretch:
             data = record.value or b""
             rows = decode_signed(data, config.signing_fingerprint, config.plan.width)
-            state.add_message(record.offset, rows, len(data), sizes)
+            if rows.growth is None:
+                state.add_message(record.offset, rows, len(data), sizes)
         yield None
     state.restore(found, stream_time, decided, stories, sizes)
     clusters, records = Clusters(limits, separate=separate), []

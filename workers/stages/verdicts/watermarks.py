@@ -66,6 +66,13 @@ class Watermarks:
             (self.gaps if self._allow_gap else self.holes).append(Hole(shard, known, first))
         self._known[shard] = max(known, end)
 
+    def grow(self, shards: int, position: int) -> None:
+        """Wait for more shards, which publish from a position on: rows before it do not wait for them."""
+        for _ in range(shards - len(self._known)):
+            self._known.append(position)
+            self._held.append(deque())
+            self._pairs.append(0)
+
     def settle(self, decided: int) -> None:
         """Apply new decisions: held records may be released."""
         for shard, held in enumerate(self._held):

@@ -145,6 +145,14 @@ class KafkaAdmin:
                 raise ConfigError(f"the broker refuses to create {spec}: {error}") from error
         return made
 
+    def set_partitions(self, topic: str, count: int) -> None:
+        """Give a topic so many partitions, if it has fewer; raises ``ConfigError`` if the broker refuses."""
+        try:
+            self._call(f"add partitions to {topic!r}", lambda client: client.create_partitions({topic: count}))
+        except client_errors.InvalidPartitionsError as error:
+            if self.partitions(topic) < count:
+                raise ConfigError(f"the broker refuses {count} partitions of {topic!r}: {error}") from error
+
     def describe(self, topic: str) -> TopicDescription:
         """Return partitions, replicas and every setting in effect; raises ``UnknownTopicError``."""
         partitions = self._partitions(topic)
