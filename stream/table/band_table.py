@@ -96,7 +96,7 @@ class BandTable:
         assert min(limits.items, limits.bytes) >= 1, limits
         assert min(limits.bucket_candidates, limits.probe_candidates, limits.copies) >= 1, limits
         self.limits = limits
-        self._is_shard = is_shard
+        self._width, self._is_shard = width, is_shard
         bits = SLOT_PAGE_BITS, POSTING_PAGE_BITS, BYTE_PAGE_BITS
         self._slots, self._postings, self._bytes = map(Pages, bits)
         state = np.zeros(len(STATE_FIELDS), np.int64)
@@ -113,7 +113,6 @@ class BandTable:
             id_lengths=np.empty(0, np.uint16),
             flags=np.empty(0, np.uint8),
             seen=np.empty(0, np.uint32),
-            fixed=np.empty((0, width), np.uint8),
             ragged_lengths=np.empty(0, np.uint32),
             noted=np.empty(0, np.uint32),
             before=np.empty((0, 2), np.int64),
@@ -231,7 +230,7 @@ class BandTable:
 
     def fixed(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
         """The fixed part of the evidence of slots of the window, ``uint8[m, width]``."""
-        return self._store.fixed[self._indices(slots)]
+        return self._read(slots, 0, np.arange(len(slots) + 1) * self._width).reshape(len(slots), self._width)
 
     def ragged_lengths(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Bytes of the ragged part of the evidence of slots of the window, ``int64[m]``."""
@@ -242,10 +241,7 @@ class BandTable:
         """The ragged part: bytes, and the starts in them, ``int64[m + 1]``."""
         starts = np.zeros(len(slots) + 1, np.int64)
         np.cumsum(self.ragged_lengths(slots), out=starts[1:])
-        out = np.empty(int(starts[-1]), np.uint8)
-        if len(out):
-            views.gather_ragged(self._store, self._indices(slots), starts, out)
-        return out, starts
+        return self._read(slots, self._width, starts), starts
 
     def arrivals(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The numbers of slots of the window in the stream: how many items came before each, ``int64[m]``."""
@@ -305,22 +301,22 @@ class BandTable:
         allocated = sum(
             a.nbytes for a in (*store, *store.heads, *self._journal, *self._found) if isinstance(a, np.ndarray)
         )
-        per_slot = sum(a.itemsize for a in _slot_arrays(store)[:-1]) + store.fixed.shape[1]
+        per_slot = sum(a.itemsize for a in _slot_arrays(store))
         per_slot += 4 * (len(store.ragged_lengths) > 0) + 4 * (len(store.noted) > 0) + 16 * (len(store.before) > 0)
         per_posting = 4 + 8 * (len(store.payloads) > 0)
         postings = int(state[POSTING_END]) - self._first_posting(int(state[OLDEST]))
         pages = len(store.heads.entries) // 256 - int(store.heads.free_count[0])
-        id_bytes = int(self._bytes.physical_pages - self._bytes.free_pages) << BYTE_PAGE_BITS
+        held = int(self._bytes.physical_pages - self._bytes.free_pages) << BYTE_PAGE_BITS
         return self.documents * per_slot + postings * per_posting + (
             postings >> GROUP_BITS
-        ) * 4 + pages * 2048 + id_bytes, allocated
+        ) * 4 + pages * 2048 + held, allocated
 
     # Growing
 
     def _reserve(self, items: Items, *, hides: bool) -> None:
         """Allocate room for a whole batch, before the kernel starts; with ``hides``, marks may have all postings."""
-        state, width, keys = self._store.state, self._store.fixed.shape[1], np.diff(items.key_starts)
-        assert items.fixed.shape == (len(items.times), width), items.fixed.shape
+        state, keys = self._store.state, np.diff(items.key_starts)
+        assert items.fixed.shape == (len(items.times), self._width), items.fixed.shape
         held = np.diff(items.id_starts)[items.kinds != REMOVAL]
         assert held.max(initial=0) <= _ID_BYTES_MAX, "the length of an id stands in 16 bits"
         assert keys.min(initial=KEYS) >= KEYS, "a content key and an id key come first"
@@ -333,10 +329,12 @@ class BandTable:
                 f"{postings - self._base:,} postings in the window; a table numbers at most {POSTINGS_MAX:,}: "
                 "shorten the window or divide the stream into more shards"
             )
-        self._slots.extend(int(state[SLOT_END]) + int(np.count_nonzero(own)) + foreign)
+        count = np.count_nonzero(own)
+        self._slots.extend(int(state[SLOT_END] + count) + foreign)
         self._postings.extend(postings)
         # An id that does not fit the rest of a page starts the next page; fewer bytes than its length stay unused.
-        pages = 2 + (2 * len(items.ids) + int(np.diff(items.ragged_starts)[own].sum()) >> BYTE_PAGE_BITS)
+        held_bytes = 2 * len(items.ids) + int(count) * self._width + int(np.diff(items.ragged_starts)[own].sum())
+        pages = 2 + (held_bytes >> BYTE_PAGE_BITS)
         self._bytes.extend(int(state[BYTE_END]) + (pages + 1 << BYTE_PAGE_BITS))
         for array in _slot_arrays(self._store):
             grow(array, self._slots.physical_pages << SLOT_PAGE_BITS)
@@ -388,13 +386,15 @@ class BandTable:
     def _first_posting(self, slot: int) -> int:
         return int(views.posting_of(self._store, slot, self._base))
 
+    def _read(self, slots: npt.NDArray[np.int64], skipped: int, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+        out = np.empty(int(starts[-1]), np.uint8)
+        views.gather_bytes(self._store, self._indices(slots), skipped, starts, out)
+        return out
+
     def _indices(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         return self._slots.at(slots)
 
 
 def _slot_arrays(store: Store) -> tuple[npt.NDArray[np.generic], ...]:
-    """The arrays with an element for each slot; the fixed evidence last."""
-    return (
-        store.times, store.starts, store.contents, store.id_starts, store.id_lengths, store.flags, store.seen,
-        store.fixed,
-    )  # fmt: skip
+    """The arrays with an element for each slot."""
+    return store.times, store.starts, store.contents, store.id_starts, store.id_lengths, store.flags, store.seen

@@ -69,7 +69,7 @@ STATE_FIELDS = (
     "oldest",  # the oldest live slot
     "slot_end",  # the next slot to give out
     "posting_end",  # the next posting
-    "byte_end",  # the next number for id bytes
+    "byte_end",  # the next number for a byte of an id or of evidence
     "live_bytes",  # of the live slots: ids and ragged evidence, without the gaps at the ends of pages
     "stream_time",  # the greatest event time seen, in microseconds, or NO_TIME
     "first_time",  # the first event time seen; all items before it count with this time
@@ -98,14 +98,13 @@ class Store(NamedTuple):
     id_lengths: npt.NDArray[np.uint16]
     flags: npt.NDArray[np.uint8]
     seen: npt.NDArray[np.uint32]  # the number of the last probe that found this slot
-    fixed: npt.NDArray[np.uint8]  # [slot, width], the fixed part of the evidence
-    ragged_lengths: npt.NDArray[np.uint32]  # bytes of the ragged part, which follows the id; empty if there is none
+    ragged_lengths: npt.NDArray[np.uint32]  # bytes of the ragged part of the evidence; empty if there is none
     noted: npt.NDArray[np.uint32]  # where the last probe noted this slot in its buffer; empty if there are no payloads
     before: npt.NDArray[np.int64]  # [slot, 2], items and bytes of the stream before this slot; empty if no shard
     links: npt.NDArray[np.uint32]
     payloads: npt.NDArray[np.uint64]  # one for each link; empty if postings have none
     groups: npt.NDArray[np.uint32]  # the slot, modulo 2**32, of the first posting of each group
-    bytes: npt.NDArray[np.uint8]
+    bytes: npt.NDArray[np.uint8]  # of each slot: its id, then the fixed and the ragged part of its evidence
     state: npt.NDArray[np.int64]
 
 

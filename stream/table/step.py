@@ -282,9 +282,6 @@ def append(store, items, item, flags, base, work):
     store.flags[index] = flags | UNTIMED if item.untimed else flags
     if len(store.before):
         store.before[index, 0], store.before[index, 1] = state[STREAM_ITEMS], state[STREAM_BYTES]
-    if not flags & MARK:
-        for j in range(items.fixed.shape[1]):
-            store.fixed[index, j] = items.fixed[item.position, j]
     append_bytes(store, index, items, item.position, flags)
     for j in range(item.keys):
         key, posting = items.keys[first + j], start + j
@@ -312,7 +309,7 @@ def append(store, items, item, flags, base, work):
 
 @inlined
 def append_bytes(store, index, items, i, flags):
-    """Store the bytes of an id within one page, and after it the ragged part of the evidence, which a mark lacks."""
+    """Store the bytes of an id within one page, and after it the evidence, which a mark lacks."""
     first, end = items.id_starts[i], items.id_starts[i + 1]
     at = store.state[BYTE_END]
     mask = (1 << BYTE_PAGE_BITS) - 1
@@ -326,18 +323,27 @@ def append_bytes(store, index, items, i, flags):
             store.bytes[to + j] = items.ids[first + j]
     at += end - first
     store.state[LIVE_BYTES] += end - first
+    if not flags & MARK:
+        at = put_bytes(store, at, items.fixed[i], 0, items.fixed.shape[1])
     if len(store.ragged_lengths):
         first, end = items.ragged_starts[i], items.ragged_starts[i + 1]
         if flags & MARK:
             end = first
         store.ragged_lengths[index] = np.uint32(end - first)
         store.state[LIVE_BYTES] += end - first
-        while first < end:
-            part = min(end - first, mask + 1 - (at & mask))
-            copy_range(items.ragged, first, store.bytes, byte_index(store, at), part)
-            first += part
-            at += part
+        at = put_bytes(store, at, items.ragged, first, end)
     store.state[BYTE_END] = at
+
+
+@inlined
+def put_bytes(store, at, data, first, end):
+    """Copy ``data[first:end]`` to the bytes from number ``at`` on, over pages; returns the number behind them."""
+    while first < end:
+        part = min(end - first, (1 << BYTE_PAGE_BITS) - (at & ((1 << BYTE_PAGE_BITS) - 1)))
+        copy_range(data, first, store.bytes, byte_index(store, at), part)
+        first += part
+        at += part
+    return at
 
 
 @inlined

@@ -1,4 +1,4 @@
-"""Kernels that read a band table and change nothing: ragged evidence, lengths of buckets."""
+"""Kernels that read a band table and change nothing: evidence, lengths of buckets."""
 
 from __future__ import annotations
 
@@ -42,11 +42,12 @@ def posting_of(store, slot, base):
 
 
 @raw_kernel
-def gather_ragged(store, indices, starts, out):
-    """Copy the ragged evidence of slots at ``indices`` to ``out[starts[n]:starts[n + 1]]``, ``uint8``."""
+def gather_bytes(store, indices, skipped, starts, out):
+    """Copy what follows the ids of slots at ``indices``, without its ``skipped`` first bytes, to
+    ``out[starts[n]:starts[n + 1]]``, ``uint8``."""
     mask = (1 << BYTE_PAGE_BITS) - 1
     for n in range(len(indices)):
-        at = store.id_starts[indices[n]] + np.int64(store.id_lengths[indices[n]])
+        at = store.id_starts[indices[n]] + np.int64(store.id_lengths[indices[n]]) + skipped
         first, end = starts[n], starts[n + 1]
         while first < end:
             part = min(end - first, mask + 1 - (at & mask))
