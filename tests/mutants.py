@@ -30,7 +30,7 @@ TRANSACTION = "workers/stages/transaction.py"
 
 WATERMARKS = "workers/stages/verdicts/watermarks.py"
 LINK_STATE = "workers/stages/verdicts/state.py"
-FILTER = "workers/stages/verdicts/filter.py"
+FILTER = "workers/stages/filtering/filter.py"
 
 SEQUENCES = "tests/simulation/test_verdict_sequences.py"
 STORIES = "tests/simulation/stories/test_stories_on_topics.py"

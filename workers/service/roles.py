@@ -32,6 +32,7 @@ from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.readers.json.columns import decode_columns
 from neardup.workers.settings.files import fields_of
 from neardup.workers.settings.kafka import MESSAGE_OVERHEAD_BYTES, STARTS, StreamSettings
+from neardup.workers.stages.filtering.filter import FilterPlan, FilterWorker
 from neardup.workers.stages.matching.matcher import MatchWorker
 from neardup.workers.stages.matching.plan import MatchPlan
 from neardup.workers.stages.matching.shard_table import ShardTable
@@ -39,7 +40,6 @@ from neardup.workers.stages.matching.stretches import read_stretches
 from neardup.workers.stages.sign_worker import SignWorker
 from neardup.workers.stages.signer import SignPlan
 from neardup.workers.stages.verdicts.evidence import Compared
-from neardup.workers.stages.verdicts.filter import FilterPlan, FilterWorker
 from neardup.workers.stages.verdicts.intake import LinkPlan
 from neardup.workers.stages.verdicts.linker import LinkWorker
 from neardup.workers.stages.verdicts.originals import Stories

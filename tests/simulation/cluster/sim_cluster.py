@@ -26,12 +26,12 @@ from sim_watched import CRASHES, FAULTS, Counting, Watched, check_fence
 from verdict_oracle import limits_of
 
 from neardup.stream.json_lines import Fields
+from neardup.workers.stages.filtering.filter import FilterPlan, FilterWorker
 from neardup.workers.stages.matching.matcher import MatchWorker
 from neardup.workers.stages.matching.plan import MatchPlan
 from neardup.workers.stages.matching.shard_table import decode_window
 from neardup.workers.stages.sign_worker import SignWorker
 from neardup.workers.stages.signer import SignPlan
-from neardup.workers.stages.verdicts.filter import FilterPlan, FilterWorker
 from neardup.workers.stages.verdicts.intake import LinkPlan
 from neardup.workers.stages.verdicts.linker import LinkWorker
 from neardup.workers.telemetry.observer import Silent

@@ -9,11 +9,11 @@ from sim_documents import Habits
 
 from neardup.stream.config import Config
 from neardup.workers.settings.kafka import MESSAGES_BYTES_MAX, STEP_BYTES_MAX, STEP_PAIRS_MAX, UNDECIDED_MAX
+from neardup.workers.stages.filtering.filter import FilterWorker
 from neardup.workers.stages.matching.cursors import TRAIL_BYTES
 from neardup.workers.stages.matching.matcher import MatchWorker
 from neardup.workers.stages.matching.shard_table import ShardTable
 from neardup.workers.stages.sign_worker import SignWorker
-from neardup.workers.stages.verdicts.filter import FilterWorker
 from neardup.workers.stages.verdicts.linker import LinkWorker
 
 

@@ -1,1 +1,1 @@
-"""From pairs to verdicts on topics: the linker decides, the filter forwards the accepted documents."""
+"""From pairs to verdicts on topics: what a linker decides."""

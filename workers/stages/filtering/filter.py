@@ -27,16 +27,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from neardup.workers.settings.kafka import STEP_BYTES_MAX
-from neardup.workers.stages.partitions import begin_in_turns, pause_full
-from neardup.workers.stages.starts import committed_start
-from neardup.workers.stages.transaction import Message, record_bytes, transact
-from neardup.workers.stages.verdicts.cutover import (
+from neardup.workers.stages.filtering.cutover import (
     FilterMetadata,
     check_follows,
     decode_metadata,
     encode_metadata,
     positions_after,
 )
+from neardup.workers.stages.partitions import begin_in_turns, pause_full
+from neardup.workers.stages.starts import committed_start
+from neardup.workers.stages.transaction import Message, record_bytes, transact
 from neardup.workers.telemetry.observer import Observer, stage
 from neardup.workers.topics.names import Names, generation_header
 from neardup.workers.topics.verdicts import parse_run

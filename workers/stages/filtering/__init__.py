@@ -1,0 +1,1 @@
+"""The filter: the documents to keep, by their verdicts."""
