@@ -232,3 +232,21 @@ def test_a_transaction_is_flushed_in_slices() -> None:
     messages = [Message("candidates", 0, b"{}")] * (2 * _FLUSH_MESSAGES + 1)
     transact(Producer(), messages, "bands", {}, Membership("", 1, "", None))
     assert flushes == [_FLUSH_MESSAGES, _FLUSH_MESSAGES, 1]
+
+
+def test_a_member_that_joins_with_rows_at_hand_waits_in_its_polls() -> None:
+    """Its steps would be refused, so the rows stay; without a wait it turns thousands of times until others join."""
+    world = World()
+    one, two = world.worker("one"), world.worker("two")
+    turns(one, two)
+    newcomer = world.worker("newcomer")
+    newcomer.turn(0.0, 100)
+    world.document("a")
+    with mock.patch.object(one.consumer, "poll", wraps=one.consumer.poll) as poll:
+        for _ in range(4):
+            one.turn(0.5, 100)
+        assert [call.args[0] for call in poll.call_args_list] == [0.0, 0.5, 0.5, 0.5]
+        assert len(one.cursor.hand) == 1
+        turns(two, newcomer, one)
+        one.turn(0.5, 100)
+        assert poll.call_args.args[0] == 0.0

@@ -140,6 +140,7 @@ class FilterWorker:
         self._header = generation_header(plan.names.generation)
         self.reader = transport.reader(plan.names.topics.documents)
         self.joined = False
+        self._is_joining = False  # at the last poll: it waits for the end, and does not turn thousands of times
         self.aborted_in_row = 0
         self.waiting: set[int] = set()
         self._lanes: dict[int, _Lane] = {}
@@ -166,10 +167,10 @@ class FilterWorker:
         Raises ``FencedError`` and ``OutcomeUnknownError`` (restart), ``UnreachableError`` (call it again),
         ``ConfigError``, ``OffsetGoneError``, ``UnknownTopicError`` (stop).
         """
-        behind = any(lane.wanted() is not None for lane in self._lanes.values())
+        behind = not self._is_joining and any(lane.wanted() is not None for lane in self._lanes.values())
         with stage(self.observer, "poll"):
             polled = self.consumer.poll(0.0 if behind else timeout_seconds, records_max, self.plan.step_bytes_max)
-        self.joined = polled.membership.generation >= 0
+        self.joined, self._is_joining = polled.membership.generation >= 0, polled.is_joining
         for partition in polled.revoked:
             self._drop(partition)
             self.waiting.discard(partition)

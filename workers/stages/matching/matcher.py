@@ -90,6 +90,7 @@ class MatchWorker:
         self.plan, self.observer, self.clock = plan, observer, clock
         self.joined = False
         self.membership = Membership("", -1, "", None)  # of the last poll
+        self._is_joining = False  # at the last poll
         self.aborted_in_row = 0
         self.waiting: set[int] = set()
         self.restoring: dict[int, Restore] = {}
@@ -135,12 +136,14 @@ class MatchWorker:
         Raises ``FencedError`` and ``OutcomeUnknownError`` (restart), ``UnreachableError`` (call it again),
         ``WireError``, ``ConfigError``, ``OffsetGoneError`` (stop: a restart does not help).
         """
-        is_busy = self.tables or self.restoring or self.standbys.is_busy
+        # What is at hand waits for the end of a join: a turn that does not wait, too, would turn thousands of times.
+        is_busy = (self.tables and not self._is_joining) or self.restoring or self.standbys.is_busy
         tables = frozenset([*self.standbys.ready, *self.tables, *self.kept])
         self.consumer.offer(Offer(self.plan.standbys, tables))
         with stage(self.observer, "poll"):
             polled = self.consumer.poll(0.0 if is_busy else timeout_seconds, 1)
         self.membership, self.joined = polled.membership, polled.membership.generation >= 0
+        self._is_joining = polled.is_joining
         self._follow(polled)
         self._refused = begin_in_turns(
             self.waiting, self._refused, lambda shard: self._assign(shard, polled.membership)

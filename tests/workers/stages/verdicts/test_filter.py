@@ -229,3 +229,25 @@ def test_a_filter_sends_the_longest_document_that_a_signer_takes() -> None:
     assert [len(record.value or b"") for record in bench.cluster.records("documents.unique")] == [taken]
     (letter,) = bench.cluster.records("documents.dead")
     assert json.loads(letter.value or b"")["reason"] == "message_too_large"
+
+
+def test_a_filter_that_joins_with_verdicts_at_hand_waits_in_its_polls() -> None:
+    """Its steps would be refused; without a wait it turns thousands of times until others join."""
+    world = World()
+    one, two = world.worker("one"), world.worker("two")
+    for _ in range(4):
+        turns(one, 1)
+        turns(two, 1)
+    newcomer = world.worker("newcomer")
+    turns(newcomer, 1)
+    world.decide("original")
+    with mock.patch.object(one.consumer, "poll", wraps=one.consumer.poll) as poll:
+        for _ in range(4):
+            one.turn(0.5, 100)
+    assert [call.args[0] for call in poll.call_args_list] == [0.5] * 4
+    assert not world.unique()
+    for _ in range(4):
+        turns(two, 1)
+        turns(newcomer, 1)
+        turns(one, 1)
+    assert world.statuses() == ["original"]
