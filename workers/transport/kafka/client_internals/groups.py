@@ -98,7 +98,8 @@ def guard_joins(client: KafkaConsumer, may_join: Callable[[], bool]) -> None:
 
     The client drops a join that completed between two polls and begins another, so every other member joins again:
     members that spend more time in their steps than in ``poll`` then rebalance forever. The lines after the check are
-    the client's own for a join that completes during a poll.
+    the client's own for a join that completes during a poll. A poll without a wait asks the client only for a join that
+    is over: each question that times out leaves an error and its frames, which the join holds until it ends.
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/coordinator/base.py#L490
     """
     coordinator = client._coordinator
@@ -109,6 +110,8 @@ def guard_joins(client: KafkaConsumer, may_join: Callable[[], bool]) -> None:
             await coordinator._net.sleep(_HELD_BACK_SECONDS)
             return False
         task = coordinator._join_task
+        if task is not None and not task.is_done and timeout_ms == 0:
+            return False
         if task is None or not task.succeeded():
             joined: bool = await join(timeout_ms=timeout_ms)
             return joined
