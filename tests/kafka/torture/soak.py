@@ -4,7 +4,8 @@
 Theory of operation. The run has its own broker, workers of all four roles as processes, one service, and windows of 60
 seconds of real time. A loader sends documents at an even rate with the time of the wall clock, and a client sends some
 to the service, so the number of live documents is constant after the first windows. Workers with number 0 are never
-ended. The others are killed in turns and start again, so that partitions and shards move all the time.
+ended. The others are killed in turns and start again, so that partitions and shards move all the time. Matchers stand
+by for each other, and early in the run shards are added.
 
 Every few seconds the run samples resident memory, open descriptors and threads of the workers with number 0 and of the
 service; the bytes of ``signed`` and ``links`` on the broker's disk, and of the service's log; the time from a document
@@ -60,6 +61,8 @@ SAMPLE_SECONDS = 2.0
 WARM_SHARE = 1 / 3
 JUDGED_WINDOWS_MIN = 10
 SEGMENT_BYTES = 1 << 20
+# Shards are added at this share of a run: what the new ones take is there before the judged part.
+GROWTH_SHARE = WARM_SHARE / 2
 # A killed worker is started again after this time, longer than a session.
 AWAY_SECONDS = 5.0
 BROKER_SETTINGS = {
@@ -144,8 +147,12 @@ class Soak:
         self.service.start()
         self.loader.start()
         next_kill = time.monotonic() + self.given.kill_seconds
+        grows = self.given.shards > self.cluster.settings.shards
         while self.loader.is_alive():
             self._sample()
+            if grows and self.loader.loaded >= GROWTH_SHARE * len(self.loader.items):
+                grows = False
+                self.cluster.grow_shards(self.given.shards)
             self._restart()
             if time.monotonic() >= next_kill:
                 next_kill += self.given.kill_seconds
@@ -243,6 +250,8 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--kill-seconds", type=float, default=60.0, help="from one kill to the next")
     for role, count in zip(ROLES, (2, 2, 1, 1), strict=True):
         parser.add_argument(f"--{role}", dest=WORKERS[role], type=int, default=count, help=f"workers of {role}")
+    parser.add_argument("--standbys", type=int, default=1, help="of each shard")
+    parser.add_argument("--shards", type=int, default=6, help="to which the shards grow, if that is more")
     parser.add_argument("--seed", type=int, default=1)
     out = parser.parse_args(given)
     out.nodes, out.documents, out.hot, out.lateness, out.window = 1, 1_000, 0, LATENESS_SECONDS, WINDOW_SECONDS
@@ -267,7 +276,8 @@ def main() -> int:
         trimmed = [first for first, _ in cluster.bounds(cluster.names.topics.signed).values()]
         tell(
             f"{given.hours * 60:g} minutes, {soak.loader.loaded:,} documents, {soak.verdicts.decided:,} verdicts, "
-            f"{soak.service.answered:,} answers, {soak.kills} kills; signed trimmed to {trimmed}"
+            f"{soak.service.answered:,} answers, {soak.kills} kills, {len(cluster.committed('match'))} shards; signed "
+            f"trimmed to {trimmed}"
         )
     except BrokerUnavailableError as error:
         tell(str(error))

@@ -54,4 +54,5 @@ def test_all_roles_and_the_service_are_sampled_while_workers_are_killed() -> Non
     wanted |= {("serve", "disk_mb"), ("signed", "disk_mb"), ("links", "disk_mb")}
     assert found == wanted | {("serve", "latency_ms"), ("verdicts", "latency_ms")}
     assert "1,080 documents, 1,080 verdicts" in lines[-1]
+    assert " 6 shards; " in lines[-1]
     assert "nothing is judged" in done.stdout

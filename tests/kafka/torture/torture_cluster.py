@@ -42,6 +42,7 @@ DROPPED_MARKERS = "Couldn't find leader endpoint"
 # Windows that the archive of a run spans, whatever the number of documents.
 WINDOWS = 10
 DOCUMENTS_PARTITIONS, DOCUMENTS_PARTITIONS_GROWN = 4, 6
+SHARDS = 4  # at the beginning
 # Documents of a signer's step at most, by the seed: the default, and one so small that a window has many steps.
 STEPS = (5_000, 100)
 # The member that a cluster shows, by the seed: the longest, or the one with the greatest number in this field.
@@ -118,11 +119,11 @@ class Cluster:
         self.shape = Shape(given.documents, given.window, given.lateness, stride, given.hot, live)
         values: dict[str, object] = {
             "bootstrap_servers": self.brokers.bootstrap, "topic_prefix": "torture.", "window_seconds": given.window,
-            "lateness_seconds": given.lateness, "shards": 4, "documents_partitions": DOCUMENTS_PARTITIONS,
+            "lateness_seconds": given.lateness, "shards": SHARDS, "documents_partitions": DOCUMENTS_PARTITIONS,
             "candidates_partitions": 2, "session_timeout_seconds": SESSION_SECONDS, "health_port": 0,
             "transaction_timeout_seconds": TRANSACTION_SECONDS, "trim_interval_seconds": 5,
             "step_documents_max": STEPS[given.seed % len(STEPS)], "sign_threads": 1,
-            "turn_seconds_max": 60, "stall_seconds_max": 60, "verdicts": given.linkers > 0,
+            "turn_seconds_max": 60, "stall_seconds_max": 60, "verdicts": given.linkers > 0, "standbys": given.standbys,
             "representative": REPRESENTATIVES[given.seed % len(REPRESENTATIVES)],
         }  # fmt: skip
         kept = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
@@ -136,8 +137,7 @@ class Cluster:
 
     def start(self) -> None:
         self.brokers.start()
-        command = [sys.executable, "-m", "neardup", "topics", "create"]
-        subprocess.run(command, cwd=self.folder, env=self.environment, check=True, stdout=subprocess.DEVNULL)
+        self._topics("create")
         for role in ROLES:
             for _ in range(self.wanted(role)):
                 self.add(role)
@@ -173,6 +173,14 @@ class Cluster:
         for topic in (topics.unique, topics.verdicts, topics.documents):
             wanted = NewPartitions(topic, DOCUMENTS_PARTITIONS_GROWN)
             patient("more partitions", lambda: [done.result() for done in client.create_partitions([wanted]).values()])  # noqa: B023
+
+    def grow_shards(self, shards: int) -> None:
+        """Add shards to the running stream, as an administrator does."""
+        patient("more shards", lambda: self._topics("shards", str(shards)))
+
+    def _topics(self, *words: str) -> None:
+        command = [sys.executable, "-m", "neardup", "topics", *words]
+        subprocess.run(command, cwd=self.folder, env=self.environment, check=True, stdout=subprocess.DEVNULL)
 
     def leaders(self) -> dict[tuple[str, int], int]:
         """The node that leads each partition of the topics."""
