@@ -14,20 +14,57 @@ import pytest
 from sim_checks import check
 from sim_cluster import FILTERS, LINKERS, MATCHERS, SIGNERS, Cluster, Simulation
 from sim_seeds import scenario_of
+from sim_watched import Counting
 
+from neardup.stream.table import again
 from neardup.workers.settings.kafka import MESSAGES_BYTES_MAX, STEP_BYTES_MAX
 from neardup.workers.stages.matching.canaries import ShardLooks
 from neardup.workers.stages.matching.cursors import TRAIL_BYTES
+from neardup.workers.stages.matching.matcher import MatchWorker
 from neardup.workers.stages.matching.shard_table import ShardTable
 from neardup.workers.stages.matching.stretches import Stretch
+from neardup.workers.telemetry.observer import Values
 from neardup.workers.topics.signed import decode_signed, encode_signed, position_of
 
+# Metrics that may differ: those of canaries, bytes of messages, in which they stand, and times of this machine.
+NOT_COMPARED = {"canaries", "canary_probes", "canary_bands", "recall_alarm", "bytes", "sent_bytes"}
+NOT_COMPARED |= {"stage_seconds", "commit_seconds"}
 
-def simulated(seed: int, every: int) -> Simulation:
+
+class Reported(Counting):
+    """Notes all that the processes report, in order, but for what canaries may change."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reports: list[tuple[object, ...]] = []
+
+    def count(self, name: str, amount: float = 1, label: str = "") -> None:
+        super().count(name, amount, label)
+        self._note(name, float(amount), label)
+
+    def set(self, name: str, value: float, label: str = "") -> None:
+        self._note(name, float(value), label)
+
+    def sample(self, name: str, values: Values, label: str = "") -> None:
+        self._note(name, np.asarray(values).tolist(), label)
+
+    def forget(self, label: str, name: str = "") -> None:
+        self._note(name, "forgotten", label)
+
+    def _note(self, name: str, value: object, label: str) -> None:
+        if name not in NOT_COMPARED and not label.startswith("canaries,"):
+            self.reports.append((name, value, label))
+
+
+def simulated(seed: int, every: int, observer: Counting | None = None) -> Simulation:
     """The schedule of a seed; bytes of steps, messages and trails bound nothing, because canaries are bytes, too."""
     unbounded = {"step_bytes": STEP_BYTES_MAX, "messages_bytes": MESSAGES_BYTES_MAX, "trail_bytes": TRAIL_BYTES}
     simulation = Simulation(replace(scenario_of(seed), canaries_every=every, **unbounded), seed)
+    simulation.observer = observer or simulation.observer
     simulation.run()
+    for place in simulation.places:
+        if hasattr(place.worker, "observe"):
+            place.worker.observe()
     return simulation
 
 
@@ -40,30 +77,56 @@ def without_canaries(cluster: Cluster) -> list[bytes]:
     return out
 
 
-def outputs(cluster: Cluster) -> list[Any]:
-    """Every topic, record by record with offsets and times, and what every group has committed."""
+def outputs(cluster: Cluster) -> dict[str, Any]:
+    """Every topic, record by record with offsets and times, what every group has committed (of matchers with stream
+    time and counts), the stream time and the window of every table, and what the schedule has met."""
     memory, topics = cluster.memory, cluster.topics
-    read = (topics.candidates, topics.dead, topics.verdicts, topics.clusters, topics.unique)
+    found: dict[str, Any] = {topic: memory.records(topic) for topic in topics if topic != topics.signed}
+    found[topics.links] = cluster.links  # with what is trimmed
+    found[topics.signed] = [record._replace(value=None) for record in cluster.signed[0]]
     shared = {SIGNERS: topics.documents, MATCHERS: topics.links, LINKERS: topics.signed, FILTERS: topics.verdicts}
-    groups = [memory.group(kind, topic).offsets for kind, topic in shared.items()]
-    signed = [record._replace(value=None) for record in cluster.signed[0]]
-    return [*map(memory.records, read), cluster.links, groups, cluster.events, signed, without_canaries(cluster)]
+    groups = {kind: memory.group(kind, topic).offsets for kind, topic in shared.items()}
+    workers = [(place.name, place.worker) for place in cluster.places if isinstance(place.worker, MatchWorker)]
+    tables = [
+        (name, shard, held.stream_time, held.matcher.table.counts(), held.committed(), window_of(held))
+        for name, worker in workers
+        for tables in (worker.tables, worker.standbys.tables)
+        for shard, held in tables.items()
+    ]
+    rows = {"rows of signed": without_canaries(cluster), "events": cluster.events}
+    return found | groups | rows | {"tables": tables}
+
+
+def window_of(held: ShardTable) -> list[Any]:
+    """The places, contents, times and evidence of all slots of a table."""
+    table = held.matcher.table
+    slots = np.arange(table.oldest, table.slot_end)
+    columns = again.contents(table, slots), again.counted_times(table, slots), table.fixed(slots)
+    return [held.places(slots).tolist(), *(column.tolist() for column in columns)]
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_canaries_change_no_byte_of_any_output(seed: int) -> None:
-    """The same schedule of crashes, zombies, aborts and rebalances leaves the same logs and places without canaries."""
-    plain, watched = simulated(seed, 0), simulated(seed, 2)
-    assert outputs(plain) == outputs(watched)
+    """The same schedule of crashes, zombies, aborts and rebalances leaves the same logs, places, stream times, windows
+    and metrics without canaries."""
+    reported = Reported(), Reported()
+    plain, watched = (simulated(seed, every, one) for every, one in zip((0, 2), reported, strict=True))
+    expected, found = outputs(plain), outputs(watched)
+    for name, value in expected.items():
+        assert found[name] == value, name
+    assert reported[0].reports == reported[1].reports
     assert not plain.observer.canaries.total()
     check(watched)
 
 
 def test_the_schedules_have_canaries() -> None:
     """Some are written, found, and take away nothing from the comparison above."""
-    canaries = simulated(1, 2).observer.canaries
+    reported = Reported()
+    canaries = simulated(1, 2, reported).observer.canaries
     assert canaries["canaries"] > 5
     assert canaries["found"] > 10
+    names = {name for name, *_ in reported.reports}
+    assert {"documents", "pairs", "verdicts", "near_pairs", "event_time_lag_seconds", "watermark_lag_seconds"} <= names
 
 
 @pytest.mark.parametrize("seed", range(8))

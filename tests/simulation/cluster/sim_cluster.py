@@ -34,7 +34,6 @@ from neardup.workers.stages.sign_worker import SignWorker
 from neardup.workers.stages.signer import SignPlan
 from neardup.workers.stages.verdicts.intake import LinkPlan
 from neardup.workers.stages.verdicts.linker import LinkWorker
-from neardup.workers.telemetry.observer import Silent
 from neardup.workers.topics.messages import Envelope
 from neardup.workers.topics.names import Names, generation, topic_names
 from neardup.workers.topics.signed import offset_and_row
@@ -122,9 +121,9 @@ class Cluster:
             )
         elif place.kind == LINKERS:
             self.events["linkers restored"] += bool(self.memory.offsets(LINKERS, self.topics.verdicts))
-            place.worker = LinkWorker(transport, consumer, producer, self.link_plan, Silent(), self.clock)
+            place.worker = LinkWorker(transport, consumer, producer, self.link_plan, self.observer, self.clock)
         elif place.kind == FILTERS:
-            place.worker = FilterWorker(transport, consumer, producer, self.filter_plan, Silent(), self.clock)
+            place.worker = FilterWorker(transport, consumer, producer, self.filter_plan, self.observer, self.clock)
         else:
             self.events["tables kept"] += len(place.kept)
             ends = self.memory.group(MATCHERS, topic).offsets.values()

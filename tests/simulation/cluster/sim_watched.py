@@ -48,7 +48,7 @@ class Counting(Silent):
     def __init__(self) -> None:
         self.canaries: Counter[str] = Counter()
         self.takeovers: Counter[str] = Counter()
-        self.standby_documents = self.restored_documents = 0
+        self.standby_documents = 0
 
     def count(self, name: str, amount: float = 1, label: str = "") -> None:
         if name in ("canaries", "canary_probes"):
@@ -57,8 +57,6 @@ class Counting(Silent):
             self.takeovers[label] += int(amount)
         elif name == "standby_documents":
             self.standby_documents += int(amount)
-        elif name == "restored_documents":
-            self.restored_documents += int(amount)
 
 
 def check_fence(worker: object, offsets: Mapping[int, Committed]) -> None:

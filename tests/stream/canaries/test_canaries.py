@@ -45,10 +45,14 @@ def stories(count: int, seed: int) -> list[Document]:
 
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("seed", range(2))
-def test_canaries_change_no_answer_no_count_and_no_window(name: str, seed: int) -> None:
-    """Pairs, verdicts, counters, stream time and the saved window are equal byte by byte, with and without them."""
+@pytest.mark.parametrize("dated", [True, False])
+def test_canaries_change_no_answer_no_count_and_no_window(name: str, seed: int, dated: bool) -> None:
+    """Pairs, verdicts, refusals, counters and stream time after each call, what is looked up and explained, and the
+    saved window are equal byte by byte, with and without them; for documents with and without times."""
     config = Config(window_seconds=4_000.0, lateness_seconds=300.0, **CONFIGS[name])
     documents, rng = stories(1_500, seed), random.Random(seed)
+    if not dated:
+        documents = [one._replace(timestamp=None) for one in documents]
     for decides in (False, True):
         plain, watched = Deduplicator(config), Deduplicator(config, canaries_every=3)
         at = 0
@@ -56,15 +60,23 @@ def test_canaries_change_no_answer_no_count_and_no_window(name: str, seed: int) 
             part, at = documents[at : at + rng.choice([1, 7, 90])], at + 90
             answers = [dedup.decide(part) if decides else dedup.process(part) for dedup in (plain, watched)]
             assert answers[0] == answers[1]
+            assert seen(plain, part) == seen(watched, part)
             if rng.random() < 0.2:
                 assert plain.remove(part[0].id) == watched.remove(part[0].id)
-        assert plain.counts() == watched.counts()
-        assert plain.matcher.table.stream_time == watched.matcher.table.stream_time
         assert plain.save() == watched.save()
         found = watched.recall()["canaries"]
         assert (found["faults"], found["alarm"]) == (0, False)
         assert (found["trials"] > 20) == (name != "records")
-        assert plain.recall()["limits"] == watched.recall()["limits"]
+
+
+def seen(dedup: Deduplicator, part: list[Document]) -> list[Any]:
+    """What can be read of a deduplicator after a call with some documents."""
+    table = dedup.matcher.table
+    looked_up = dedup.probe(part[:3])
+    explained = [dedup.explain(part[0].id, other.id) for other in part[1:4]]
+    ranked = dedup.nearest(part[:2], 3)
+    known = dedup.counts(), table.stream_time, table.slot_end, table.oldest, table.posting_end, dedup.refused
+    return [known, dedup.refusals, looked_up, explained, ranked, dedup.recall()["limits"]]
 
 
 @pytest.mark.parametrize("decides", [False, True])

@@ -1,8 +1,5 @@
 """Recall in the figures, the metrics and the log of a service."""
 
-import sqlite3
-from contextlib import closing
-
 import pytest
 from service_world import lose_a_band, opened
 
@@ -94,36 +91,6 @@ def test_what_limits_cost_is_known_by_hour_source_and_cluster(tmp_path):
         keeper.check([one._replace(id=f"e{n}", timestamp=36_000.0) for n, one in enumerate(flood)])
     assert keeper.losses.values() == before
     keeper.log.close()
-
-
-def stored(folder):
-    """All tables of a store but those with what is random (the names of removed ids, the name of the store) and the
-    index of words, which cannot be listed."""
-    with closing(sqlite3.connect(folder / "window.sqlite")) as connection:
-        listed = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE '%VIRTUAL%'"
-        names = {name for (name,) in connection.execute(listed)} - {"documents", "identity"}
-        return {name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in names}
-
-
-def test_the_store_of_a_service_is_the_same_with_and_without_canaries(tmp_path):
-    """Answers, rows, the ledger of sources, stories, counters and stream time do not depend on what canaries look up,
-    also after a restart."""
-    found = []
-    for every in (0, 2):
-        settings, answers = ServeSettings(canaries_every=every, threshold=0.7), []
-        for first in (0, 120):
-            keeper = opened(tmp_path / f"state-{every}", settings)
-            for n in range(first, first + 120, 20):
-                answers += keeper.check(documents(20, n) + documents(3, max(0, n - 10)))
-            keeper.remove("d7")
-            rows = [row for rows in keeper.log.rows() for row in rows]
-            counts = keeper.counts()
-            keeper.log.close()
-        erased = [row._replace(id=b"") if row.gone else row for row in rows]
-        tables = stored(tmp_path / f"state-{every}")
-        assert tables["sources"]
-        found.append((answers, erased, {name: counts[name] for name in counts if "bytes" not in name}, tables))
-    assert found[0] == found[1]
 
 
 def test_a_restored_window_has_canaries_of_its_newest_documents(tmp_path):
