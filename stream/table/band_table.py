@@ -277,11 +277,6 @@ class BandTable:
         assert self.slot_end == 0, "only an empty table can start at a time"
         self._store.state[[STREAM_TIME, FIRST_TIME]] = time
 
-    def pass_time(self, time: int) -> None:
-        """Advance stream time to a time in microseconds, as if an item of that time had arrived and expired."""
-        assert self._before is not None, "no step is open"
-        step.advance(self._store, self.limits, time)
-
     def counts(self) -> dict[str, int]:
         """The counters since the table was made, by name: items, candidates, copies, late, expired, ..."""
         return {name: int(self._store.state[STATE_FIELDS.index(name)]) for name in COUNTERS}

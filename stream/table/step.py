@@ -167,16 +167,6 @@ def bytes_of(items, i):
     return items.id_starts[i + 1] - items.id_starts[i] + items.ragged_starts[i + 1] - items.ragged_starts[i]
 
 
-@raw_kernel
-def advance(store, limits, time):
-    """Advance stream time to a time, if that is later, and expire what has left the window: late items, too."""
-    state = store.state
-    if state[STREAM_TIME] == NO_TIME:
-        state[FIRST_TIME] = time
-    state[STREAM_TIME] = max(state[STREAM_TIME], time)
-    expire(store, limits)
-
-
 @inlined
 def drop_oldest(store):
     """Drop the oldest live slot, with its bytes; returns whether it held an item."""
