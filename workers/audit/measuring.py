@@ -94,12 +94,12 @@ def audit(options: AuditOptions, settings: Settings) -> Audit:
     neighbours = Neighbours(drawn, settings, pairs, verdicts)
     for read in _readings(options.paths, settings):
         neighbours.add(read)
-    true, found = neighbours.pairs[neighbours.promised], neighbours.found[neighbours.promised]
+    true, hits = neighbours.pairs[neighbours.promised], neighbours.found[neighbours.promised]
     effective = effective_units(true)
     of_pairs = _UNKNOWN
     if pairs is not None and true.sum():
-        of_pairs = proportion(round(effective * min(1.0, found.sum() / true.sum())), round(effective))
-        of_pairs = of_pairs._replace(value=float(found.sum() / true.sum()))
+        of_pairs = proportion(round(effective * min(1.0, hits.sum() / true.sum())), round(effective))
+        of_pairs = of_pairs._replace(value=float(hits.sum() / true.sum()))
         if effective < _UNITS_MIN:
             of_pairs = of_pairs._replace(low=math.nan, high=math.nan)
     units = neighbours.has_earlier
@@ -137,10 +137,10 @@ def add_truth(session: Session, settings: Settings, *, pairs: str | None = None,
     """Audit what a run wrote, and put the figures into its summary; nothing if a signal ended the run."""
     if session.stop.signal:
         return
-    found = audit(AuditOptions(list(session.options.paths), pairs=pairs, verdicts=verdicts), settings)
+    audited = audit(AuditOptions(list(session.options.paths), pairs=pairs, verdicts=verdicts), settings)
     kind = "pairs" if pairs is not None else "verdicts"
-    session.measured["audit"] = summary_of(found, kind, settings)
-    session.notes.append(line_of(found, kind))
+    session.measured["audit"] = summary_of(audited, kind, settings)
+    session.notes.append(line_of(audited, kind))
 
 
 def _readings(paths: Sequence[str], settings: Settings) -> Iterator[Read]:
@@ -200,35 +200,35 @@ def sentence_of(miss: Miss) -> str:
     return EXPLANATIONS[miss.reason] + chance
 
 
-def summary_of(found: Audit, kind: str, settings: Settings) -> dict[str, Any]:
+def summary_of(audited: Audit, kind: str, settings: Settings) -> dict[str, Any]:
     """Return plain values; an unknown value is null."""
     values: dict[str, Any] = {
-        "contents": found.contents, "sampled": found.sampled, "threshold": settings.threshold,
-        "documents" if kind == "pairs" else "verdicts": {"recall": found.recall._asdict(), "units": found.units},
+        "contents": audited.contents, "sampled": audited.sampled, "threshold": settings.threshold,
+        "documents" if kind == "pairs" else "verdicts": {"recall": audited.recall._asdict(), "units": audited.units},
     }  # fmt: skip
     if kind == "pairs":
-        values["pairs"] = {"recall": found.pairs._asdict(), "effective_units": round(found.effective_units, 1)}
+        values["pairs"] = {"recall": audited.pairs._asdict(), "effective_units": round(audited.effective_units, 1)}
     else:
-        values["verdicts"] |= {"precision": found.precision._asdict(), "dropped": found.dropped}
+        values["verdicts"] |= {"precision": audited.precision._asdict(), "dropped": audited.dropped}
     values["misses"] = [
         {
             "older": miss.older.id, "newer": miss.newer.id, "similarity": round(miss.similarity, 4),
             "reason": miss.reason, "sentence": sentence_of(miss), "older_text": miss.older.text,
             "newer_text": miss.newer.text,
         }
-        for miss in found.misses
+        for miss in audited.misses
     ]  # fmt: skip
-    return {**values, "late": found.late, "left_out": found.left_out}
+    return {**values, "late": audited.late, "left_out": audited.left_out}
 
 
-def line_of(found: Audit, kind: str) -> str:
+def line_of(audited: Audit, kind: str) -> str:
     """Return the figures of documents as a sentence, for the end of a summary."""
-    value, low, high = found.recall
+    value, low, high = audited.recall
     what = "have a pair" if kind == "pairs" else "are dropped"
     whose = "an earlier neighbour" if kind == "pairs" else "an earlier kept neighbour"
-    if not found.units:
-        return f"audit: none of {found.sampled:,} contents has {whose}"
+    if not audited.units:
+        return f"audit: none of {audited.sampled:,} contents has {whose}"
     return (
-        f"audit of {found.sampled:,} of {found.contents:,} contents: of {found.units:,} with {whose}, {value:.4f} "
-        f"{what} ({low:.4f} to {high:.4f})"
+        f"audit of {audited.sampled:,} of {audited.contents:,} contents: of {audited.units:,} with {whose}, "
+        f"{value:.4f} {what} ({low:.4f} to {high:.4f})"
     )

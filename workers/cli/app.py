@@ -240,8 +240,8 @@ def _main() -> int:
             if type(error).__name__ == "NoArgsIsHelpError":  # versions of typer have it in different modules
                 typer.echo(error.format_message(), err=True)
                 return Exit.USAGE
-            found = error.format_message().rstrip(".")  # empty if the help is already printed
-            return _fail(Exit.USAGE, f"{found}; neardup --help shows what there is") if found else Exit.USAGE
+            sentence = error.format_message().rstrip(".")  # empty if the help is already printed
+            return _fail(Exit.USAGE, f"{sentence}; neardup --help shows what there is") if sentence else Exit.USAGE
         code = _library_code(error)
         if code is not None:
             return _fail(code, str(error))

@@ -82,8 +82,8 @@ def _shown(value: Any) -> str:
 def written(rows: dict[str, list[SettingRow]]) -> str:
     """Return the content of the file: the table with one setting on each line."""
     models = [
-        f"  {json.dumps(model)}: [\n" + ",\n".join(f"    {json.dumps(row)}" for row in found) + "\n  ]"
-        for model, found in rows.items()
+        f"  {json.dumps(model)}: [\n" + ",\n".join(f"    {json.dumps(row)}" for row in rows_of) + "\n  ]"
+        for model, rows_of in rows.items()
     ]
     return "{\n" + ",\n".join(models) + "\n}\n"
 

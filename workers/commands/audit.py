@@ -20,28 +20,28 @@ _CHARACTERS = 240
 
 def run(options: AuditOptions, settings: Settings) -> None:
     """Audit and print. Raises ``Failure`` for files that cannot be used."""
-    found = audit(options, settings)
+    audited = audit(options, settings)
     kind = "pairs" if options.pairs is not None else "verdicts"
-    print_found(summary_of(found, kind, settings), _tables(found, kind, settings), as_json=options.as_json)
+    print_found(summary_of(audited, kind, settings), _tables(audited, kind, settings), as_json=options.as_json)
 
 
-def _tables(found: Audit, kind: str, settings: Settings) -> list[Table]:
-    figures = Table(title=f"{found.sampled:,} of {found.contents:,} contents, threshold {settings.threshold:g}")
+def _tables(audited: Audit, kind: str, settings: Settings) -> list[Table]:
+    figures = Table(title=f"{audited.sampled:,} of {audited.contents:,} contents, threshold {settings.threshold:g}")
     for heading in ("", "share", "from", "to", "of"):
         figures.add_column(heading, justify="left" if heading in ("", "of") else "right")
 
     def add(name: str, value: Proportion, units: str) -> None:
         figures.add_row(name, *("-" if math.isnan(x) else f"{x:.4f}" for x in value), units)
 
-    if found.late:
-        figures.caption = f"{found.late:,} more came later than lateness_seconds: nothing is promised of them"
+    if audited.late:
+        figures.caption = f"{audited.late:,} more came later than lateness_seconds: nothing is promised of them"
     if kind == "pairs":
-        add("documents with a pair", found.recall, f"{found.units:,} with an earlier neighbour")
-        add("pairs found", found.pairs, f"{found.effective_units:,.0f} effective units")
+        add("documents with a pair", audited.recall, f"{audited.units:,} with an earlier neighbour")
+        add("pairs found", audited.pairs, f"{audited.effective_units:,.0f} effective units")
     else:
-        add("documents dropped", found.recall, f"{found.units:,} with an earlier kept neighbour")
-        add("near their original", found.precision, f"{found.dropped:,} duplicates")
-    return [figures, *_overview(found.misses), *(_table_of(miss) for miss in found.misses)]
+        add("documents dropped", audited.recall, f"{audited.units:,} with an earlier kept neighbour")
+        add("near their original", audited.precision, f"{audited.dropped:,} duplicates")
+    return [figures, *_overview(audited.misses), *(_table_of(miss) for miss in audited.misses)]
 
 
 def _overview(misses: Sequence[Miss]) -> list[Table]:

@@ -55,8 +55,8 @@ def run(options: CalibrateOptions) -> None:
     """Calibrate and print. Raises ``Failure`` for unusable input and ``ConfigError`` for unusable settings."""
     if options.kind not in KINDS:
         raise Failure(Exit.USAGE, f"--kind {options.kind} must be one of {', '.join(KINDS)}")
-    found = calibrate(options)
-    print_found(_summary(found), [_table(options, found)], as_json=options.as_json, columns=_WIDTH_COLUMNS)
+    calibration = calibrate(options)
+    print_found(_summary(calibration), [_table(options, calibration)], as_json=options.as_json, columns=_WIDTH_COLUMNS)
 
 
 def calibrate(options: CalibrateOptions) -> Calibration:
@@ -144,25 +144,25 @@ def _of_clusters(options: CalibrateOptions, values: dict[str, Any], left_out: Co
     return _Pairs(older, newer, np.array(similarity, np.float64), binned, np.array(clusters, np.int64), edges)
 
 
-def _summary(found: Calibration) -> dict[str, Any]:
+def _summary(calibration: Calibration) -> dict[str, Any]:
     """Return plain values; an unknown value is null."""
     bins_ = [
         {
             **one._asdict(),
             "upwards": {name: value for name, value in up._asdict().items() if name not in ("low", "high")},
         }
-        for one, up in zip(found.bins, found.upwards, strict=True)
+        for one, up in zip(calibration.bins, calibration.upwards, strict=True)
     ]
     return {
-        "matched": found.matched._asdict(),
-        "random": found.random._asdict(),
+        "matched": calibration.matched._asdict(),
+        "random": calibration.random._asdict(),
         "bins": bins_,
-        "left_out": found.left_out,
+        "left_out": calibration.left_out,
     }
 
 
-def _table(options: CalibrateOptions, found: Calibration) -> Table:
-    matched, random = found.matched, found.random
+def _table(options: CalibrateOptions, calibration: Calibration) -> Table:
+    matched, random = calibration.matched, calibration.random
     what, more = ("size of cluster", "clusters") if options.clusters else ("similarity", "pairs")
     table = Table(
         title=f"Fraction of true pairs, judged by {options.field}",
@@ -172,7 +172,7 @@ def _table(options: CalibrateOptions, found: Calibration) -> Table:
     )
     for heading in (what, "pairs", "difference", "true", "upwards", "true"):
         table.add_column(heading, justify="right")
-    for one, up in zip(reversed(found.bins), reversed(found.upwards), strict=True):
+    for one, up in zip(reversed(calibration.bins), reversed(calibration.upwards), strict=True):
         table.add_row(
             f"{one.low:.0f} to {one.high - 1:.0f}" if options.clusters else f"{one.low:.3g} to {one.high:.3g}",
             f"{one.pairs:,}", f"{one.difference:.4g}", _fraction(one),

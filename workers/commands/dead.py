@@ -114,8 +114,8 @@ def letters(transport: Transport, topic: str, which: Chosen) -> Iterator[tuple[L
 
 def _parsed(transport: Transport, topic: str, bounds: Mapping[int, tuple[int, int]]) -> Iterator[Letter | Notice]:
     for partition, (first, end) in bounds.items():
-        for found in transport.read(topic, partition, first, end):
-            yield from map(parse_letter, found)
+        for batch in transport.read(topic, partition, first, end):
+            yield from map(parse_letter, batch)
 
 
 def list_letters(transport: Transport, settings: StreamSettings, which: Chosen) -> None:
@@ -131,8 +131,8 @@ def list_letters(transport: Transport, settings: StreamSettings, which: Chosen) 
         }  # fmt: skip
         sys.stdout.buffer.write(escape_unprintable(orjson.dumps(line)) + b"\n")
     sys.stdout.buffer.flush()
-    found = ", ".join(f"{count:,} {reason}" for reason, count in counts.most_common())
-    sys.stderr.write(f"{counts.total():,} letters{': ' if found else ''}{found}\n")
+    counted = ", ".join(f"{count:,} {reason}" for reason, count in counts.most_common())
+    sys.stderr.write(f"{counts.total():,} letters{': ' if counted else ''}{counted}\n")
 
 
 def show_letters(transport: Transport, settings: StreamSettings, which: Chosen) -> None:
@@ -170,14 +170,14 @@ def replay(transport: Transport, settings: StreamSettings, which: Chosen) -> Rep
     size = 0
     try:
         for letter, is_replayed in letters(transport, topics.dead, which):
-            found = _BEFORE if is_replayed else refused_records(transport, reader, letter)
-            if not isinstance(found, Reason) and any(0 <= record.timestamp_ms < oldest_ms for record in found):
-                found = Reason(f"are older than retention.ms of {topics.documents}, which would delete them")
-            if isinstance(found, Reason):
-                done.skipped[found] += 1
+            records = _BEFORE if is_replayed else refused_records(transport, reader, letter)
+            if not isinstance(records, Reason) and any(0 <= record.timestamp_ms < oldest_ms for record in records):
+                records = Reason(f"are older than retention.ms of {topics.documents}, which would delete them")
+            if isinstance(records, Reason):
+                done.skipped[records] += 1
                 continue
-            step.append((letter, found))
-            size += sum(len(record.value or b"") for record in found)
+            step.append((letter, records))
+            size += sum(len(record.value or b"") for record in records)
             if len(step) >= _STEP_LETTERS or size >= _STEP_BYTES:
                 done.sent += _send(producer, topics.documents, topics.dead, step)
                 step, size = [], 0
@@ -197,11 +197,11 @@ def refused_records(transport: Transport, reader: Reader, letter: Letter) -> lis
     partition, offsets = letter.fields["partition"], letter.offsets
     first, end = transport.bounds(letter.fields["topic"]).get(partition, (0, 0))
     if first <= offsets[0] and offsets[-1] < end:
-        found = [one for one in _read(reader, partition, offsets) if one.offset in offsets]
-        if any(record.refused for record in found):
+        records = [one for one in _read(reader, partition, offsets) if one.offset in offsets]
+        if any(record.refused for record in records):
             return Reason("unpack to more than batch_bytes_max: raise it for this command and for the signers")
-        if found:
-            return found
+        if records:
+            return records
     if not letter.is_whole:
         return Reason(f"are no longer in {letter.fields['topic']}, and their letters have only the beginning")
     return [Record(partition, offsets[0], letter.fields["timestamp_ms"], letter.key, letter.value)]
@@ -210,13 +210,13 @@ def refused_records(transport: Transport, reader: Reader, letter: Letter) -> lis
 def _read(reader: Reader, partition: int, offsets: range) -> list[Record]:
     """Read a range of a partition; raises ``UnreachableError`` if it does not come."""
     reader.follow({partition: offsets[0]})
-    found: list[Record] = []
+    records: list[Record] = []
     deadline = time.monotonic() + _WAIT_SECONDS
     while reader.positions()[partition] <= offsets[-1]:
         if time.monotonic() > deadline:
             raise UnreachableError(f"offset {offsets[0]} of partition {partition} was not read in {_WAIT_SECONDS:g} s")
-        found += reader.poll(0.1, len(offsets) - len(found) or 1)
-    return found
+        records += reader.poll(0.1, len(offsets) - len(records) or 1)
+    return records
 
 
 def _send(producer: Producer, documents: str, dead: str, step: Sequence[tuple[Letter, list[Record]]]) -> int:

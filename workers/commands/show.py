@@ -107,11 +107,11 @@ def _pairs(path: str, left_out: Counter[str]) -> Iterator[Pair]:
 
 def _texts(settings: Settings, paths: list[str], ids: set[tuple[str | None, str]]) -> dict[tuple[str | None, str], str]:
     """Return the texts of some ids, with their collections; of several versions the last one."""
-    found: dict[tuple[str | None, str], str] = {}
+    texts: dict[tuple[str | None, str], str] = {}
     with Session(settings, SessionOptions(paths, quiet=True)) as session:
         for entry in session.entries(paths):
             if entry is not None and isinstance(entry.found, Document):
                 named = entry.found.collection, entry.found.id
                 if named in ids:
-                    found[named] = entry.found.text
-    return found
+                    texts[named] = entry.found.text
+    return texts

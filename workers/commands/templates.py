@@ -58,8 +58,8 @@ def templates(options: PassagesOptions, settings: Settings) -> Exit:
     if "-" in options.paths:
         raise Failure(Exit.USAGE, "passages --templates reads its input twice: name files, not standard input")
     with Session(settings, options, prints=options.output is None, sources=True) as session:
-        found = repeated(*_hashes(session, settings), options.documents)
-        lines = sorted(_texts(settings, options.paths, found), key=lambda line: (-line["documents"], line["text"]))
+        repeats = repeated(*_hashes(session, settings), options.documents)
+        lines = sorted(_texts(settings, options.paths, repeats), key=lambda line: (-line["documents"], line["text"]))
         _write(options.output, b"".join(encoded(line) + b"\n" for line in lines))
         session.report.say(
             f"{len(lines):,} templates of {session.report.documents:,} documents, "
@@ -126,16 +126,16 @@ def _hashes(session: Session, settings: Settings) -> tuple[Any, Any, Any, list[s
     return np.concatenate(hashes), np.concatenate(sources), np.array(counts), list(numbers)
 
 
-def _texts(settings: Settings, paths: Sequence[str], found: Repeated) -> list[dict[str, Any]]:
+def _texts(settings: Settings, paths: Sequence[str], repeats: Repeated) -> list[dict[str, Any]]:
     """Read the corpus again, and return each run of repeated hashes of which one was in none before."""
     runs: list[_Run] = []
-    missing = np.ones(len(found.hashes), np.bool_)
+    missing = np.ones(len(repeats.hashes), np.bool_)
     edges: tuple[dict[int, list[_Run]], ...] = ({}, {})
     form = NormalForm(settings.nfkc, settings.fold_case, settings.fold_space)
     with Session(settings, SessionOptions(list(paths), quiet=True)) as session:
         for chunk, signed in session.signed_chunks(paths, Signer(settings)):
             rows = np.setdiff1d(np.arange(len(chunk.documents)), [refusal.position for refusal in signed.refusals])
-            for row, held, positions in _repeating(signed, found):
+            for row, held, positions in _repeating(signed, repeats):
                 document = chunk.documents[int(rows[row])]
                 text = normalize(document.text, form)
                 if len(text) < settings.passage_gram:
@@ -143,8 +143,8 @@ def _texts(settings: Settings, paths: Sequence[str], found: Repeated) -> list[di
                 for first, last in _series(held):
                     if missing[held[first:last]].any():
                         missing[held[first:last]] = False
-                        rarest = held[first:last][np.argmin(found.contents[held[first:last]])]
-                        line = {**found.line(int(rarest)), "example": document.id}
+                        rarest = held[first:last][np.argmin(repeats.contents[held[first:last]])]
+                        line = {**repeats.line(int(rarest)), "example": document.id}
                         end = positions[last - 1] + settings.passage_gram
                         run = _Run(text, positions[first], end, line, Counter(), Counter())
                         runs.append(run)
@@ -190,14 +190,14 @@ def _agreeing(one: str, other: str, settings: Settings) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _repeating(signed: Signed, found: Repeated) -> Iterator[tuple[int, npt.NDArray[np.int64], list[int]]]:
+def _repeating(signed: Signed, repeats: Repeated) -> Iterator[tuple[int, npt.NDArray[np.int64], list[int]]]:
     """Yield the rows that have repeated hashes, each with the positions among these of its hashes (-1 for others), and
     the positions in its text."""
-    if not len(found.hashes):
+    if not len(repeats.hashes):
         return
     values, starts = ragged_values(signed.batch.evidence, np.uint64)
-    at = np.minimum(np.searchsorted(found.hashes, values >> POSITION_BITS), len(found.hashes) - 1)
-    held = np.where(found.hashes[at] == values >> POSITION_BITS, at, -1)
+    at = np.minimum(np.searchsorted(repeats.hashes, values >> POSITION_BITS), len(repeats.hashes) - 1)
+    held = np.where(repeats.hashes[at] == values >> POSITION_BITS, at, -1)
     steps = (values & np.uint64(WINDOW_MAX)).astype(np.int64)
     for row, (begin, end) in enumerate(pairwise(starts.tolist())):
         if (held[begin:end] >= 0).any():

@@ -50,5 +50,5 @@ def _held(address: IPv6Address) -> IPv4Address | None:
 
 def addresses_of(host: str, port: int, resolve: Any = socket.getaddrinfo) -> list[Address]:
     """Return the addresses of a host, in the order of the system, each once. Raises ``OSError``, ``UnicodeError``."""
-    found = resolve(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(Address(family, where[0]) for family, _, _, _, where in found))
+    resolved = resolve(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(Address(family, where[0]) for family, _, _, _, where in resolved))

@@ -88,7 +88,7 @@ def fetch(
         connection = _connected(parsed, limits, resolve, context, lambda: ends - now())
         expired = _Timer(connection, ends - now())
         try:
-            found = _answer(connection, parsed, header, limits.bytes_max)
+            answer = _answer(connection, parsed, header, limits.bytes_max)
         except (HTTPError, HTTPException, OSError, ValueError):
             # ValueError: the client refuses what cannot stand in a request or a header.
             # The client's own limit of a read may end it just before the timer does.
@@ -99,9 +99,9 @@ def fetch(
             connection.close()
         if expired.fired:  # a body without a length ends as if it were whole
             raise FetchError("fetch_time")
-        if found.status not in _REDIRECTS:
-            return found._replace(url=url)
-        location = found.header.get("location")
+        if answer.status not in _REDIRECTS:
+            return answer._replace(url=url)
+        location = answer.header.get("location")
         if not location:
             break
         try:

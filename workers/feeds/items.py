@@ -70,14 +70,14 @@ def items_of(content: bytes, url: str, content_type: str, seconds_max: float) ->
             command, input=content, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=seconds_max,
             check=False, start_new_session=True,
         )  # fmt: skip
-        found = orjson.loads(done.stdout)
+        answer = orjson.loads(done.stdout)
     except subprocess.TimeoutExpired:
         return Reason("feed_slow")
     except orjson.JSONDecodeError:
         return Reason("feed_damaged")
-    if isinstance(found, dict):
-        return Named(**found)
-    return Reason(found) if isinstance(found, str) else [Item(*row) for row in found]
+    if isinstance(answer, dict):
+        return Named(**answer)
+    return Reason(answer) if isinstance(answer, str) else [Item(*row) for row in answer]
 
 
 def read_items(content: bytes, url: str, content_type: str) -> list[Item] | Named | Reason:
@@ -96,11 +96,11 @@ def parse(content: bytes, url: str, content_type: str) -> list[Item] | Named | R
 
     # Without an address the parser leaves relative guids as they are: a redirect must not change the id of an item.
     header = {"content-type": content_type}
-    found = feedparser.parse(
+    feed = feedparser.parse(
         io.BytesIO(content), response_headers=header, sanitize_html=False, resolve_relative_uris=False
     )
-    if found.get("version") or found.entries:
-        return [_item(entry, url) for entry in found.entries[: -1 if _ends_in_item(content) else None]]
+    if feed.get("version") or feed.entries:
+        return [_item(entry, url) for entry in feed.entries[: -1 if _ends_in_item(content) else None]]
     links = _Links()
     links.feed(content[:_HEAD_BYTES].decode("utf-8", "replace"))
     return Named(urljoin(url, links.found)) if links.found else Reason("feed_format")
@@ -142,8 +142,8 @@ def _json_item(item: dict[str, Any]) -> Item:
 def _date(value: Any) -> str | None:
     """Return a time of RFC 3339 in UTC, ``None`` for anything else."""
     try:
-        found = datetime.fromisoformat(value)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
+        time = datetime.fromisoformat(value)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
     except (TypeError, ValueError, OverflowError):
         return None
 
@@ -189,9 +189,9 @@ def _text(value: Any) -> str:
 def _time(entry: Any) -> str | None:
     for name in ("published_parsed", "updated_parsed"):
         if name in entry:  # a plain get of the second name would warn and give the first
-            found = entry[name]
+            parts = entry[name]
             try:
-                year, month, day, hour, minute, second = found[:6]
+                year, month, day, hour, minute, second = parts[:6]
                 return datetime(year, month, day, hour, minute, second, tzinfo=UTC).isoformat()
             except (ValueError, TypeError, OverflowError):
                 continue
@@ -204,11 +204,11 @@ def main(arguments: list[str]) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES_MAX, _MEMORY_BYTES_MAX))
     # If the parent ends, nothing else would end a parser that hangs.
     resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 1))
-    found = read_items(sys.stdin.buffer.read(), url, content_type)
-    if isinstance(found, Named):
-        written: object = found._asdict()
+    items = read_items(sys.stdin.buffer.read(), url, content_type)
+    if isinstance(items, Named):
+        written: object = items._asdict()
     else:
-        written = found if isinstance(found, Reason) else [list(item) for item in found]
+        written = items if isinstance(items, Reason) else [list(item) for item in items]
     sys.stdout.buffer.write(orjson.dumps(written))
 
 

@@ -59,15 +59,17 @@ def _read(name: str) -> list[str]:
             f"cannot read the list of feeds {name}: {error.strerror or error}; an address of a feed begins with "
             "https:// or http://",
         ) from None
-    found = _of_opml(content, name) if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") else _of_lines(content)
-    for address in found:
+    addresses = (
+        _of_opml(content, name) if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") else _of_lines(content)
+    )
+    for address in addresses:
         if not _ADDRESS.match(address):
             raise Failure(
                 Exit.INPUT,
                 f"the list of feeds {name} names {address[:100]!r}: an address begins with http:// or https://; "
                 "correct or delete it",
             )
-    return found
+    return addresses
 
 
 def _of_opml(content: bytes, name: str) -> list[str]:

@@ -101,11 +101,11 @@ def open_states(path: str | None) -> Iterator[FeedStates]:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")
             connection.execute("BEGIN EXCLUSIVE")
-            found = connection.execute("PRAGMA application_id").fetchone()[0]
-            if found == 0 and connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,):
+            application = connection.execute("PRAGMA application_id").fetchone()[0]
+            if application == 0 and connection.execute("SELECT count(*) FROM sqlite_schema").fetchone() == (0,):
                 connection.execute("COMMIT")
                 connection.executescript(_SCHEMA)
-            elif found == _APPLICATION_ID:
+            elif application == _APPLICATION_ID:
                 connection.execute("COMMIT")
             else:
                 raise Failure(Exit.INPUT, f"{path} is a database of another program: name another file with --state")

@@ -125,21 +125,21 @@ class Feed:
         before = self._condition
         self._condition = before._replace(status=None, reason="")
         self._retry_after_seconds = 0.0
-        found = self._items(world)
-        if isinstance(found, Reason):
+        items = self._items(world)
+        if isinstance(items, Reason):
             # What an answer that was no feed lists, and where it came from, is nothing to remember.
             self._condition = before._replace(
-                failures=before.failures + 1, status=self._condition.status, reason=str(found)
+                failures=before.failures + 1, status=self._condition.status, reason=str(items)
             )
-            return self._polled((), world, found)
-        new = [self._with_page(entry, world) for entry in found if self._is_new(entry)]
-        while len(self._seen) > max(self._watching.items_max, len(found)):
+            return self._polled((), world, items)
+        new = [self._with_page(entry, world) for entry in items if self._is_new(entry)]
+        while len(self._seen) > max(self._watching.items_max, len(items)):
             self._seen.popitem(last=False)
         now = world.now()
         self._condition = self._condition._replace(
             failures=0, succeeded=now, brought=now if new else self._condition.brought
         )
-        read = FeedState(self._address, self._etag, self._modified, dict(self._seen)) if found else None
+        read = FeedState(self._address, self._etag, self._modified, dict(self._seen)) if items else None
         return self._polled(new, world, state=read)
 
     def _polled(
@@ -184,15 +184,15 @@ class Feed:
         A page instead of a feed names its feed. That one is asked for from then on, and items still follow the given
         address.
         """
-        found = self._answer(world)
-        if isinstance(found, Named) and self._address == self.url:
-            self._move(found.address)
-            found = self._answer(world)
-            if isinstance(found, Reason | Named):
+        answer = self._answer(world)
+        if isinstance(answer, Named) and self._address == self.url:
+            self._move(answer.address)
+            answer = self._answer(world)
+            if isinstance(answer, Reason | Named):
                 self._move(self.url)
-        elif isinstance(found, Named):
+        elif isinstance(answer, Named):
             self._move(self.url)  # the page may name another feed by now
-        return Reason("feed_format") if isinstance(found, Named) else found
+        return Reason("feed_format") if isinstance(answer, Named) else answer
 
     def _move(self, address: str) -> None:
         """Ask another address from now on; validators belong to one address."""

@@ -232,15 +232,15 @@ async def documents(service: Service, request: Request) -> Response:
     if of.ID.name in request.query_params or flag(request, of.NEAR):
         return await document(service, request)
     asked = choice(request, of.BY_TIME), number(request, of.LIMIT), _filters(service, request), cursor(request)
-    found, follows = await run_in_threadpool(service.reader.documents, *asked)
-    return json_response({"documents": found, "next": None if follows is None else str(follows)})
+    page, follows = await run_in_threadpool(service.reader.documents, *asked)
+    return json_response({"documents": page, "next": None if follows is None else str(follows)})
 
 
 async def clusters(service: Service, request: Request) -> Response:
     """``GET /v1/clusters``: clusters in an order, page by page."""
     asked = choice(request, of.SORT), number(request, of.LIMIT), _filters(service, request), cursor(request)
-    found, follows = await run_in_threadpool(service.reader.clusters, *asked, strips=flag(request, of.STRIP))
-    return json_response({"clusters": found, "next": None if follows is None else str(follows)})
+    page, follows = await run_in_threadpool(service.reader.clusters, *asked, strips=flag(request, of.STRIP))
+    return json_response({"clusters": page, "next": None if follows is None else str(follows)})
 
 
 def _filters(service: Service, request: Request) -> Filters:
@@ -256,16 +256,16 @@ async def cluster(service: Service, request: Request) -> Response:
     """``GET /v1/clusters/{cluster}``: a cluster with its members, page by page."""
     number_, after = request.path_params["number"], number(request, of.AFTER)
     limit = number(request, of.MEMBERS)
-    found = await run_in_threadpool(service.reader.cluster, number_, after, limit) if number_ < 1 << 63 else None
-    if found is None:
+    story = await run_in_threadpool(service.reader.cluster, number_, after, limit) if number_ < 1 << 63 else None
+    if story is None:
         raise Refused("unknown_cluster", "cluster")
-    return json_response(found)
+    return json_response(story)
 
 
 async def feeds(service: Service, request: Request) -> Response:
     """``GET /v1/feeds``: how the feeds are that processes have reported, the worst first."""
-    found = await run_in_threadpool(service.reader.feeds)
-    return json_response(listing(found, number(request, of.FEEDS), service.now()))
+    reports = await run_in_threadpool(service.reader.feeds)
+    return json_response(listing(reports, number(request, of.FEEDS), service.now()))
 
 
 async def stories_feed(service: Service, request: Request) -> Response:
@@ -321,8 +321,8 @@ def _shown_settings(settings: ServeSettings) -> dict[str, Any]:
     names = ("scheme", "threshold", "recall", "window_seconds", "window_documents", "keep_texts")
 
     def chances(similarities: npt.NDArray[np.float64]) -> list[list[float]]:
-        found = zip(similarities.tolist(), probabilities(tuning, similarities)[1].tolist(), strict=True)
-        return [[round(s, 4), min(p, 1.0)] for s, p in found if p == p]  # no number where no law is known
+        curve = zip(similarities.tolist(), probabilities(tuning, similarities)[1].tolist(), strict=True)
+        return [[round(s, 4), min(p, 1.0)] for s, p in curve if p == p]  # no number where no law is known
 
     return {name: getattr(settings, name) for name in names} | {
         "score_min": tuning.score_min,

@@ -241,9 +241,9 @@ class Events:
                     reader.live = True
                     return self._behind(reader.sent)
                 floor = self._floor
-            found = await run_in_threadpool(self._after, reader.sent, _PAGE)
-            if found:
-                return [_Event(verdict["place"], verdict) for verdict in found]
+            verdicts = await run_in_threadpool(self._after, reader.sent, _PAGE)
+            if verdicts:
+                return [_Event(verdict["place"], verdict) for verdict in verdicts]
             reader.sent = floor  # the documents up to there were removed, or have left the window
 
     def _behind(self, place: int) -> list[_Event]:

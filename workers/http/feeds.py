@@ -52,13 +52,13 @@ class Reports(NamedTuple):
 def reports_of(body: bytes) -> Reports:
     """Return the reports of a request. Raises ``Refused``."""
     try:
-        found = _Body.model_validate_json(body)
+        reported = _Body.model_validate_json(body)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         field = ".".join(map(str, first["loc"])) or None
         raise Refused("feed_report", field, f"{first['msg']}; see FeedReports in /openapi.json") from None
-    conditions = {feed.url: feed.model_dump_json(exclude={"url"}) for feed in found.feeds}
-    return Reports(conditions, found.unlisted)
+    conditions = {feed.url: feed.model_dump_json(exclude={"url"}) for feed in reported.feeds}
+    return Reports(conditions, reported.unlisted)
 
 
 def listing(stored: Sequence[tuple[str, float, str]], limit: int, now: float) -> dict[str, Any]:

@@ -103,10 +103,10 @@ def serve(settings: ServeSettings, state: str, *, salvage: bool = False) -> Exit
     address = bound(settings.host, settings.port)
     fingerprints = {"signing": settings.signing_fingerprint, "matching": settings.matching_fingerprint}
     if salvage:
-        found = salvage_log(Path(state), settings.plan.width)
-        say(f"{found.sound:,} rows are sound, {found.damaged:,} are left out; the file before is {found.kept}")
-        if found.lost:
-            say(said(found.lost))
+        salvaged = salvage_log(Path(state), settings.plan.width)
+        say(f"{salvaged.sound:,} rows are sound, {salvaged.damaged:,} are left out; the file before is {salvaged.kept}")
+        if salvaged.lost:
+            say(said(salvaged.lost))
     compiling = Compiling(say, steps=sys.stderr.isatty())
     with compiling:  # the log signs the constant texts
         log = Log(Path(state), fingerprints, settings.durability, settings)

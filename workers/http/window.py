@@ -56,8 +56,8 @@ def window_requests(writer: Writer) -> Handlers:
 
 async def near(writer: Writer, id_: str, collection: str | None) -> Sequence[Pair] | None:
     """Return the pairs of an id, with earlier and later documents; ``None`` for an unknown id."""
-    found: Sequence[Pair] | None = await writer.call(lambda keeper: keeper.near(id_, collection))
-    return found
+    pairs: Sequence[Pair] | None = await writer.call(lambda keeper: keeper.near(id_, collection))
+    return pairs
 
 
 async def check(writer: Writer, service: Service, request: Request) -> Response:
@@ -217,16 +217,16 @@ async def why(writer: Writer, service: Service, request: Request) -> Response:
             return refused(service, decoded)
         a = decoded
     collection = collection_named(request, separate=service.settings.separate)
-    found = await writer.call(lambda keeper: keeper.why(a, b, collection))
-    values = found._asdict() | {"sentence": EXPLANATIONS[found.reason]}
-    if found.similarity is not None:  # a rounded probability would be certain where it is not
-        values["similarity"] = round(found.similarity, SIMILARITY_DIGITS)
+    explanation = await writer.call(lambda keeper: keeper.why(a, b, collection))
+    values = explanation._asdict() | {"sentence": EXPLANATIONS[explanation.reason]}
+    if explanation.similarity is not None:  # a rounded probability would be certain where it is not
+        values["similarity"] = round(explanation.similarity, SIMILARITY_DIGITS)
     del values["relation"], values["sides"]
-    if found.relation is not None:
-        values["shared"] = relation_values(found.relation)
-    if found.sides:
-        values["sides"] = [[piece._asdict() for piece in side] for side in found.sides]
-    return json_response(values | {"passages": [passage._asdict() for passage in found.passages]})
+    if explanation.relation is not None:
+        values["shared"] = relation_values(explanation.relation)
+    if explanation.sides:
+        values["sides"] = [[piece._asdict() for piece in side] for side in explanation.sides]
+    return json_response(values | {"passages": [passage._asdict() for passage in explanation.passages]})
 
 
 async def sources(service: Service, request: Request) -> Response:
@@ -237,7 +237,7 @@ async def sources(service: Service, request: Request) -> Response:
 async def source(service: Service, request: Request) -> Response:
     """``GET /v1/sources/{name}``: a source with its hours."""
     name = name_of("/".join(parts_behind("/v1/sources/", request, "unknown_source", "name")))
-    found = None if name is None else await run_in_threadpool(service.reader.source, name)
-    if found is None:
+    account = None if name is None else await run_in_threadpool(service.reader.source, name)
+    if account is None:
         raise Refused("unknown_source", "name")
-    return json_response(found)
+    return json_response(account)

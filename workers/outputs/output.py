@@ -156,8 +156,8 @@ def descriptor_of(path: str) -> int | None:
     """Return the number of what is open already under a path; to open it again would cut off what it holds."""
     if path in _OPEN:
         return _OPEN[path]
-    found = _OPEN_NUMBERED.fullmatch(path)
-    return int(found[1]) if found else None
+    numbered = _OPEN_NUMBERED.fullmatch(path)
+    return int(numbered[1]) if numbered else None
 
 
 def write_pairs(output: IO[bytes], data: bytes, what: str = "the pairs to standard output") -> None:
@@ -201,10 +201,10 @@ class Lines:
 
     def add_lines(self, raws: Sequence[bytes], chosen: npt.NDArray[np.bool_]) -> None:
         """Add the chosen of some lines of JSON, each with its line feed."""
-        found = raws if chosen.all() else list(compress(raws, chosen.tolist()))
-        if found:
+        lines = raws if chosen.all() else list(compress(raws, chosen.tolist()))
+        if lines:
             self._header = None
-            self.put(b"\n".join(found))
+            self.put(b"\n".join(lines))
 
     def put(self, data: bytes, end: bytes = b"\n") -> None:
         """Add bytes and the line feed after them; with an empty ``end``, the next bytes still begin on a new line."""

@@ -118,9 +118,9 @@ def sources_of(entries: Sequence[Entry]) -> list[str]:
     return sources_among(entry.found for entry in entries)
 
 
-def sources_among(found: Iterable[object]) -> list[str]:
+def sources_among(documents: Iterable[object]) -> list[str]:
     """Return the source of each document, empty for none and for what is no document."""
-    return [(source_of(one) or "") if isinstance(one, Document) else "" for one in found]
+    return [(source_of(one) or "") if isinstance(one, Document) else "" for one in documents]
 
 
 def sources_in(ids: Column, sources: Column, urls: Column) -> list[str]:

@@ -68,8 +68,10 @@ def _relation_columns(count: int, decided: Decided) -> dict[str, Any]:
     """The relations of rows, null without one; passages in normalised code points."""
     import pyarrow
 
-    found = dict(() if decided.relations is None else decided.relations.values())
-    rows = [{"relation_to": found[n].id} | relation_values(found[n]) if n in found else {} for n in range(count)]
+    relations = dict(() if decided.relations is None else decided.relations.values())
+    rows = [
+        {"relation_to": relations[n].id} | relation_values(relations[n]) if n in relations else {} for n in range(count)
+    ]
     kinds = _relation_kinds(pyarrow)
     return {
         name: pyarrow.array([row.get(name.removeprefix("neardup_")) for row in rows], kind)

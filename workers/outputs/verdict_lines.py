@@ -59,12 +59,12 @@ class Decision(NamedTuple):
             collection or None,
         )
 
-    def with_relation(self, found: Relation | None, passages: list[dict[str, Any]] | None = None) -> Decision:
+    def with_relation(self, relation: Relation | None, passages: list[dict[str, Any]] | None = None) -> Decision:
         """Return the verdict with a relation; ``passages`` are its passages, if they were looked up in the text."""
-        if found is None:
+        if relation is None:
             return self
-        named = {"relation_to": found.id} | ({} if passages is None else {"passages": passages})
-        return self._replace(**{**relation_values(found), **named})
+        named = {"relation_to": relation.id} | ({} if passages is None else {"passages": passages})
+        return self._replace(**{**relation_values(relation), **named})
 
 
 _NAMES = Decision._fields
@@ -100,12 +100,12 @@ def verdict_lines(
             yield b'{"place":%d,"path":%b,"line":%d,"id":%b,"status":"original","cluster":%d}' % values
             continue
         decision = Decision.of(row, ids, reasons.get(n), None if document is None else document.collection)
-        found, passages = relations.get(n), None
+        relation, passages = relations.get(n), None
         if texts is not None and document is not None and n not in reasons:
             named = document.text, document.collection
-            passages = None if found is None else texts.passages(found, *named)
+            passages = None if relation is None else texts.passages(relation, *named)
             texts.add(document.id, *named)
-        decision = decision.with_relation(found, passages)
+        decision = decision.with_relation(relation, passages)
         yield verdict_line(place, entry.source, entry.line, None if document is None else document.id, decision)
 
 

@@ -25,16 +25,16 @@ def free_bytes(root: Path = Path("/")) -> int:
     Returns:
         The smaller of what the machine has free and what the container has left.
     """
-    found = [_available(root / "proc" / "meminfo")]
+    sizes = [_available(root / "proc" / "meminfo")]
     for limit, used, parts, copies in _GROUPS:
         folder = root / "sys" / "fs" / "cgroup"
         try:
             most, now = int((folder / limit).read_text()), int((folder / used).read_text())
             rows = dict(line.split() for line in (folder / parts).read_text().splitlines())
-            found.append(max(0, most - now + sum(int(rows.get(name, 0)) for name in copies)))
+            sizes.append(max(0, most - now + sum(int(rows.get(name, 0)) for name in copies)))
         except (OSError, ValueError):  # no container, or one without a limit ("max")
             continue
-    return min(found)
+    return min(sizes)
 
 
 def _available(path: Path) -> int:

@@ -97,10 +97,10 @@ class Tape:
         read, self._at, self._taken = self._at, 0, 0
         for block in itertools.chain((b"",), blocks):
             self._take(block)
-            found = self._held.find(magic)
-            if found >= 0:
-                self._drop(found)
-                self._again -= max(0, read - found)
+            begin = self._held.find(magic)
+            if begin >= 0:
+                self._drop(begin)
+                self._again -= max(0, read - begin)
                 return True
             read -= self._drop(len(self._held) - len(magic) + 1)
         return False

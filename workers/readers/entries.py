@@ -228,8 +228,10 @@ class TableRows(Rows):
 
     def _entry(self, position: int, line: bytes) -> Entry:
         reason = self._reasons.get(position)
-        found = Reason(reason) if reason else self.rows.documents[int(np.searchsorted(self.rows.positions, position))]
-        return Entry(self.source, self.first + position, line, found)
+        document = (
+            Reason(reason) if reason else self.rows.documents[int(np.searchsorted(self.rows.positions, position))]
+        )
+        return Entry(self.source, self.first + position, line, document)
 
 
 def line_of(document: Document, fields: Fields) -> bytes:

@@ -336,8 +336,8 @@ def _by_name(name: str) -> Format | None:
 
 def is_table(path: str) -> bool:
     """Whether a path is that of a table of Arrow, by its name."""
-    found = _by_name(plain_name(path))
-    return found is not None and found.batches is not None
+    row = _by_name(plain_name(path))
+    return row is not None and row.batches is not None
 
 
 def _usable(chosen: Format, fields: Fields) -> Format | Reason:

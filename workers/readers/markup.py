@@ -65,5 +65,5 @@ def text_of_markup(markup: str) -> str:
 
 def _end(markup: str, what: str, at: int) -> int:
     """Return the index after the next occurrence of ``what``, or the end."""
-    found = markup.find(what, at)
-    return len(markup) if found < 0 else found + len(what)
+    end = markup.find(what, at)
+    return len(markup) if end < 0 else end + len(what)

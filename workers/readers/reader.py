@@ -168,14 +168,14 @@ class EntryReader:
 
     def _folder(self, path: str) -> Iterator[_Read | None]:
         entries = list(walk(path, hidden=self.options.hidden))  # once: a table at the end decides over the first file
-        of_tables = self.options.input_format == AUTO and any(not why and is_table(found) for found, why in entries)
-        for found, reason in entries:
+        of_tables = self.options.input_format == AUTO and any(not why and is_table(inner) for inner, why in entries)
+        for inner, reason in entries:
             if self.stop.signal:
                 return
             if reason:
-                yield Entry(display(found), 0, None, Reason(reason), True)
+                yield Entry(display(inner), 0, None, Reason(reason), True)
             else:
-                yield from self._file(found, walked=True, of_tables=of_tables)
+                yield from self._file(inner, walked=True, of_tables=of_tables)
 
     def _file(
         self, path: str, *, walked: bool, of_tables: bool = False, follow: bool = False
@@ -250,8 +250,8 @@ class EntryReader:
                 yield Entry(source, 0, None, Reason(fault.reason), walked, header=header)
                 return
             at = 0
-            for found in read_rows(batch, self.fields, self._number + 1, fill):
-                rows = found if self._canonical is None else self._canonical.rows(found)
+            for table_rows in read_rows(batch, self.fields, self._number + 1, fill):
+                rows = table_rows if self._canonical is None else self._canonical.rows(table_rows)
                 yield TableRows(source, self._number + 1, batch.slice(at, len(rows)), rows, self.fields)
                 at, self._number = at + len(rows), self._number + len(rows)
 
@@ -298,9 +298,9 @@ class EntryReader:
 
     def _line(self, path: str, source: str, line: Line) -> _Read:
         """The entry of a line of JSON."""
-        found = line.reason or self._decoded(path, line.raw, line.number)
-        entry = _entry(source, line, found)
-        return entry if isinstance(found, Reason) or self.options.html_field is None else _markup_of(entry, found)
+        document = line.reason or self._decoded(path, line.raw, line.number)
+        entry = _entry(source, line, document)
+        return entry if isinstance(document, Reason) or self.options.html_field is None else _markup_of(entry, document)
 
     def _record(self, source: str, line: Line) -> Iterator[_Read]:
         """The entry of a record of an archive."""
@@ -331,9 +331,9 @@ class EntryReader:
             decode_document(content, self.fields, f"{display(path)}:{number}" if self.options.line_ids else None)
         )
 
-    def _named(self, found: Document | Reason) -> Document | Reason:
+    def _named(self, document: Document | Reason) -> Document | Reason:
         """Return a document with its canonical id, if that is set."""
-        return found if self._canonical is None else self._canonical.document(found)
+        return document if self._canonical is None else self._canonical.document(document)
 
     def _too_long(self, source: str, line: Line, lines: Iterator[Line]) -> Iterator[Entry | None]:
         """Spill a line part by part. The entries before it are answered first, so that the order is kept."""
@@ -355,10 +355,10 @@ class EntryReader:
     def _whole(self, path: str, entry: Entry, blocks: Iterator[bytes | None], size_known: int, chosen: Format) -> _Read:
         """Return the entry of a whole content: one document, or the reason of its refusal."""
         content = self._content(blocks, size_known, may_be_binary=chosen.document is page_document)
-        found = content if isinstance(content, Reason) else chosen.document(content, display(path))
-        if isinstance(found, Page):
-            return Pending(entry._replace(found=Document(found.id)), found)
-        return entry._replace(found=found)
+        document = content if isinstance(content, Reason) else chosen.document(content, display(path))
+        if isinstance(document, Page):
+            return Pending(entry._replace(found=Document(document.id)), document)
+        return entry._replace(found=document)
 
     def _content(self, blocks: Iterator[bytes | None], size_known: int, *, may_be_binary: bool) -> bytes | Reason:
         """Return a whole content, or the reason of its refusal."""
@@ -377,8 +377,8 @@ class EntryReader:
         return b"".join(parts)
 
 
-def _entry(source: str, line: Line, found: Document | Reason) -> Entry:
-    return Entry(source, line.number, line.raw, found, False, line.row, line.end, line.header)
+def _entry(source: str, line: Line, document: Document | Reason) -> Entry:
+    return Entry(source, line.number, line.raw, document, False, line.row, line.end, line.header)
 
 
 def _markup_of(entry: Entry, document: Document) -> Pending[Entry]:

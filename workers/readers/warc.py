@@ -142,11 +142,11 @@ class _Archive:
         """Return where the present record ends, or one of the values below 0; a long record sets ``left``."""
         stop = self.at + _HEADER_BYTES_MAX
         following = self.held.find(b"\n" + _MAGIC, self.at, stop)  # no search reads behind it: time stays linear
-        found = _HEAD_END.search(self.held, self.at, stop if following < 0 else following + 1)
-        if found is None:
+        match = _HEAD_END.search(self.held, self.at, stop if following < 0 else following + 1)
+        if match is None:
             is_whole = at_end or following >= 0 or len(self.held) - self.at >= _HEADER_BYTES_MAX
             return _DAMAGED if is_whole else _UNKNOWN
-        head, begin = found.span()
+        head, begin = match.span()
         length = _LENGTH.search(self.held, self.at, head + 1)
         if length is None:
             return _DAMAGED
@@ -206,8 +206,8 @@ def _line(number: int, raw: bytes, bytes_max: int) -> Line:
         reason = Reason("warc_truncated")
     if reason:
         return line._replace(reason=reason)
-    found = _page(record, kind, block, bytes_max)
-    return line._replace(reason=found) if isinstance(found, Reason) else line._replace(page=found)
+    page = _page(record, kind, block, bytes_max)
+    return line._replace(reason=page) if isinstance(page, Reason) else line._replace(page=page)
 
 
 def _page(record: Any, kind: str, block: bytes, bytes_max: int) -> Page | Reason:

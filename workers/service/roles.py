@@ -262,30 +262,30 @@ def wait_seconds(role: Role, settings: StreamSettings, waited: float = 0.0, turn
 def check_shards(transport: Transport, settings: StreamSettings) -> None:
     """Raise ``UnknownTopicError`` unless links has a partition for each shard with which the generation begins."""
     name = names_of(settings).topics.links
-    found = transport.partitions(name)
-    if found < settings.shards:
+    partitions = transport.partitions(name)
+    if partitions < settings.shards:
         raise UnknownTopicError(
-            f"{name} has {found} partitions, but its generation begins with {settings.shards} shards, so documents "
-            "would go to the wrong ones; delete it and create it again with neardup topics create"
+            f"{name} has {partitions} partitions, but its generation begins with {settings.shards} shards, so "
+            "documents would go to the wrong ones; delete it and create it again with neardup topics create"
         )
 
 
 def check_topics(transport: Transport, settings: StreamSettings, names: Collection[str]) -> None:
     """Raise ``Failure`` for a topic whose settings could silently lose live state or output."""
-    found = {}
+    findings = {}
     for plan in topic_plans(settings):
         if plan.name in names:
             configs = transport.configs(plan.name)
             if not configs:
                 _warn_unseen(plan.name)
-            found[plan.name] = judge(plan, transport.partitions(plan.name), configs)
-            found[plan.name] += judge_replication(
+            findings[plan.name] = judge(plan, transport.partitions(plan.name), configs)
+            findings[plan.name] += judge_replication(
                 transport.replication(plan.name), configs, allow_single=settings.allow_single_replica
             )
-    sentence = refusal(found)
+    sentence = refusal(findings)
     if sentence:
         raise Failure(Exit.TOPIC, sentence)
-    _warn_once(warnings(found))
+    _warn_once(warnings(findings))
 
 
 @functools.cache

@@ -13,9 +13,9 @@ from neardup.workers.readers.paths import display
 def summary_of(counts: Mapping[str, int], accounts: LossAccounts) -> dict[str, Any]:
     """Return what a summary says of limits, besides the counters of the table."""
     figures = {"recall_by_limits": counted_recall(counts), "documents_by_limits": counted_documents(counts)}
-    found: dict[str, Any] = {name: None if one is None else round(one, 4) for name, one in figures.items()}
+    summary: dict[str, Any] = {name: None if one is None else round(one, 4) for name, one in figures.items()}
     values = accounts.values()
-    return found | ({"limits": values} if values["largest"] else {})
+    return summary | ({"limits": values} if values["largest"] else {})
 
 
 def sentences(counts: Mapping[str, int], limits: str, accounts: LossAccounts) -> list[str]:

@@ -19,15 +19,15 @@ def read_templates(path: str) -> tuple[str, ...]:
         if not line.strip():
             continue
         try:
-            found = orjson.loads(line)
+            value = orjson.loads(line)
         except orjson.JSONDecodeError:
-            found = None
-        if not isinstance(found, dict) or not isinstance(found.get("text"), str):
+            value = None
+        if not isinstance(value, dict) or not isinstance(value.get("text"), str):
             raise ConfigError(
                 f'line {number:,} of {path} is no object of JSON with a "text": write one as {{"text": "..."}}, or '
                 "make the file with neardup passages --templates"
             )
-        texts.append(found["text"])
+        texts.append(value["text"])
     if not texts:
         raise ConfigError(f"{path} holds no template")
     return tuple(texts)

@@ -85,10 +85,10 @@ def encode_claim(claim: Claim) -> str:
 def decode_claim(metadata: str) -> Claim:
     """Decode a claim from the metadata of an offset; any other text is the empty claim."""
     try:
-        found = json.loads(metadata)
-        clock, stamp = found["clock_ms"], found["stamp"]
-        texts = str(found.get("texts", ""))
-        return Claim(None if clock is None else int(clock), found["caught_up"] is True, int(stamp), texts)
+        claim = json.loads(metadata)
+        clock, stamp = claim["clock_ms"], claim["stamp"]
+        texts = str(claim.get("texts", ""))
+        return Claim(None if clock is None else int(clock), claim["caught_up"] is True, int(stamp), texts)
     except (ValueError, TypeError, KeyError, AttributeError):
         return Claim()
 
@@ -259,8 +259,8 @@ class Alignment:
     def look(self, committed: Mapping[int, Committed], at: float) -> None:
         """Update the view of all partitions from the committed offsets of the group, as read at ``at``."""
         for partition in ((self.partitions or frozenset()) | committed.keys()) - self.lanes.keys():
-            found = committed.get(partition)
-            claim = Claim() if found is None else decode_claim(found.metadata)
+            stored = committed.get(partition)
+            claim = Claim() if stored is None else decode_claim(stored.metadata)
             seen = self._others.get(partition)
             if seen is None:
                 self._others[partition] = _Seen(claim)
@@ -355,12 +355,12 @@ class Alignment:
 
     def behind_seconds(self, now_ms: float) -> dict[int, float]:
         """Return the time from the clock of each own partition to now; 0 for a caught-up partition."""
-        found = {}
+        behind = {}
         for partition, lane in self.lanes.items():
             clock = lane.next_ms()
             is_known = clock is not None and clock >= 0 and not lane.is_caught_up
-            found[partition] = max(0.0, (now_ms - (clock or 0)) / 1e3) if is_known else 0.0
-        return found
+            behind[partition] = max(0.0, (now_ms - (clock or 0)) / 1e3) if is_known else 0.0
+        return behind
 
     def _limits(self, at: float) -> _Limits:
         limits, overdue_ms = _Limits(), self._overdue_ms(at)

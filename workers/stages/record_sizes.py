@@ -18,10 +18,10 @@ def all_fit(
 
     The headers of all together, which are cheap to count, mostly fit with the longest key and the longest value.
     """
-    found = list(chain.from_iterable(headers))
-    names, texts = zip(*found, strict=True) if found else ((), ())
+    parts = list(chain.from_iterable(headers))
+    names, texts = zip(*parts, strict=True) if parts else ((), ())
     longest = max(map(len, filter(None, keys)), default=0) + max(map(len, filter(None, values)), default=0)
-    bound = longest + sent_bytes(None, None, (("".join(names), b"".join(texts)),)) + HEADER_BYTES * len(found)
+    bound = longest + sent_bytes(None, None, (("".join(names), b"".join(texts)),)) + HEADER_BYTES * len(parts)
     return bound <= bytes_max or max(map(sent_bytes, keys, values, headers)) <= bytes_max
 
 

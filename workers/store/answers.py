@@ -42,11 +42,11 @@ class Answer(NamedTuple):
     collection: str | None = None
 
 
-def newest(id_: str, found: Sequence[Pair]) -> tuple[Pair, ...]:
+def newest(id_: str, pairs: Sequence[Pair]) -> tuple[Pair, ...]:
     """Return the pairs of one document, the most similar first, with the document as the newer one."""
-    if not found:  # so it is for most documents
+    if not pairs:  # so it is for most documents
         return ()
-    return tuple(sorted((_turned(id_, pair) for pair in found), key=lambda pair: -pair.similarity))
+    return tuple(sorted((_turned(id_, pair) for pair in pairs), key=lambda pair: -pair.similarity))
 
 
 def _turned(id_: str, pair: Pair) -> Pair:

@@ -40,16 +40,16 @@ class BlockList:
         batch = signed.batch
         if not batch.size or not len(self._ids) + len(self._contents):
             return signed
-        found = np.isin(batch.contents[:, CONTENT_HALF], self._contents)
-        found |= np.isin(id_hashes(batch.ids, batch.id_starts), self._ids)
-        rows = np.flatnonzero(found)
+        is_blocked = np.isin(batch.contents[:, CONTENT_HALF], self._contents)
+        is_blocked |= np.isin(id_hashes(batch.ids, batch.id_starts), self._ids)
+        rows = np.flatnonzero(is_blocked)
         if not len(rows):
             return signed
         positions = np.delete(
             np.arange(batch.size + len(signed.refusals)), [refusal.position for refusal in signed.refusals]
         )  # fmt: skip
         refusals = map(Refusal, positions[rows].tolist(), batch.ids_at(rows), ["blocked"] * len(rows))
-        left = select(batch, np.flatnonzero(~found))
+        left = select(batch, np.flatnonzero(~is_blocked))
         return signed._replace(batch=left, refusals=sorted([*signed.refusals, *refusals]))
 
     def append(self, id_: str, contents: npt.NDArray[np.uint64], collection: str | None = None) -> None:

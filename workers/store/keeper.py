@@ -156,11 +156,11 @@ class Keeper:
             if signed.refusals:
                 answers.append(Answer(str(document.id), signed.refusals[0].reason))
             else:
-                found = self.matcher.match(signed.batch, add=False).pairs()
+                pairs = self.matcher.match(signed.batch, add=False).pairs()
                 name = document.collection or None
                 ranks = ranked(self.matcher, signed.batch, nearest) if nearest else ()
                 near = tuple(one for part in ranks for one in part.neighbours[0])
-                answers.append(Answer(document.id, pairs=newest(document.id, found), nearest=near, collection=name))
+                answers.append(Answer(document.id, pairs=newest(document.id, pairs), nearest=near, collection=name))
         return answers
 
     def near(self, id_: str, collection: str | None = None) -> tuple[Pair, ...] | None:
@@ -174,25 +174,27 @@ class Keeper:
     def why(self, a: str | Document, b: str, collection: str | None = None) -> Explanation:
         """Explain why an id, or a document that is not added, is a pair with another id or not; with passages of their
         texts if texts are stored. Ids are of the collection."""
-        found = explain(self.matcher, self.signer, self._now(a) if isinstance(a, Document) else a, b, collection)
-        if not isinstance(a, Document) and found.reason not in ("pair", "copy"):
-            found = self._decision(found, collection)
+        explanation = explain(self.matcher, self.signer, self._now(a) if isinstance(a, Document) else a, b, collection)
+        if not isinstance(a, Document) and explanation.reason not in ("pair", "copy"):
+            explanation = self._decision(explanation, collection)
         own = {a.id: a.text} if isinstance(a, Document) else {}
-        stored = [self.log.latest(self._stored_id(id_, collection)) for id_ in found[:2]]
+        stored = [self.log.latest(self._stored_id(id_, collection)) for id_ in explanation[:2]]
         texts = [
             text
-            for id_, one in zip(found[:2], stored, strict=True)
+            for id_, one in zip(explanation[:2], stored, strict=True)
             if (text := own.get(id_, None if one is None else one[1])) is not None
         ]
         if len(texts) < 2:
-            return found
-        sides = () if found.relation is None else marked(texts[0], texts[1], found.relation, self.config.plan)
-        return found._replace(passages=passages(texts[0], texts[1]), sides=sides)
+            return explanation
+        sides = (
+            () if explanation.relation is None else marked(texts[0], texts[1], explanation.relation, self.config.plan)
+        )
+        return explanation._replace(passages=passages(texts[0], texts[1]), sides=sides)
 
-    def _decision(self, found: Explanation, collection: str | None) -> Explanation:
+    def _decision(self, explanation: Explanation, collection: str | None) -> Explanation:
         """Return the explanation of two that are no pair: what the decision compared, if one is the original that the
         verdict about the other names."""
-        for original, copy in (found[:2], found[1::-1]):
+        for original, copy in (explanation[:2], explanation[1::-1]):
             kept = self._stored_id(original, collection)
             row = self.log.decided(self._stored_id(copy, collection), kept)
             if row is None:
@@ -200,17 +202,17 @@ class Keeper:
             known = self.log.latest(kept)
             compared = row.original if row.matched is None else row.matched
             reason = "decided" if known is None or known[0].place == compared else "version"
-            values = found._asdict() | {"older": original, "newer": copy, "reason": reason, "about": None}
+            values = explanation._asdict() | {"older": original, "newer": copy, "reason": reason, "about": None}
             values |= {"similarity": row.similarity or 1.0}
-            if reason == "version" or found.reason == "unknown":  # the figures are of another version, or of none
+            if reason == "version" or explanation.reason == "unknown":  # the figures are of another version, or of none
                 values |= {"buckets": None, "candidate_probability": None, "pair_probability": None}
             return Explanation(**values)
-        return found
+        return explanation
 
     def take_repeating(self) -> list[dict[str, Any]]:
         """Return the hours in which sources have begun to repeat themselves since the last call."""
-        found, self._repeating = self._repeating, []
-        return found
+        repeating, self._repeating = self._repeating, []
+        return repeating
 
     def counts(self) -> dict[str, int]:
         """Return documents and bytes of the window, and the counters of the table."""
@@ -283,14 +285,14 @@ class Keeper:
             self.losses.add(*one)
         self.canaries.after(documents, batch)
         answers = []
-        for document, row, found in zip(documents, rows, pairs, strict=True):
+        for document, row, pairs_of in zip(documents, rows, pairs, strict=True):
             original = None if row.original is None else next(originals)
             verdict = (
                 STATUSES[row.said], original, row.similarity, row.cluster, row.related, row.previous, row.matched,
                 row.place,
             )  # fmt: skip
             date = None if row.date is None else row.date / MICROSECONDS
-            near = newest(document.id, found)
+            near = newest(document.id, pairs_of)
             times = row.time / MICROSECONDS, date, bool(row.flags & LATE)
             answer = Answer(document.id, None, *verdict, row.status == UNCHANGED, near, *times)
             collection = document.collection or None

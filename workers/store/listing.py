@@ -59,8 +59,8 @@ class Cursor(NamedTuple):
 
 def cursor_of(text: str) -> Cursor | None:
     """Return the cursor that ``str`` gave; ``None`` for another text."""
-    found = _CURSOR.fullmatch(text)
-    return Cursor(int(found[1]), int(found[2])) if found else None
+    match = _CURSOR.fullmatch(text)
+    return Cursor(int(match[1]), int(match[2])) if match else None
 
 
 def list_stories(
@@ -157,8 +157,8 @@ def _stories_with(connection: sqlite3.Connection, text: str, filters: Filters) -
 def _first_match(connection: sqlite3.Connection, words: str) -> int:
     """Return the place from which ``MATCHES_MAX`` documents have the words."""
     query = f"SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid DESC LIMIT 1 OFFSET {MATCHES_MAX - 1}"
-    found = connection.execute(query, (words,)).fetchone()
-    return found[0] if found else 0
+    row = connection.execute(query, (words,)).fetchone()
+    return row[0] if row else 0
 
 
 def _documents_with(text: str, filters: Filters) -> tuple[str, tuple[object, ...]]:

@@ -236,8 +236,8 @@ class Log:
             self._writer.execute(f"DELETE FROM {table} WHERE place < ?", (before,))
 
     def _oldest(self) -> int:
-        found = self._writer.execute("SELECT value FROM meta WHERE name = 'oldest'").fetchone()
-        return found[0] if found else 0
+        row = self._writer.execute("SELECT value FROM meta WHERE name = 'oldest'").fetchone()
+        return row[0] if row else 0
 
     def erase(self, id_: bytes, before: int = PLACE_MAX) -> int:
         """Remove id, text and answer from every row of an id with a place below ``before``; returns their number."""
@@ -288,22 +288,22 @@ class Log:
 
     def row(self, place: int) -> Row | None:
         """Return the row at a place, including rows of the open transaction."""
-        found = self._writer.execute(f"SELECT {FIELDS} FROM documents WHERE place = ?", (place,)).fetchone()
-        return Row(*found) if found else None
+        values = self._writer.execute(f"SELECT {FIELDS} FROM documents WHERE place = ?", (place,)).fetchone()
+        return Row(*values) if values else None
 
     def latest(self, id_: bytes) -> tuple[Row, str | None] | None:
         """Return the latest row of an id, with its text if texts are stored."""
         query = f"SELECT {FIELDS}, (SELECT text FROM texts t WHERE t.place = d.place) FROM documents d WHERE id = ?"
-        found = self._writer.execute(f"{query} ORDER BY place DESC LIMIT 1", (id_,)).fetchone()
-        return (Row(*found[:-1]), found[-1]) if found else None
+        values = self._writer.execute(f"{query} ORDER BY place DESC LIMIT 1", (id_,)).fetchone()
+        return (Row(*values[:-1]), values[-1]) if values else None
 
     def decided(self, id_: bytes, original: bytes) -> Row | None:
         """Return the latest row of an id if its verdict names an original."""
         story = "SELECT id FROM stories s WHERE s.cluster = d.cluster"
         name = f"(SELECT id FROM documents o WHERE o.place = d.original), ({story})"
         query = f"SELECT {FIELDS} FROM documents d WHERE id = ? AND original NOTNULL AND coalesce({name}) = ?"
-        found = self._writer.execute(f"{query} ORDER BY place DESC LIMIT 1", (id_, original)).fetchone()
-        return Row(*found) if found else None
+        values = self._writer.execute(f"{query} ORDER BY place DESC LIMIT 1", (id_, original)).fetchone()
+        return Row(*values) if values else None
 
     def contents(self, id_: bytes, first: int) -> list[bytes]:
         """Return the content hashes of the rows of an id from a place on."""
@@ -315,9 +315,9 @@ class Log:
         query = f"SELECT {FIELDS}, checksum FROM documents WHERE place >= ? ORDER BY place"
         try:
             cursor = self._writer.execute(query, (self._oldest(),))
-            while found := cursor.fetchmany(4096):
-                rows = [Row(*values[:-1]) for values in found]
-                for row, values in zip(rows, found, strict=True):
+            while chunk := cursor.fetchmany(4096):
+                rows = [Row(*values[:-1]) for values in chunk]
+                for row, values in zip(rows, chunk, strict=True):
                     if not is_sound(row, values[-1]):
                         raise damaged(self.path, f"the row of place {row.place} has another checksum")
                 yield rows

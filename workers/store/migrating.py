@@ -122,8 +122,8 @@ def _copied(source: sqlite3.Connection, target: Log, settings: Config) -> tuple[
 def _rows(source: sqlite3.Connection) -> Iterator[tuple[list[Row], list[str | None]]]:
     text = "(SELECT text FROM texts t WHERE t.place = d.place)"
     cursor = source.execute(f"SELECT {fields_in(source)}, {text} FROM documents d ORDER BY place")
-    while found := cursor.fetchmany(_ROWS):
-        yield [Row(*values[:-1]) for values in found], [values[-1] for values in found]
+    while rows := cursor.fetchmany(_ROWS):
+        yield [Row(*values[:-1]) for values in rows], [values[-1] for values in rows]
 
 
 def _signed(signer: Signer, texts: dict[int, str]) -> dict[int, _Signed]:

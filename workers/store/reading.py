@@ -78,8 +78,8 @@ class StoreReader:
             filters = filters._replace(separate=self.separate)
             rows, follows = list_stories(connection, order, limit, filters, after)
             strips_of = [{"strip": _strip(connection, row)} if strips else {} for row in rows]
-            found = [_cluster(connection, row, separate=self.separate, looked_at=SOURCES_OF_MAX) for row in rows]
-            return [one | strip for one, strip in zip(found, strips_of, strict=True)], follows
+            stories = [_cluster(connection, row, separate=self.separate, looked_at=SOURCES_OF_MAX) for row in rows]
+            return [one | strip for one, strip in zip(stories, strips_of, strict=True)], follows
 
     def cluster(self, number: int, after: int = -1, limit: int = MEMBERS_MAX) -> dict[str, Any] | None:
         """Return a cluster with its first ``limit`` members behind the place ``after`` in order of arrival, with
@@ -91,7 +91,7 @@ class StoreReader:
                 return None
             members_of = "d.cluster = ? AND d.place > ? AND d.status < 2 AND d.gone = 0"
             query = f"{_ANSWER} WHERE {members_of} ORDER BY d.place LIMIT ?"
-            members = [self._version(found) for found in connection.execute(query, (number, after, limit + 1))]
+            members = [self._version(member) for member in connection.execute(query, (number, after, limit + 1))]
             query = f"{_ANSWER} WHERE d.cluster = ? AND d.status = ? AND d.gone = 0 ORDER BY d.place DESC LIMIT ?"
             updates = connection.execute(query, (number, UPDATE, _UPDATES))
             return {
@@ -118,13 +118,13 @@ class StoreReader:
     def newest_stories(self, size_min: int, sources_min: int, limit: int) -> tuple[str, list[Story]]:
         """Return the name of the store, and the stories of enough documents and sources that grew last."""
         with self._connected() as connection:
-            found = newest_stories(connection, size_min, sources_min, limit)
+            stories = newest_stories(connection, size_min, sources_min, limit)
             if self.separate:
-                found = [
+                stories = [
                     story._replace(members=tuple(one._replace(id=split_id(one.id)[1]) for one in story.members))
-                    for story in found
+                    for story in stories
                 ]
-            return identity.read(connection), found
+            return identity.read(connection), stories
 
     def due_events(self, now: float, limit: int) -> list[outbox.Event]:
         """Return the first events for the web hook that are due."""
@@ -134,8 +134,8 @@ class StoreReader:
     def next_event(self) -> float | None:
         """Return when the next event is due, ``None`` if none waits."""
         with self._connected() as connection:
-            found: float | None = connection.execute("SELECT min(due) FROM outbox WHERE dead = 0").fetchone()[0]
-            return found
+            due: float | None = connection.execute("SELECT min(due) FROM outbox WHERE dead = 0").fetchone()[0]
+            return due
 
     def outbox_counts(self) -> tuple[int, int, float | None]:
         """Return how many events wait, how many are dead, and when the oldest that waits was created."""
@@ -169,8 +169,8 @@ class StoreReader:
         """Return the texts of the latest versions of ids, ``None`` if no text is stored."""
         query = "SELECT text FROM texts WHERE place = (SELECT max(place) FROM documents WHERE id = ?)"
         with self._connected() as connection:
-            found = [connection.execute(query, (id_,)).fetchone() for id_ in ids]
-        return [row["text"] if row else None for row in found]
+            rows = [connection.execute(query, (id_,)).fetchone() for id_ in ids]
+        return [row["text"] if row else None for row in rows]
 
     def sources(self, limit: int) -> dict[str, Any]:
         """Return the sources with the most documents, the hours in which one repeated itself, and what the ledger had

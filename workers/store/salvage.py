@@ -118,10 +118,10 @@ def _by_place(
 
 def _one(source: sqlite3.Connection, query: str, place: int) -> tuple[Any, ...] | None:
     try:
-        found: tuple[Any, ...] | None = source.execute(f"{query} WHERE place = ?", (place,)).fetchone()
+        row: tuple[Any, ...] | None = source.execute(f"{query} WHERE place = ?", (place,)).fetchone()
     except sqlite3.DatabaseError:
         return None
-    return found
+    return row
 
 
 def _replaced(path: Path, copy: Path) -> Path:

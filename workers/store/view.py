@@ -128,8 +128,8 @@ class View(Log):
 
     def _place(self, document: int | None, table: str = "numbers") -> int | None:
         query = f"SELECT place FROM {table} WHERE document = ?"
-        found = None if document is None else self._writer.execute(query, (document,)).fetchone()
-        return found[0] if found else None
+        row = None if document is None else self._writer.execute(query, (document,)).fetchone()
+        return row[0] if row else None
 
     def _name(self, table: str, document: int | None, place: int) -> None:
         self._writer.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?)", (document, place))

@@ -55,8 +55,8 @@ def canonical_url(url: str) -> str:
         parts = urlsplit(url)
         kept = "&".join(one for one in parts.query.split("&") if not _is_tracking(one))
         state = parts.fragment.startswith("!")
-        found = canonicalize_url(urlunsplit(parts._replace(query=kept)), keep_fragments=state)
-        scheme, host, *rest = urlsplit(found)
+        canonical = canonicalize_url(urlunsplit(parts._replace(query=kept)), keep_fragments=state)
+        scheme, host, *rest = urlsplit(canonical)
         return urlunsplit((scheme, host.removesuffix(_PORTS[scheme]), *rest))
     except ValueError:
         return url
@@ -75,13 +75,13 @@ class CanonicalIds:
 
     def name(self, id_: str) -> str:
         """Return the canonical form of an id."""
-        found = canonical_url(id_)
-        self.changed += found != id_
-        return found
+        url = canonical_url(id_)
+        self.changed += url != id_
+        return url
 
-    def document(self, found: Document | Reason) -> Document | Reason:
+    def document(self, read: Document | Reason) -> Document | Reason:
         """Return a document with its canonical id; a reason unchanged."""
-        return found if isinstance(found, Reason) else found._replace(id=self.name(found.id))
+        return read if isinstance(read, Reason) else read._replace(id=self.name(read.id))
 
     def rows(self, rows: Rows) -> Rows:
         """Return rows of a table with canonical ids."""

@@ -75,11 +75,11 @@ _MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM
 def _declared(payload: bytes) -> str | None:
     """Return the codec that a page declares, as the HTML standard searches it; ``None`` if it declares none."""
     head = _COMMENT.sub(b"", payload[:_DECLARATION_BYTES].lower()).lstrip()
-    found = _XML_ENCODING.search(head[: head.find(b">")]) if head.startswith(b"<?xml") else None
+    match = _XML_ENCODING.search(head[: head.find(b">")]) if head.startswith(b"<?xml") else None
     for meta in _META.finditer(head):
-        if found is None and (b"http-equiv" in meta[0] or b"content" not in meta[0]):
-            found = _META_CHARSET.search(meta[0])
-    name = found and _codec(found[1].decode("ascii", "replace"))
+        if match is None and (b"http-equiv" in meta[0] or b"content" not in meta[0]):
+            match = _META_CHARSET.search(meta[0])
+    name = match and _codec(match[1].decode("ascii", "replace"))
     # A declaration that can be read as ASCII is not in UTF-16.
     return "utf-8" if name and name.startswith("utf-16") else name
 

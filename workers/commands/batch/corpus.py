@@ -213,10 +213,10 @@ class Corpus:
 
     def matches(self) -> Iterator[Matches]:
         """Return the pairs in the form of ``Matcher``."""
-        for found in batch_join.candidates(self._database, _ROWS):
-            at = np.arange(len(found.newer))
-            for part in self._parts(at, found.newer, found.older):
-                yield self._judge(found.newer[part], found.older[part], found.identical[part])
+        for candidates in batch_join.candidates(self._database, _ROWS):
+            at = np.arange(len(candidates.newer))
+            for part in self._parts(at, candidates.newer, candidates.older):
+                yield self._judge(candidates.newer[part], candidates.older[part], candidates.identical[part])
 
     def nearest(self, k: int) -> Iterator[Ranked]:
         """Yield every document in order of arrival, some thousands at a time, with the ``k`` most similar other
@@ -224,14 +224,14 @@ class Corpus:
         settings, rows = self.settings, self.rows
         exact = self._scheme.exact
         ranking = Ranking(self._database)
-        for found in batch_join.candidates(self._database, _ROWS):
-            at = np.flatnonzero(~found.identical)
-            for part in self._parts(at, found.newer[at], found.older[at]):
-                newer, older = found.newer[part], found.older[part]
+        for candidates in batch_join.candidates(self._database, _ROWS):
+            at = np.flatnonzero(~candidates.identical)
+            for part in self._parts(at, candidates.newer[at], candidates.older[at]):
+                newer, older = candidates.newer[part], candidates.older[part]
                 common = self._scheme.common(rows.evidence(newer), rows.evidence(older), settings.plan)
                 score_min = settings.tuning.score_min if exact else 0.0
                 judged = judge(
-                    common, found.identical[part], score_min, settings.buckets_shared_min,
+                    common, candidates.identical[part], score_min, settings.buckets_shared_min,
                     exact_score=settings.tuning.exact_score,
                 )  # fmt: skip
                 kept = judged.is_pair

@@ -109,10 +109,10 @@ def stream_time_before(database: Connection, row: int) -> int:
 
 def contents_between(database: Connection, first: int, end: int) -> Rows:
     """Return the rows from ``first`` up to ``end`` that are the first of their content."""
-    found = database.execute(
+    rows = database.execute(
         "SELECT n FROM items WHERE n = content AND n >= ? AND n < ? ORDER BY n", [first, end]
     ).fetchnumpy()
-    return np.asarray(found["n"], np.int64)
+    return np.asarray(rows["n"], np.int64)
 
 
 def add_keys(database: Connection, rows: Rows, keys: npt.NDArray[np.uint64], payloads: npt.NDArray[np.uint64]) -> None:

@@ -80,6 +80,6 @@ class Ranking:
         for first in range(0, count, rows_max):
             end = min(first + rows_max, count)
             query = "SELECT n, other, similarity FROM best WHERE n >= ? AND n < ? ORDER BY n, rank"
-            found = self._cursor.execute(query, [first, end]).fetchnumpy()
-            rows, others = (np.asarray(found[name], np.int64) for name in ("n", "other"))
-            yield Best(first, end, rows, others, np.asarray(found["similarity"], np.float64))
+            columns = self._cursor.execute(query, [first, end]).fetchnumpy()
+            rows, others = (np.asarray(columns[name], np.int64) for name in ("n", "other"))
+            yield Best(first, end, rows, others, np.asarray(columns["similarity"], np.float64))

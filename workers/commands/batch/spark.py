@@ -173,9 +173,9 @@ def _input(spark: SparkSession, paths: list[str], settings: Settings) -> Input:
     )
     counted = lines.mapInArrow(tasks.count_lines, tasks.COUNTED).groupBy("file", "block").sum("lines", "entries")
     ranks = {str(Path(one).resolve()): i for i, one in enumerate(files)}
-    found = sorted((_rank(row[0], ranks, files), *row) for row in counted.collect())
+    sizes = sorted((_rank(row[0], ranks, files), *row) for row in counted.collect())
     names, begins, entries, line, last = {}, {}, 0, 1, None
-    for rank, file, block, line_count, entry_count in found:
+    for rank, file, block, line_count, entry_count in sizes:
         line = line if file == last else 1
         names[file] = display(files[rank]) if rank < len(files) and "://" not in files[rank] else file
         begins[file, block] = tasks.Begin(line, entries)

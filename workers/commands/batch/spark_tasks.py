@@ -143,21 +143,21 @@ def _signed(
     """Sign the entries from number ``first`` on, which are lines of these numbers."""
     name, count = task.names[split[0]], len(raws)
     decoded = _decoded(task, name, raws, numbers)
-    found = decoded.documents if isinstance(decoded, Decoded) else decoded
-    if isinstance(found, DocumentColumns):
+    documents = decoded.documents if isinstance(decoded, Decoded) else decoded
+    if isinstance(documents, DocumentColumns):
         at: Sequence[int] = range(count)
-        signed = signer.sign(found)
-        full = full_id_column(found.ids, found.collections)
+        signed = signer.sign(documents)
+        full = full_id_column(documents.ids, documents.collections)
         ids: list[bytes | None] = [full.at(i) for i in at]
         reasons: dict[int, str] = {}
     else:
-        at = [i for i, one in enumerate(found) if isinstance(one, Document)]
-        signed = signer.sign([one for one in found if isinstance(one, Document)])
+        at = [i for i, one in enumerate(documents) if isinstance(one, Document)]
+        signed = signer.sign([one for one in documents if isinstance(one, Document)])
         ids = [
             full_id(one.id, one.collection).encode(errors="replace") if isinstance(one, Document) else None
-            for one in found
+            for one in documents
         ]
-        reasons = {i: one for i, one in enumerate(found) if isinstance(one, Reason)}
+        reasons = {i: one for i, one in enumerate(documents) if isinstance(one, Reason)}
     reasons |= {at[refusal.position]: reason_of_line(refusal.reason) for refusal in signed.refusals}
     row, accepted = np.full(count, -1, np.int64), [i for i in range(count) if i not in reasons]
     row[accepted] = np.arange(signed.batch.size)
@@ -166,7 +166,7 @@ def _signed(
     taken = pa.array(row, mask=row < 0)
     values, sources = [0.0] * count, [""] * count
     if task.value is not None:
-        entries = (Entry(name, numbers[i], raws[i], one) for i, one in enumerate(found))
+        entries = (Entry(name, numbers[i], raws[i], one) for i, one in enumerate(documents))
         values = [task.value(one, one.found) if isinstance(one.found, Document) else 0.0 for one in entries]
     if task.sources:
         sources = _sources(decoded)
@@ -184,10 +184,10 @@ def _signed(
 
 def _sources(decoded: Decoded | list[Document | Reason]) -> list[str]:
     """Return the source of each entry, empty for none."""
-    found = decoded.documents if isinstance(decoded, Decoded) else decoded
+    documents = decoded.documents if isinstance(decoded, Decoded) else decoded
     if isinstance(decoded, Decoded) and decoded.sources is not None and decoded.urls is not None:
         return sources_in(decoded.documents.ids, decoded.sources, decoded.urls)
-    return sources_among(found)
+    return sources_among(documents)
 
 
 def _decoded(task: SignTask, name: str, raws: list[bytes], numbers: list[int]) -> Decoded | list[Document | Reason]:

@@ -353,10 +353,10 @@ def decided_between(
     for column, part in zip(columns, parts, strict=True):
         column[at[begin:stop] - first] = part
     made = Verdicts._make(columns)
-    found = None if relations is None else relations(np.arange(begin, stop))
-    if found is not None:
-        found = found._replace(rows=at[begin:stop][found.rows] - first)
-    return Decided(made, first, begin, rows.ids(made.originals[made.originals >= 0]), found)
+    shared = None if relations is None else relations(np.arange(begin, stop))
+    if shared is not None:
+        shared = shared._replace(rows=at[begin:stop][shared.rows] - first)
+    return Decided(made, first, begin, rows.ids(made.originals[made.originals >= 0]), shared)
 
 
 def _decisions(

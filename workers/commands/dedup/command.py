@@ -281,8 +281,8 @@ def _ids(entries: Sequence[Entry]) -> Callable[[int], str]:
         return entries.id
 
     def id_of(n: int) -> str:
-        found = entries[n].found
-        return found.id if isinstance(found, Document) else ""
+        document = entries[n].found
+        return document.id if isinstance(document, Document) else ""
 
     return id_of
 
@@ -291,8 +291,8 @@ def _collection(entries: Sequence[Entry], n: int) -> str | None:
     """Return the collection of an entry."""
     if isinstance(entries, Rows):
         return entries.collection(n)
-    found = entries[n].found
-    return found.collection if isinstance(found, Document) else None
+    document = entries[n].found
+    return document.collection if isinstance(document, Document) else None
 
 
 def _writer(file: IO[bytes], what: str) -> Write:

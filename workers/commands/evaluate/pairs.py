@@ -53,11 +53,11 @@ class Evaluation(NamedTuple):
 
 def run(options: EvaluateOptions, config: Config) -> None:
     """Evaluate and print. Raises ``Failure`` for unusable input and ``ConfigError`` for unusable settings."""
-    found = evaluate(options, config)
-    drawn = picture(config, found.curve, options.candidates) if found.curve else None
+    evaluation = evaluate(options, config)
+    drawn = picture(config, evaluation.curve, options.candidates) if evaluation.curve else None
     if options.plot is not None and drawn is None:
         raise Failure(Exit.USAGE, f"--plot {options.plot}: the truth has no similarities to draw a curve over")
-    print_found(_summary(found), _tables(found), as_json=options.as_json, drawn=drawn, plot=options.plot)
+    print_found(_summary(evaluation), _tables(evaluation), as_json=options.as_json, drawn=drawn, plot=options.plot)
 
 
 def evaluate(options: EvaluateOptions, config: Config) -> Evaluation:
@@ -90,10 +90,10 @@ def evaluate(options: EvaluateOptions, config: Config) -> Evaluation:
     shown: list[Bin] = []
     if similarities and between:
         shown_pairs = set(contents.pairs(listed))
-        found = np.array([content in shown_pairs for content in between])
+        are_found = np.array([content in shown_pairs for content in between])
         exact = np.array([similarities[pair] for pair in between.values()])
         edges = np.linspace(0.0, 1.0, options.bins + 1).round(6).tolist()
-        shown = bins(exact, found, edges, lambda s: probabilities(config.tuning, s)[not options.candidates])
+        shown = bins(exact, are_found, edges, lambda s: probabilities(config.tuning, s)[not options.candidates])
     return Evaluation(matrix, contents.copies, shown, dict(left_out))
 
 
@@ -161,9 +161,9 @@ def picture(config: Config, shown: list[Bin], candidates: bool) -> Picture:
     )
 
 
-def _tables(found: Evaluation) -> list[Table]:
-    hits, false, missed, rest = found.confusion
-    matrix = Table(title="Pairs of contents" if found.copies else "Pairs")
+def _tables(evaluation: Evaluation) -> list[Table]:
+    hits, false, missed, rest = evaluation.confusion
+    matrix = Table(title="Pairs of contents" if evaluation.copies else "Pairs")
     for heading in ("", "true", "not true"):
         matrix.add_column(heading, justify="right")
     matrix.add_row("emitted", f"{hits:,}", f"{false:,}")
@@ -171,14 +171,14 @@ def _tables(found: Evaluation) -> list[Table]:
     shares = Table(title="Shares, with intervals of 95%")
     for heading in ("", "share", "from", "to"):
         shares.add_column(heading, justify="right")
-    for name, value in _proportions(found.confusion).items():
+    for name, value in _proportions(evaluation.confusion).items():
         shares.add_row(name, *(f"{x:.4f}" for x in value))
-    if not found.curve:
+    if not evaluation.curve:
         return [matrix, shares]
     over = Table(title="Known pairs by their similarity")
     for heading in ("similarity", "pairs", "found", "share", "from", "to", "promised"):
         over.add_column(heading, justify="right")
-    for one in found.curve:
+    for one in evaluation.curve:
         over.add_row(
             f"{one.low:g} to {one.high:g}", f"{one.pairs:,}", f"{one.found:,}",
             *(f"{x:.3f}" for x in one.share), f"{one.expected:.3f}",
@@ -190,12 +190,12 @@ def _proportions(matrix: Confusion) -> dict[str, Proportion]:
     return {"precision": matrix.precision(), "recall": matrix.recall(), "F1": matrix.f1()}
 
 
-def _summary(found: Evaluation) -> dict[str, Any]:
+def _summary(evaluation: Evaluation) -> dict[str, Any]:
     """Return plain values; an unknown value is null."""
     return {
-        "confusion": found.confusion._asdict(),
-        "copies": found.copies,
-        **{name.lower(): value._asdict() for name, value in _proportions(found.confusion).items()},
-        "curve": [{**one._asdict(), "share": one.share._asdict()} for one in found.curve],
-        "left_out": found.left_out,
+        "confusion": evaluation.confusion._asdict(),
+        "copies": evaluation.copies,
+        **{name.lower(): value._asdict() for name, value in _proportions(evaluation.confusion).items()},
+        "curve": [{**one._asdict(), "share": one.share._asdict()} for one in evaluation.curve],
+        "left_out": evaluation.left_out,
     }

@@ -76,8 +76,10 @@ class ClusterEvaluation(NamedTuple):
 
 def run(options: EvaluateOptions, config: Config) -> None:
     """Evaluate and print. Raises ``Failure`` for files that cannot be read or used."""
-    found = evaluate(options, config)
-    print_found(_summary(found), _tables(found), as_json=options.as_json, drawn=picture(found), plot=options.plot)
+    evaluation = evaluate(options, config)
+    print_found(
+        _summary(evaluation), _tables(evaluation), as_json=options.as_json, drawn=picture(evaluation), plot=options.plot
+    )
 
 
 def evaluate(options: EvaluateOptions, config: Config) -> ClusterEvaluation:
@@ -171,11 +173,11 @@ def _unsupported(kept: npt.NDArray[np.bool_], a: Ints, b: Ints) -> Proportion:
     return proportion(int((~kept & ~supported).sum()), int((~kept).sum()))
 
 
-def picture(found: ClusterEvaluation) -> Picture:
+def picture(evaluation: ClusterEvaluation) -> Picture:
     """Plot the fraction of documents in clusters of at most a size."""
-    largest = max(int(sizes.max(initial=1)) for sizes in found.sizes.values())
+    largest = max(int(sizes.max(initial=1)) for sizes in evaluation.sizes.values())
     curves = []
-    for (label, sizes), marker in zip(found.sizes.items(), ("hd", "braille"), strict=True):
+    for (label, sizes), marker in zip(evaluation.sizes.items(), ("hd", "braille"), strict=True):
         steps = np.unique(np.append(sizes, (1, largest)))
         below = np.searchsorted(np.sort(sizes), steps, side="right") / max(1, len(sizes))
         curves.append(Curve(label, np.log10(steps).tolist(), below.tolist(), marker))
@@ -184,41 +186,41 @@ def picture(found: ClusterEvaluation) -> Picture:
         x_label="size of the cluster, logarithm to base 10",
         x_limits=(0.0, float(np.log10(max(largest, 2)))),
         curves=curves,
-        marks=[Mark(f"largest found {int(found.sizes['found'].max(initial=1)):,}",
-                    float(np.log10(found.sizes["found"].max(initial=1))), ":")],
+        marks=[Mark(f"largest found {int(evaluation.sizes['found'].max(initial=1)):,}",
+                    float(np.log10(evaluation.sizes["found"].max(initial=1))), ":")],
         areas=[],
     )  # fmt: skip
 
 
-def _tables(found: ClusterEvaluation) -> list[Table]:
+def _tables(evaluation: ClusterEvaluation) -> list[Table]:
     measures = Table(title="Clusters, with intervals of 95%")
     for heading in ("", "value", "from", "to"):
         measures.add_column(heading, justify="right")
     for name, label in _NAMES.items():
-        measures.add_row(label, *(f"{x:.4f}" for x in getattr(found.quality, name)))
-    if found.unsupported is not None:
-        measures.add_row("dropped without support", *(f"{x:.4f}" for x in found.unsupported))
+        measures.add_row(label, *(f"{x:.4f}" for x in getattr(evaluation.quality, name)))
+    if evaluation.unsupported is not None:
+        measures.add_row("dropped without support", *(f"{x:.4f}" for x in evaluation.unsupported))
     purity = Table(title="Purity by size: documents of the commonest class of their cluster")
     for heading in ("size", "clusters", "documents", "purity", "from", "to"):
         purity.add_column(heading, justify="right")
-    for row in found.purity:
+    for row in evaluation.purity:
         size = f"{row.size_min:,}" if row.size_min == row.size_max else f"{row.size_min:,} to {row.size_max:,}"
         purity.add_row(size, f"{row.clusters:,}", f"{row.documents:,}", *(f"{x:.4f}" for x in row.purity))
     largest = Table(title="Largest clusters")
     for heading in ("original", "size", "lowest similarity inside"):
         largest.add_column(heading, justify="right", overflow="fold")
-    for one in found.largest:
+    for one in evaluation.largest:
         lowest = "" if one.lowest_similarity is None else f"{one.lowest_similarity:.{SIMILARITY_DIGITS}f}"
         largest.add_row(one.id, f"{one.size:,}", "below every known" if lowest == "nan" else lowest)
     return [measures, purity, largest]
 
 
-def _summary(found: ClusterEvaluation) -> dict[str, Any]:
+def _summary(evaluation: ClusterEvaluation) -> dict[str, Any]:
     """Return plain values; an unknown value is null."""
     return {
-        **{name: getattr(found.quality, name)._asdict() for name in _NAMES},
-        "unsupported": None if found.unsupported is None else found.unsupported._asdict(),
-        "purity": [{**row._asdict(), "purity": row.purity._asdict()} for row in found.purity],
-        "largest": [one._asdict() for one in found.largest],
-        "left_out": found.left_out,
+        **{name: getattr(evaluation.quality, name)._asdict() for name in _NAMES},
+        "unsupported": None if evaluation.unsupported is None else evaluation.unsupported._asdict(),
+        "purity": [{**row._asdict(), "purity": row.purity._asdict()} for row in evaluation.purity],
+        "largest": [one._asdict() for one in evaluation.largest],
+        "left_out": evaluation.left_out,
     }

@@ -88,24 +88,24 @@ def describe(settings: StreamSettings) -> None:
 
 def _kept(plan: TopicPlan, findings: list[Finding]) -> str:
     """Say that a topic was there, and with how many partitions if the settings name another number."""
-    found = next((row.value for row in findings if row.key == PARTITIONS), str(plan.partitions))
-    if found == str(plan.partitions):
+    partitions = next((row.value for row in findings if row.key == PARTITIONS), str(plan.partitions))
+    if partitions == str(plan.partitions):
         return "was there"
     return (
-        f"was there with {found} partitions, and keeps them; the settings say {plan.partitions}, which counts for a "
-        "new topic only (the tools of Kafka add partitions to this one)"
+        f"was there with {partitions} partitions, and keeps them; the settings say {plan.partitions}, which counts for "
+        "a new topic only (the tools of Kafka add partitions to this one)"
     )
 
 
 def _judged(plan: TopicPlan, admin: KafkaAdmin, settings: StreamSettings, nodes: int) -> list[Finding]:
     try:
-        found = admin.describe(plan.name)
+        description = admin.describe(plan.name)
     except UnknownTopicError:
         return [Finding("topic", "missing", "make it with neardup topics create")]
-    replication = Replication(nodes, found.replication)
+    replication = Replication(nodes, description.replication)
     return [
-        *judge(plan, found.partitions, found.configs),
-        *judge_replication(replication, found.configs, allow_single=settings.allow_single_replica),
+        *judge(plan, description.partitions, description.configs),
+        *judge_replication(replication, description.configs, allow_single=settings.allow_single_replica),
     ]
 
 

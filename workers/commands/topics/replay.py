@@ -114,8 +114,8 @@ def _window_begins(
     transport: Transport, topic: str, reached: Mapping[int, int], firsts: Mapping[int, int], settings: StreamSettings
 ) -> float:
     """Return the time in seconds before which no document can be in the window, from the last one that was signed."""
-    found = [last_record(transport, topic, p, firsts[p], offset) for p, offset in reached.items()]
-    times = [record.timestamp_ms / _MILLISECONDS for record in found if record is not None]
+    begins = [last_record(transport, topic, p, firsts[p], offset) for p, offset in reached.items()]
+    times = [record.timestamp_ms / _MILLISECONDS for record in begins if record is not None]
     spans = (settings.window_seconds or 0.0) + settings.lateness_seconds + settings.skew_seconds
     return max(0.0, min(time.time(), max(times, default=0.0)) - spans)
 
@@ -123,10 +123,10 @@ def _window_begins(
 def _undecided(transport: Transport, names: Names, firsts: Mapping[int, int]) -> dict[int, int]:
     """Return the first offset without a verdict of each partition; nothing if there are no verdicts yet."""
     verdicts = names.topics.verdicts
-    found = {partition: int(line["offset"]) + 1 for partition, line in last_verdicts(transport, verdicts).items()}
+    undecided = {partition: int(line["offset"]) + 1 for partition, line in last_verdicts(transport, verdicts).items()}
     for partition, at in transport.group_offsets(names.group(LINK), verdicts).items():
-        found[partition] = max(found.get(partition, 0), decode_verdicts_metadata(at).decided)
-    return {**firsts, **found} if found else {}
+        undecided[partition] = max(undecided.get(partition, 0), decode_verdicts_metadata(at).decided)
+    return {**firsts, **undecided} if undecided else {}
 
 
 def _check_kept(settings: StreamSettings, gone: Mapping[int, int], since: float | None) -> None:

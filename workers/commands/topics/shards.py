@@ -37,15 +37,15 @@ def states_of(transport: Transport, settings: StreamSettings) -> list[ShardState
         committed = transport.group_offsets(names.group(MATCH), names.topics.links)
     except UnknownTopicError:
         return []
-    found = []
+    states = []
     for shard in range(max([settings.shards, *(one + 1 for one in committed)])):
         if shard not in committed:
-            found.append(ShardState(shard, None, None, None))
+            states.append(ShardState(shard, None, None, None))
             continue
         reached, window = committed[shard].offset, decode_window(committed[shard].metadata)
         time = None if window.stream_time is None else window.stream_time / _MICROSECONDS
-        found.append(ShardState(shard, reached - max(first, window.start), max(0, end - reached), time))
-    return found
+        states.append(ShardState(shard, reached - max(first, window.start), max(0, end - reached), time))
+    return states
 
 
 def shard_table(states: list[ShardState]) -> Table:

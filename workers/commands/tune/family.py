@@ -187,15 +187,15 @@ def _rows(asked: Question, cascade: Cascade) -> list[tuple[float, float, float]]
 
 
 def _probe(documents: int, base: Sensitivity) -> Table:
-    found = probing(documents, base.p1, base.p2)
+    tables = probing(documents, base.p1, base.p2)
     return facts(
         f"A probe among {documents:,} documents",
         [
-            ("rho", f"{found.rho:.4f}", "log(1 / p1) / log(1 / p2): tables grow as documents to the power of rho"),
-            ("rows (k)", f"{found.rows}", "a table: then a far document meets the query in one with 1 / n at most"),
-            ("tables (L)", f"{found.tables:,}", "so many that a document within d1 is found"),
-            ("found", f"{found.found:.4f}", "chance to find it, at least 1 - 1/e"),
-            ("stop (2 L)", f"{found.items_max:,}", "documents looked at, after which a probe may stop"),
+            ("rho", f"{tables.rho:.4f}", "log(1 / p1) / log(1 / p2): tables grow as documents to the power of rho"),
+            ("rows (k)", f"{tables.rows}", "a table: then a far document meets the query in one with 1 / n at most"),
+            ("tables (L)", f"{tables.tables:,}", "so many that a document within d1 is found"),
+            ("found", f"{tables.found:.4f}", "chance to find it, at least 1 - 1/e"),
+            ("stop (2 L)", f"{tables.items_max:,}", "documents looked at, after which a probe may stop"),
         ],
     )
 

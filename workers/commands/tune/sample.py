@@ -46,8 +46,8 @@ def _show(settings: Settings, documents: Sequence[Document], *, as_json: bool) -
     codes = _codes(settings, documents)
     sample = sampled(codes)
     least, most = enough(*sample[1:]), safe(*sample[1:])
-    found = measured(codes, range(max(least - _LENGTHS_AROUND, 1), most + _LENGTHS_AROUND))
-    values, tables = summary(sample, found), [_advice(sample, found), _lengths(sample, found)]
+    similarities = measured(codes, range(max(least - _LENGTHS_AROUND, 1), most + _LENGTHS_AROUND))
+    values, tables = summary(sample, similarities), [_advice(sample, similarities), _lengths(sample, similarities)]
     cost, keys = _cost(settings, documents)
     rows = [
         ("keys", f"{cost['keys']:,.1f}", "of a document, on average"),
@@ -65,9 +65,11 @@ def _show(settings: Settings, documents: Sequence[Document], *, as_json: bool) -
     print_found(values, tables, as_json=as_json)
 
 
-def summary(sample: Sample, found: list[Similarity]) -> dict[str, Any]:
+def summary(sample: Sample, similarities: list[Similarity]) -> dict[str, Any]:
     """Return the advice as plain values."""
-    lengths = [{**row._asdict(), "in_a_document": expected(row.k, sample.characters, sample.alphabet)} for row in found]
+    lengths = [
+        {**row._asdict(), "in_a_document": expected(row.k, sample.characters, sample.alphabet)} for row in similarities
+    ]
     return {
         "documents": sample.documents,
         "characters_median": sample.characters,
@@ -88,8 +90,8 @@ def _cost(settings: Settings, documents: Sequence[Document]) -> tuple[dict[str, 
     keys = np.diff(SCHEMES[settings.scheme].keys(batch.evidence, settings.plan).starts)
     evidence = batch.fixed.size + batch.ragged.size
     count = max(batch.size, 1)
-    found = {"keys": float(keys.sum()) / count, "bytes": evidence / count, "microseconds": 1e6 * seconds / count}
-    return found, keys
+    cost = {"keys": float(keys.sum()) / count, "bytes": evidence / count, "microseconds": 1e6 * seconds / count}
+    return cost, keys
 
 
 def _codes(settings: Settings, documents: Sequence[Document]) -> CodePoints:
@@ -111,9 +113,9 @@ def _documents(settings: Settings, paths: Sequence[str]) -> Iterator[Document]:
                 return
 
 
-def _advice(sample: Sample, found: list[Similarity]) -> Table:
+def _advice(sample: Sample, similarities: list[Similarity]) -> Table:
     longest = safe(*sample[1:])
-    sharing = next((f"; {row.sharing:.0%} do in the sample" for row in found if row.k == longest), "")
+    sharing = next((f"; {row.sharing:.0%} do in the sample" for row in similarities if row.k == longest), "")
     return facts(
         "Characters a shingle, for documents like these",
         [
@@ -126,14 +128,14 @@ def _advice(sample: Sample, found: list[Similarity]) -> Table:
     )
 
 
-def _lengths(sample: Sample, found: list[Similarity]) -> Table:
+def _lengths(sample: Sample, similarities: list[Similarity]) -> Table:
     table = Table(
         title="With shingles of k characters",
         caption="Language repeats itself: the last three columns are measured, on pairs of the sample.",
     )
     for heading in ("k", "a shingle is in a document", "half the pairs up to", "nine in ten up to", "share one"):
         table.add_column(heading, justify="right")
-    for k, median, upper, sharing in found:
+    for k, median, upper, sharing in similarities:
         chance = expected(k, sample.characters, sample.alphabet)
         table.add_row(f"{k}", f"{chance:.2g}", f"{median:.3f}", f"{upper:.3f}", f"{sharing:.0%}")
     return table

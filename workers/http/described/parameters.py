@@ -97,10 +97,10 @@ def microseconds(request: Request, parameter: Parameter) -> int | None:
 def cursor(request: Request) -> Cursor | None:
     """Return where a page begins; ``None`` for the first one. Raises ``Refused``."""
     value = request.query_params.get(CURSOR.name)
-    found = None if value is None else cursor_of(value)
-    if value is not None and found is None:
+    after = None if value is None else cursor_of(value)
+    if value is not None and after is None:
         raise Refused("parameter", CURSOR.name, "it must be next of the page before")
-    return found
+    return after
 
 
 def collection_named(request: Request, *, separate: bool) -> str | None:

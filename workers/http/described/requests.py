@@ -249,15 +249,15 @@ def description() -> dict[str, Any]:
 
 def _operation(asked: Asked) -> dict[str, Any]:
     by_status = sorted((RESPONSES[name].status, name) for name in asked.responses)
-    found: dict[str, Any] = {"operationId": asked.name, "summary": asked.summary}
+    operation: dict[str, Any] = {"operationId": asked.name, "summary": asked.summary}
     if asked.description:
-        found["description"] = asked.description
-    found["parameters"] = [parameter.described() for parameter in asked.parameters]
+        operation["description"] = asked.description
+    operation["parameters"] = [parameter.described() for parameter in asked.parameters]
     if asked.body:
         schema = link(asked.schema) if asked.body == JSON else {"type": "string"}
-        found["requestBody"] = {"required": True, "content": {asked.body: {"schema": schema}}}
-    found["responses"] = {str(status): link(name, "responses") for status, name in by_status}
-    return {**found, "security": []} if asked.is_open else found
+        operation["requestBody"] = {"required": True, "content": {asked.body: {"schema": schema}}}
+    operation["responses"] = {str(status): link(name, "responses") for status, name in by_status}
+    return {**operation, "security": []} if asked.is_open else operation
 
 
 def _response(answered: Answered) -> dict[str, Any]:

@@ -62,8 +62,8 @@ def _add_entry(feed: ET.Element, story: Story, store: str) -> None:
 
 def _addresses(story: Story) -> list[str]:
     """Return the addresses of the members, each once: their field ``url``, or an id that is one."""
-    found = ((member.url, member.id) for member in story.members)
-    return list(dict.fromkeys(one for both in found for one in both if one and _ADDRESS.fullmatch(one)))
+    addresses = ((member.url, member.id) for member in story.members)
+    return list(dict.fromkeys(one for both in addresses for one in both if one and _ADDRESS.fullmatch(one)))
 
 
 def _title(member: Member) -> str:

@@ -36,15 +36,15 @@ class Failed(NamedTuple):
 def secret_of(text: str) -> bytes:
     """Return the bytes of a secret, base64 behind ``whsec_``. Raises ``ConfigError``."""
     try:
-        found = base64.b64decode(text.strip().removeprefix(_PREFIX), validate=True)
+        secret = base64.b64decode(text.strip().removeprefix(_PREFIX), validate=True)
     except ValueError:
-        found = b""
-    if not _BYTES_MIN <= len(found) <= _BYTES_MAX:
+        secret = b""
+    if not _BYTES_MIN <= len(secret) <= _BYTES_MAX:
         raise ConfigError(
             f"webhook_secret is not the base64 of {_BYTES_MIN} to {_BYTES_MAX} bytes: make one with "
             '"openssl rand -base64 32"'
         )
-    return found
+    return secret
 
 
 def signed(secret: bytes, id_: str, time: int, body: bytes) -> dict[str, str]:

@@ -44,10 +44,10 @@ class _File(NamedTuple):
 def page(request: Request) -> Response:
     """Return the file of a path. Raises ``Refused`` if there is none."""
     name = request.path_params.get("name") or _VIEWS[request.scope["path"]]
-    found = _files().get(name)
-    if found is None:
+    file = _files().get(name)
+    if file is None:
         raise Refused("not_found")
-    return Response(found.content, headers=_HEADERS, media_type=found.type)
+    return Response(file.content, headers=_HEADERS, media_type=file.type)
 
 
 @cache

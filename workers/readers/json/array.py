@@ -108,8 +108,8 @@ class _Array:
     def _next(self, data: bytearray, at: int) -> int:
         """Return the position of the next mark outside of strings, -1 if there is none yet."""
         if self.in_string:
-            found = _IN_STRING.match(data, at)
-            at = found.end() if found else at
+            match = _IN_STRING.match(data, at)
+            at = match.end() if match else at
             if data[at : at + 1] != b'"':
                 self.searched = at
                 return -1

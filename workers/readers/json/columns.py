@@ -94,28 +94,28 @@ def decode_columns(
     given = [key or b"" for key in keys]
     key_data = np.frombuffer(b"".join([*given, _PADDING]), np.uint8)
     has_key = np.array([key is not None for key in keys], np.bool_)
-    found = _room(len(lines), len(data), len(key_data))
+    room = _room(len(lines), len(data), len(key_data))
     starts = starts_of(lines)
-    if scan_lines((data, starts), (key_data, starts_of(given)), has_key, names, found) < len(lines):
+    if scan_lines((data, starts), (key_data, starts_of(given)), has_key, names, room) < len(lines):
         return None
-    times = found.times / UNITS[fields.timestamp_unit]
-    times[found.time_kinds == ABSENT] = np.nan
-    for i in np.flatnonzero(found.time_kinds >= DIGITS).tolist():
-        first, end = found.time_spans[i].tolist()
+    times = room.times / UNITS[fields.timestamp_unit]
+    times[room.time_kinds == ABSENT] = np.nan
+    for i in np.flatnonzero(room.time_kinds >= DIGITS).tolist():
+        first, end = room.time_spans[i].tolist()
         token = joined[first:end].decode()
-        seconds = event_seconds(token if found.time_kinds[i] == STRING else float(token), fields.timestamp_unit)
+        seconds = event_seconds(token if room.time_kinds[i] == STRING else float(token), fields.timestamp_unit)
         if isinstance(seconds, Reason):
             return None
         times[i] = seconds
     if bool((is_other_unit(times) | np.isinf(times)).any()):
         return None
-    ids, texts = _column(found.ids, found.id_starts), _column(found.texts, found.text_starts)
-    apart = None if fields.collection is None else _values(data, found.spans, COLLECTION)
-    sources, urls = (None if fields.source is None else _values(data, found.spans, one) for one in (SOURCE, URL))
+    ids, texts = _column(room.ids, room.id_starts), _column(room.texts, room.text_starts)
+    apart = None if fields.collection is None else _values(data, room.spans, COLLECTION)
+    sources, urls = (None if fields.source is None else _values(data, room.spans, one) for one in (SOURCE, URL))
     if urls is not None and bool((np.diff(urls.starts) > URL_CHARACTERS_MAX).any()):
         return None
-    named = _unescaped(_values(data, found.spans, TITLE)) if titles else None
-    return Decoded(DocumentColumns(ids, times, texts, apart), found.misnamed, sources, urls, named)
+    named = _unescaped(_values(data, room.spans, TITLE)) if titles else None
+    return Decoded(DocumentColumns(ids, times, texts, apart), room.misnamed, sources, urls, named)
 
 
 def _values(data: npt.NDArray[np.uint8], spans: npt.NDArray[np.int64], field: int) -> Column:

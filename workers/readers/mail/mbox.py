@@ -42,10 +42,10 @@ def mbox_lines(blocks: Iterable[bytes | None], fields: Fields, bytes_max: int) -
             continue
         held += block or b""
         begin = 0
-        while (found := _NEXT.search(held, searched)) is not None:
-            row, end = bytes(held[begin : found.start() + 1]), bytes(held[found.start() + 1 : found.end()])
+        while (match := _NEXT.search(held, searched)) is not None:
+            row, end = bytes(held[begin : match.start() + 1]), bytes(held[match.start() + 1 : match.end()])
             yield from _message(number, row, end, fields, bytes_max, is_part)
-            begin = searched = found.end()
+            begin = searched = match.end()
             number, is_part = number + 1, False
         del held[:begin]
         if block is None:

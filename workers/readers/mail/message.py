@@ -135,13 +135,13 @@ def _parts(raw: bytes, part: _Part, boundary: bytes) -> Iterator[_Part]:
     line = re.compile(rb"^--" + re.escape(boundary) + rb"(--)?[ \t]*\r?$\n?", re.MULTILINE)
     begin = -1
     at = part.begin
-    while (found := line.search(raw, at, part.end)) is not None:
+    while (match := line.search(raw, at, part.end)) is not None:
         if begin >= 0:  # the line feed before a boundary belongs to the boundary
-            end = max(begin, found.start() - 1)
+            end = max(begin, match.start() - 1)
             yield _part(raw, begin, end - (end > begin and raw[end - 1 : end] == b"\r"))
-        if found[1]:
+        if match[1]:
             return
-        begin = at = found.end()
+        begin = at = match.end()
     if begin >= 0:
         yield _part(raw, begin, part.end)
 
@@ -150,10 +150,10 @@ def _part(raw: bytes, begin: int, end: int) -> _Part:
     """Return the part in these bytes. Raises ``_Refused`` if its header is longer than the bounds."""
     if raw[begin : begin + 2] == b"\r\n" or raw[begin : begin + 1] == b"\n":
         return _Part(Message(), begin + (1 if raw[begin : begin + 1] == b"\n" else 2), end)
-    found = _HEADER_END.search(raw, begin, min(end, begin + HEADER_BYTES_MAX))
-    if found is None and end - begin > HEADER_BYTES_MAX:
+    match = _HEADER_END.search(raw, begin, min(end, begin + HEADER_BYTES_MAX))
+    if match is None and end - begin > HEADER_BYTES_MAX:
         raise _Refused("mail_header_too_long")
-    body = found.end() if found else end
+    body = match.end() if match else end
     header = BytesHeaderParser().parsebytes(raw[begin:body])
     if len(_value(header, "Content-Type")) > CONTENT_TYPE_CHARACTERS_MAX:
         raise _Refused("mail_header_too_long")

@@ -17,5 +17,5 @@ def fill(writer: sqlite3.Connection) -> None:
 
 def read(connection: sqlite3.Connection) -> str:
     """Return the name of a store."""
-    found: str = connection.execute("SELECT name FROM identity").fetchone()[0]
-    return found
+    name: str = connection.execute("SELECT name FROM identity").fetchone()[0]
+    return name

@@ -34,9 +34,9 @@ class Story(NamedTuple):
 def newest_stories(connection: sqlite3.Connection, size_min: int, sources_min: int, limit: int) -> list[Story]:
     """Return the stories of enough documents and sources that grew last, of the last thousand of enough documents."""
     query = "SELECT * FROM clusters WHERE size >= ? ORDER BY last_place DESC LIMIT ?"
-    found: list[Story] = []
+    stories: list[Story] = []
     for row in connection.execute(query, (size_min, _LOOKS_MAX)):
-        if len(found) == limit:
+        if len(stories) == limit:
             break
         members_of = "FROM documents d WHERE cluster = ? AND status < 2 AND gone = 0"
         query = f"SELECT count(DISTINCT source) {members_of}"
@@ -47,5 +47,5 @@ def newest_stories(connection: sqlite3.Connection, size_min: int, sources_min: i
         query = f"SELECT id, source, url, title, {text} {members_of} ORDER BY place LIMIT {_MEMBERS}"
         members = tuple(Member(id_.decode(), *rest) for id_, *rest in connection.execute(query, (row["cluster"],)))
         times = row["first_time"], row["last_time"]
-        found.append(Story(row["cluster"], row["size"], sources, *times, members))
-    return found
+        stories.append(Story(row["cluster"], row["size"], sources, *times, members))
+    return stories

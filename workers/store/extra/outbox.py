@@ -161,8 +161,8 @@ def _count_source(writer: sqlite3.Connection, story: int, source: str) -> None:
 
 
 def _sources(writer: sqlite3.Connection, story: int) -> int:
-    found: int = writer.execute("SELECT count(*) FROM story_sources WHERE story = ?", (story,)).fetchone()[0]
-    return found
+    count: int = writer.execute("SELECT count(*) FROM story_sources WHERE story = ?", (story,)).fetchone()[0]
+    return count
 
 
 def _level(number: int, first: int) -> int:

@@ -116,13 +116,13 @@ def repeating(connection: sqlite3.Connection, since_hour: int = ALL_HOURS + 1) -
     """Return the hours from one on in which a source repeated itself, unlike in the week before."""
     query = f"SELECT * FROM sources WHERE hour >= ? AND {_REPEATED} ORDER BY hour, source"
     sums = "coalesce(sum(documents), 0), coalesce(sum(own), 0)"
-    found = []
+    repeating = []
     for row in connection.execute(query, (since_hour,)):
         hour = row["hour"]
         week = row["source"], max(hour - WEEK_HOURS, ALL_HOURS + 1), hour - 1
         before = connection.execute(f"SELECT {sums} FROM sources WHERE source = ? AND hour BETWEEN ? AND ?", week)
-        found.append(repeated(row["source"], hour, tuple(row)[2:], tuple(before.fetchone())))
-    return [each for each in found if each is not None]
+        repeating.append(repeated(row["source"], hour, tuple(row)[2:], tuple(before.fetchone())))
+    return [each for each in repeating if each is not None]
 
 
 def totals(connection: sqlite3.Connection, limit: int) -> list[tuple[str | None, int, int]]:

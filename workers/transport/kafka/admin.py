@@ -63,8 +63,8 @@ class KafkaAdmin:
 
     def nodes(self) -> int:
         """Return the number of live brokers of the cluster."""
-        found = self._call("describe the cluster", lambda client: client.describe_cluster())
-        return len(found["brokers"])
+        cluster = self._call("describe the cluster", lambda client: client.describe_cluster())
+        return len(cluster["brokers"])
 
     def replicas(self, topic: str) -> int:
         """Return the replicas of the partition with the fewest; raises ``UnknownTopicError``."""
@@ -79,8 +79,8 @@ class KafkaAdmin:
         """Return the first offset of each partition that has this time or a later one; its end if none has."""
         ends = {partition: end for partition, (_, end) in self.bounds(topic).items()}
         wanted = dict.fromkeys((TopicPartition(topic, partition) for partition in ends), timestamp_ms)
-        found = self._call(f"offsets of {topic!r} by time", lambda client: client.list_partition_offsets(wanted))
-        at = {log.partition: one.offset for log, one in found.items()}
+        offsets = self._call(f"offsets of {topic!r} by time", lambda client: client.list_partition_offsets(wanted))
+        at = {log.partition: one.offset for log, one in offsets.items()}
         return {partition: end if at[partition] < 0 else at[partition] for partition, end in ends.items()}
 
     def log_bounds(self, topic: str, partition: int) -> tuple[int, int]:
@@ -101,10 +101,10 @@ class KafkaAdmin:
 
     def members(self, group: str, not_of: str | None = None) -> int:
         """Return the number of members of a group, or of those that own partitions of another topic than this one."""
-        found = self._call(f"describe {group!r}", lambda client: client.describe_groups([group])[group])
+        group_state = self._call(f"describe {group!r}", lambda client: client.describe_groups([group])[group])
         if not_of is None:
-            return len(found["members"])
-        return sum(any(log["topic"] != not_of for log in _assigned(member)) for member in found["members"])
+            return len(group_state["members"])
+        return sum(any(log["topic"] != not_of for log in _assigned(member)) for member in group_state["members"])
 
     def leave(self, group: str, instance: str) -> None:
         """Remove an instance from its group, if it is a member."""
@@ -113,19 +113,24 @@ class KafkaAdmin:
 
     def owned(self, group: str, topic: str) -> int | None:
         """Return how many partitions of a topic belong to members of a group; ``None`` while it rebalances."""
-        found = self._call(f"describe {group!r}", lambda client: client.describe_groups([group])[group])
-        if found["error"] is not None or found["group_state"] != "Stable":
+        group_state = self._call(f"describe {group!r}", lambda client: client.describe_groups([group])[group])
+        if group_state["error"] is not None or group_state["group_state"] != "Stable":
             return None
         return sum(
-            len(log["partitions"]) for member in found["members"] for log in _assigned(member) if log["topic"] == topic
+            len(log["partitions"])
+            for member in group_state["members"]
+            for log in _assigned(member)
+            if log["topic"] == topic
         )
 
     def group_offsets(self, group: str, topic: str) -> dict[int, Committed]:
         """Return the committed offsets of a group in a topic; an admin request does not wait for open transactions."""
-        found = self._call(f"ask for offsets of {group!r}", lambda client: client.list_group_offsets([group])[group])
+        committed = self._call(
+            f"ask for offsets of {group!r}", lambda client: client.list_group_offsets([group])[group]
+        )
         return {
             log.partition: Committed(at.offset, at.metadata or "")
-            for log, at in found.items()
+            for log, at in committed.items()
             if log.topic == topic and at.offset >= 0
         }
 
@@ -157,10 +162,10 @@ class KafkaAdmin:
         """Return partitions, replicas and every setting in effect; raises ``UnknownTopicError``."""
         partitions = self._partitions(topic)
         resource = ConfigResource(ConfigResourceType.TOPIC, topic)
-        found = self._call(
+        answer = self._call(
             f"describe {topic!r}", lambda client: client.describe_configs([resource], config_filter="all")
         )
-        configs = {name: one["value"] for name, one in found["topic"][topic].items() if one["value"] is not None}
+        configs = {name: one["value"] for name, one in answer["topic"][topic].items() if one["value"] is not None}
         return TopicDescription(topic, len(partitions), _fewest_replicas(partitions), configs)
 
     def close(self) -> None:
@@ -169,13 +174,13 @@ class KafkaAdmin:
             self._drop()
 
     def _partitions(self, topic: str) -> list[dict[str, Any]]:
-        (found,) = self._call(f"describe {topic!r}", lambda client: client.describe_topics([topic]))
-        if found["error_code"] == _UNKNOWN_TOPIC:
+        (answer,) = self._call(f"describe {topic!r}", lambda client: client.describe_topics([topic]))
+        if answer["error_code"] == _UNKNOWN_TOPIC:
             raise UnknownTopicError(f"topic {topic!r} does not exist; create it first")
-        if found["error_code"]:
-            error = client_errors.for_code(found["error_code"])()
+        if answer["error_code"]:
+            error = client_errors.for_code(answer["error_code"])()
             raise as_transport_error(f"describe {topic!r}", error)
-        partitions: list[dict[str, Any]] = found["partitions"]
+        partitions: list[dict[str, Any]] = answer["partitions"]
         return partitions
 
     def _bounds(self, logs: list[TopicPartition], isolation: IsolationLevel) -> dict[int, tuple[int, int]]:

@@ -146,7 +146,7 @@ class KafkaGroupConsumer:
             self._notes.has_records = bool(records)
             self._limits.left_bytes = bytes_left - enough
             try:
-                found = self._fetch(min(left, _SLICE_SECONDS), records_max - len(records))
+                batches = self._fetch(min(left, _SLICE_SECONDS), records_max - len(records))
             except OffsetGoneError:
                 if not records:
                     raise
@@ -156,12 +156,12 @@ class KafkaGroupConsumer:
                 unbroken -= gone
                 records = [record for record in records if record.partition not in gone]
             bytes_left = self._limits.left_bytes + enough
-            for log, batch in found.items():
+            for log, batch in batches.items():
                 if log.partition in unbroken:
                     records += batch
             changed = unbroken != self._owned or unbroken != owned_before
             joins = bool(records) and groups.will_join(self._client)
-            is_over = left <= 0 and not (found and fetches.has_resumed(self._client))
+            is_over = left <= 0 and not (batches and fetches.has_resumed(self._client))
             if changed or joins or is_over or len(records) >= records_max or bytes_left <= enough:
                 break
         self._check_membership(bool(records))
@@ -198,10 +198,10 @@ class KafkaGroupConsumer:
                 self._offsets_client = KafkaConsumer(
                     **self._settings.consumer_options(), client_id=f"{self._client_id}-offsets", group_id=self._group
                 )
-            found = self._offsets_client.committed(log, metadata=True, timeout_ms=timeout)
+            stored = self._offsets_client.committed(log, metadata=True, timeout_ms=timeout)
         except client_errors.KafkaError as error:
             raise as_transport_error(f"{self._name}: the committed offset of partition {partition}", error) from error
-        return None if found is None else Committed(found.offset, found.metadata or "")
+        return None if stored is None else Committed(stored.offset, stored.metadata or "")
 
     def seek(self, partition: int, offset: int) -> None:
         """Set the position of an assigned partition."""
@@ -234,8 +234,8 @@ class KafkaGroupConsumer:
     def positions(self) -> dict[int, int]:
         """Return the offset of the next record of each placed partition; it sends no request."""
         logs = {partition: TopicPartition(self._topic, partition) for partition in sorted(self._placed)}
-        found = {partition: self._position(log) for partition, log in logs.items()}
-        return {partition: position for partition, position in found.items() if position is not None}
+        positions = {partition: self._position(log) for partition, log in logs.items()}
+        return {partition: position for partition, position in positions.items() if position is not None}
 
     def ends(self) -> dict[int, int]:
         """Return the end of committed records of each placed partition, by its last fetch; sends no request.
@@ -246,7 +246,7 @@ class KafkaGroupConsumer:
         time.
         """
         now = time.monotonic()
-        found = {}
+        ends = {}
         for partition, position in self.positions().items():
             end = self._ends.get(partition)
             if end is None:
@@ -254,8 +254,8 @@ class KafkaGroupConsumer:
             reached_at = self._reached.get(partition, (-1, math.inf))[1]
             is_fresh = now - end.requested_at <= _ANSWERED_SECONDS and reached_at <= now
             if position < end.offset or is_fresh or now - reached_at >= _FETCHED_SECONDS:
-                found[partition] = end.offset
-        return found
+                ends[partition] = end.offset
+        return ends
 
     def close(self) -> None:
         """Stop; never raises. A named instance keeps its membership until its session ends."""
@@ -290,10 +290,10 @@ class KafkaGroupConsumer:
         """
         fetches.free_slot(self._client)
         try:
-            found: dict[TopicPartition, list[Record]] = self._client.poll(
+            batches: dict[TopicPartition, list[Record]] = self._client.poll(
                 timeout_ms=round(timeout_seconds * 1000), max_records=records_max
             )
-            if found and self._settings.fast_fetch:
+            if batches and self._settings.fast_fetch:
                 fetches.fetch_ahead(self._client)
         except client_errors.OffsetOutOfRangeError as error:
             raise OffsetGoneError(self._gone_text(error.args[0] if error.args else {})) from error
@@ -310,7 +310,7 @@ class KafkaGroupConsumer:
             # After an error that the client does not expect, its next poll may never return (rule 3).
             self._final_error = as_transport_error(f"{self._name} cannot go on", error)
             raise self._final_error from error
-        return found
+        return batches
 
     def _note_reached(self) -> None:
         """Record since when each partition is at its end and is fetched."""
@@ -324,10 +324,10 @@ class KafkaGroupConsumer:
 
     def _position(self, log: TopicPartition) -> int | None:
         try:
-            found: int | None = self._client.position(log, timeout_ms=0)
+            position: int | None = self._client.position(log, timeout_ms=0)
         except client_errors.LogTruncationError:  # the next poll finds it too, and raises
             return None
-        return found
+        return position
 
     def _follow_changes(self) -> set[int]:
         """Apply recorded changes in order; returns every revoked partition, even if it was assigned again."""

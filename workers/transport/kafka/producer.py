@@ -195,18 +195,18 @@ class KafkaTransactionalProducer:
         self._raise_failure()
         if self._unflushed:
             raise AssertionError(f"{self._unflushed} records of {self._id!r} have had no flush: flush first")
-        found = {}
+        offsets_ = {}
         for partition, committed in offsets.items():
             if len(committed.metadata) > METADATA_CHARACTERS_MAX:
                 raise AssertionError(
                     f"metadata of {topic}-{partition} has {len(committed.metadata)} characters; the limit is "
                     f"{METADATA_CHARACTERS_MAX}"
                 )
-            found[TopicPartition(topic, partition)] = OffsetAndMetadata(committed.offset, committed.metadata, -1)
+            offsets_[TopicPartition(topic, partition)] = OffsetAndMetadata(committed.offset, committed.metadata, -1)
         try:
             if membership.generation < 0:
                 raise client_errors.CommitFailedError("the member is in no generation")
-            result = transactions.begin_offsets(self._client, found, membership.handle)
+            result = transactions.begin_offsets(self._client, offsets_, membership.handle)
             transactions.wait(self._client, result, self._settings.commit_timeout_seconds)
         except client_errors.KafkaError as error:
             raise self._fail(f"send_offsets of {membership.group!r} on {topic!r}", error) from error

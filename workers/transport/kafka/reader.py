@@ -56,8 +56,8 @@ class KafkaReader:
         self._limits.left_bytes = bytes_max
         try:
             fetches.free_slot(self._client)
-            found = self._client.poll(timeout_ms=round(timeout_seconds * 1000), max_records=records_max)
-            if found and self._settings.fast_fetch:
+            batches = self._client.poll(timeout_ms=round(timeout_seconds * 1000), max_records=records_max)
+            if batches and self._settings.fast_fetch:
                 fetches.fetch_ahead(self._client)
         except (client_errors.OffsetOutOfRangeError, client_errors.LogTruncationError) as error:
             raise OffsetGoneError(
@@ -70,7 +70,7 @@ class KafkaReader:
             if is_passing(error):
                 return []
             raise as_transport_error(f"cannot read {self._topic}", error) from error
-        return [record for records in found.values() for record in records]
+        return [record for records in batches.values() for record in records]
 
     def hold(self, partitions: Collection[int]) -> None:
         """Pause these partitions until the next call."""

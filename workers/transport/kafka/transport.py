@@ -170,19 +170,19 @@ class KafkaTransport:
         while position < end:
             limits.left_bytes = _READ_BYTES_MAX
             try:
-                found = client.poll(timeout_ms=_READ_SLICE_MILLISECONDS, max_records=_READ_RECORDS_MAX)
+                batches = client.poll(timeout_ms=_READ_SLICE_MILLISECONDS, max_records=_READ_RECORDS_MAX)
                 now = client.position(log, timeout_ms=0)
             except (client_errors.OffsetOutOfRangeError, client_errors.LogTruncationError) as error:
                 raise OffsetGoneError(f"{what}: {position} was trimmed during the read") from error
             except UnreadableError as error:
                 raise UnreadableError(f"{what}: {error}") from error
             except client_errors.RetriableError:
-                found, now = {}, position
+                batches, now = {}, position
             except Exception as error:
                 raise as_transport_error(what, error) from error
-            if not found:
+            if not batches:
                 yield []
-            for records in found.values():
+            for records in batches.values():
                 yield records if records[-1].offset < end else [record for record in records if record.offset < end]
             if now != position:
                 position, moved = now, time.monotonic()

@@ -98,17 +98,17 @@ class PartitionLog:
         """
         self.check(start)
         stop = self.stable_end if end is None else min(end, self.stable_end)
-        found: list[Record] = []
+        records: list[Record] = []
         for at in range(bisect_left(self._records, start, key=_offset), len(self._records)):
             record, writer = self._records[at], self._writers[at]
             if record.offset >= stop:
                 break
             if writer is not None and writer.outcome is not Outcome.COMMITTED:
                 continue
-            if len(found) == records_max:
-                return found, record.offset
-            found.append(record)
-        return found, max(start, stop)
+            if len(records) == records_max:
+                return records, record.offset
+            records.append(record)
+        return records, max(start, stop)
 
     def offset_at(self, timestamp_ms: int) -> int:
         """Return the offset of the first record with this time or a later one; the end if there is none."""

@@ -144,10 +144,10 @@ def check_client() -> None:
         for row in rows:
             name, is_call, parameters = row.partition("(")
             full_name = f"{owner.__name__}.{name}"
-            found = getattr(owner, name, None)
-            if found is None and name not in owner.__init__.__code__.co_names:
+            member = getattr(owner, name, None)
+            if member is None and name not in owner.__init__.__code__.co_names:
                 raise ConfigError(_remedy(f"has no {full_name}"))
-            if is_call and not _accepts(found, parameters.rstrip(")")):
+            if is_call and not _accepts(member, parameters.rstrip(")")):
                 raise ConfigError(_remedy(f"has another {full_name} than {row}"))
 
 
