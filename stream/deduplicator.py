@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.arrow.columns import Rows
+from neardup.stream.arrow.columns import DocumentRows
 from neardup.stream.arrow.tables import (
     ArrowStream,
     ArrowTable,
@@ -128,7 +128,7 @@ class Deduplicator:
         fields = self._fields(id_field, text_field, timestamp_field, timestamp_unit)
         documents = Documents(table, fields, self._row_numbers)
 
-        def answer(rows: Rows, signed: Signed) -> list[Matches]:
+        def answer(rows: DocumentRows, signed: Signed) -> list[Matches]:
             found = match_step(self.matcher, signed.batch)
             self._canaries.after(accepted_rows(rows, signed.refusals), signed.batch)
             return [found]
@@ -246,7 +246,7 @@ class Deduplicator:
         fields = self._fields(id_field, text_field, timestamp_field, timestamp_unit)
         documents = Documents(table, fields, self._row_numbers)
 
-        def answer(rows: Rows, signed: Signed) -> list[list[object]]:
+        def answer(rows: DocumentRows, signed: Signed) -> list[list[object]]:
             accepted = ~np.isin(np.arange(len(rows)), [refusal.position for refusal in signed.refusals])
             decided = self._decider.decide_columns(accepted, signed)
             self._canaries.after(accepted_rows(rows, signed.refusals), signed.batch)

@@ -68,7 +68,7 @@ class Fault(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rows:
+class DocumentRows:
     """n consecutive rows: the documents among them, their rows (``int64[m]``), and the refusals of the others.
 
     ``ids`` is the column of ids as it is in the table; if there is none, what was made instead, or ``None``.
@@ -128,7 +128,7 @@ def fault_of(schema: Any, fields: Fields, *, ids_needed: bool = True) -> Fault |
     return None
 
 
-def read_rows(batch: Any, fields: Fields, first: int = 0, fill_ids: FillIds | None = None) -> Iterator[Rows]:
+def read_rows(batch: Any, fields: Fields, first: int = 0, fill_ids: FillIds | None = None) -> Iterator[DocumentRows]:
     """Yield the rows of a record batch in order, some hundred kilobytes of text at a time.
 
     Args:
@@ -164,7 +164,7 @@ def read_rows(batch: Any, fields: Fields, first: int = 0, fill_ids: FillIds | No
             ]
             positions = np.delete(positions, here)
             documents = select_columns(documents, positions)
-        yield Rows(
+        yield DocumentRows(
             documents, positions, refusals, None if given is None else given.slice(begin, end - begin), end - begin
         )
 

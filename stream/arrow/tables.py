@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from neardup.stream.arrow.columns import Rows, fault_of, load_pyarrow, read_rows
+from neardup.stream.arrow.columns import DocumentRows, fault_of, load_pyarrow, read_rows
 from neardup.stream.arrow.ids import numbers_as_ids
 from neardup.stream.batches import rows_of
 from neardup.stream.documents import Document, Refusal
@@ -91,7 +91,7 @@ class Documents:
         if fault is not None:
             raise ConfigError(fault.sentence)
 
-    def __iter__(self) -> Iterator[Rows]:
+    def __iter__(self) -> Iterator[DocumentRows]:
         for batch in self._reader:
             yield from read_rows(
                 batch, self._fields, self._numbers.first_of(batch.num_rows), partial(numbers_as_ids, ROW)
@@ -116,10 +116,10 @@ class Documents:
         return table
 
 
-def signer_of_rows(signer: Signer) -> Callable[[Rows], Signed]:
+def signer_of_rows(signer: Signer) -> Callable[[DocumentRows], Signed]:
     """Return the function that signs the documents among rows; its refusals have the rows as positions."""
 
-    def sign(rows: Rows) -> Signed:
+    def sign(rows: DocumentRows) -> Signed:
         signed = signer.sign(rows.documents)
         refused = [refusal._replace(position=int(rows.positions[refusal.position])) for refusal in signed.refusals]
         return signed._replace(refusals=sorted([*rows.refusals, *refused]))
@@ -127,7 +127,7 @@ def signer_of_rows(signer: Signer) -> Callable[[Rows], Signed]:
     return sign
 
 
-def accepted_rows(rows: Rows, refusals: Sequence[Refusal]) -> Sequence[Document]:
+def accepted_rows(rows: DocumentRows, refusals: Sequence[Refusal]) -> Sequence[Document]:
     """Return the documents that a signer has not refused, in order: the rows of its batch."""
     if len(refusals) == len(rows.refusals):
         return rows.documents
@@ -135,7 +135,7 @@ def accepted_rows(rows: Rows, refusals: Sequence[Refusal]) -> Sequence[Document]
     return rows_of(rows.documents, np.flatnonzero(~refused).tolist())
 
 
-def verdict_part(rows: Rows, refusals: Sequence[Refusal], decided: Decided) -> list[Any]:
+def verdict_part(rows: DocumentRows, refusals: Sequence[Refusal], decided: Decided) -> list[Any]:
     """Return the verdicts of rows as the columns of ``Documents.verdicts``."""
     pa = load_pyarrow()
     statuses, clusters, originals, similarities, related, previous, matched, _, late = decided.verdicts

@@ -59,7 +59,7 @@ class Probes(NamedTuple):
     similarities: npt.NDArray[np.float64]
 
 
-class Kept(NamedTuple):
+class PoolState(NamedTuple):
     """What ``Pool.undo`` goes back to."""
 
     originals: list[Original]
@@ -121,11 +121,11 @@ class Pool:
         """Whether an original must be in the window."""
         return now.number - one.number <= self._config.window_documents and one.time >= self._horizon(now)
 
-    def before(self) -> Kept:
+    def before(self) -> PoolState:
         """Return what a step that fails goes back to."""
-        return Kept(list(self._originals), self._kept_part, self.sown, self._looks)
+        return PoolState(list(self._originals), self._kept_part, self.sown, self._looks)
 
-    def undo(self, kept: Kept) -> None:
+    def undo(self, kept: PoolState) -> None:
         """Forget what came since ``before``."""
         self._originals, self._kept_part, self.sown, self._looks = kept
 

@@ -57,7 +57,7 @@ class Confusion(NamedTuple):
         return Proportion(*(2 * u / (1 + u) for u in proportion(self.true_positives, union)))
 
 
-class Bin(NamedTuple):
+class CurveBin(NamedTuple):
     """Pairs of a similarity in [low, high): their number, how many were found, that fraction, and the expected one."""
 
     low: float
@@ -137,7 +137,7 @@ class Contents:
 
 def bins(
     similarity: Floats, found: npt.NDArray[np.bool_], edges: Sequence[float], expected: Callable[[Floats], Floats]
-) -> list[Bin]:
+) -> list[CurveBin]:
     """Return the fraction of pairs found by true similarity (``float64[m]``, ``bool[m]``), without empty bins.
 
     ``edges`` ascend; the last bin includes its upper edge. The expected fraction of a bin is the mean of ``expected``
@@ -148,5 +148,7 @@ def bins(
         inside = (similarity >= low) & ((similarity <= high) if last else (similarity < high))
         if inside.any():
             count, hits = int(inside.sum()), int(found[inside].sum())
-            out.append(Bin(low, high, count, hits, proportion(hits, count), float(expected(similarity[inside]).mean())))
+            out.append(
+                CurveBin(low, high, count, hits, proportion(hits, count), float(expected(similarity[inside]).mean()))
+            )
     return out

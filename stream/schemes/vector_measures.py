@@ -29,7 +29,7 @@ from neardup.stream.theory.curves import AgreementLaw
 from neardup.stream.theory.tuning import BIT_ROW, Tuning
 from neardup.stream.tokens.elements import symbols
 from neardup.stream.vectors import packed_bits, pairwise
-from neardup.stream.vectors.vector_input import Rows, keep, largest, read_bits, read_numbers
+from neardup.stream.vectors.vector_input import VectorRows, keep, largest, read_bits, read_numbers
 
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
@@ -103,7 +103,7 @@ class VectorMeasure(NamedTuple):
 
     required: tuple[str, ...]  # parameters that have no default here
     scale: Callable[[Parameters], float]  # of the similarity
-    read: Callable[[Sequence[Any], VectorPlan], Rows]
+    read: Callable[[Sequence[Any], VectorPlan], VectorRows]
     sketch: Callable[[Values, VectorPlan], Bytes]
     compare: Callable[[Bytes, Bytes, VectorPlan], tuple[Counts, Counts]]  # bands, rows that agree
     agreement: Callable[[VectorPlan], AgreementLaw | None]  # probability that a row agrees, by similarity
@@ -120,18 +120,18 @@ class VectorMeasure(NamedTuple):
     kind: str = "vector"  # the value of a document that is compared
 
 
-def _read_directions(vectors: Sequence[Any], plan: VectorPlan) -> Rows:
+def _read_directions(vectors: Sequence[Any], plan: VectorPlan) -> VectorRows:
     rows = read_numbers(vectors, plan.dimension)
     return _dense(keep(rows, largest(rows.values) > 0, "vector_zero"), plan)
 
 
-def _read_bounded(vectors: Sequence[Any], plan: VectorPlan) -> Rows:
+def _read_bounded(vectors: Sequence[Any], plan: VectorPlan) -> VectorRows:
     rows = read_numbers(vectors, plan.dimension)
     longest = plan.scale * (1 + _NORM_SLACK)
     return _dense(keep(rows, pairwise.dot(rows.values, rows.values) <= longest * longest, "vector_norm"), plan)
 
 
-def _dense(rows: Rows, plan: VectorPlan) -> Rows:
+def _dense(rows: VectorRows, plan: VectorPlan) -> VectorRows:
     """Refuse the vectors for which planes of plus and minus ones do not keep the recall."""
     if plan.planes != "signs":
         return rows
@@ -140,25 +140,25 @@ def _dense(rows: Rows, plan: VectorPlan) -> Rows:
     )
 
 
-def _read_points(vectors: Sequence[Any], plan: VectorPlan) -> Rows:
+def _read_points(vectors: Sequence[Any], plan: VectorPlan) -> VectorRows:
     rows = read_numbers(vectors, plan.dimension)
     if plan.vector_evidence != "float16":
         return rows
     return keep(rows, largest(rows.values) <= _HALF_MAX * plan.scale, "vector_half")
 
 
-def _read_whole(vectors: Sequence[Any], plan: VectorPlan) -> Rows:
+def _read_whole(vectors: Sequence[Any], plan: VectorPlan) -> VectorRows:
     rows = read_numbers(vectors, plan.dimension)
     x = rows.values
     return keep(rows, ((x >= 0) & (x <= plan.component_max) & (x == np.floor(x))).all(axis=1), "vector_component")
 
 
-def _read_packed(vectors: Sequence[Any], plan: VectorPlan) -> Rows:
+def _read_packed(vectors: Sequence[Any], plan: VectorPlan) -> VectorRows:
     return read_bits(vectors, plan.dimension)
 
 
-def _read_symbols(given: Sequence[Any], plan: VectorPlan) -> Rows:
-    return Rows(*symbols(given, plan.dimension))
+def _read_symbols(given: Sequence[Any], plan: VectorPlan) -> VectorRows:
+    return VectorRows(*symbols(given, plan.dimension))
 
 
 def _hyperplane_sketch(values: Values, plan: VectorPlan) -> Bytes:

@@ -39,7 +39,7 @@ _K_MAX = 100
 _PAIRS_MAX, _CHARACTERS_MAX = 100, 500_000
 
 
-class Sample(NamedTuple):
+class SampleSummary(NamedTuple):
     """A summary of texts: their number, their median length, and the size of their effective alphabet."""
 
     documents: int
@@ -57,14 +57,14 @@ class Similarity(NamedTuple):
     sharing: float
 
 
-def sampled(codes: CodePoints) -> Sample:
+def sampled(codes: CodePoints) -> SampleSummary:
     """Summarise normalised texts; empty texts do not count. Raises ``ConfigError`` if all are empty."""
     lengths = codes.lengths[codes.lengths > 0]
     if len(lengths) == 0:
         raise ConfigError("the sample holds no text: name files with documents in them")
     shares = np.bincount(np.concatenate(list(_texts(codes)))) / lengths.sum()
     shares = shares[shares > 0]
-    return Sample(len(lengths), float(np.median(lengths)), float(np.exp(-(shares * np.log(shares)).sum())))
+    return SampleSummary(len(lengths), float(np.median(lengths)), float(np.exp(-(shares * np.log(shares)).sum())))
 
 
 def expected(k: int, characters: float, alphabet: float) -> float:

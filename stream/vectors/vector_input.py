@@ -25,7 +25,7 @@ _UNSIGNED = np.uint32(0x7FFFFFFF)
 Vector = npt.NDArray[Any]
 
 
-class Rows(NamedTuple):
+class VectorRows(NamedTuple):
     """Usable vectors as rows of ``values``, in order, with their positions in the input; and by position the reasons
     (keys of ``REASONS``) of refused vectors."""
 
@@ -34,7 +34,7 @@ class Rows(NamedTuple):
     refused: dict[int, str]
 
 
-def read_numbers(vectors: Sequence[Any], dimension: int) -> Rows:
+def read_numbers(vectors: Sequence[Any], dimension: int) -> VectorRows:
     """Vectors of numbers as ``float32[n, dimension]``: finite, at most 1e30 in size, minus zero as zero.
 
     >>> read_numbers([[1, 2.5], b"\\0\\0\\0\\0\\0\\0\\x80?", [1], None], dimension=2).values.tolist()
@@ -47,7 +47,7 @@ def read_numbers(vectors: Sequence[Any], dimension: int) -> Rows:
     return keep(rows, largest(values) <= COMPONENT_MAX, "vector_range")
 
 
-def read_bits(vectors: Sequence[Any], dimension: int) -> Rows:
+def read_bits(vectors: Sequence[Any], dimension: int) -> VectorRows:
     """Vectors of bits as ``uint8[n, ceil(dimension / 8)]``, packed; bits after the last one are zero.
 
     >>> read_bits([[1, 0, 1], b"\\xa0", b"\\x01"], dimension=3).values.tolist()
@@ -59,12 +59,12 @@ def read_bits(vectors: Sequence[Any], dimension: int) -> Rows:
     return keep(rows, (rows.values[:, -1] & beyond) == 0, "vector_padding")
 
 
-def keep(rows: Rows, good: npt.NDArray[np.bool_], reason: str) -> Rows:
+def keep(rows: VectorRows, good: npt.NDArray[np.bool_], reason: str) -> VectorRows:
     """Keep the ``good`` rows; refuse the others for a reason."""
     if good.all():
         return rows
     refused = rows.refused | dict.fromkeys(rows.positions[~good].tolist(), reason)
-    return Rows(rows.values[good], rows.positions[good], refused)
+    return VectorRows(rows.values[good], rows.positions[good], refused)
 
 
 def largest(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
@@ -94,7 +94,7 @@ def _stacked(
     dtype: Any,
     as_is: Callable[[np.dtype[Any]], bool],
     read: Callable[[Any], Vector | Reason],
-) -> Rows:
+) -> VectorRows:
     """Return the vectors that ``read`` accepts and that have this width as one matrix.
 
     ``read`` does not change bytes, nor arrays whose type ``as_is`` accepts: if all vectors are such, they are read at
@@ -102,7 +102,7 @@ def _stacked(
     """
     whole = _at_once(vectors, width, np.dtype(dtype), as_is)
     if whole is not None:
-        return Rows(whole, np.arange(len(vectors)), {})
+        return VectorRows(whole, np.arange(len(vectors)), {})
     refused: dict[int, str] = {}
     values = np.empty((len(vectors), width), dtype)
     positions: list[int] = []
@@ -113,7 +113,7 @@ def _stacked(
             continue
         values[len(positions)] = numbers
         positions.append(position)
-    return Rows(values[: len(positions)], np.array(positions, np.int64), refused)
+    return VectorRows(values[: len(positions)], np.array(positions, np.int64), refused)
 
 
 def _at_once(

@@ -12,7 +12,7 @@ import dockerfile
 import pytest
 from deploy_files import DEPLOY, DOCKERFILE, ROOT
 
-from neardup.workers.telemetry.health import Answer, Health, serve
+from neardup.workers.telemetry.health import Health, HealthAnswer, serve
 from neardup.workers.telemetry.metrics import Metrics
 
 COMMANDS = dockerfile.parse_file(str(DOCKERFILE))
@@ -115,7 +115,7 @@ def test_the_health_check_tells_a_live_worker_from_a_dead_one(alive):
     words = list(check.value)[1:]
     assert words[0] == "python"
     health = Health(60.0 if alive else -1.0)
-    health.beat(Answer(True, "turning"))
+    health.beat(HealthAnswer(True, "turning"))
     port = serve("127.0.0.1", 0, Metrics("sign").registry, health)
     environment = {**os.environ, "NEARDUP_HEALTH_PORT": str(port)}
     done = subprocess.run([sys.executable, *words[1:]], env=environment, capture_output=True, timeout=60, check=False)

@@ -17,7 +17,7 @@ UPDATED = STATUSES[UPDATE]
 DROPPED = frozenset((STATUSES[DUPLICATE], STATUSES[UNCHANGED]))
 
 
-class Pairs:
+class ClaimedPairs:
     """The pairs of ``run`` that name a document of the sample.
 
     Args:
@@ -48,7 +48,7 @@ class Pairs:
         return self._named.get(id_, set())
 
 
-class Verdicts:
+class ClaimedVerdicts:
     """The verdicts of ``dedup`` about all documents. Those of one id are in the order of the documents.
 
     Args:

@@ -23,7 +23,7 @@ from neardup.stream.explanations.explain import explain
 from neardup.stream.pipeline import Matcher, Signer
 from neardup.stream.table.steps import step
 from neardup.stream.theory.tuning import probabilities
-from neardup.workers.audit.claims import Pairs, Verdicts
+from neardup.workers.audit.claims import ClaimedPairs, ClaimedVerdicts
 from neardup.workers.audit.neighbours import Neighbours, plan_of
 from neardup.workers.audit.sample import Clock, Drawn, Read, Sample
 from neardup.workers.options.judging import AuditOptions
@@ -89,8 +89,8 @@ def audit(options: AuditOptions, settings: Settings) -> Audit:
         sample.add(read)
     contents, drawn = sample.contents(), sample.in_order()
     apart = settings.separate
-    pairs = None if options.pairs is None else Pairs(options.pairs, drawn, left_out, separate=apart)
-    verdicts = None if options.verdicts is None else Verdicts(options.verdicts, drawn, left_out, separate=apart)
+    pairs = None if options.pairs is None else ClaimedPairs(options.pairs, drawn, left_out, separate=apart)
+    verdicts = None if options.verdicts is None else ClaimedVerdicts(options.verdicts, drawn, left_out, separate=apart)
     neighbours = Neighbours(drawn, settings, pairs, verdicts)
     for read in _readings(options.paths, settings):
         neighbours.add(read)

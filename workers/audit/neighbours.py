@@ -16,15 +16,15 @@ from neardup.stream.schemes.prefix import PrefixPlan
 from neardup.stream.texts.reading import read_texts
 from neardup.stream.tokens import verify
 from neardup.stream.tokens.bags import sorted_sets
-from neardup.workers.audit.claims import DROPPED, KEPT_STATUSES, UPDATED, Pairs, Verdicts
-from neardup.workers.audit.sample import Drawn, Longs, Read, Window
+from neardup.workers.audit.claims import DROPPED, KEPT_STATUSES, UPDATED, ClaimedPairs, ClaimedVerdicts
+from neardup.workers.audit.sample import Drawn, Longs, Read, WindowRule
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.settings.files import Settings
 
 Flags = npt.NDArray[np.bool_]
 
 
-class Nearest(NamedTuple):
+class NearestNeighbour(NamedTuple):
     """The most similar neighbour that should have led to a document of the sample."""
 
     similarity: float
@@ -70,11 +70,11 @@ class Neighbours:
     """
 
     def __init__(
-        self, sample: Sequence[Drawn], settings: Settings, pairs: Pairs | None, verdicts: Verdicts | None
+        self, sample: Sequence[Drawn], settings: Settings, pairs: ClaimedPairs | None, verdicts: ClaimedVerdicts | None
     ) -> None:
         count = len(sample)
         self._sample, self._plan, self._threshold = sample, plan_of(settings), settings.threshold
-        self._window, self._pairs, self._verdicts = Window(settings), pairs, verdicts
+        self._window, self._pairs, self._verdicts = WindowRule(settings), pairs, verdicts
         self._index = SampleIndex(*elements([drawn.document for drawn in sample], self._plan))
         self._places, self._times, self._streams = (
             np.array([getattr(drawn, name) for drawn in sample], np.int64) for name in ("place", "time", "stream")
@@ -96,7 +96,7 @@ class Neighbours:
         self.has_earlier, self.is_found, self.is_duplicate, self.confirmed = (
             np.zeros(count, np.bool_) for _ in range(4)
         )
-        self.nearest: dict[int, Nearest] = {}
+        self.nearest: dict[int, NearestNeighbour] = {}
 
     @property
     def found(self) -> Longs:
@@ -162,7 +162,7 @@ class Neighbours:
         for other, value in zip(others[earlier].tolist(), similarity[earlier].tolist(), strict=True):
             best = self.nearest.get(other)
             if best is None or value > best.similarity:
-                self.nearest[other] = Nearest(value, read.documents[n])
+                self.nearest[other] = NearestNeighbour(value, read.documents[n])
 
     def _near(self, others: Longs, place: int, time: int) -> Flags:
         """Return which contents of the sample have their first document in one window with a document."""

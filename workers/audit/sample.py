@@ -68,7 +68,7 @@ class Clock:
         return Read(documents, ids, batch.contents[:, CONTENT_HALF], places, times, streams)
 
 
-class Window:
+class WindowRule:
     """Which two documents of a stream lie in one window, as the settings bound it."""
 
     def __init__(self, settings: Settings) -> None:

@@ -31,7 +31,7 @@ COMMON = frozenset((
 # Model -> the heading of its options.
 _HEADINGS = {
     "Config": "What is a near-duplicate",
-    "Options": "How input is read",
+    "ReadingOptions": "How input is read",
     "ConnectionOptions": "Kafka",
     "StreamOptions": "Workers",
     "TopicOptions": "Topics",
@@ -140,25 +140,25 @@ class ConfigCommand(HelpCommand):
 class SettingsCommand(ConfigCommand):
     """A command that takes the settings of the library and of the input."""
 
-    models = ("Config", "Options")
+    models = ("Config", "ReadingOptions")
 
 
 class ServeCommand(ConfigCommand):
     """A command that takes the settings of the service, and of the broker."""
 
-    models = ("Config", "Options", "ServeOptions", "ConnectionOptions")
+    models = ("Config", "ReadingOptions", "ServeOptions", "ConnectionOptions")
 
 
 class FeedCommand(ConfigCommand):
     """A command that takes the settings of feeds, of the input and of the broker."""
 
-    models = ("FeedOptions", "Options", "ConnectionOptions")
+    models = ("FeedOptions", "ReadingOptions", "ConnectionOptions")
 
 
 class WorkerCommand(ConfigCommand):
     """A command that takes every setting except the settings for the creation of topics."""
 
-    models = ("Config", "Options", "ConnectionOptions", "StreamOptions")
+    models = ("Config", "ReadingOptions", "ConnectionOptions", "StreamOptions")
 
 
 class TopicsCommand(ConfigCommand):
@@ -170,7 +170,7 @@ class TopicsCommand(ConfigCommand):
 class ConnectionCommand(ConfigCommand):
     """A command that takes the settings of the input and of the broker."""
 
-    models = ("Options", "ConnectionOptions")
+    models = ("ReadingOptions", "ConnectionOptions")
 
 
 @functools.cache

@@ -41,11 +41,11 @@ def made_rows() -> dict[str, list[SettingRow]]:
 def _models() -> dict[str, Any]:
     from neardup.stream.config import Config
     from neardup.workers.settings.feed import FeedOptions
-    from neardup.workers.settings.files import Options
+    from neardup.workers.settings.files import ReadingOptions
     from neardup.workers.settings.kafka import ConnectionOptions, StreamOptions, TopicOptions
     from neardup.workers.settings.serve import ServeOptions
 
-    models = (Config, Options, ConnectionOptions, StreamOptions, TopicOptions, ServeOptions, FeedOptions)
+    models = (Config, ReadingOptions, ConnectionOptions, StreamOptions, TopicOptions, ServeOptions, FeedOptions)
     return {model.__name__: model for model in models}
 
 

@@ -36,7 +36,7 @@ _CUT = " […] "
 _STYLES = {"both": "cyan", "first": "bold red", "second": "bold green"}
 
 
-class Pair(NamedTuple):
+class PairLine(NamedTuple):
     """A line of the pairs."""
 
     older: str
@@ -65,16 +65,16 @@ def run(options: ShowOptions, settings: Settings) -> None:
         typer.echo(f"left out: {count:,} {reason}")
 
 
-def nearest(pairs: Iterator[Pair], threshold: float, number: int) -> list[Pair]:
+def nearest(pairs: Iterator[PairLine], threshold: float, number: int) -> list[PairLine]:
     """Return the pairs whose similarity is nearest to the threshold, in order of similarity."""
     ordered = sorted(pairs, key=lambda pair: (abs(pair.similarity - threshold), pair[:3]))
     return sorted(ordered[:number], key=lambda pair: (pair.similarity, pair[:3]))
 
 
-def side_by_side(pair: Pair, older: str, newer: str) -> Table:
+def side_by_side(pair: PairLine, older: str, newer: str) -> Table:
     """Return the two texts as columns: what both have in one colour, what one has in another.
 
-    >>> table = side_by_side(Pair("a", "b", 0.5), "a red house", "a blue house")
+    >>> table = side_by_side(PairLine("a", "b", 0.5), "a red house", "a blue house")
     >>> [str(column.header) for column in table.columns], [str(column._cells[0]) for column in table.columns]
     (['a', 'b'], ['a red house', 'a blue house'])
     """
@@ -96,11 +96,11 @@ def _shortened(text: str) -> str:
     return text[: _SHOWN // 2] + _CUT + text[-_SHOWN // 2 :]
 
 
-def _pairs(path: str, left_out: Counter[str]) -> Iterator[Pair]:
+def _pairs(path: str, left_out: Counter[str]) -> Iterator[PairLine]:
     for line in json_objects(path, left_out):
-        older, newer, similarity, collection = (line.get(name) for name in Pair._fields)
+        older, newer, similarity, collection = (line.get(name) for name in PairLine._fields)
         if isinstance(older, str) and isinstance(newer, str) and isinstance(similarity, int | float):
-            yield Pair(older, newer, float(similarity), collection)
+            yield PairLine(older, newer, float(similarity), collection)
         else:
             left_out["lines of pairs without older, newer and similarity"] += 1
 

@@ -95,7 +95,7 @@ class Watching(NamedTuple):
     by_arrival: bool = False
 
 
-class Polled(NamedTuple):
+class FeedPoll(NamedTuple):
     """The result of one request for a feed: its new items from the oldest on, or the reason why there are none; and
     its state after these, ``None`` if that is as before, and its condition, ``None`` if it is watched no longer or is a
     list."""
@@ -120,7 +120,7 @@ class Feed:
         self._retry_after_seconds = 0.0
         self._seen = OrderedDict(seen)
 
-    def poll(self, world: World) -> Polled:
+    def poll(self, world: World) -> FeedPoll:
         """Ask for the feed once."""
         before = self._condition
         self._condition = before._replace(status=None, reason="")
@@ -144,10 +144,10 @@ class Feed:
 
     def _polled(
         self, entries: Sequence[Entry], world: World, reason: str = "", state: FeedState | None = None
-    ) -> Polled:
+    ) -> FeedPoll:
         wait = self._wait_seconds(world.random())
         self._condition = self._condition._replace(asked=world.now(), wait_seconds=wait)
-        return Polled(self.url, entries, reason, state, self._condition)
+        return FeedPoll(self.url, entries, reason, state, self._condition)
 
     @property
     def wait_seconds(self) -> float | None:
@@ -283,12 +283,12 @@ class _Listed(NamedTuple):
     """It is time to read the lists again."""
 
 
-_Result = Polled | Exception | _Ended | _Listed
+_Result = FeedPoll | Exception | _Ended | _Listed
 
 
 def watch(
     lists: FeedLists, watching: Watching, world: World, stop: Stop, ended: threading.Event, states: FeedStates
-) -> Iterator[Polled]:
+) -> Iterator[FeedPoll]:
     """Yield the results of all feeds as they come, each feed once, or until a signal if the feeds are followed.
 
     A feed that is listed no longer has a last result, without a condition. ``ended`` is set at the end, also if the
@@ -311,7 +311,7 @@ def watch(
         threads[name] = threading.Thread(target=run, args=(*arguments, world, ended, put), daemon=True)
         threads[name].start()
 
-    def start_feeds() -> Iterator[Polled]:
+    def start_feeds() -> Iterator[FeedPoll]:
         nonlocal wanted
         addresses, before = _bounded(lists.addresses()), wanted
         wanted = set(addresses)
@@ -319,7 +319,7 @@ def watch(
             if url not in before and url not in threads:  # a feed that is gone for good stays listed
                 feed = Feed(url, watching, states.load(url), states.condition(url))
                 start(url, _watch_feed, feed, lambda url: url in wanted)
-        return (Polled(url, ()) for url in sorted(before - wanted))
+        return (FeedPoll(url, ()) for url in sorted(before - wanted))
 
     try:
         start_feeds()
@@ -329,12 +329,12 @@ def watch(
             result = results.get()
             if isinstance(result, Exception):
                 raise result
-            if isinstance(result, Polled):
+            if isinstance(result, FeedPoll):
                 yield from [result] if result.url in wanted else []
             elif isinstance(result, _Ended):
                 threads.pop(result.url)
             else:
-                yield from (Polled(name, (), "feed_list") for name in lists.refresh())
+                yield from (FeedPoll(name, (), "feed_list") for name in lists.refresh())
                 yield from start_feeds()
     finally:
         ended.set()

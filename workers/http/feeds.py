@@ -42,14 +42,14 @@ class _Body(BaseModel):
     unlisted: Annotated[list[_Url], Field(max_length=FEEDS_MAX)] = []
 
 
-class Reports(NamedTuple):
+class FeedConditions(NamedTuple):
     """Conditions as JSON, by address, and the addresses of feeds that are watched no longer."""
 
     conditions: dict[str, str]
     unlisted: list[str]
 
 
-def reports_of(body: bytes) -> Reports:
+def reports_of(body: bytes) -> FeedConditions:
     """Return the reports of a request. Raises ``Refused``."""
     try:
         reported = _Body.model_validate_json(body)
@@ -58,7 +58,7 @@ def reports_of(body: bytes) -> Reports:
         field = ".".join(map(str, first["loc"])) or None
         raise Refused("feed_report", field, f"{first['msg']}; see FeedReports in /openapi.json") from None
     conditions = {feed.url: feed.model_dump_json(exclude={"url"}) for feed in reported.feeds}
-    return Reports(conditions, reported.unlisted)
+    return FeedConditions(conditions, reported.unlisted)
 
 
 def listing(stored: Sequence[tuple[str, float, str]], limit: int, now: float) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from neardup.workers.readers.entries import Entry
 VERDICT_KEY = "neardup"
 
 
-class Decision(NamedTuple):
+class VerdictLine(NamedTuple):
     """A verdict in words; clusters are places."""
 
     status: str
@@ -43,7 +43,7 @@ class Decision(NamedTuple):
     @classmethod
     def of(
         cls, row: Sequence[Any], ids: Iterator[str], reason: str | None = None, collection: str | None = None
-    ) -> Decision:
+    ) -> VerdictLine:
         """Return the verdict in a row of ``Verdicts``; ``ids`` yields the id of the next original."""
         status, cluster, original, similarity, related, previous, matched, _, late = row
         return cls(
@@ -59,7 +59,7 @@ class Decision(NamedTuple):
             collection or None,
         )
 
-    def with_relation(self, relation: Relation | None, passages: list[dict[str, Any]] | None = None) -> Decision:
+    def with_relation(self, relation: Relation | None, passages: list[dict[str, Any]] | None = None) -> VerdictLine:
         """Return the verdict with a relation; ``passages`` are its passages, if they were looked up in the text."""
         if relation is None:
             return self
@@ -67,7 +67,7 @@ class Decision(NamedTuple):
         return self._replace(**{**relation_values(relation), **named})
 
 
-_NAMES = Decision._fields
+_NAMES = VerdictLine._fields
 
 
 def verdict_lines(
@@ -99,7 +99,7 @@ def verdict_lines(
             values = place, path_json, entry.line, orjson.dumps(document.id), cluster
             yield b'{"place":%d,"path":%b,"line":%d,"id":%b,"status":"original","cluster":%d}' % values
             continue
-        decision = Decision.of(row, ids, reasons.get(n), None if document is None else document.collection)
+        decision = VerdictLine.of(row, ids, reasons.get(n), None if document is None else document.collection)
         relation, passages = relations.get(n), None
         if texts is not None and document is not None and n not in reasons:
             named = document.text, document.collection
@@ -109,7 +109,7 @@ def verdict_lines(
         yield verdict_line(place, entry.source, entry.line, None if document is None else document.id, decision)
 
 
-def verdict_line(place: int, path: str, line: int, id_: str | None, decision: Decision) -> bytes:
+def verdict_line(place: int, path: str, line: int, id_: str | None, decision: VerdictLine) -> bytes:
     """Return a verdict as JSON, without keys that have no value.
 
     ``place`` numbers the entries of all inputs, refused ones included; ``cluster``, ``related``,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 import orjson
 
-from neardup.stream.arrow.columns import Rows as ArrowRows
+from neardup.stream.arrow.columns import DocumentRows
 from neardup.stream.documents import Document, DocumentColumns
 from neardup.stream.errors import Reason
 from neardup.stream.json_lines import Fields
@@ -177,7 +177,7 @@ class TableRows(Rows):
     the documents among them.
     """
 
-    def __init__(self, source: str, first: int, batch: Any, rows: ArrowRows, fields: Fields) -> None:
+    def __init__(self, source: str, first: int, batch: Any, rows: DocumentRows, fields: Fields) -> None:
         self.source, self.first, self.batch, self.rows = source, first, batch, rows
         self._fields = fields
         self._reasons = {refusal.position: refusal.reason for refusal in rows.refusals}

@@ -34,7 +34,7 @@ from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.process.watchdog import Stall, Waits, Watchdog, end_process
 from neardup.workers.service.roles import Made, Role, Tables, Worker, wait_seconds
 from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.telemetry.health import START_SECONDS_MAX, Answer, Health
+from neardup.workers.telemetry.health import START_SECONDS_MAX, Health, HealthAnswer
 from neardup.workers.telemetry.observer import Observer
 from neardup.workers.topics.names import names_of
 from neardup.workers.transport.protocol import (
@@ -211,22 +211,22 @@ class Shell:
         owned = sorted(worker.running | worker.waiting | set(restoring))
         listed = f"partitions: {', '.join(map(str, owned)) or 'none'}"
         if self._is_away:
-            answer = Answer(False, "the broker does not answer")
+            answer = HealthAnswer(False, "the broker does not answer")
         elif not worker.joined:
-            answer = Answer(False, "waiting for the group")
+            answer = HealthAnswer(False, "waiting for the group")
         elif not worker.ready:
             late = self._waits.late
             waits = f"; no committed offset, though the broker answers: {list(late)}" if late else ""
-            answer = Answer(False, f"{listed}; waiting: {sorted(worker.waiting)}, restoring: {restoring}{waits}")
+            answer = HealthAnswer(False, f"{listed}; waiting: {sorted(worker.waiting)}, restoring: {restoring}{waits}")
             self._log_change(("restoring", owned, late), f"{self.name}: restoring; {answer.text}", bad=bool(late))
         elif worker.aborted_in_row > 1:
-            answer = Answer(True, f"{listed}; transactions are aborted: {producer.last_error}")
+            answer = HealthAnswer(True, f"{listed}; transactions are aborted: {producer.last_error}")
             text = f"{self.name}: transactions are aborted; waiting longer each time: {producer.last_error}"
             self._log_change(("aborting", producer.last_error), text, bad=True)
         else:
             lags = sorted(made.standbys().items())
             stands = [f"{shard} ({messages} messages, {seconds:.1f} s behind)" for shard, (messages, seconds) in lags]
-            answer = Answer(True, f"{listed}; standby of: {', '.join(stands)}" if stands else listed)
+            answer = HealthAnswer(True, f"{listed}; standby of: {', '.join(stands)}" if stands else listed)
             if not worker.aborted_in_row:
                 self._log_change(("ready", *owned), f"{self.name}: ready on {self.topic}; {listed}")
         self.outside.health.beat(answer)
@@ -309,7 +309,7 @@ class Shell:
         observer.set("connected", 0.0)
         observer.set("ready", 0.0)
         observer.set("assigned_partitions", 0.0)
-        health.beat(Answer(False, f"restarting: {error}"))
+        health.beat(HealthAnswer(False, f"restarting: {error}"))
         self._stall.forget()
         self._waits.forget()
         self._log_change(("over", cause), f"{self.name}: restarting from the committed offsets: {error}", bad=True)

@@ -1,4 +1,4 @@
-"""Settings of one process that reads files: every field of the library's ``Config`` and of ``Options``.
+"""Settings of one process that reads files: every field of the library's ``Config`` and of ``ReadingOptions``.
 
 ``settings_sources`` reads them from the command line, the environment and a file.
 """
@@ -45,7 +45,7 @@ WINDOW_BYTES_MIN = 1 << 20
 WINDOW_MOST = {"window_documents": 1 << 30, "evidence_bytes_max": 1 << 42, "window_bytes_max": 1 << 46}
 
 
-class Options(BaseModel):
+class ReadingOptions(BaseModel):
     """How input is read and refusals are reported. Nothing here changes which documents are near-duplicates."""
 
     model_config = ConfigDict(defer_build=True)
@@ -160,7 +160,7 @@ class Options(BaseModel):
         return value
 
 
-class Settings(Options, Config):
+class Settings(ReadingOptions, Config):
     """All settings of a process; a ``Config`` as well. Raises ``ConfigError`` like it."""
 
     @model_validator(mode="before")

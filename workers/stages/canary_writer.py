@@ -16,7 +16,7 @@ from neardup.stream.batches import Batch, concatenate, select
 from neardup.stream.canaries.allowance import Allowance
 from neardup.stream.canaries.draws import Draws
 from neardup.stream.canaries.edits import has_canaries
-from neardup.stream.canaries.pool import Kept, Now, Pool, probes_of
+from neardup.stream.canaries.pool import Now, Pool, PoolState, probes_of
 from neardup.stream.config import Config
 from neardup.stream.documents import Document
 from neardup.stream.table import NO_TIME
@@ -29,7 +29,7 @@ _BYTES_MAX = 64 << 10
 class _Before(NamedTuple):
     """What a step that is aborted goes back to."""
 
-    kept: Kept
+    kept: PoolState
     now: Now
     seen: int
 

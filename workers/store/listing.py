@@ -47,7 +47,7 @@ class Filters(NamedTuple):
     separate: bool = False
 
 
-class Cursor(NamedTuple):
+class PageCursor(NamedTuple):
     """The last row of a page."""
 
     key: int
@@ -57,15 +57,15 @@ class Cursor(NamedTuple):
         return f"{self.key}.{self.number}"
 
 
-def cursor_of(text: str) -> Cursor | None:
+def cursor_of(text: str) -> PageCursor | None:
     """Return the cursor that ``str`` gave; ``None`` for another text."""
     match = _CURSOR.fullmatch(text)
-    return Cursor(int(match[1]), int(match[2])) if match else None
+    return PageCursor(int(match[1]), int(match[2])) if match else None
 
 
 def list_stories(
-    connection: sqlite3.Connection, order: str, limit: int, filters: Filters, after: Cursor | None
-) -> tuple[list[sqlite3.Row], Cursor | None]:
+    connection: sqlite3.Connection, order: str, limit: int, filters: Filters, after: PageCursor | None
+) -> tuple[list[sqlite3.Row], PageCursor | None]:
     """Return rows of ``clusters`` in an order of ``STORY_ORDERS``, and where the next page begins."""
     key = STORY_ORDERS[order]
     conditions: list[tuple[str, tuple[object, ...]]] = [("c.size >= ?", (filters.size_min,))]
@@ -90,12 +90,12 @@ def list_stories(
         (*(value for _, values in conditions for value in values), limit + 1),
     ).fetchall()
     page = rows[:limit]
-    return page, Cursor(page[-1]["key"], page[-1]["cluster"]) if len(rows) > limit else None
+    return page, PageCursor(page[-1]["key"], page[-1]["cluster"]) if len(rows) > limit else None
 
 
 def list_documents(
-    connection: sqlite3.Connection, answer: str, order: str, limit: int, filters: Filters, after: Cursor | None
-) -> tuple[list[sqlite3.Row], Cursor | None]:
+    connection: sqlite3.Connection, answer: str, order: str, limit: int, filters: Filters, after: PageCursor | None
+) -> tuple[list[sqlite3.Row], PageCursor | None]:
     """Return documents in an order of ``DOCUMENT_ORDERS``, and where the next page begins: a page may have fewer than
     ``limit``. ``answer`` is the query of their verdicts."""
     compare, direction = DOCUMENT_ORDERS[order]
@@ -128,8 +128,8 @@ def list_documents(
     ).fetchall()
     page = rows[:limit]
     if len(rows) > limit:
-        return page, Cursor(0, page[-1]["place"])
-    return page, Cursor(0, end) if end != (oldest if is_down else newest) else None
+        return page, PageCursor(0, page[-1]["place"])
+    return page, PageCursor(0, end) if end != (oldest if is_down else newest) else None
 
 
 def _of_collection(id_: str, filters: Filters) -> tuple[str, tuple[object, ...]]:

@@ -14,7 +14,7 @@ from neardup.stream.json_lines import named_collection
 from neardup.stream.verdicts.rule import STATUSES, UPDATE
 from neardup.workers.store.extra import feeds, identity, outbox, sources
 from neardup.workers.store.extra.newest import Story, newest_stories
-from neardup.workers.store.listing import Cursor, Filters, list_documents, list_stories
+from neardup.workers.store.listing import Filters, PageCursor, list_documents, list_stories
 from neardup.workers.store.rows import LATE
 
 # Maximum number of listed members of a cluster.
@@ -61,8 +61,8 @@ class StoreReader:
         return version(row, separate=self.separate)
 
     def documents(
-        self, order: str, limit: int, filters: Filters, after: Cursor | None
-    ) -> tuple[list[dict[str, Any]], Cursor | None]:
+        self, order: str, limit: int, filters: Filters, after: PageCursor | None
+    ) -> tuple[list[dict[str, Any]], PageCursor | None]:
         """Return documents in an order of ``DOCUMENT_ORDERS``, and where the next page begins."""
         with self._connected() as connection:
             filters = filters._replace(separate=self.separate)
@@ -70,8 +70,8 @@ class StoreReader:
             return [self._version(row) for row in rows], follows
 
     def clusters(
-        self, order: str, limit: int, filters: Filters, after: Cursor | None = None, *, strips: bool = False
-    ) -> tuple[list[dict[str, Any]], Cursor | None]:
+        self, order: str, limit: int, filters: Filters, after: PageCursor | None = None, *, strips: bool = False
+    ) -> tuple[list[dict[str, Any]], PageCursor | None]:
         """Return clusters in an order of ``STORY_ORDERS``, and where the next page begins; with the strips of their
         arrivals if requested."""
         with self._connected() as connection:

@@ -41,7 +41,7 @@ CREATE TABLE positions (
 """
 
 
-class Verdict(NamedTuple):
+class TopicVerdict(NamedTuple):
     """A verdict of the topic.
 
     ``number`` is its arrival number. ``document``, ``cluster``, ``original``, ``related``, ``previous`` and ``matched``
@@ -80,7 +80,7 @@ class View(Log):
 
     schema = Log.schema + _TABLES
 
-    def add(self, verdicts: Sequence[Verdict]) -> list[Row | int]:
+    def add(self, verdicts: Sequence[TopicVerdict]) -> list[Row | int]:
         """Add verdicts in the open transaction; a verdict that is there already is left out.
 
         Returns:
@@ -97,7 +97,7 @@ class View(Log):
             )
         return added
 
-    def _added(self, verdict: Verdict) -> Row | int:
+    def _added(self, verdict: TopicVerdict) -> Row | int:
         if verdict.status == REMOVED:
             self.remove_pairs(verdict.id)
             return self.erase(verdict.id, verdict.number)

@@ -28,7 +28,7 @@ _REQUEST_SECONDS = 5.0
 _OK, _NOT = "200 OK", "503 Service Unavailable"
 
 
-class Answer(NamedTuple):
+class HealthAnswer(NamedTuple):
     """Whether something holds, and the sentence that says why."""
 
     holds: bool
@@ -42,25 +42,25 @@ class Health:
     def __init__(self, turn_seconds_max: float, now: Callable[[], float] = time.monotonic) -> None:
         self._turn_seconds_max, self._now = turn_seconds_max, now
         self.recall: Callable[[], dict[str, Any]] | None = None
-        self._ready = Answer(False, "starting")
+        self._ready = HealthAnswer(False, "starting")
         self._sign = ("the start began", now(), START_SECONDS_MAX)  # the last sign of life: what, when, limit
 
     def start(self) -> None:
         """Note that a start begins: the first one, or a restart."""
         self._sign = ("the start began", self._now(), START_SECONDS_MAX)
 
-    def beat(self, ready: Answer) -> None:
+    def beat(self, ready: HealthAnswer) -> None:
         """Note a turn of the loop; ``ready`` is the answer of ``/readyz``."""
         self._ready = ready
         self._sign = ("the loop turned", self._now(), self._turn_seconds_max)
 
-    def alive(self) -> Answer:
+    def alive(self) -> HealthAnswer:
         """Whether the last sign of life is within its limit."""
         what, at, seconds_max = self._sign
         ago = self._now() - at
-        return Answer(ago <= seconds_max, f"{what} {ago:.1f} s ago")
+        return HealthAnswer(ago <= seconds_max, f"{what} {ago:.1f} s ago")
 
-    def ready(self) -> Answer:
+    def ready(self) -> HealthAnswer:
         """Whether the worker is alive and ready."""
         alive = self.alive()
         return self._ready if alive.holds else alive

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import numpy as np
 
-from neardup.stream.arrow.columns import Rows
+from neardup.stream.arrow.columns import DocumentRows
 from neardup.stream.documents import Column, Document, DocumentColumns
 from neardup.stream.errors import Reason
 
@@ -83,7 +83,7 @@ class CanonicalIds:
         """Return a document with its canonical id; a reason unchanged."""
         return read if isinstance(read, Reason) else read._replace(id=self.name(read.id))
 
-    def rows(self, rows: Rows) -> Rows:
+    def rows(self, rows: DocumentRows) -> DocumentRows:
         """Return rows of a table with canonical ids."""
         documents = rows.documents
         ids = [self.name(documents.ids.at(i).decode(errors="replace")).encode() for i in range(len(documents))]

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from shell_harness import TEXT
 from worker_incidents import VERDICTS, Incident, near_copies, work, worked
 
-from neardup.workers.telemetry.health import Answer, Health, application
+from neardup.workers.telemetry.health import Health, HealthAnswer, application
 from neardup.workers.telemetry.metrics import Metrics
 from neardup.workers.topics.names import LINK, MATCH, SIGN
 
@@ -24,7 +24,7 @@ def gauges(role: str, well: dict[str, float], wrong: dict[str, float]) -> Incide
 
     def incident(place: Place) -> Iterator[None]:
         metrics, health = Metrics(role), Health(1e9)
-        health.beat(Answer(True, "partitions: 0, 1"))
+        health.beat(HealthAnswer(True, "partitions: 0, 1"))
         bench, documents = worked(place, SIGN, **VERDICTS)
         place.show(metrics, health)
 
@@ -75,7 +75,7 @@ def stuck(place: Place) -> Iterator[None]:
     """The lag of one partition grows while its worker commits others."""
     worked(place, SIGN)
     metrics, health = Metrics(SIGN), Health(1e9)
-    health.beat(Answer(True, "partitions: 0, 1"))
+    health.beat(HealthAnswer(True, "partitions: 0, 1"))
     place.show(metrics, health)
     for partition in ("0", "1"):
         metrics.set("lag_records", 0, partition)

@@ -24,12 +24,12 @@ def lose_one_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Send the next batch without an acknowledgement; the client's own flush and commit do not notice."""
     hand_over = batches.hand_over
 
-    def without_answer(client: Any, place: TopicPartition, records: batches.Records) -> batches.Sent:
+    def without_answer(client: Any, place: TopicPartition, records: batches.Records) -> batches.SentRecords:
         monkeypatch.setattr(batches, "hand_over", hand_over)
         hand_over(client, place, records)
         unanswered = FutureProduceResult(place)
         unanswered.success((-1, None, lambda at: client_errors.KafkaTimeoutError("injected: not acknowledged")))
-        return batches.Sent(unanswered, records.number)
+        return batches.SentRecords(unanswered, records.number)
 
     monkeypatch.setattr(batches, "hand_over", without_answer)
 

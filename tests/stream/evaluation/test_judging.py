@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup.stream import ConfigError
-from neardup.stream.evaluation.judging import Bin, Confusion, Contents, Proportion, bins, confusion, proportion
+from neardup.stream.evaluation.judging import Confusion, Contents, CurveBin, Proportion, bins, confusion, proportion
 
 NAMES = st.sampled_from("abcdefgh")
 PAIRS = st.lists(st.tuples(NAMES, NAMES).filter(lambda pair: pair[0] != pair[1]))
@@ -89,7 +89,7 @@ def test_bins_hold_every_pair_once_and_expect_the_mean_of_the_curve() -> None:
     got = bins(similarity, found, [0.5, 0.6, 0.7, 1.0], lambda s: s**2)
     assert [(b.low, b.high, b.pairs, b.found) for b in got] == [(0.5, 0.6, 2, 1), (0.6, 0.7, 1, 1), (0.7, 1.0, 2, 2)]
     assert got[0].expected == pytest.approx((0.25 + 0.59**2) / 2)
-    assert isinstance(got[0], Bin)
+    assert isinstance(got[0], CurveBin)
     assert got[0].share == proportion(1, 2)
     assert bins(similarity[:0], found[:0], [0.0, 1.0], lambda s: s) == []
     assert Proportion(1.0, proportion(2, 2).low, 1.0) == got[2].share

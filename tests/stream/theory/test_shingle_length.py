@@ -14,7 +14,7 @@ from neardup.stream.texts.normalize import CodePoints, NormalForm, code_points
 from neardup.stream.texts.shingles import chars
 from neardup.stream.texts.words import StopList
 from neardup.stream.theory.measures import jaccard
-from neardup.stream.theory.shingle_length import Sample, enough, expected, measured, safe, sampled
+from neardup.stream.theory.shingle_length import SampleSummary, enough, expected, measured, safe, sampled
 
 TWENTY = "abcdefghijklmnopqrst"
 
@@ -54,7 +54,7 @@ def test_a_text_of_one_character_is_advised_the_longest_shingles() -> None:
 def test_equally_likely_characters_are_the_alphabet_they_seem() -> None:
     """Twenty are twenty, whatever their script; rare ones count for less; empty texts do not count."""
     assert sampled(codes([TWENTY * 3, "", TWENTY])) == (2, 40.0, pytest.approx(20))
-    assert sampled(codes(["日本語"])) == Sample(1, 3.0, pytest.approx(3))
+    assert sampled(codes(["日本語"])) == SampleSummary(1, 3.0, pytest.approx(3))
     assert 2 < sampled(codes(["a" * 50 + "b" * 50 + "c"])).alphabet < 2.2
     with pytest.raises(ConfigError, match="the sample holds no text: name files"):
         sampled(codes(["", " "]))

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neardup.stream.vectors.vector_input import COMPONENT_MAX, DIMENSION_MAX, Rows, largest, read_bits, read_numbers
+from neardup.stream.vectors.vector_input import (
+    COMPONENT_MAX,
+    DIMENSION_MAX,
+    VectorRows,
+    largest,
+    read_bits,
+    read_numbers,
+)
 
 FLOATS = st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=20)
 
@@ -104,7 +111,7 @@ ARRAYS = [
 @pytest.mark.parametrize("read", [read_numbers, read_bits])
 @settings(max_examples=150)
 @given(vectors=st.lists(st.sampled_from(ARRAYS)) | st.lists(st.binary(max_size=12) | st.just(bytes(12))))
-def test_a_vector_is_read_alike_in_any_company(read: Callable[..., Rows], vectors: list[Any]) -> None:
+def test_a_vector_is_read_alike_in_any_company(read: Callable[..., VectorRows], vectors: list[Any]) -> None:
     """With others of its kind, which are read at once, and with a list: read or refused as if it were alone."""
     dimension = 3 if read is read_numbers else 17
     alone = [read([vector, [0] * dimension], dimension) for vector in vectors]

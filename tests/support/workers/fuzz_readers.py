@@ -47,7 +47,7 @@ from neardup.workers.readers.mail.mbox import mbox_lines
 from neardup.workers.readers.mail.message import mail_document, read_mail
 from neardup.workers.readers.reader import EntryReader
 from neardup.workers.readers.warc import warc_lines
-from neardup.workers.settings.files import Options
+from neardup.workers.settings.files import ReadingOptions
 from neardup.workers.web.extractor import REFUSED, TEXT, answer
 from neardup.workers.web.markup import ROWS
 from neardup.workers.web.pages import decoded
@@ -138,7 +138,7 @@ def read_table(content: bytes) -> str:
     with tempfile.NamedTemporaryFile() as file:
         file.write(content)
         file.flush()
-        options = Options(input_format="parquet" if content[:4] == b"PAR1" else "arrow")
+        options = ReadingOptions(input_format="parquet" if content[:4] == b"PAR1" else "arrow")
         kinds = Counter()
         for part in EntryReader(options, Fields(), Stop(), lambda part: None).parts([file.name]):
             if isinstance(part, TableRows):

@@ -3,10 +3,10 @@
 from neardup.stream.json_lines import Fields
 from neardup.workers.process.stop import Stop
 from neardup.workers.readers.reader import EntryReader
-from neardup.workers.settings.files import Options
+from neardup.workers.settings.files import ReadingOptions
 
 
 def found(path, content, fields=Fields(), **options):  # noqa: B008 - immutable
     path.write_bytes(content)
-    reader = EntryReader(Options(**options), fields, Stop(), lambda part: None)
+    reader = EntryReader(ReadingOptions(**options), fields, Stop(), lambda part: None)
     return [entry.found for entry in reader.read([str(path)]) if entry is not None]

@@ -13,7 +13,7 @@ from neardup.workers.cli import options, setting_rows
 from neardup.workers.cli.app import app
 from neardup.workers.process.exits import MEANINGS, Exit
 from neardup.workers.settings import option_name
-from neardup.workers.settings.files import Options
+from neardup.workers.settings.files import ReadingOptions
 
 GROUP = typer.main.get_command(app)
 COMMANDS = dict(GROUP.commands)
@@ -32,7 +32,7 @@ def test_every_command_and_every_option_has_its_help(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "models"), [("run", (Config, Options)), ("probe", (Config, Options)), ("tune", (Config,))]
+    ("name", "models"), [("run", (Config, ReadingOptions)), ("probe", (Config, ReadingOptions)), ("tune", (Config,))]
 )
 def test_every_field_is_an_option_of_the_same_name(name, models):
     """The option shows the field's own description; a switch also has a negative form."""

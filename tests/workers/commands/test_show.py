@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from neardup.workers.commands.show import Pair, nearest, run, side_by_side
+from neardup.workers.commands.show import PairLine, nearest, run, side_by_side
 from neardup.workers.options.judging import ShowOptions
 from neardup.workers.process.exits import Failure
 from neardup.workers.settings.files import Settings
@@ -43,7 +43,7 @@ def test_both_texts_stand_side_by_side(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_the_pairs_around_the_threshold_are_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """On both sides of it, in order of similarity."""
-    pairs = [Pair("a", str(n), n / 10) for n in range(10)]
+    pairs = [PairLine("a", str(n), n / 10) for n in range(10)]
     assert [one.similarity for one in nearest(iter(pairs), 0.52, 3)] == [0.4, 0.5, 0.6]
     out = shown(tmp_path, capsys, [pair("a", "b", 0.99), pair("b", "c", 0.71)], number=1)
     assert "0.7100" in out
@@ -54,7 +54,7 @@ def test_what_both_have_has_another_colour_than_what_one_has() -> None:
     """And a passage that is too long loses its middle on both sides."""
     console = Console(width=200, force_terminal=True, color_system="standard", no_color=False)
     with console.capture() as capture:
-        console.print(side_by_side(Pair("a", "b", 0.5), f"red {'x ' * 400}", f"blue {'x ' * 400}"))
+        console.print(side_by_side(PairLine("a", "b", 0.5), f"red {'x ' * 400}", f"blue {'x ' * 400}"))
     out = capture.get()
     assert "\x1b[1;31mred" in out
     assert "\x1b[1;32mblue" in out
@@ -74,6 +74,6 @@ def test_signs_that_a_terminal_obeys_are_escaped() -> None:
     """In ids and texts."""
     console = Console(width=80)
     with console.capture() as capture:
-        console.print(side_by_side(Pair("a\x1b[2J", "b", 0.5), "one \x1b[31m two", "one two"))
+        console.print(side_by_side(PairLine("a\x1b[2J", "b", 0.5), "one \x1b[31m two", "one two"))
     assert "\x1b[2J" not in capture.get()
     assert "\x1b[31m two" not in capture.get()

@@ -28,7 +28,7 @@ from neardup.workers.readers.lines import HEADER, split_lines
 from neardup.workers.readers.reader import EntryReader
 from neardup.workers.session.loader import Loader
 from neardup.workers.session.session import Session
-from neardup.workers.settings.files import Options
+from neardup.workers.settings.files import ReadingOptions
 from neardup.workers.transport.memory.transport import MemoryTransport
 
 RECORDS = Fields(kind="record")
@@ -59,7 +59,7 @@ def json_lines(rows):
 def read(path, fields=RECORDS, stop=None, **options):
     """The entries of a path, and the spilled bytes."""
     spilled = []
-    reader = EntryReader(Options(**options), fields, stop or Stop(), lambda part: spilled.append(part.raw))
+    reader = EntryReader(ReadingOptions(**options), fields, stop or Stop(), lambda part: spilled.append(part.raw))
     entries = [entry for entry in reader.read([str(path)]) if entry is not None]
     return entries, b"".join(spilled), reader
 

@@ -6,7 +6,7 @@ import urllib.request
 import pytest
 
 from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.telemetry.health import START_SECONDS_MAX, Answer, Health, application, serve
+from neardup.workers.telemetry.health import START_SECONDS_MAX, Health, HealthAnswer, application, serve
 from neardup.workers.telemetry.metrics import Metrics
 
 
@@ -30,12 +30,12 @@ def test_a_worker_is_alive_while_its_loop_turns_within_the_limit():
     """The limit applies from the first turn on."""
     clock = Clock()
     app = application(Metrics("sign").registry, health := Health(10, clock))
-    health.beat(Answer(False, "restoring"))
+    health.beat(HealthAnswer(False, "restoring"))
     clock.seconds = 10.0
     assert ask(app, "/healthz")[0] == 200
     clock.seconds = 10.1
     assert ask(app, "/healthz") == (503, "the loop turned 10.1 s ago\n")
-    health.beat(Answer(False, "restoring"))
+    health.beat(HealthAnswer(False, "restoring"))
     assert ask(app, "/healthz")[0] == 200
 
 
@@ -49,10 +49,10 @@ def test_a_start_has_a_limit_of_its_own():
         clock.seconds += 0.1
         assert ask(app, "/healthz")[0] == 503
         assert ask(app, "/readyz")[0] == 503
-        health.beat(Answer(True, "partitions: 0"))
+        health.beat(HealthAnswer(True, "partitions: 0"))
         assert ask(app, "/readyz")[0] == 200
         clock.seconds = 1000.0
-        health.beat(Answer(False, "restarting"))
+        health.beat(HealthAnswer(False, "restarting"))
         health.start()
 
 
@@ -61,9 +61,9 @@ def test_a_worker_is_ready_when_it_says_so_and_alive():
     clock = Clock()
     app = application(Metrics("sign").registry, health := Health(10, clock))
     assert ask(app, "/readyz") == (503, "starting\n")
-    health.beat(Answer(False, "restoring: [1]"))
+    health.beat(HealthAnswer(False, "restoring: [1]"))
     assert ask(app, "/readyz") == (503, "restoring: [1]\n")
-    health.beat(Answer(True, "partitions: 0, 1"))
+    health.beat(HealthAnswer(True, "partitions: 0, 1"))
     assert ask(app, "/readyz") == (200, "partitions: 0, 1\n")
     clock.seconds = 10.1
     assert ask(app, "/readyz")[0] == 503

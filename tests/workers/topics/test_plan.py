@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from neardup.stream.errors import ConfigError
-from neardup.workers.commands.topics.plan import Step, plan, steps_of
+from neardup.workers.commands.topics.plan import Consequence, plan, steps_of
 from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.settings.load import changed
 from neardup.workers.topics.names import names_of
@@ -31,7 +31,7 @@ def transport() -> MemoryTransport:
     return MemoryTransport(cluster)
 
 
-def steps(*changes: str) -> list[Step]:
+def steps(*changes: str) -> list[Consequence]:
     """The steps of changes."""
     after = StreamSettings(**changed(GIVEN, changes))
     return list(steps_of(transport(), BEFORE, after))

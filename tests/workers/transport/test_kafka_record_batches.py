@@ -17,7 +17,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from neardup.workers.transport.kafka import records as kafka_records
 from neardup.workers.transport.kafka.client_internals import batches
-from neardup.workers.transport.kafka.record_batches import Pending, encode
+from neardup.workers.transport.kafka.record_batches import PendingRecords, encode
 from neardup.workers.transport.protocol import sent_bytes
 
 PLACE = TopicPartition("documents.unique", 3)
@@ -27,8 +27,8 @@ header = st.tuples(st.text(max_size=5), st.binary(max_size=200))
 record = st.tuples(some_bytes, some_bytes, st.integers(-1, 1 << 62), st.lists(header, max_size=3).map(tuple))
 
 
-def collected(records) -> Pending:
-    pending = Pending()
+def collected(records) -> PendingRecords:
+    pending = PendingRecords()
     for order, (key, value, timestamp, headers) in enumerate(records):
         pending.add(order, sent_bytes(key, value, headers), key, value, timestamp, headers)
     return pending
@@ -63,7 +63,7 @@ def test_the_name_of_a_header_that_is_not_utf8_is_copied_byte_by_byte() -> None:
 
 def test_a_batch_ends_before_the_record_that_exceeds_its_bytes() -> None:
     """A record larger than a batch has one for itself."""
-    pending = Pending()
+    pending = PendingRecords()
     assert pending.has_room(10_000, 1_000)
     pending.add(0, 900, b"", b"x" * 900, 0, ())
     assert not pending.has_room(100, 1_000)
@@ -90,7 +90,7 @@ class Client:
         return list(self._accumulator._batches[PLACE])
 
 
-def sent_batch(client: Client, count: int) -> batches.Sent:
+def sent_batch(client: Client, count: int) -> batches.SentRecords:
     return batches.hand_over(client, PLACE, encode(collected([(b"%d" % i, b"v", i, ()) for i in range(count)])))
 
 

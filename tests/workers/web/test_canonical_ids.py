@@ -13,7 +13,7 @@ from neardup.workers.process.stop import Stop
 from neardup.workers.readers.reader import EntryReader
 from neardup.workers.session.loader import Loader
 from neardup.workers.session.session import Session
-from neardup.workers.settings.files import Options, Settings
+from neardup.workers.settings.files import ReadingOptions, Settings
 from neardup.workers.transport.memory.transport import MemoryTransport
 from neardup.workers.web.canonical_ids import TRACKING, canonical_url
 
@@ -77,7 +77,7 @@ def test_any_text_has_a_form_that_stays(rest):
 
 
 def read(path, **options):
-    reader = EntryReader(Options(**options), Fields(), Stop(), lambda part: None)
+    reader = EntryReader(ReadingOptions(**options), Fields(), Stop(), lambda part: None)
     return [entry.found.id for entry in reader.read([str(path)])], reader.ids_changed
 
 

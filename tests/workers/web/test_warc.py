@@ -20,7 +20,7 @@ from neardup.workers.readers.entries import FILE_REASONS
 from neardup.workers.readers.lines import RECORD
 from neardup.workers.readers.reader import EntryReader
 from neardup.workers.readers.warc import warc_lines
-from neardup.workers.settings.files import Options
+from neardup.workers.settings.files import ReadingOptions
 from neardup.workers.web.content_encoding import decoded_content
 
 TEXT = "<p>hello</p>"
@@ -37,7 +37,7 @@ def outcomes(data, **options):
 
 
 def entries(path, **options):
-    reader = EntryReader(Options(html="raw", **options), Fields(), Stop(), lambda part: None)
+    reader = EntryReader(ReadingOptions(html="raw", **options), Fields(), Stop(), lambda part: None)
     return [entry for entry in reader.read([str(path)]) if entry is not None]
 
 
@@ -237,7 +237,7 @@ def test_the_main_text_of_pages_is_compared_and_menus_are_not(tmp_path):
         + record(answer(b"plain words", "text/plain"), uri="http://a.example/p")
         + record(answer(b"<html><body></body></html>"), uri="http://a.example/e")
     )
-    reader = EntryReader(Options(html_processes=1), Fields(), Stop(), lambda part: None)
+    reader = EntryReader(ReadingOptions(html_processes=1), Fields(), Stop(), lambda part: None)
     found = [entry.found for entry in reader.read([str(path)]) if entry is not None]
     assert [type(one) for one in found] == [Document] * 4 + [Reason]
     assert [one.id[-1] for one in found[:4]] == ["0", "1", "2", "p"]

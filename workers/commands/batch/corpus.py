@@ -72,7 +72,7 @@ _ALWAYS = int(NO_WINDOW) - 1
 
 def run(options: BatchOptions, settings: Settings) -> Exit:
     """Run to the end; returns the exit code. Raises ``Failure`` for input, output or storage that cannot be used."""
-    counts, found = batch_join.Counts(0, 0, 0), None
+    counts, found = batch_join.JoinCounts(0, 0, 0), None
     check_verdicts(options)
     if options.truth:
         check_truth(options, settings, options.verdicts, "--verdicts", others={})
@@ -130,7 +130,7 @@ class Corpus:
         self.rows = RowFiles(folder, settings.plan.width, separate=settings.separate)
         self._database = batch_join.open_database(folder, memory_max, settings.sign_threads)
         self._first_time = self._stream_time = int(NO_TIME)
-        self._links: verdicts.Links | None = None
+        self._links: verdicts.CorpusLinks | None = None
 
     def __enter__(self) -> Corpus:
         return self
@@ -151,7 +151,7 @@ class Corpus:
         self._arrive()
         batch_join.name_contents(self._database, by_content=self._scheme.by_content)
 
-    def find(self) -> batch_join.Counts:
+    def find(self) -> batch_join.JoinCounts:
         """Find the candidates."""
         limits, database = self._limits, self._database
         self.arrive()
@@ -169,7 +169,7 @@ class Corpus:
     def link(self) -> None:
         """Prepare to collect the pairs of ``matches`` for ``decide``."""
         shares, plan = self._scheme.shared is not None, self.settings.plan
-        self._links = verdicts.Links(self._database, shares=shares, part_min=self._scheme.part_min(plan))
+        self._links = verdicts.CorpusLinks(self._database, shares=shares, part_min=self._scheme.part_min(plan))
 
     def add_links(self, newer: Rows, older: Rows, similarity: npt.NDArray[np.float64], shared: Shared | None) -> None:
         """Collect pairs of rows for ``decide``, after ``link``, with what they share."""

@@ -60,7 +60,7 @@ class JoinedPairs(NamedTuple):
     identical: npt.NDArray[np.bool_]
 
 
-class Counts(NamedTuple):
+class JoinCounts(NamedTuple):
     """Numbers of candidates, of links between copies, and of cases with more than ``cap`` earlier contents in a
     bucket."""
 
@@ -121,7 +121,7 @@ def add_keys(database: Connection, rows: Rows, keys: npt.NDArray[np.uint64], pay
     insert(database, "postings", {"key": keys, "content": rows, "payload": given})
 
 
-def join(database: Connection, window: int, cap: int, admit_ratio: float | None) -> Counts:
+def join(database: Connection, window: int, cap: int, admit_ratio: float | None) -> JoinCounts:
     """Find the candidates: ``window`` in microseconds, ``cap`` contents of a bucket, what two payloads must satisfy."""
     _make(database, "asked", queries.LINKS_ASKED)
     _answer(database, window, identical=True)
@@ -131,7 +131,7 @@ def join(database: Connection, window: int, cap: int, admit_ratio: float | None)
     _make(database, "asked", queries.PROBES_ASKED, "candidates")
     _answer(database, window, identical=False)
     copies = _number(database, "SELECT count(*) FROM found WHERE identical")
-    return Counts(_number(database, "SELECT count(*) FROM found") - copies, copies, cuts)
+    return JoinCounts(_number(database, "SELECT count(*) FROM found") - copies, copies, cuts)
 
 
 def _make(database: Connection, table: str, query: str, used_up: str | None = None) -> None:

@@ -50,7 +50,7 @@ WHERE rank <= {k};
 """
 
 
-class Best(NamedTuple):
+class RankedRows(NamedTuple):
     """Rows from ``first`` up to ``end`` with their neighbours: row (``int64[m]``, ascending), neighbour (``int64[m]``)
     and similarity (``float64[m]``, of one row descending)."""
 
@@ -73,7 +73,7 @@ class Ranking:
         """Add scored pairs of rows."""
         insert(self._cursor, "scored", {"newer": newer, "older": older, "similarity": similarity})
 
-    def best(self, count: int, window: int, k: int, rows_max: int) -> Iterator[Best]:
+    def best(self, count: int, window: int, k: int, rows_max: int) -> Iterator[RankedRows]:
         """Yield the ``k`` best neighbours of ``count`` rows, ``rows_max`` rows at a time; ``window`` in
         microseconds."""
         self._cursor.execute(_RANKED.format(content_pairs=CONTENT_PAIRS.format(pairs="scored"), window=window, k=k))
@@ -82,4 +82,4 @@ class Ranking:
             query = "SELECT n, other, similarity FROM best WHERE n >= ? AND n < ? ORDER BY n, rank"
             columns = self._cursor.execute(query, [first, end]).fetchnumpy()
             rows, others = (np.asarray(columns[name], np.int64) for name in ("n", "other"))
-            yield Best(first, end, rows, others, np.asarray(columns["similarity"], np.float64))
+            yield RankedRows(first, end, rows, others, np.asarray(columns["similarity"], np.float64))

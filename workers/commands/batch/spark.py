@@ -34,7 +34,7 @@ from neardup.stream.schemes import SCHEMES
 from neardup.stream.table import COUNTERS, NO_TIME, NO_WINDOW
 from neardup.workers.commands.batch import queries
 from neardup.workers.commands.batch.corpus import Corpus, check_verdicts, decide
-from neardup.workers.commands.batch.join import Counts
+from neardup.workers.commands.batch.join import JoinCounts
 from neardup.workers.commands.batch.verdicts import FIRST, Places, Preference
 from neardup.workers.options.documents import BatchOptions
 from neardup.workers.outputs.output import standard_output, write_pairs
@@ -92,7 +92,7 @@ class Input(NamedTuple):
 
     lines: DataFrame
     names: dict[str, str]
-    begins: dict[tasks.Split, tasks.Begin]
+    begins: dict[tasks.Split, tasks.SplitBegin]
     entries: int
 
 
@@ -178,7 +178,7 @@ def _input(spark: SparkSession, paths: list[str], settings: Settings) -> Input:
     for rank, file, block, line_count, entry_count in sizes:
         line = line if file == last else 1
         names[file] = display(files[rank]) if rank < len(files) and "://" not in files[rank] else file
-        begins[file, block] = tasks.Begin(line, entries)
+        begins[file, block] = tasks.SplitBegin(line, entries)
         line, last, entries = line + line_count, file, entries + entry_count
     return Input(lines, names, begins, entries)
 
@@ -199,7 +199,7 @@ def _signed(given: Input, settings: Settings, preference: Preference | None, *, 
     return given.lines.mapInArrow(partial(tasks.sign_lines, task), tasks.SIGNED).persist(StorageLevel.DISK_ONLY)
 
 
-def _join(spark: SparkSession, signed: DataFrame, given: Input, settings: Settings, score_min: float) -> Counts:
+def _join(spark: SparkSession, signed: DataFrame, given: Input, settings: Settings, score_min: float) -> JoinCounts:
     """Make the view ``pairs``, of candidates from ``score_min`` on; returns the counts of the join."""
     scheme, limits = SCHEMES[settings.scheme], table_limits(settings, SCHEMES[settings.scheme])
     window = min(limits.window, _ALWAYS)
@@ -221,7 +221,7 @@ def _join(spark: SparkSession, signed: DataFrame, given: Input, settings: Settin
     _view(spark.sql(queries.candidates_query(window, cap, ratio)), "candidates", kept=False)
     _view(spark.sql(queries.PROBES_ASKED), "asked", kept=False)
     probes = _answered(spark, window, identical=False).persist(StorageLevel.DISK_ONLY)
-    counts = Counts(probes.count(), links.count(), cuts)
+    counts = JoinCounts(probes.count(), links.count(), cuts)
     _view(links.unionByName(probes), "found", kept=False)
     judge = partial(tasks.judge_rows, settings, score_min)
     _view(spark.sql(_PAIRS).mapInArrow(judge, tasks.PAIRS), "pairs")

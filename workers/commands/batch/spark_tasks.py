@@ -4,7 +4,7 @@ Each function takes and returns record batches of Arrow, for ``DataFrame.mapInAr
 so Spark may run it again anywhere.
 
 A **split** is a part of a file that one task reads in order, named by the file and the offset of its first byte. The
-number of an entry follows from the entries of the splits before its own (``Begin``) and its index in its split. So
+number of an entry follows from the entries of the splits before its own (``SplitBegin``) and its index in its split. So
 every entry has the same number, however many machines there are.
 """
 
@@ -50,7 +50,7 @@ PAIRS = (
 )
 
 
-class Begin(NamedTuple):
+class SplitBegin(NamedTuple):
     """Where a split begins: the number of its first line in its file, from 1, and of its first entry in the input."""
 
     line: int
@@ -65,7 +65,7 @@ class SignTask(NamedTuple):
     config: Config
     fields: Fields
     names: dict[str, str]
-    begins: dict[Split, Begin]
+    begins: dict[Split, SplitBegin]
     line_ids: bool
     value: Callable[[Entry, Document], float] | None
     sources: bool
@@ -85,7 +85,7 @@ def sign_lines(task: SignTask, batches: Batches) -> Batches:
         begin = begins[split]
         numbers = [begin.line + i for i, raw in enumerate(raws) if _is_entry(raw)]
         entries = [raw for raw in raws if _is_entry(raw)]
-        begins[split] = Begin(begin.line + len(raws), begin.entry + len(entries))
+        begins[split] = SplitBegin(begin.line + len(raws), begin.entry + len(entries))
         for at in range(0, len(entries), CHUNK_DOCUMENTS):
             end = at + CHUNK_DOCUMENTS
             yield _signed(task, signer, split, begin.entry + at, entries[at:end], numbers[at:end])

@@ -40,7 +40,7 @@ from neardup.workers.commands.batch.rows import RowFiles, Rows
 from neardup.workers.outputs.clusters import LARGEST
 from neardup.workers.outputs.output import write_pairs
 from neardup.workers.outputs.sources import Sources, sources_of
-from neardup.workers.outputs.verdict_lines import Decision, verdict_line
+from neardup.workers.outputs.verdict_lines import VerdictLine, verdict_line
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.readers.entries import Entry
 from neardup.workers.readers.lines import BOM
@@ -85,7 +85,7 @@ JOIN items a ON a.n = newer JOIN items b ON b.n = older
 RelationsOf = Callable[[Rows], Relations]
 
 
-class Links:
+class CorpusLinks:
     """The pairs of a corpus as rows; its cursor leaves results of ``database`` readable.
 
     Where the scheme knows what texts share, ``part_min`` is the part of a text that makes it a duplicate (``None``:
@@ -198,7 +198,7 @@ class Places:
         self.names: dict[str, int] = {}
         self._sources: list[str] = []
         self._source, self._line = array("i"), array("q")
-        self._refused: dict[int, tuple[str | None, Decision]] = {}  # ids, by place
+        self._refused: dict[int, tuple[str | None, VerdictLine]] = {}  # ids, by place
 
     def add(self, chunk: Chunk, signed: Signed, preference: Preference) -> None:
         """Add the entries of a chunk."""
@@ -231,7 +231,7 @@ class Places:
 
     def add_refused(self, source: str, line: int, reason: str, id_: str | None, collection: str | None) -> None:
         """Add a refused entry."""
-        self._refused[len(self)] = id_, Decision(STATUSES[REFUSED], reason=reason, collection=collection or None)
+        self._refused[len(self)] = id_, VerdictLine(STATUSES[REFUSED], reason=reason, collection=collection or None)
         self._add(source, line)
 
     def _add(self, source: str, line: int) -> None:
@@ -240,7 +240,7 @@ class Places:
         self._source.append(len(self._sources) - 1)
         self._line.append(line)
 
-    def lines(self, first: int, end: int, decisions: Iterator[tuple[str, Decision]]) -> Iterator[bytes]:
+    def lines(self, first: int, end: int, decisions: Iterator[tuple[str, VerdictLine]]) -> Iterator[bytes]:
         """Yield the verdicts of the entries at places ``first`` to ``end``; ``decisions`` has id and verdict of each
         document."""
         for place in range(first, end):
@@ -253,7 +253,7 @@ class Places:
 
 
 def decide(
-    links: Links,
+    links: CorpusLinks,
     rows: RowFiles,
     order: Rows,
     places: Rows,
@@ -361,14 +361,14 @@ def decided_between(
 
 def _decisions(
     rows: RowFiles, at: Rows, verdicts: Verdicts, relations: RelationsOf | None
-) -> Iterator[tuple[str, Decision]]:
+) -> Iterator[tuple[str, VerdictLine]]:
     part = Verdicts._make(column[at] for column in verdicts)
     originals = iter(rows.ids(part.originals[part.originals >= 0]))
     names = rows.collections(at) or [None] * len(at)
     related = dict(() if relations is None else relations(at).values())
     columns = zip(rows.ids(at), names, *(column.tolist() for column in part), strict=True)
     for n, (id_, name, *row) in enumerate(columns):
-        yield id_, Decision.of(row, originals, collection=name).with_relation(related.get(n))
+        yield id_, VerdictLine.of(row, originals, collection=name).with_relation(related.get(n))
 
 
 def summary_of(rows: RowFiles, places: Rows, verdicts: Verdicts) -> dict[str, Any]:

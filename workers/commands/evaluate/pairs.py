@@ -23,7 +23,7 @@ import numpy as np
 from rich.table import Table
 
 from neardup.stream.config import Config
-from neardup.stream.evaluation.judging import Bin, Confusion, Contents, Floats, Pair, Proportion, bins, confusion
+from neardup.stream.evaluation.judging import Confusion, Contents, CurveBin, Floats, Pair, Proportion, bins, confusion
 from neardup.stream.theory.tuning import curve, probabilities
 from neardup.workers.display.pictures import POINTS, Curve, Mark, Picture
 from neardup.workers.display.printing import print_found
@@ -47,7 +47,7 @@ class Evaluation(NamedTuple):
 
     confusion: Confusion
     copies: int
-    curve: list[Bin]
+    curve: list[CurveBin]
     left_out: dict[str, int]
 
 
@@ -87,7 +87,7 @@ def evaluate(options: EvaluateOptions, config: Config) -> Evaluation:
     true = [content for content, pair in between.items() if similarities.get(pair, 1.0) >= least]
     said = set(contents.pairs(emitted))
     matrix = confusion(said, true, options.documents, contents.copies)
-    shown: list[Bin] = []
+    shown: list[CurveBin] = []
     if similarities and between:
         shown_pairs = set(contents.pairs(listed))
         are_found = np.array([content in shown_pairs for content in between])
@@ -143,7 +143,7 @@ def _known(path: str, rows: Iterable[dict[str, Any]], left_out: Counter[str]) ->
     return Known(pairs, np.array(similarity) if score else None)
 
 
-def picture(config: Config, shown: list[Bin], candidates: bool) -> Picture:
+def picture(config: Config, shown: list[CurveBin], candidates: bool) -> Picture:
     """Plot the found fraction of each bin over the promised curve."""
     s, candidate, emitted = curve(config.tuning, POINTS)
     promised = candidate if candidates else emitted

@@ -45,7 +45,7 @@ _NAMES = {
 Ints = npt.NDArray[np.int64]
 
 
-class Documents(NamedTuple):
+class ClusteredDocuments(NamedTuple):
     """n documents: ids, clusters as small numbers (``int64[n]``), and whether each is kept (``bool[n]``)."""
 
     ids: list[str]
@@ -113,7 +113,7 @@ def evaluate(options: EvaluateOptions, config: Config) -> ClusterEvaluation:
     return ClusterEvaluation(quality(counts), purity, largest, unsupported, sizes_of, dict(left_out))
 
 
-def _documents(path: str, left_out: Counter[str]) -> Documents:
+def _documents(path: str, left_out: Counter[str]) -> ClusteredDocuments:
     clusters: dict[str, int] = {}
     kept: list[bool] = []
     for verdict in json_objects(path, left_out):
@@ -130,7 +130,7 @@ def _documents(path: str, left_out: Counter[str]) -> Documents:
     if not clusters:
         raise Failure(Exit.INPUT, f"{path} holds no verdict: give what dedup or batch wrote with --verdicts")
     numbered = np.unique(np.array(list(clusters.values()), np.int64), return_inverse=True)[1]
-    return Documents(list(clusters), np.asarray(numbered, np.int64), np.array(kept))
+    return ClusteredDocuments(list(clusters), np.asarray(numbered, np.int64), np.array(kept))
 
 
 def _pairs(

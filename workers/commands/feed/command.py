@@ -22,7 +22,7 @@ from neardup.workers.feeds.items import Item, Named, items_of
 from neardup.workers.feeds.lists import FeedLists
 from neardup.workers.feeds.pages import page_text
 from neardup.workers.feeds.state import open_states
-from neardup.workers.feeds.watch import Polled, Watching, World, watch
+from neardup.workers.feeds.watch import FeedPoll, Watching, World, watch
 from neardup.workers.options.running import FeedCommandOptions
 from neardup.workers.options.shared import SessionOptions
 from neardup.workers.outputs.output import standard_output, write_pairs
@@ -33,8 +33,7 @@ from neardup.workers.session.session import Session
 from neardup.workers.settings.feed import FeedSettings
 from neardup.workers.settings.files import fields_of
 from neardup.workers.store.blocked import read_block_list
-from neardup.workers.telemetry.health import Answer as ReadyAnswer
-from neardup.workers.telemetry.health import Health, serve
+from neardup.workers.telemetry.health import Health, HealthAnswer, serve
 from neardup.workers.telemetry.metrics import FEED, Metrics
 from neardup.workers.transport.kafka.connect import connect
 from neardup.workers.web.canonical_ids import CanonicalIds
@@ -100,7 +99,7 @@ def _observer(settings: FeedSettings, session: Session) -> Callable[[str, Condit
     observer, health = Metrics(FEED, {"role": FEED}), Health(math.inf)
     port = serve(settings.health_host, settings.metrics_port, observer.registry, health)
     session.report.say(f"health and metrics on {settings.health_host}:{port}")
-    health.beat(ReadyAnswer(True, "feeds are watched"))
+    health.beat(HealthAnswer(True, "feeds are watched"))
 
     def observe(url: str, condition: Condition | None) -> None:
         if condition is None:
@@ -126,7 +125,7 @@ def _blocked(settings: FeedSettings) -> Callable[[Document], bool]:
     return lambda document: bool(blocked.refuse(signer.sign([document])._replace(refusals=[])).refusals)
 
 
-def _write(polled: Polled, session: Session, output: _Output, is_blocked: Callable[[Document], bool]) -> bool:
+def _write(polled: FeedPoll, session: Session, output: _Output, is_blocked: Callable[[Document], bool]) -> bool:
     """Write the items of a result; returns whether all have arrived."""
     if polled.reason:
         session.refuse_entry(Entry(polled.url, 0, None, Reason(polled.reason)), polled.reason)

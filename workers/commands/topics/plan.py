@@ -21,7 +21,7 @@ from neardup.workers.transport.kafka.connect import connect
 from neardup.workers.transport.protocol import Transport, UnknownTopicError
 
 
-class Step(NamedTuple):
+class Consequence(NamedTuple):
     """One consequence of a change: what it means and why, what it costs (or empty), and commands in their order."""
 
     means: str
@@ -48,7 +48,7 @@ def plan(before: StreamSettings, after: StreamSettings) -> None:
         sys.stdout.write("nothing is to be done: these settings are in force, or nothing depends on the change\n")
 
 
-def steps_of(transport: Transport, before: StreamSettings, after: StreamSettings) -> Iterator[Step]:
+def steps_of(transport: Transport, before: StreamSettings, after: StreamSettings) -> Iterator[Consequence]:
     """Yield what a change needs, in the order in which it is to be done.
 
     Raises:
@@ -63,10 +63,10 @@ def steps_of(transport: Transport, before: StreamSettings, after: StreamSettings
             yield _replay(transport, before, after)
         elif _changes(before, after).keys() - TopicOptions.model_fields.keys():
             means = "In place: restart the workers with the new settings, one after the other."
-            yield Step(means, "", ("neardup status",))
+            yield Consequence(means, "", ("neardup status",))
         return
     if _changes(before, after).keys() == {"shards"} and before.shards < after.shards:
-        yield Step(
+        yield Consequence(
             "In place: the running stream gets more shards. Leave the setting shards as it is, for it is a part of the "
             "name of the generation.",
             "tables move to the matchers that have none; documents that are there stay where they are.",
@@ -76,7 +76,7 @@ def steps_of(transport: Transport, before: StreamSettings, after: StreamSettings
     yield _generation(transport, before, after)
 
 
-def _generation(transport: Transport, before: StreamSettings, after: StreamSettings) -> Step:
+def _generation(transport: Transport, before: StreamSettings, after: StreamSettings) -> Consequence:
     """Signatures differ, or where they are: a second set of workers, next to the first."""
     old, new, options = names_of(before).generation, names_of(after).generation, _options(before, after)
     roles = [SIGN, MATCH, LINK] if after.verdicts else [SIGN, MATCH]
@@ -88,7 +88,7 @@ def _generation(transport: Transport, before: StreamSettings, after: StreamSetti
     commands += [
         "# switch the readers, end the old workers, and delete their topics and groups with the tools of Kafka"
     ]
-    return Step(
+    return Consequence(
         f"A new generation, {new}, next to {old}: keys or evidence change, or where they are.",
         f"with --from earliest {_records(transport, names_of(before).topics.documents)} records of documents are "
         "signed and matched again (with latest none, and the window fills as documents come); until the old workers "
@@ -97,10 +97,10 @@ def _generation(transport: Transport, before: StreamSettings, after: StreamSetti
     )
 
 
-def _replay(transport: Transport, before: StreamSettings, after: StreamSettings) -> Step:
+def _replay(transport: Transport, before: StreamSettings, after: StreamSettings) -> Consequence:
     """What is a pair differs: matchers read their log again."""
     options = _options(before, after)
-    return Step(
+    return Consequence(
         "A replay: what is a pair changes, and signatures do not. Published pairs stay.",
         f"matchers read {_records(transport, names_of(before).topics.signed)} messages of signed again before they go "
         "on; pairs come later by that time.",
@@ -108,12 +108,12 @@ def _replay(transport: Transport, before: StreamSettings, after: StreamSettings)
     )
 
 
-def _topic_steps(before: StreamSettings, after: StreamSettings) -> Iterator[Step]:
+def _topic_steps(before: StreamSettings, after: StreamSettings) -> Iterator[Consequence]:
     """Settings of the topics, which existing topics keep until somebody alters them."""
     old = {each.name: each for each in topic_plans(before)}
     commands = [line for each in topic_plans(after) for line in _alter(old.get(each.name), each, after)]
     if commands:
-        yield Step(
+        yield Consequence(
             "The topics: an existing topic keeps what it was made with until it is altered.", "", tuple(commands)
         )
 

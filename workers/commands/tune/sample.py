@@ -17,7 +17,7 @@ from neardup.stream.pipeline import Signer
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.schemes.partial_sets import recall_of
 from neardup.stream.texts.normalize import CodePoints, NormalForm, code_points
-from neardup.stream.theory.shingle_length import Sample, Similarity, enough, expected, measured, safe, sampled
+from neardup.stream.theory.shingle_length import SampleSummary, Similarity, enough, expected, measured, safe, sampled
 from neardup.workers.display.printing import facts, print_found
 from neardup.workers.options.shared import SessionOptions
 from neardup.workers.process.compiling import Compiling, say
@@ -65,7 +65,7 @@ def _show(settings: Settings, documents: Sequence[Document], *, as_json: bool) -
     print_found(values, tables, as_json=as_json)
 
 
-def summary(sample: Sample, similarities: list[Similarity]) -> dict[str, Any]:
+def summary(sample: SampleSummary, similarities: list[Similarity]) -> dict[str, Any]:
     """Return the advice as plain values."""
     lengths = [
         {**row._asdict(), "in_a_document": expected(row.k, sample.characters, sample.alphabet)} for row in similarities
@@ -113,7 +113,7 @@ def _documents(settings: Settings, paths: Sequence[str]) -> Iterator[Document]:
                 return
 
 
-def _advice(sample: Sample, similarities: list[Similarity]) -> Table:
+def _advice(sample: SampleSummary, similarities: list[Similarity]) -> Table:
     longest = safe(*sample[1:])
     sharing = next((f"; {row.sharing:.0%} do in the sample" for row in similarities if row.k == longest), "")
     return facts(
@@ -128,7 +128,7 @@ def _advice(sample: Sample, similarities: list[Similarity]) -> Table:
     )
 
 
-def _lengths(sample: Sample, similarities: list[Similarity]) -> Table:
+def _lengths(sample: SampleSummary, similarities: list[Similarity]) -> Table:
     table = Table(
         title="With shingles of k characters",
         caption="Language repeats itself: the last three columns are measured, on pairs of the sample.",

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from neardup.stream.batches import MICROSECONDS
 from neardup.workers.http.bodies import Refused
 from neardup.workers.store.extra.feeds import FEEDS_MAX
-from neardup.workers.store.listing import DOCUMENT_ORDERS, STORY_ORDERS, Cursor, cursor_of
+from neardup.workers.store.listing import DOCUMENT_ORDERS, STORY_ORDERS, PageCursor, cursor_of
 from neardup.workers.store.reading import MEMBERS_MAX
 
 _TEXT = {"type": "string", "minLength": 1}
@@ -94,7 +94,7 @@ def microseconds(request: Request, parameter: Parameter) -> int | None:
     return round(seconds * MICROSECONDS)
 
 
-def cursor(request: Request) -> Cursor | None:
+def cursor(request: Request) -> PageCursor | None:
     """Return where a page begins; ``None`` for the first one. Raises ``Refused``."""
     value = request.query_params.get(CURSOR.name)
     after = None if value is None else cursor_of(value)

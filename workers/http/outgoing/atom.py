@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from xml.etree import ElementTree as ET
 
 from neardup.stream.batches import MICROSECONDS
-from neardup.workers.store.extra.newest import Member, Story
+from neardup.workers.store.extra.newest import Story, StoryMember
 
 TYPE = "application/atom+xml"
 _NAMESPACE = "http://www.w3.org/2005/Atom"
@@ -66,7 +66,7 @@ def _addresses(story: Story) -> list[str]:
     return list(dict.fromkeys(one for both in addresses for one in both if one and _ADDRESS.fullmatch(one)))
 
 
-def _title(member: Member) -> str:
+def _title(member: StoryMember) -> str:
     """Return the headline of a document, or else the first words of its text, or else its id."""
     title = member.title or member.preview or member.id
     words = " ".join(title.split())

@@ -36,7 +36,7 @@ from neardup.stream.collections.ids import stored_id
 from neardup.stream.verdicts.rule import REFUSED, STATUSES, UNCHANGED
 from neardup.workers.store.answers import Answer
 from neardup.workers.store.rows import LATE, Row
-from neardup.workers.store.view import PairRow, Verdict, View, ViewReader
+from neardup.workers.store.view import PairRow, TopicVerdict, View, ViewReader
 from neardup.workers.topics.names import Topics
 from neardup.workers.topics.places import parse_place, place_of
 from neardup.workers.topics.verdicts import parse_run
@@ -51,7 +51,7 @@ _RECORDS_MAX, _BYTES_MAX = 500, 8 << 20
 # How often expired rows are dropped and new partitions are looked for, in seconds.
 _DROP_SECONDS, _PARTITIONS_SECONDS = 1.0, 10.0
 
-# Fields of a line that name documents, in the order of ``Verdict``.
+# Fields of a line that name documents, in the order of ``TopicVerdict``.
 _PLACES = ("cluster", "original", "related", "previous", "matched")
 
 _log = logging.getLogger(__name__)
@@ -315,10 +315,10 @@ def _add_pairs(view: View, records: Sequence[Record], separate: bool) -> None:
     view.add_pairs(rows)
 
 
-def _verdict(line: _Line, separate: bool) -> Verdict:
+def _verdict(line: _Line, separate: bool) -> TopicVerdict:
     fields = line.fields
     places: dict[str, Any] = {name: parse_place(fields[name]) for name in _PLACES if name in fields}
-    return Verdict(
+    return TopicVerdict(
         line.number,
         place_of(line.partition, fields["offset"]),
         STATUSES.index(fields["status"]),

@@ -45,7 +45,7 @@ class _Work(NamedTuple):
     future: Future[list[Sent]]
 
 
-class Outbox:
+class ProducerQueue:
     """The thread and its queue.
 
     Args:

@@ -22,7 +22,7 @@ from neardup.workers.http.bodies import JSON, JSON_LINES, Refused, lines_of, rea
 from neardup.workers.http.described.parameters import ADD, BLOCK, collection_named, flag
 from neardup.workers.http.problems import field_of, json_line, json_response, problem_values, shown
 from neardup.workers.http.view.follower import Follower, Resolved
-from neardup.workers.http.view.outbox import Outbox, Sent, Unsent
+from neardup.workers.http.view.outbox import ProducerQueue, Sent, Unsent
 from neardup.workers.http.writer import Broken, Busy
 from neardup.workers.store.view import ViewReader
 from neardup.workers.topics.messages import key_of
@@ -42,7 +42,7 @@ _Line = tuple[str, Sent] | tuple[str | None, Reason]
 class Sending(NamedTuple):
     """What the requests use: where documents go, where verdicts come from, the longest wait, the largest message."""
 
-    outbox: Outbox
+    outbox: ProducerQueue
     follower: Follower
     seconds_max: float
     message_bytes_max: int

@@ -19,7 +19,7 @@ from neardup.workers.http.events import Events
 from neardup.workers.http.figures import Figures
 from neardup.workers.http.server import Running, bound, run
 from neardup.workers.http.view.follower import Follower
-from neardup.workers.http.view.outbox import Outbox
+from neardup.workers.http.view.outbox import ProducerQueue
 from neardup.workers.http.view.requests import Sending, near, view_requests
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.settings.serve import ViewSettings
@@ -76,7 +76,7 @@ def started_view(
         separate=settings.separate,
     )  # fmt: skip
     name = f"{names.prefix}-serve-{socket.gethostname()}-{os.getpid()}"  # no two processes fence each other
-    outbox = Outbox(
+    outbox = ProducerQueue(
         lambda: transport.producer(name), names.topics.documents, transport.partitions(names.topics.documents),
         follower.expect, follower.forget, settings.queue_documents_max,
     )  # fmt: skip

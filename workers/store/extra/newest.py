@@ -10,7 +10,7 @@ _LOOKS_MAX, _MEMBERS = 1_000, 10
 _PREVIEW_CHARACTERS = 1_000
 
 
-class Member(NamedTuple):
+class StoryMember(NamedTuple):
     """A member of a story; ``preview`` is the beginning of its text, if texts are stored."""
 
     id: str
@@ -28,7 +28,7 @@ class Story(NamedTuple):
     sources: int
     first_time: int
     last_time: int
-    members: tuple[Member, ...]
+    members: tuple[StoryMember, ...]
 
 
 def newest_stories(connection: sqlite3.Connection, size_min: int, sources_min: int, limit: int) -> list[Story]:
@@ -45,7 +45,7 @@ def newest_stories(connection: sqlite3.Connection, size_min: int, sources_min: i
             continue
         text = f"(SELECT substr(text, 1, {_PREVIEW_CHARACTERS}) FROM texts t WHERE t.place = d.place)"
         query = f"SELECT id, source, url, title, {text} {members_of} ORDER BY place LIMIT {_MEMBERS}"
-        members = tuple(Member(id_.decode(), *rest) for id_, *rest in connection.execute(query, (row["cluster"],)))
+        members = tuple(StoryMember(id_.decode(), *rest) for id_, *rest in connection.execute(query, (row["cluster"],)))
         times = row["first_time"], row["last_time"]
         stories.append(Story(row["cluster"], row["size"], sources, *times, members))
     return stories

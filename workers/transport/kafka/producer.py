@@ -50,7 +50,7 @@ from neardup.workers.transport.kafka.client_settings import (
     is_producer_fenced,
     milliseconds,
 )
-from neardup.workers.transport.kafka.record_batches import Pending, encode
+from neardup.workers.transport.kafka.record_batches import PendingRecords, encode
 from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
@@ -97,8 +97,10 @@ class KafkaTransactionalProducer:
         self._stale = False  # make a new client at the next begin
         self._is_abandoned = False  # the client gets no more requests
         self._counts: dict[str, int] = {}  # topics that the client knows -> number of partitions
-        self._pending: dict[TopicPartition, Pending] = {}  # records that are in no batch yet
-        self._sent: list[tuple[TopicPartition, list[int], batches.Sent]] = []  # batches with the order of their records
+        self._pending: dict[TopicPartition, PendingRecords] = {}  # records that are in no batch yet
+        self._sent: list[
+            tuple[TopicPartition, list[int], batches.SentRecords]
+        ] = []  # batches with the order of their records
         self._unflushed = 0  # records since the last flush
         self.message_bytes_max = settings.message_bytes_max
         try:
@@ -152,7 +154,7 @@ class KafkaTransactionalProducer:
             pending = self._pending.get(log)
             if pending is None or not pending.has_room(bytes_sent, self._settings.batch_bytes):
                 self._hand_over(log)
-                pending = self._pending[log] = Pending()
+                pending = self._pending[log] = PendingRecords()
             pending.add(self._unflushed, bytes_sent, key, value, timestamp_ms, headers)
             self._unflushed += 1
         except (client_errors.KafkaError, UnreachableError) as error:

@@ -21,7 +21,7 @@ _RECORD_BYTES = 5 + 5 + 5 + 1 + 10 + 5 + 5
 
 
 @dataclass
-class Pending:
+class PendingRecords:
     """Records of a partition that are not in a batch yet, and the order in which they were sent.
 
     ``parts`` are key, value, and name and value of each header of every record; ``lengths`` are theirs, -1 for an
@@ -61,7 +61,7 @@ class Pending:
         self.bytes_max += _RECORD_BYTES + sent_bytes
 
 
-def encode(pending: Pending) -> Records:
+def encode(pending: PendingRecords) -> Records:
     """Return a batch of the collected records, of which there is at least one."""
     out = np.empty(pending.bytes_max, np.uint8)
     times = np.array(pending.times, np.int64)
@@ -74,7 +74,7 @@ def encode(pending: Pending) -> Records:
 
 def warm() -> None:
     """Compile the writer of batches, or load it from disk."""
-    pending = Pending()
+    pending = PendingRecords()
     pending.add(0, 0, None, b"", 0, ())
     encode(pending)
 

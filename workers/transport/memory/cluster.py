@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from neardup.workers.settings.kafka import BATCH_BYTES_MAX
 from neardup.workers.transport.memory.group import Group
-from neardup.workers.transport.memory.log import Outcome, PartitionLog, Transaction
+from neardup.workers.transport.memory.log import PartitionLog, Transaction, TransactionState
 from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
@@ -366,7 +366,7 @@ class MemoryCluster:
         transaction, state.transaction = state.transaction, None
         if transaction is None:
             return
-        transaction.outcome = Outcome.COMMITTED if commit else Outcome.ABORTED
+        transaction.outcome = TransactionState.COMMITTED if commit else TransactionState.ABORTED
         for log in transaction.logs:
             log.append_control(transaction)
         if commit:

@@ -29,7 +29,7 @@ NO_GENERATION = -1
 
 
 @dataclass
-class Member:
+class GroupMember:
     """A member, as the group knows it. ``generation`` is that of its last assignment."""
 
     member: str
@@ -50,7 +50,7 @@ class Group:
         self.generation = 0
         self.offsets: dict[int, Committed] = {}
         self._more_offsets: dict[str, dict[int, Committed]] = {}  # of topics that its members read without the group
-        self.members: dict[str, Member] = {}  # in order of joining
+        self.members: dict[str, GroupMember] = {}  # in order of joining
         self._partitions = sorted(partitions)
         self._joined: set[str] | None = None  # members that took part in the present rebalance; None if stable
         self._members_ever = 0
@@ -59,7 +59,7 @@ class Group:
         """Return what is committed in a topic, to read or to change."""
         return self.offsets if topic == self.topic else self._more_offsets.setdefault(topic, {})
 
-    def holder(self, instance: str) -> Member | None:
+    def holder(self, instance: str) -> GroupMember | None:
         """Return the member of an instance, if there is one; ``None`` for an empty name."""
         if not instance:
             return None
@@ -69,7 +69,7 @@ class Group:
         """Add a member, or replace the member of the same instance; returns the id of the new member."""
         self._members_ever += 1
         name = f"{instance or 'member'}-{self._members_ever}"
-        newcomer = Member(name, instance, now_seconds, offer=offer)
+        newcomer = GroupMember(name, instance, now_seconds, offer=offer)
         replaced = self.holder(instance)
         if replaced is not None:
             del self.members[replaced.member]
@@ -142,7 +142,7 @@ class Group:
             self.generation += 1
             self._joined = None
 
-    def _sync(self, member: Member, owned: frozenset[int]) -> frozenset[int]:
+    def _sync(self, member: GroupMember, owned: frozenset[int]) -> frozenset[int]:
         """Return what a member owns after its assignment; a partition that it gives up begins a rebalance."""
         if member.generation == NO_GENERATION:
             return owned

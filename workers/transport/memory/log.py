@@ -16,7 +16,7 @@ from enum import Enum
 from neardup.workers.transport.protocol import Committed, Headers, OffsetGoneError, Record, RefusedBatch
 
 
-class Outcome(Enum):
+class TransactionState(Enum):
     """The state of a transaction."""
 
     OPEN = "open"
@@ -30,7 +30,7 @@ class Transaction:
     def __init__(self, transactional_id: str, started_seconds: float) -> None:
         self.transactional_id = transactional_id
         self.started_seconds = started_seconds
-        self.outcome = Outcome.OPEN
+        self.outcome = TransactionState.OPEN
         self.logs: dict[PartitionLog, None] = {}  # a set in order of insertion, so that runs repeat
         self.offsets: dict[tuple[str, str, int], Committed] = {}  # (group, topic, partition) -> position
 
@@ -103,7 +103,7 @@ class PartitionLog:
             record, writer = self._records[at], self._writers[at]
             if record.offset >= stop:
                 break
-            if writer is not None and writer.outcome is not Outcome.COMMITTED:
+            if writer is not None and writer.outcome is not TransactionState.COMMITTED:
                 continue
             if len(records) == records_max:
                 return records, record.offset

@@ -32,7 +32,7 @@ class Records(NamedTuple):
     max_timestamp: int
 
 
-class Sent:
+class SentRecords:
     """The records of a batch on their way.
 
     The client divides a batch that is too large for its topic, and asks each record for its ``rebind``. So this stands
@@ -97,9 +97,9 @@ class Sent:
 
 
 class _Row:
-    """A record of ``Sent``, as the client takes it from one batch to another."""
+    """A record of ``SentRecords``, as the client takes it from one batch to another."""
 
-    def __init__(self, sent: Sent, row: int) -> None:
+    def __init__(self, sent: SentRecords, row: int) -> None:
         self._sent, self._row = sent, row
 
     def rebind(self, future: FutureProduceResult, row: int) -> None:
@@ -107,7 +107,7 @@ class _Row:
         self._sent.move(self._row, future, row)
 
 
-def hand_over(client: KafkaProducer, log: TopicPartition, records: Records) -> Sent:
+def hand_over(client: KafkaProducer, log: TopicPartition, records: Records) -> SentRecords:
     """Put a batch into the buffer of a producer with an open transaction, as a full one, which it sends at once.
 
     The caller has made the client learn the topic. Raises the client's ``IllegalStateError`` if it was stopped.
@@ -116,7 +116,7 @@ def hand_over(client: KafkaProducer, log: TopicPartition, records: Records) -> S
     client._transaction_manager.maybe_add_partition_to_transaction(log)
     buffer = client._accumulator
     batch = ProducerBatch(log, _builder(buffer.config["compression_attrs"], records))
-    sent = Sent(batch.produce_future, records.number)
+    sent = SentRecords(batch.produce_future, records.number)
     batch._record_futures = sent
     buffer._appends_in_progress.increment()
     try:
@@ -131,7 +131,7 @@ def hand_over(client: KafkaProducer, log: TopicPartition, records: Records) -> S
     return sent
 
 
-def wait(client: KafkaProducer, sent: Sequence[Sent], seconds: float) -> None:
+def wait(client: KafkaProducer, sent: Sequence[SentRecords], seconds: float) -> None:
     """Send what the buffer holds, and wait until the broker has answered for all of it.
 
     The client's own ``flush`` fails when a batch is divided meanwhile. Raises the client's ``KafkaTimeoutError`` after
