@@ -153,7 +153,7 @@ def status_command(options: StatusOptions, given: Given) -> None:
 
     The exit code is that of the worst problem: 7 topics, 8 records that are gone, 11 workers that are absent or behind.
     """
-    from neardup.workers.commands.status import status
+    from neardup.workers.commands.topics.status import status
 
     code = _with_transport(lambda transport, settings: status(options, transport, settings), options.config, given)
     raise typer.Exit(code)

@@ -28,7 +28,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from neardup.stream.errors import NeardupError
-from neardup.workers.transport.assignment import Offer
+from neardup.workers.transport.assignment import Offer, Share
 
 # More bytes than a poll can return.
 UNBOUNDED = 1 << 62
@@ -357,11 +357,7 @@ class Transport(Protocol):
         """
 
     def reader(self, topic: str) -> Reader:
-        """Make a reader of a topic; it reads nothing until its first ``follow``.
-
-        Raises:
-            UnreachableError: the broker does not answer.
-        """
+        """Make a reader of a topic; it reads nothing until its first ``follow``. Raises ``UnreachableError``."""
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         """Return first offset and end of each partition. The end is the offset at which a read-committed reader
@@ -378,6 +374,9 @@ class Transport(Protocol):
 
     def members(self, group: str, not_of: str | None = None) -> int:
         """Return the number of members of a group, or of those that own partitions of another topic than this one."""
+
+    def shares(self, group: str) -> dict[str, Share]:
+        """Return what each member of a group has been given last, by its instance."""
 
     def configs(self, topic: str) -> Mapping[str, str]:
         """Return the settings in effect of a topic, by Kafka's names; empty if this user may not see them.

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 
+from kafka_deployment import Deployment, get, wait_until
 from kafka_world import World, stories
+from ports import free_port
 
 from neardup.workers.telemetry.observer import Silent
 from neardup.workers.topics.names import MATCH, SIGN
@@ -49,3 +55,44 @@ def test_a_standby_takes_over_without_reading_the_window_again(worlds: Callable[
     assert (counts.counts["takeovers kept"], counts.counts["takeovers restored"]) == (1, 0)
     assert counts.counts["restored_documents"] + counts.counts["standby_documents"] <= len(LATER)
     owner.close()
+
+
+def counted(port: int) -> Counter[str]:
+    """The counters of a worker process, with their labels."""
+    _, text = get(port, "/metrics")
+    found = re.findall(r"^neardup_(\w+)_total(?:\{\w+=\"(\w+)\"\})? (\S+)$", text, re.MULTILINE)
+    return Counter({f"{name} {label}".strip(): int(float(value)) for name, label, value in found})
+
+
+def test_the_shards_of_a_killed_process_go_to_its_standby(worlds: Callable[..., World], tmp_path: Path) -> None:
+    """`neardup status` shows who stands by; after SIGKILL the survivor's metrics say that it read no window again."""
+    world = worlds(standbys=1, session_timeout_seconds=SESSION_SECONDS, step_messages_max=STEP_DOCUMENTS)
+    killed, survivor = (world.names.worker(MATCH, instance) for instance in ("0", "1"))
+    port = free_port()
+    with closing(Deployment(world.kafka.bootstrap_servers, tmp_path, **world.given)) as deployment:
+
+        def shown() -> list[tuple[str, list[str]]]:
+            done = deployment.run("status", "--json")
+            assert done.stdout, done.stderr
+            found = json.loads(done.stdout)
+            return sorted((one["owner"], one["standbys"]) for one in found["shards"])
+
+        start = ("--from", "earliest", "--supervised", "--instance")
+        deployment.start(SIGN, *start, "0")
+        process = deployment.start(MATCH, *start, "0")
+        deployment.start(MATCH, *start, "1", "--health-port", str(port))
+        world.load(EARLIER)
+        wait_until(lambda: world.pairs() == world.expected(EARLIER), "the first documents are matched")
+        both = sorted([(killed, [survivor]), (survivor, [killed])])
+        wait_until(
+            lambda: shown() == both, f"each owns one shard and stands by for the other\n{deployment.log[-2000:]}"
+        )
+        wait_until(lambda: "(0 messages, 0.0 s behind)" in get(port, "/readyz")[1], "the standby has all")
+        before = counted(port)
+        process.kill()
+        world.load(LATER)
+        wait_until(lambda: world.pairs() == world.expected(DOCUMENTS), "the standby has taken over")
+        more = counted(port) - before
+        assert (more["takeovers kept"], more["takeovers restored"]) == (1, 0)
+        assert more["restored_documents"] + more["standby_documents"] <= len(LATER)
+        assert shown() == [(survivor, [])] * 2

@@ -31,11 +31,11 @@ from secured_listener import require
 
 from neardup.workers.commands.dead import chosen, replay
 from neardup.workers.commands.load import load_paths
-from neardup.workers.commands.status import status
 from neardup.workers.commands.tail import tail
 from neardup.workers.commands.topics.making import create
 from neardup.workers.commands.topics.replay import replay as set_back
 from neardup.workers.commands.topics.rights import USERS, Right, rights_of
+from neardup.workers.commands.topics.status import status
 from neardup.workers.http.view.server import started_view
 from neardup.workers.options.running import DeadOptions, LoadOptions, ReplayOptions, StatusOptions, TailOptions
 from neardup.workers.service import roles

@@ -9,11 +9,12 @@ from collections.abc import Callable
 import pytest
 from shell_harness import TEXT, Bench
 
-from neardup.workers.commands.status import status
 from neardup.workers.commands.topics.shards import shard_table, states_of
+from neardup.workers.commands.topics.status import status
 from neardup.workers.options.running import StatusOptions
 from neardup.workers.process.exits import Exit
 from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.transport.assignment import Offer
 from neardup.workers.transport.memory.transport import MemoryTransport
 
 
@@ -73,7 +74,7 @@ def test_describe_shows_where_each_shard_is() -> None:
     _signed(bench)
     assert [one.behind for one in states_of(transport, bench.settings)] == [one.behind + 2 for one in found]
     other = bench.settings.model_copy(update={"group": "other"})
-    assert states_of(transport, other)[1] == (1, None, None, None)
+    assert states_of(transport, other)[1] == (1, None, None, None, None, ())
     assert len(shard_table(found).rows) == 2
 
 
@@ -210,3 +211,26 @@ def test_the_screen_says_the_same_for_reading(capsys) -> None:
     assert f"generation {bench.names.generation}" in out
     assert "WRONG" in out
     assert "no matcher is a member" in out
+
+
+def test_owners_and_standbys_of_shards_are_shown(capsys) -> None:
+    """Two matchers stand by for each other; one alone has no standby, which is a remark."""
+    bench = worked(standbys=1)
+    group, links = bench.names.group("match"), bench.names.topics.links
+    _, found = shown(bench, capsys)
+    assert [(one["owner"], one["standbys"]) for one in found["shards"]] == [("member-0", [])] * 2
+    assert [one["what"] for one in found["problems"] if "standbys" in one["what"]] == [
+        "of 2 shards, 2 have fewer standbys than standbys=1: [0, 1]"
+    ]
+    members = [MemoryTransport(bench.cluster).consumer(links, group, f"member-{i}") for i in (0, 1)]
+    for _ in range(6):
+        for i, member in enumerate(members):
+            member.offer(Offer(1, frozenset([i])))
+            member.poll(0.0, 1)
+    _, found = shown(bench, capsys)
+    assert [(one["owner"], one["standbys"]) for one in found["shards"]] == [
+        ("member-0", ["member-1"]), ("member-1", ["member-0"]),
+    ]  # fmt: skip
+    assert not any("standbys" in one["what"] for one in found["problems"])
+    status(StatusOptions(), MemoryTransport(bench.cluster, wait=lambda seconds: None), bench.settings)
+    assert "standbys" in capsys.readouterr().out

@@ -13,7 +13,7 @@ from neardup.stream.estimates.limits import counted_documents, counted_recall
 from neardup.stream.estimates.loss_accounts import LossAccounts
 from neardup.stream.pipeline import match_step, match_steps
 from neardup.stream.sources.losses import count_losses
-from neardup.workers.commands.status import status
+from neardup.workers.commands.topics.status import status
 from neardup.workers.options.running import StatusOptions
 from neardup.workers.stages.matching.shard_table import KEPT_COUNTS
 from neardup.workers.telemetry.health import application

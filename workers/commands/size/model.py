@@ -2,7 +2,8 @@
 
 Theory of operation. Bytes of a document come from a sample under the settings (``sample``), times from the table of the
 package, scaled to this machine (``capacity``). The number of matchers is the least with which memory holds all shards
-when one matcher is gone. Every matcher and the linker read every document, so one core of each bounds a stream.
+when one matcher is gone, and the tables of standbys as far as other matchers are left. Every matcher and the linker
+read every document, so one core of each bounds a stream.
 """
 
 from __future__ import annotations
@@ -44,16 +45,17 @@ class Load(NamedTuple):
 
 
 class Divided(NamedTuple):
-    """How matchers divide the window: their number, that of shards, how many shards one may hold when another is gone,
-    and the bytes of a document over all shards."""
+    """How matchers divide the window: their number, that of shards, how many shards one may own when another is gone,
+    how many tables it may have then or before, and the bytes of a document over all shards."""
 
     matchers: int
     shards: int
+    owned: int
     held: int
     document_bytes: float
 
     def memory(self, documents: int, capacity: Capacity) -> float:
-        """Return the bytes of a matcher that holds the most shards."""
+        """Return the bytes of a matcher that has the most tables."""
         return capacity.process_bytes + documents * self.document_bytes * self.held / self.shards
 
 
@@ -79,8 +81,9 @@ class Topic(NamedTuple):
 
 
 class Sized(NamedTuple):
-    """All that a deployment needs. ``restore_seconds`` is that of one matcher after another has died, ``takeover``
-    the session of the dead one as well. ``streams`` is 1 unless the load is too large for one stream."""
+    """All that a deployment needs. ``restore_seconds`` is that of one matcher after another has died without standbys;
+    ``takeover_seconds`` is the session of the dead one, and the restore where no matcher stands by. ``streams`` is 1
+    unless the load is too large for one stream."""
 
     window_documents: int
     table_bytes: float
@@ -106,23 +109,25 @@ def size_of(settings: StreamSettings, load: Load, sample: Sample, capacity: Capa
     wanted = load.rate * _window_seconds(settings)
     documents = int(min(wanted, settings.window_documents, settings.evidence_bytes_max / sample.counted))
     given = settings.shards if "shards" in settings.model_fields_set else None
-    divided = _divided(documents, given, load, sample, capacity)
-    matcher = loop * _MICRO * (capacity.matcher_document + capacity.matcher_shard * divided.held)
-    replayed = documents * matcher * capacity.restore_of_match
+    divided = _divided(documents, given, settings.standbys, load, sample, capacity)
+    reading, shard = loop * _MICRO * capacity.matcher_document, loop * _MICRO * capacity.matcher_shard
+    matcher = reading + shard * divided.held
+    replayed = documents * (reading + shard * divided.owned) * capacity.restore_of_match
     matching = Role(MATCH, divided.matchers, load.rate * matcher, divided.memory(documents, capacity))
     roles = tuple(_roles(settings, load, capacity, loop, documents, matching))
     topics = tuple(_topics(settings, load, sample, capacity, divided))
     busiest = max((role for role in roles if role.role in (MATCH, LINK)), key=lambda role: role.cores)
     streams = math.ceil(max(busiest.cores / CORE_MAX, wanted / WINDOW_DOCUMENTS_MAX))
     problems = [*_evictions(settings, wanted, sample)]
-    if given is not None and divided.matchers > given:
-        what = f"{divided.matchers} matchers are needed and shards={given}: more than {given} have nothing to do"
+    useful = None if given is None else given * (1 + settings.standbys)
+    if useful is not None and divided.matchers > useful:
+        what = f"{divided.matchers} matchers are needed and shards={given}: more than {useful} have nothing to do"
         problems.append((what, "leave shards away to see how many are needed, and make the topics with them"))
     if streams > 1:
         problems.append(_too_large(load, wanted, busiest, streams))
     return Sized(
         documents, divided.document_bytes, divided.shards, roles, topics, replayed,
-        settings.session_timeout_seconds + replayed, streams, tuple(problems),
+        settings.session_timeout_seconds + (0.0 if settings.standbys else replayed), streams, tuple(problems),
     )  # fmt: skip
 
 
@@ -130,14 +135,21 @@ def _window_seconds(settings: StreamSettings) -> float:
     return (settings.window_seconds or 0.0) + settings.lateness_seconds
 
 
-def _divided(documents: int, given: int | None, load: Load, sample: Sample, capacity: Capacity) -> Divided:
-    """The least number of matchers whose memory holds all shards when one of them is gone."""
+def _divided(
+    documents: int, given: int | None, standbys: int, load: Load, sample: Sample, capacity: Capacity
+) -> Divided:
+    """The least number of matchers whose memory holds all shards, and their standbys, when one of them is gone."""
     marked = sample.table - sample.counted + load.id_bytes  # a mark has no evidence
     matchers = MATCHERS_MIN
     while True:
         shards = given or max(SHARDS_MIN, 1 << math.ceil(math.log2(2 * matchers)))
         table = (sample.table + marked * (capacity.shards_ratio(shards) - 1)) * capacity.slack
-        divided = Divided(matchers, shards, math.ceil(shards / (matchers - 1)), table)
+        # Each table is in one matcher, and in as many others as stand by and are there.
+        owned, *tables = (
+            math.ceil(shards * (1 + min(wanted, there - 1)) / there)
+            for there, wanted in ((matchers - 1, 0), (matchers - 1, standbys), (matchers, standbys))
+        )
+        divided = Divided(matchers, shards, owned, max(tables), table)
         fits = divided.memory(documents, capacity) <= load.memory_max
         if fits or matchers == MATCHERS_MAX or (divided.held == 1 and given):
             return divided

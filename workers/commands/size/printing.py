@@ -71,7 +71,7 @@ def _tables(sized: Sized) -> list[Table]:
         ("memory of a document", f"{sized.table_bytes:,.0f} B", "over all shards"),
         ("shards", str(sized.shards), "setting shards; neardup topics shards adds some later"),
         ("restore", _seconds(sized.restore_seconds), "of a matcher that takes over the most shards"),
-        ("takeover", _seconds(sized.takeover_seconds), "after a death: the session and the restore"),
+        ("takeover", _seconds(sized.takeover_seconds), "after a death: the session, and without standbys the restore"),
     ])  # fmt: skip
     roles = _table("Roles", ["role", "processes", "cores of each", "memory of each"])
     for role in sized.roles:

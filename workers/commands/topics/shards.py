@@ -1,4 +1,4 @@
-"""Where each shard of a deployment is in ``signed``, from the offsets of the matchers alone."""
+"""Where each shard of a deployment is in ``signed``, and who has its table, from offsets and group of the matchers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ _MICROSECONDS = 1e6
 
 class ShardState(NamedTuple):
     """A shard: the messages of ``signed`` in its window and behind its offset, and the stream time before the window in
-    seconds; none of them without a committed offset."""
+    seconds; none of them without a committed offset. The matchers that own it and that stand by for it."""
 
     shard: int
     window: int | None
     behind: int | None
     time: float | None
+    owner: str | None
+    standbys: tuple[str, ...]
 
 
 def states_of(transport: Transport, settings: StreamSettings) -> list[ShardState]:
@@ -35,25 +37,31 @@ def states_of(transport: Transport, settings: StreamSettings) -> list[ShardState
     try:
         first, end = transport.bounds(names.topics.signed)[PARTITION]
         committed = transport.group_offsets(names.group(MATCH), names.topics.links)
+        shares = sorted(transport.shares(names.group(MATCH)).items())
     except UnknownTopicError:
         return []
     states = []
     for shard in range(max([settings.shards, *(one + 1 for one in committed)])):
+        owner = next((name for name, share in shares if shard in share.owned), None)
+        standbys = tuple(name for name, share in shares if shard in share.standbys)
         if shard not in committed:
-            states.append(ShardState(shard, None, None, None))
+            states.append(ShardState(shard, None, None, None, owner, standbys))
             continue
         reached, window = committed[shard].offset, decode_window(committed[shard].metadata)
         time = None if window.stream_time is None else window.stream_time / _MICROSECONDS
-        states.append(ShardState(shard, reached - max(first, window.start), max(0, end - reached), time))
+        states.append(
+            ShardState(shard, reached - max(first, window.start), max(0, end - reached), time, owner, standbys)
+        )
     return states
 
 
 def shard_table(states: list[ShardState]) -> Table:
     """Return the shards for reading."""
     table = Table(title=f"{len(states)} shards", title_justify="left", title_style="bold")
-    for column in ("shard", "messages in the window", "messages behind", "the window begins after"):
+    for column in ("shard", "in the window", "behind", "the window begins after", "matcher", "standbys"):
         table.add_column(column, overflow="fold")
-    for shard, window, behind, time in states:
+    for shard, window, behind, time, owner, standbys in states:
         begins = "-" if time is None else datetime.fromtimestamp(time, UTC).isoformat(timespec="seconds")
-        table.add_row(str(shard), *("-" if n is None else f"{n:,}" for n in (window, behind)), begins)
+        counts = ("-" if n is None else f"{n:,}" for n in (window, behind))
+        table.add_row(str(shard), *counts, begins, owner or "-", ", ".join(standbys) or "-")
     return table

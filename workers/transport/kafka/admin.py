@@ -101,7 +101,7 @@ class KafkaAdmin:
 
     def members(self, group: str, not_of: str | None = None) -> int:
         """Return the number of members of a group, or of those that own partitions of another topic than this one."""
-        group_state = self._call(f"describe {group!r}", lambda client: client.describe_groups([group])[group])
+        group_state = self.described(group)
         if not_of is None:
             return len(group_state["members"])
         return sum(any(log["topic"] != not_of for log in _assigned(member)) for member in group_state["members"])
@@ -113,7 +113,7 @@ class KafkaAdmin:
 
     def owned(self, group: str, topic: str) -> int | None:
         """Return how many partitions of a topic belong to members of a group; ``None`` while it rebalances."""
-        group_state = self._call(f"describe {group!r}", lambda client: client.describe_groups([group])[group])
+        group_state = self.described(group)
         if group_state["error"] is not None or group_state["group_state"] != "Stable":
             return None
         return sum(
@@ -122,6 +122,13 @@ class KafkaAdmin:
             for log in _assigned(member)
             if log["topic"] == topic
         )
+
+    def described(self, group: str) -> dict[str, Any]:
+        """Return what the broker says of a group, as the client decodes it."""
+        group_state: dict[str, Any] = self._call(
+            f"describe {group!r}", lambda client: client.describe_groups([group])[group]
+        )
+        return group_state
 
     def group_offsets(self, group: str, topic: str) -> dict[int, Committed]:
         """Return the committed offsets of a group in a topic; an admin request does not wait for open transactions."""

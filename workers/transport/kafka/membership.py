@@ -7,7 +7,7 @@ same thread sends heartbeats and fetches, so no call here waits (rule 4).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import orjson
@@ -132,8 +132,16 @@ def _decode_offer(data: bytes) -> Offer:
     return Offer(fields["standbys"], frozenset(fields["tables"]))
 
 
-def _decode_share(data: bytes) -> Share:
+def _decode_share(data: bytes | str) -> Share:
     return Share(**{name: frozenset(parts) for name, parts in orjson.loads(data).items()})
+
+
+def described_share(member: Mapping[str, Any]) -> tuple[str, Share]:
+    """Return the instance of a member that the broker describes, and its share; without standbys, what it owns."""
+    given: Mapping[str, Any] = member["member_assignment"] or {"assigned_partitions": (), "user_data": ""}
+    data: str = given["user_data"]  # the client makes text of bytes
+    owned = frozenset(one for log in given["assigned_partitions"] for one in log["partitions"])
+    return member["group_instance_id"] or member["member_id"], _decode_share(data) if data else Share(owned)
 
 
 class Listener(ConsumerRebalanceListener):  # type: ignore[misc]

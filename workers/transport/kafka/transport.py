@@ -18,12 +18,13 @@ from contextlib import suppress
 from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as client_errors
 
+from neardup.workers.transport.assignment import Share
 from neardup.workers.transport.kafka import record_batches
 from neardup.workers.transport.kafka import records as kafka_records
 from neardup.workers.transport.kafka.admin import KafkaAdmin, TopicDescription, TopicSpec
 from neardup.workers.transport.kafka.client_settings import KafkaSettings, as_transport_error
 from neardup.workers.transport.kafka.consumer import KafkaGroupConsumer
-from neardup.workers.transport.kafka.membership import Ownership
+from neardup.workers.transport.kafka.membership import Ownership, described_share
 from neardup.workers.transport.kafka.producer import KafkaTransactionalProducer
 from neardup.workers.transport.kafka.reader import KafkaReader
 from neardup.workers.transport.protocol import (
@@ -132,6 +133,10 @@ class KafkaTransport:
     def members(self, group: str, not_of: str | None = None) -> int:
         """Return the number of members of a group, or of those that own partitions of another topic than this one."""
         return self.admin.members(group, not_of)
+
+    def shares(self, group: str) -> dict[str, Share]:
+        """Return what each member of a group has been given last, by its instance."""
+        return dict(map(described_share, self.admin.described(group)["members"]))
 
     def leave(self, group: str, instance: str) -> None:
         """Remove a closed instance from its group; the client does not do so when it closes."""

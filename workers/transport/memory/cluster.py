@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from neardup.workers.settings.kafka import BATCH_BYTES_MAX
+from neardup.workers.transport.assignment import Share
 from neardup.workers.transport.memory.group import Group
 from neardup.workers.transport.memory.log import PartitionLog, Transaction, TransactionState
 from neardup.workers.transport.protocol import (
@@ -232,6 +233,11 @@ class MemoryCluster:
         """Return the number of members of a group."""
         known = self._groups.get(group)
         return 0 if known is None else len(known.members)
+
+    def shares(self, group: str) -> dict[str, Share]:
+        """Return the share of each member of a group, by its instance."""
+        known = self._groups.get(group)
+        return {} if known is None else {one.instance or one.member: one.share for one in known.members.values()}
 
     def leave(self, group: str, instance: str) -> None:
         """Remove the member of an instance from its group, if there is one."""

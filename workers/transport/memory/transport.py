@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from neardup.workers.transport.assignment import Offer
+from neardup.workers.transport.assignment import Offer, Share
 from neardup.workers.transport.memory.cluster import MemoryCluster
 from neardup.workers.transport.memory.group import NO_GENERATION
 from neardup.workers.transport.memory.producer import MemoryProducer
@@ -128,6 +128,11 @@ class MemoryTransport:
         """Return the number of members of a group; in memory all of them read one topic."""
         with self._cluster.lock:
             return self._cluster.members(group) if not_of is None else 0
+
+    def shares(self, group: str) -> dict[str, Share]:
+        """Return what each member of a group has been given last, by its instance."""
+        with self._cluster.lock:
+            return self._cluster.shares(group)
 
     def leave(self, group: str, instance: str) -> None:
         """Remove a closed instance from its group."""

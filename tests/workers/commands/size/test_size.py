@@ -101,6 +101,23 @@ def test_memory_holds_every_shard_when_one_matcher_is_gone(rate: float, hours: i
     assert fewer.roles[1].processes <= match.processes
 
 
+@pytest.mark.parametrize("standbys", [0, 1, 2])
+def test_standbys_take_the_memory_of_the_tables_once_more(standbys: int) -> None:
+    """With as many matchers as shards, and one of them gone; a takeover is then only the session."""
+    settings = settings_of(window_seconds=86_400.0, shards=24, standbys=standbys)
+    load = load_of(rate=2_000.0, memory_max=1.0)  # nothing fits: as many matchers as are of use
+    found = size_of(settings, load, SAMPLE, CAPACITY, 1.0)
+    match = found.roles[1]
+    tables = (match.memory - CAPACITY.process_bytes) / (found.window_documents * found.table_bytes / found.shards)
+    assert (match.processes, round(tables, 6)) == (24 * (1 + standbys) + 1, 1)
+    roomy = size_of(settings, load_of(rate=2_000.0), SAMPLE, CAPACITY, 1.0)
+    left = roomy.roles[1].processes - 1
+    held = (roomy.roles[1].memory - CAPACITY.process_bytes) / (roomy.window_documents * roomy.table_bytes / 24)
+    assert round(held) >= 24 * (1 + min(standbys, left - 1)) / left
+    replayed = roomy.takeover_seconds - settings.session_timeout_seconds
+    assert replayed == (0.0 if standbys else pytest.approx(roomy.restore_seconds))
+
+
 def test_what_does_not_fit_is_said_with_its_remedy() -> None:
     """A load that is too large, a window that is cut and too few shards each have a sentence."""
     fits = sized(settings_of(verdicts=True), load_of())

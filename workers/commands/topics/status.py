@@ -1,8 +1,8 @@
 """``neardup status``: one screen about a deployment, from its topics and the offsets of its groups alone.
 
 It needs no worker to answer, so it also says what is wrong when none does. It reads, for each role, where the group
-stands, the first record that it has not committed, and the newest record of what it writes. It joins no group and
-changes nothing.
+stands, the first record that it has not committed, and the newest record of what it writes; and who owns each shard and
+stands by for it. How far a standby is behind, only its member knows. It joins no group and changes nothing.
 
 Each ``Problem`` is a sentence about what is wrong, and one about what to do. The exit code is that of the worst one, so
 a probe can use the command.
@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from rich.table import Table
 
 from neardup.stream.estimates.limits import counted_documents, counted_recall
+from neardup.workers.commands.topics.shards import ShardState, shard_table, states_of
 from neardup.workers.display.printing import print_found
 from neardup.workers.options.running import StatusOptions
 from neardup.workers.process.exits import Exit
@@ -109,18 +110,21 @@ def status(options: StatusOptions, transport: Transport, settings: StreamSetting
     names, now = names_of(settings), time.time()
     behind_max = seconds_of("--behind-max", options.behind_max)
     roles = look(transport, settings, names)
-    topics = topic_problems(transport, settings)
-    problems = [*topics, *(problem for role in roles for problem in role_problems(role, now, behind_max))]
+    shards = states_of(transport, settings)
+    problems = [*topic_problems(transport, settings), *standby_problems(shards, settings.standbys)]
+    problems += [problem for role in roles for problem in role_problems(role, now, behind_max)]
     held, limits = holds_back(roles), limits_of(transport, names)
     values: dict[str, Any] = {
         "generation": names.generation,
         "roles": [_values(role, now) for role in roles],
         "watermark": None if held is None or held.slowest is None else held.slowest.since,
         "held_back_by": None if held is None else held.role,
+        "shards": [one._asdict() for one in shards],
         "limits": limits,
         "problems": [{"what": one.what, "do": one.do, "code": int(one.code)} for one in problems],
     }
-    tables = [_table(names, roles, held, now), *_limit_tables(limits), *_problem_tables(problems)]
+    standing = [shard_table(shards)] if settings.standbys or any(one.standbys for one in shards) else []
+    tables = [_table(names, roles, held, now), *standing, *_limit_tables(limits), *_problem_tables(problems)]
     print_found(values, tables, as_json=options.as_json)
     return next((code for code in _CODES if any(one.code == code for one in problems)), Exit.SUCCESS)
 
@@ -219,6 +223,14 @@ def role_problems(role: Role, now: float, behind_max: float) -> Iterator[Problem
             else f"see the log and /readyz of the {called} that has this {kind.part}: there are as many as can work"
         )
         yield Problem(what, do, Exit.STUCK)
+
+
+def standby_problems(shards: Sequence[ShardState], wanted: int) -> Iterator[Problem]:
+    """Yield a remark about shards with fewer standbys than are wanted: their takeover restores the window."""
+    cold = [one.shard for one in shards if one.owner is not None and len(one.standbys) < wanted]
+    if cold:
+        what = f"of {len(shards)} shards, {len(cold)} have fewer standbys than standbys={wanted}: {cold}"
+        yield Problem(what, "start more matchers with this setting, or wait while their group rebalances")
 
 
 def _unread(transport: Transport, topic: str, group: str, shared: str) -> Iterator[Unread]:
