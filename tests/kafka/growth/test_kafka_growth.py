@@ -62,9 +62,9 @@ class Growing:
         wait_until(is_so, f"{what}\n{self.deployment.log[-3000:]}")
 
 
-@pytest.fixture
-def growing(worlds: Worlds, tmp_path: Path) -> Iterator[Growing]:
-    made = Growing(worlds(**SETTINGS), tmp_path)
+@pytest.fixture(params=[0, 1], ids=["restores", "standbys"])
+def growing(request: pytest.FixtureRequest, worlds: Worlds, tmp_path: Path) -> Iterator[Growing]:
+    made = Growing(worlds(**SETTINGS, standbys=request.param), tmp_path)
     yield made
     made.deployment.close()
 

@@ -46,9 +46,10 @@ def test_killed_processes_lose_repeat_and_falsify_nothing() -> None:
     """Promised pairs, verdicts and forwarded documents, each once, while workers of all four roles are killed and
     stopped, and one, two or all of three nodes killed and frozen.
 
-    Leaders and controllers move, a backlog follows an outage, and a topic grows. The documents are late, removed, sent
+    Leaders and controllers move, a backlog follows an outage, a topic grows, and shards are added while matchers stand
+    by for each other. The documents are late, removed, sent
     again as new versions, hot, and poison too.
     """
     actions = {"kills": 4, "stops": 2, "scales": 1, "brokers": 2, "freezes": 1}
-    said = tortured({"nodes": 3, **actions}, SEEDS)
-    assert "3 nodes: 2 broker, 1 burst, 1 freeze, 1 grow, 1 hot, 4 kill, 1 outage, 1 scale, 2 stop" in said
+    said = tortured({"nodes": 3, "standbys": 1, "shards": 6, **actions}, SEEDS)
+    assert "3 nodes: 2 broker, 1 burst, 1 freeze, 1 grow, 1 hot, 4 kill, 1 outage, 1 scale, 1 shards, 2 stop" in said

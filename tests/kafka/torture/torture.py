@@ -12,7 +12,7 @@ seed gives, by the number of documents loaded:
 - *freeze*: SIGSTOP to nodes, one, two or all, for some seconds;
 - *outage*: SIGKILL to all signers; the loader runs ahead by several times ``lateness_seconds``; then they start again;
 - *burst*: the loader runs ahead as far while the signers work;
-- *grow*: partitions are added to ``documents``, once, and used;
+- *grow*, *shards*: partitions are added to ``documents``, once, and used; and shards, where ``--shards`` says so;
 - *hot*: SIGKILL to all matchers while many near-copies of one text come; then they start again.
 
 The run ends when all logs stand still for longer than session and transaction timeout together, no transaction is open
@@ -48,6 +48,7 @@ from torture_cluster import (
     DOCUMENTS_PARTITIONS_GROWN,
     OVERDUE_SECONDS,
     SESSION_SECONDS,
+    SHARDS,
     TRANSACTION_SECONDS,
     Cluster,
     TortureError,
@@ -70,7 +71,6 @@ SETTLE_SECONDS_MAX = 300.0
 # An outage or a burst spans so many times the lateness.
 AHEAD_LATENESSES = 5
 VOID, UNAVAILABLE = 76, 77
-NEVER = float("inf")
 # What a run must have seen of each kind, or its verdict says nothing of that.
 KINDS = (
     "promised", "links", "forbidden", "late", "poison", "removals", "versions",
@@ -103,7 +103,7 @@ class Torture:
         self.is_frozen = False  # some node is
         address, topics = cluster.brokers.bootstrap, cluster.names.topics
         # Matchers trim ``signed``, and a linker trims ``links`` when it starts again.
-        self.followers = [Follower(address, topics.signed), Follower(address, topics.links, cluster.settings.shards)]
+        self.followers = [Follower(address, topics.signed), Follower(address, topics.links, range(SHARDS))]
         actions = ["kill"] * given.kills + ["stop"] * given.stops + ["scale"] * given.scales
         actions += ["broker"] * given.brokers + ["freeze"] * given.freezes
         places = sorted(self.chance.uniform(0.03, 0.95) for _ in actions)
@@ -112,6 +112,7 @@ class Torture:
         ahead = ["outage"] * given.outages + ["burst"] * given.bursts
         schedule += [((i + 1) / (len(ahead) + 1), action) for i, action in enumerate(ahead)]
         schedule += [(0.45, "grow")] if given.grow else []
+        schedule += [(0.55, "shards")] if given.shards > SHARDS else []
         schedule += [(hot_at(cluster.shape) / given.documents, "hot")] if given.hot else []
         self.schedule = [(round(place * given.documents), action) for place, action in sorted(schedule)]
 
@@ -143,7 +144,7 @@ class Torture:
         running = [one for one in running if not one.leaving]
         # All workers are down or stopped: the action waits until one is back. A frozen node: until it goes on, because
         # without a quorum no other node can start, and only this thread can thaw it.
-        if not running if action in ("kill", "stop") else self.is_frozen and action in ("broker", "freeze"):
+        if not running if action in ("kill", "stop") else self.is_frozen and action in ("broker", "freeze", "shards"):
             self.schedule.insert(0, (self.loader.loaded, action))
             self._tend()
             time.sleep(0.1)
@@ -163,7 +164,7 @@ class Torture:
             {
                 "scale": lambda: self._scale(self.chance.choice(ROLES)), "broker": self._kill_nodes,
                 "freeze": self._freeze_nodes, "outage": lambda: self._end_all("sign", self._ahead()),
-                "burst": self._ahead, "grow": self._grow,
+                "burst": self._ahead, "grow": self._grow, "shards": self._add_shards,
                 "hot": lambda: self._end_all("match", self.loader.loaded + self.cluster.shape.hot),
             }[action]()  # fmt: skip
 
@@ -211,7 +212,7 @@ class Torture:
         mine = [worker for worker in self.cluster.workers if worker.role == role]
         for worker in mine:
             worker.kill()
-            worker.due = NEVER
+            worker.due = float("inf")
 
         def start() -> None:
             for worker in mine:
@@ -222,6 +223,12 @@ class Torture:
     def _grow(self) -> None:
         self.cluster.grow()
         self.loader.partitions = DOCUMENTS_PARTITIONS_GROWN
+
+    def _add_shards(self) -> None:
+        self.cluster.grow_shards(self.given.shards)
+        topic = self.cluster.names.topics.links
+        self.followers.append(Follower(self.cluster.brokers.bootstrap, topic, range(SHARDS, self.given.shards)))
+        self.followers[-1].start()
 
     def _scale(self, role: str) -> None:
         mine = [worker for worker in self.cluster.workers if worker.role == role and not worker.leaving]
@@ -273,7 +280,7 @@ class Torture:
 
     def verdict(self) -> Verdict:
         """What the oracle says; and faults of a run that did not hold what it is for."""
-        topics = self.cluster.names.topics
+        topics, settings = self.cluster.names.topics, self.cluster.settings
         self._note_leaders()
         documents, candidates, dead, *published = (
             patient(f"read {topic}", lambda topic=topic: committed_records(self.cluster.brokers.bootstrap, topic))  # type: ignore[misc]
@@ -282,13 +289,13 @@ class Torture:
                 topics.verdicts, topics.unique, topics.clusters,
             )
         )  # fmt: skip
-        signed, links = (follower.all(PATIENCE_SECONDS) for follower in self.followers)
-        out = judge(documents, candidates, dead, self.cluster.settings)
-        judge_verdicts(out, documents, Published(signed, links, *published), self.cluster.settings)
+        signed, *parts = (follower.all(PATIENCE_SECONDS) for follower in self.followers)
+        out = judge(documents, candidates, dead, settings, max(SHARDS, self.given.shards))
+        judge_verdicts(out, documents, Published(signed, [one for part in parts for one in part], *published), settings)
         keys = {record.key for record in documents}
         out.fault("lost", "items that the loader counted", len({item.key for item in self.loader.items} - {
             (key or b"").decode() for key in keys}))  # fmt: skip
-        for kind in (*KINDS, *(("hot",) if self.given.hot >= self.cluster.settings.bucket_candidates_max else ())):
+        for kind in (*KINDS, *(("hot",) if self.given.hot >= settings.bucket_candidates_max else ())):
             out.fault("wrong", f"the run held nothing of the kind {kind!r}", int(not out.seen[kind]))
         out.fault("wrong", "signed was never trimmed", int(self.cluster.bounds(topics.signed)[0][0] == 0))
         return out
@@ -354,6 +361,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--bursts", type=int, default=2, help="phases in which the loader runs ahead of the signers")
     parser.add_argument("--hot", type=int, default=400, help="near-copies of one text while no matcher runs")
     parser.add_argument("--grow", type=int, default=1, help="whether partitions are added to documents")
+    parser.add_argument("--shards", type=int, default=0, help=f"to which the {SHARDS} shards grow; 0: they do not")
+    parser.add_argument("--standbys", type=int, default=0, help="of each shard")
     parser.add_argument("--window", type=float, default=300.0, help="window_seconds")
     parser.add_argument("--lateness", type=float, default=60.0, help="lateness_seconds")
     parser.add_argument("--signers", type=int, default=2)

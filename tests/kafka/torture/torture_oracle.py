@@ -4,7 +4,7 @@ Everything comes as librdkafka reads it. Bands are compared as bytes of the sket
 them, so of the library only signing is trusted. A pair of contents is one of these:
 
 - *promised*: every document of both lies within one window, and none is too late (below). It is there once; if one of
-  the contents has copies, the shard of each content may publish it once;
+  the contents has copies, the shard of each content may publish it once, and once more if shards were added;
 - *forbidden*: no two documents of them lie within one window, or one was removed before the other came;
 - *undecided*: all else, and what meets more candidates than a probe may take (*crowded*): it may be there or not, but
   what is there is right.
@@ -218,10 +218,10 @@ def _sharing(evidence: np.ndarray) -> set[tuple[int, int]]:
 
 
 def judge(
-    documents: Sequence[Read], candidates: Sequence[Read], dead: Sequence[Read], settings: StreamSettings
+    documents: Sequence[Read], candidates: Sequence[Read], dead: Sequence[Read], settings: StreamSettings, shards: int
 ) -> Verdict:
-    """Compare the committed records of the three topics."""
-    world, out = World(documents, settings, settings.shards), Verdict()
+    """Compare the committed records of the three topics; at the end there are so many shards."""
+    world, out = World(documents, settings, shards), Verdict()
     out.seen.update(documents=len(world.docs), poison=len(world.poison), late=sum(map(world.is_late, world.docs)))
     out.seen.update(versions=sum(count > 1 for count in world.times_of_id.values()), hot=len(world.crowded))
     _judge_dead(out, world, dead)
@@ -241,7 +241,7 @@ def judge(
             a, b = sorted((found[0].content, found[1].content))
             published[a, b] += 1
     _judge_notices(out, world, notices)
-    _judge_pairs(out, world, published)
+    _judge_pairs(out, world, published, 4 if shards > settings.shards else 2)
     _judge_links(out, world, links)
     return out
 
@@ -288,7 +288,7 @@ def _judge_notices(out: Verdict, world: World, notices: Counter[str]) -> None:
         out.fault("wrong", f"a notice of {name}", notices[name])
 
 
-def _judge_pairs(out: Verdict, world: World, published: Counter[tuple[int, int]]) -> None:
+def _judge_pairs(out: Verdict, world: World, published: Counter[tuple[int, int]], copies_max: int) -> None:
     paired: set[int] = set()
     for a, b in world.pairs:
         found, said = published[a, b], world.promise(a, b)
@@ -298,7 +298,7 @@ def _judge_pairs(out: Verdict, world: World, published: Counter[tuple[int, int]]
             paired.update((a, b))
         if said == "promised":
             out.fault("lost", what, int(found == 0))
-            out.fault("repeated", f"{found} times: {what}", found - min(2, len(what[0]) * len(what[1])))
+            out.fault("repeated", f"{found} times: {what}", found - min(copies_max, len(what[0]) * len(what[1])))
         elif said == "forbidden":
             out.fault("wrong", f"apart in time, removed or of one id: {what}", found)
         elif len(what[0]) == len(what[1]) == 1:

@@ -22,11 +22,11 @@ class Read(NamedTuple):
 
 
 class Follower(Thread):
-    """Keeps all committed records of a topic with a fixed number of partitions, before others trim them."""
+    """Keeps all committed records of some partitions of a topic, before others trim them."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int = 1) -> None:
+    def __init__(self, bootstrap: str, topic: str, partitions: range = range(1)) -> None:
         super().__init__(daemon=True)
-        self._address, self._topic, self._partitions = bootstrap, topic, range(partitions)
+        self._address, self._topic, self._partitions = bootstrap, topic, partitions
         self._records: list[Read] = []
         self._ends_at = float("inf")
         self._error: Exception | None = None
