@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from neardup.stream.verdicts.representatives import NO_RANK
 from neardup.workers.topics.places import offsets_of, partitions_of, places_of
+from neardup.workers.topics.signed import ROW_BITS
 
 # Ids are kept in chunks of at least this many rows: a smaller chunk would cost more than its ids.
 _CHUNK_ROWS = 4_096
@@ -126,6 +127,12 @@ class MessagesByRow:
         """The number of the first row of the last run, -1 for none."""
         lane = self._lane
         return int(lane.numbers[lane.end - 1]) if lane.end > lane.start else -1
+
+    @property
+    def oldest(self) -> int:
+        """The offset of the message of the first run, 0 for none."""
+        lane = self._lane
+        return int(lane.offsets[lane.start]) >> ROW_BITS if lane.end > lane.start else 0
 
     def add(self, numbers: _Longs, positions: _Longs) -> None:
         """Add rows and where their evidence stands; both ascend."""

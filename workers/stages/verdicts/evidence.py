@@ -2,7 +2,8 @@
 
 Theory of operation. ``signed`` holds the evidence of every document of the window: matchers trim it below the windows
 of the linker too. So the linker keeps the messages that it used last, ``bytes_max`` at most, and reads others again by
-their offset. A story with a second member is met again and again, and may outlive its rows. So the evidence of its
+their offset. Messages whose rows have left the window are dropped, at the latest when they are as many as the others. A
+story with a second member is met again and again, and may outlive its rows. So the evidence of its
 contents is copied when it gets a record, and is kept while it lives; so is the id of its original.
 
 Evidence above ``EVIDENCE_BYTES_MAX`` does not fit a record of ``originals``. Such a content is compared with nothing,
@@ -58,6 +59,7 @@ class Compared:
         self._config, self._read, self._bytes_max = config, read, bytes_max
         self._messages: OrderedDict[int, tuple[Evidence, int]] = OrderedDict()  # by offset, the last used at the end
         self._bytes = 0
+        self._fresh = 0  # messages that were added since others were last dropped
         self.rows = MessagesByRow()
         self.contents: dict[int, bytes] = {}  # of stories with records: row -> evidence, empty if it is not known
         self.names: dict[int, str] = {}  # the place of a story -> the id of its original
@@ -69,8 +71,17 @@ class Compared:
             self._bytes -= self._messages.pop(offset)[1]
         self._messages[offset] = evidence, size
         self._bytes += size
+        self._fresh += 1
         while self._bytes > self._bytes_max and len(self._messages) > 1:
             self._bytes -= self._messages.popitem(last=False)[1][1]
+
+    def release(self, first: int) -> None:
+        """Release the rows before number ``first``, which have left the window, and now and then their messages."""
+        self.rows.release(first)
+        if 2 * self._fresh > len(self._messages):
+            self._fresh = 0
+            for offset in [offset for offset in self._messages if offset < self.rows.oldest]:
+                self._bytes -= self._messages.pop(offset)[1]
 
     def parts(self, numbers: _Longs) -> list[bytes]:
         """Return the evidence of rows of the window, the fixed part first; empty where it is not known."""

@@ -260,7 +260,7 @@ class LinkState:
         first = self.decisions.first
         self._rows.release(first, lambda: self.decisions.named_places() - _ZERO)
         self._names.release(first)
-        self.compared.rows.release(first)
+        self.compared.release(first)
 
     def undo(self) -> None:
         """Close the step as if it had never been opened."""
