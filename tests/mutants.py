@@ -30,10 +30,12 @@ TRANSACTION = "workers/stages/transaction.py"
 
 WATERMARKS = "workers/stages/verdicts/watermarks.py"
 LINK_STATE = "workers/stages/verdicts/state.py"
+LEDGER = "workers/stages/verdicts/sources.py"
 FILTER = "workers/stages/filtering/filter.py"
 
 SEQUENCES = "tests/simulation/test_verdict_sequences.py"
 STORIES = "tests/simulation/stories/test_stories_on_topics.py"
+SOURCES = "tests/simulation/stories/test_sources_on_topics.py"
 SCHEDULES = "tests/simulation/test_schedules.py"
 AS_DATA = "tests/simulation/test_failures_as_data.py"
 TURNS = "tests/simulation/test_turns_of_the_world.py"
@@ -130,6 +132,25 @@ MUTANTS = (
         "        record[[ID, BEGIN, OLDEST, NEWEST, CONTENTS]] = *story[:4], len(own)\n",
         "        record[[ID, BEGIN, OLDEST, NEWEST, CONTENTS]] = *story[:3], story.begin, len(own)\n",
         (STORIES,),
+    ),
+    Mutant(
+        "the window of a restart passes what the ledger of sources needs", "simulation",
+        "workers/stages/verdicts/linker.py",
+        "self._marks.oldest(min(first, self.sources.first))",
+        "self._marks.oldest(first)",
+        (SOURCES,),
+    ),
+    Mutant(
+        "a restart counts verdicts that the topic of sources counts", "simulation", LEDGER,
+        "        again = found.numbers >= kept.step\n",
+        "        again = found.numbers >= kept.step - 1\n",
+        (SOURCES,),
+    ),
+    Mutant(
+        "a story keeps the record of its second member", "simulation", LEDGER,
+        "            *(one for one in stories if one.value != self._shared[one.key[0]]),\n",
+        "            *(one for one in stories if self._shared[one.key[0]] is None),\n",
+        (SOURCES,),
     ),
     Mutant(
         "a filter begins a record of verdicts again", "simulation", FILTER,

@@ -31,7 +31,7 @@ from benchmarks.texts import draw_words
 from neardup.workers.service.roles import ROLES, wait_seconds
 from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.settings.load import load_stream
-from neardup.workers.telemetry.observer import Values
+from neardup.workers.telemetry.observer import Silent
 from neardup.workers.topics.messages import partition_of_key
 from neardup.workers.topics.names import names_of
 from neardup.workers.topics.rules import topic_plans
@@ -161,7 +161,7 @@ def load(settings: StreamSettings, count: int, seed: int, made: Made = values) -
     return total
 
 
-class Tally:
+class Tally(Silent):
     """An observer that keeps sums of counters, by name and label: stages in seconds, documents."""
 
     def __init__(self) -> None:
@@ -171,15 +171,6 @@ class Tally:
         """Add to a counter."""
         key = f"{name} {label}".strip()
         self.sums[key] = self.sums.get(key, 0.0) + amount
-
-    def set(self, name: str, value: float, label: str = "") -> None:
-        """Ignore gauges."""
-
-    def sample(self, name: str, values: Values, label: str = "") -> None:
-        """Ignore samples."""
-
-    def forget(self, label: str, name: str = "") -> None:
-        """Do nothing: there are no gauges to remove."""
 
     def stages(self) -> dict[str, float]:
         """Seconds of each stage."""

@@ -259,5 +259,6 @@ def _originals(first: int, places: np.ndarray[tuple[int], np.dtype[np.int64]]) -
     no, similarities = np.zeros(n, np.bool_), np.zeros(n, np.float32)
     verdicts = Verdicts(np.zeros(n, np.uint8), places, none, similarities, none, none, none, no, no)
     return Decision(
-        first, rows, verdicts, none, [None] * n, np.zeros(n, np.int64), np.full(n, NO_RANK), np.zeros(n, np.bool_)
-    )
+        first, rows, verdicts, none, [None] * n, np.zeros(n, np.int64), np.full(n, NO_RANK), np.zeros(n, np.bool_),
+        np.zeros(n, np.int64),
+    )  # fmt: skip

@@ -1,4 +1,5 @@
-"""S14: a linker without a broker: documents a second, its restore, and its memory while a matcher is down.
+"""S14: a linker without a broker: documents a second, its restore, its memory while a matcher is down, and what the
+ledger of sources takes.
 
 Rows and links are made beforehand, as signers and matchers write them: steps of 5,000 documents from 8 partitions,
 links of 8 shards, and a pair with an earlier document for three documents in ten. The topics are in memory, so the
@@ -6,6 +7,8 @@ linker alone is measured: it decodes, decides, and encodes the verdicts. One thr
 
 A matcher that is down is a partition of ``links`` without records, while everything else goes on at ``RATE`` documents
 a second for an hour. The memory is what the linker itself holds, with the messages that its arrays are views of.
+
+Two linkers decide the same documents with sources, URLs and titles in turn, step by step; one of them counts sources.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import numpy as np
 
 from benchmarks.report import Result, Size, Target, checksum
 from neardup.stream import Config
+from neardup.stream.documents import Column
 from neardup.stream.scheme_interface import Evidence
 from neardup.stream.verdicts.decisions import VerdictLimits
 from neardup.stream.verdicts.representatives import NO_RANK
@@ -28,10 +32,12 @@ from neardup.workers.service.roles import warm_decisions
 from neardup.workers.settings.kafka import UNDECIDED_MAX
 from neardup.workers.stages.verdicts.intake import LinkPlan
 from neardup.workers.stages.verdicts.linker import LinkWorker
+from neardup.workers.stages.verdicts.sources import Sources
 from neardup.workers.telemetry.metrics import Metrics
 from neardup.workers.topics.links import LinkMessage, Links, encode_links
 from neardup.workers.topics.names import LINK, topic_names
 from neardup.workers.topics.places import places_of
+from neardup.workers.topics.shown import encode_shown
 from neardup.workers.topics.signed import SignedRows, encode_signed, position_of
 from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
 
@@ -41,7 +47,7 @@ RATE_MIN, RESTORE_SECONDS_MAX, RATE = 50_000, 20.0, 5_000
 _DOCUMENTS: dict[Size, int] = {"smoke": 10_000, "default": 1_000_000, "large": 4_000_000}
 _UNDECIDED: dict[Size, int] = {"smoke": 10_000, "default": UNDECIDED_MAX, "large": UNDECIDED_MAX}
 STEP, _PARTITIONS, _SHARDS, _PAIRED = 5_000, 8, 8, 0.3
-_ID_BYTES = 20
+_ID_BYTES, _SOURCES, _TRIM_STEPS = 20, 500, 20
 _RECORDS_MAX = 128
 _CONFIG = Config(window_seconds=1e9, lateness_seconds=3_600.0)
 _FINGERPRINT = _CONFIG.signing_fingerprint
@@ -56,8 +62,8 @@ class Step(NamedTuple):
     links: list[list[bytes]]
 
 
-def steps(count: int, seed: int = SEED) -> Iterator[Step]:
-    """The messages of ``count`` documents, a step at a time."""
+def steps(count: int, seed: int = SEED, *, shown: bool = False) -> Iterator[Step]:
+    """The messages of ``count`` documents, a step at a time; with what is shown of them, if that is wanted."""
     rng = np.random.default_rng(seed)
     end = position_of(0)
     for first in range(0, count, STEP):
@@ -69,7 +75,7 @@ def steps(count: int, seed: int = SEED) -> Iterator[Step]:
         rows = SignedRows(
             np.full(len(numbers), DOCUMENT, np.uint8), places, ids, np.arange(0, len(ids) + 1, _ID_BYTES),
             np.full(len(numbers), NO_RANK), numbers * _MICROSECONDS // RATE, _contents(numbers)[:, None].repeat(2, 1),
-            evidence,
+            evidence, _shown(numbers, rng) if shown else None,
         )  # fmt: skip
         messages = list(encode_signed(rows, _FINGERPRINT))
         begin, end = end, end + position_of(len(messages))
@@ -86,6 +92,15 @@ def steps(count: int, seed: int = SEED) -> Iterator[Step]:
             )  # fmt: skip
             links.append(list(encode_links(LinkMessage(pairs, begin, end), _FINGERPRINT)))
         yield Step(messages, links)
+
+
+def _shown(numbers: np.ndarray[Any, np.dtype[np.int64]], rng: np.random.Generator) -> Column | None:
+    """A few of the sources have most of the documents."""
+    names = [f"source{number}.example" for number in (rng.zipf(1.3, len(numbers)) % _SOURCES).tolist()]
+    places = zip(names, numbers.tolist(), strict=True)
+    return encode_shown(
+        [(name, f"https://{name}/news/{n}/a-story.html", f"The title of story {n}") for name, n in places]
+    )
 
 
 def _places(numbers: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -106,7 +121,7 @@ class World:
         topics = self.topics
         for topic, count in (
             (topics.signed, 1), (topics.links, _SHARDS), (topics.verdicts, _PARTITIONS), (topics.clusters, 1),
-            (topics.originals, 1),
+            (topics.originals, 1), (topics.sources, 1),
         ):  # fmt: skip
             self.cluster.create(topic, count)
         limits = VerdictLimits(10**15, 3_600 * _MICROSECONDS, 1 << 30)
@@ -171,6 +186,7 @@ def run(size: Size) -> Iterator[Result]:
     bound = Target("at most", RESTORE_SECONDS_MAX) if size != "smoke" else None
     yield Result(ID, "restore of a million documents", seconds, "s", bound, {"documents": count})
     yield _down(size)
+    yield _sources(size)
 
 
 def _down(size: Size) -> Result:
@@ -204,6 +220,44 @@ def _down(size: Size) -> Result:
     return Result(
         ID, "memory of a linker after an hour with a matcher down, over that after half an hour", growth, "times",
         Target("at most", 1.01), details,
+    )  # fmt: skip
+
+
+class _Uncounted(Sources):
+    """A ledger that counts nothing."""
+
+    def count(self, *_: object) -> None:
+        """Ignore it."""
+
+
+def _sources(size: Size) -> Result:
+    """What the ledger of sources takes, with its writes."""
+    count = _DOCUMENTS[size] // 4
+    with_ledger, without = World(), World()
+    seconds = {with_ledger: 0.0, without: 0.0}
+    for world in seconds:
+        while not world.linker.running:
+            world.linker.turn(0.0, 1)
+    without.linker.sources = _Uncounted(1)
+    for number, step in enumerate(steps(count, shown=True)):
+        for world in (with_ledger, without) if number % 2 else (without, with_ledger):
+            world.write(step)
+            before, own = world.decided(), time.process_time()
+            while world.decided() < before + STEP and world.decided() < count:
+                world.linker.turn(0.0, _RECORDS_MAX)
+            if number % _TRIM_STEPS == 0:
+                world.linker.trim()
+            seconds[world] += time.process_time() - own
+    records = with_ledger.cluster.records(with_ledger.topics.sources)
+    details: dict[str, object] = {
+        "documents": count, "sources": _SOURCES, "us/document": 1e6 * seconds[with_ledger] / count,
+        "without": 1e6 * seconds[without] / count, "/s without": count / seconds[without],
+        "records a document": len(records) / count,
+        "bytes a document": sum(len(one.key or b"") + len(one.value or b"") for one in records) / count,
+    }  # fmt: skip
+    return Result(
+        ID, "documents decided a second of one core, with a ledger of sources", count / seconds[with_ledger], "/s",
+        None, details,
     )  # fmt: skip
 
 

@@ -5,7 +5,8 @@ Such an hour is a block page, a template or an extractor that fails. Documents w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from neardup.stream.sources.accounts import DOCUMENTS, NO_HOUR, OWN
@@ -27,3 +28,15 @@ def repeated(name: str, hour: int, counts: Sequence[int], week: Sequence[int]) -
     if week[0] and 2 * week[1] * documents >= own * week[0]:
         return None
     return {"source": name, "hour": None if hour == NO_HOUR else hour * 3600, "documents": documents, "repeated": own}
+
+
+def sentence(one: Mapping[str, Any]) -> str:
+    """Say what ``repeated`` has found, and where to look."""
+    hour = one["hour"]
+    when = "without a time"
+    if hour is not None:
+        when = f"in the hour of {datetime.fromtimestamp(hour, UTC):%Y-%m-%d %H:%M} UTC"
+    return (
+        f"{one['repeated']:,} of {one['documents']:,} documents of {one['source']} {when} are duplicates of others of "
+        "the same source: look whether they are a block page, a template or what an extractor leaves"
+    )

@@ -11,14 +11,15 @@ streams", ICDT 2005). Pairs, stories and hours are bounded, too. ``exceeded`` co
 zero, the ledger is exact.
 
 A ledger that is stored notes what a step changes, with the values before. So a store can follow it (``pending``), and a
-step can be undone; ``resume`` continues from the store.
+step can be undone; ``resume`` continues from the store. A store that can derive the stories of one member from their
+documents (``begin``) leaves stories out of the parts that are noted, and asks for those that it keeps.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import compress, islice
 from typing import Any, NamedTuple
@@ -38,25 +39,27 @@ from neardup.stream.sources.accounts import (
     UNCERTAIN,
     Account,
     bin_of,
-    partners,
 )
-from neardup.stream.sources.brake import REPEATED_DOCUMENTS, WEEK_HOURS, is_repeated, repeated
+from neardup.stream.sources.brake import is_repeated
+from neardup.stream.sources.readings import Readings
 from neardup.stream.sources.reports import Kept, Reports, hours_of
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.rule import DUPLICATE, ORIGINAL, UPDATE
 
 SOURCES_MAX = 10_000
 HOURS_MAX = 200
+# The parts of a ledger that a store keeps: the kinds of ``Kept``.
+PARTS = ("account", "pair", "story", "exceeded")
 # A source: at most so many pairs and accounts of hours of it, on average.
 _PAIRS_A_SOURCE, _ACCOUNTS_A_SOURCE = 16, 32
-_STORIES_MAX = 1_000_000
+STORIES_MAX = 1_000_000
 _NO_TIME = int(NO_TIME)
 # A status, of a late document or not.
 _KINDS = 2 * len(STATUS_COUNTS)
 _NO_ACCOUNTS: dict[str, Account] = {}
 
 
-class _Story(NamedTuple):
+class Story(NamedTuple):
     """The first of a story by arrival, and the time of its first by date so far."""
 
     source: str
@@ -69,20 +72,20 @@ class _Story(NamedTuple):
     is_shared: bool = False
 
 
-class Ledger:
-    """The accounts of at most ``sources_max`` sources; with ``is_stored``, a store follows it."""
+class Ledger(Readings):
+    """The accounts of at most ``sources_max`` sources; a store follows the parts that are ``stored``, some of
+    ``PARTS``."""
 
     def __init__(
-        self, sources_max: int = SOURCES_MAX, *, stories_max: int = _STORIES_MAX, is_stored: bool = False
+        self, sources_max: int = SOURCES_MAX, *, stories_max: int = STORIES_MAX, stored: Collection[str] = ()
     ) -> None:
-        self.sources_max, self._stories_max = sources_max, stories_max
+        super().__init__()
+        self.sources_max, self._stories_max, self._stored = sources_max, stories_max, stored
         self.exceeded: Counter[str] = Counter()
-        self._accounts: dict[int, dict[str, Account]] = {ALL_HOURS: {}}  # by hour, then by source
-        self._pairs: dict[tuple[str, str], int] = {}
-        self._stories: dict[int, _Story] = {}
+        self._stories: dict[int, Story] = {}
         self._smallest: list[tuple[int, str]] = []  # a heap; a number in it may be older than the account
-        # Kind and key of what the open step has changed -> the value before.
-        self._before: dict[tuple[str, Any], Any] | None = {} if is_stored else None
+        # Kind and key of the stored parts that the open step has changed -> the value before.
+        self._before: dict[tuple[str, Any], Any] = {}
 
     def add(self, reports: Reports) -> None:
         """Count verdicts, in order of arrival."""
@@ -90,8 +93,7 @@ class Ledger:
             return
         hours = hours_of(reports)
         self._count(reports, hours)
-        begins = (reports.statuses == ORIGINAL) & ~reports.late
-        self._begin(reports, hours, begins)
+        self._begin(reports, hours)
         joins = np.flatnonzero(((reports.statuses == DUPLICATE) | (reports.statuses == UPDATE)) & ~reports.late)
         columns = (reports.statuses, reports.clusters, reports.arrivals, reports.dates, hours)
         for n, status, cluster, arrival, date, hour in zip(
@@ -179,17 +181,22 @@ class Ledger:
 
     # Stories
 
-    def _begin(self, reports: Reports, hours: npt.NDArray[np.int64], begins: npt.NDArray[np.bool_]) -> None:
+    def begin(self, reports: Reports) -> None:
+        """Know the stories that originals began that were counted before a restart, in order of arrival."""
+        self._begin(reports, hours_of(reports))
+
+    def _begin(self, reports: Reports, hours: npt.NDArray[np.int64]) -> None:
+        begins = (reports.statuses == ORIGINAL) & ~reports.late
         sources = list(compress(reports.sources, begins.tolist()))
         places, arrivals, dates, at = (
             column[begins].tolist() for column in (reports.clusters, reports.arrivals, reports.dates, hours)
         )
-        for place in places if self._before is not None else ():
+        for place in places if "story" in self._stored else ():
             self._note("story", (place,))
         rows = zip(sources, at, arrivals, dates, sources, at, dates, strict=True)
-        self._stories.update(zip(places, (_Story(*row) for row in rows), strict=True))
+        self._stories.update(zip(places, (Story(*row) for row in rows), strict=True))
 
-    def _join(self, place: int, story: _Story, source: str, is_duplicate: bool, when: tuple[int, int, int]) -> None:
+    def _join(self, place: int, story: Story, source: str, is_duplicate: bool, when: tuple[int, int, int]) -> None:
         """Count a document that joins a story; ``when``: its hour, arrival and date."""
         hour, _, date = when
         if is_duplicate:
@@ -209,7 +216,7 @@ class Ledger:
         self._note("story", (place,))
         self._stories[place] = joined
 
-    def _pair(self, source: str, story: _Story, hour: int, arrival: int, date: int) -> None:
+    def _pair(self, source: str, story: Story, hour: int, arrival: int, date: int) -> None:
         """Count a duplicate for the sources of it and of its original."""
         accounts = self._existing(source, hour)
         if source == story.source:
@@ -264,92 +271,44 @@ class Ledger:
             hours -= 1
             self._exceed("hours", 1)
 
-    # Reading
-
-    def largest(self, limit: int) -> list[dict[str, Any]]:
-        """Return the sources with the most documents, without their hours."""
-        accounts = self._accounts[ALL_HOURS]
-        names = heapq.nsmallest(limit, accounts, key=lambda name: (-accounts[name].counts[DOCUMENTS], name))
-        return self._with_partners({name: accounts[name].values() for name in names})
-
-    def source(self, name: str) -> dict[str, Any] | None:
-        """Return one source with its hours; ``None`` if it has no account."""
-        account = self._accounts[ALL_HOURS].get(name)
-        if account is None:
-            return None
-        [found] = self._with_partners({name: account.values()})
-        hours = sorted(hour for hour, others in self._accounts.items() if hour != ALL_HOURS and name in others)
-        return found | {"hours": [self._accounts[hour][name].of_hour(hour) for hour in hours]}
-
-    def every(self) -> Iterator[dict[str, Any]]:
-        """Yield all sources with their hours, the one with the most documents first."""
-        hours: dict[str | None, list[int]] = defaultdict(list)
-        for hour in sorted(self._accounts)[1:]:  # the first are all hours
-            for name in self._accounts[hour]:
-                hours[name or None].append(hour)
-        for found in self.largest(len(self._accounts[ALL_HOURS])):
-            name = found["source"]
-            yield found | {"hours": [self._accounts[hour][name or ""].of_hour(hour) for hour in hours[name]]}
-
-    def repeating(self) -> list[dict[str, Any]]:
-        """Return the hours in which a source repeated itself, unlike in the week before: a block page, a template or an
-        extractor that fails."""
-        every = ((hour, *item) for hour in sorted(self._accounts)[1:] for item in self._accounts[hour].items())
-        large = ((hour, name) for hour, name, one in every if one.counts[DOCUMENTS] >= REPEATED_DOCUMENTS)
-        return [found for hour, name in large if (found := self._repeated(hour, name)) is not None]
+    # Keeping
 
     def began_repeating(self) -> list[dict[str, Any]]:
         """Return the hours, as ``repeating`` does, that the open step has made such hours."""
         found = []
-        for (kind, key), before in (self._before or {}).items():
+        for (kind, key), before in self._before.items():
             if kind == "account" and key[1] != ALL_HOURS and not (before and is_repeated(before)):
                 found.append(self._repeated(key[1], key[0]))
         return [one for one in found if one is not None]
 
-    def _repeated(self, hour: int, name: str) -> dict[str, Any] | None:
-        account = self._accounts.get(hour, {}).get(name)
-        if not name or account is None or not is_repeated(account.counts):
-            return None
-        week = [
-            self._accounts[one][name].counts
-            for one in range(hour - WEEK_HOURS, hour)
-            if one != ALL_HOURS and one in self._accounts and name in self._accounts[one]
-        ]
-        return repeated(name, hour, account.counts, [sum(counts[at] for counts in week) for at in (DOCUMENTS, OWN)])
-
-    def _with_partners(self, named: Mapping[str, dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return accounts with the other sources that have the same stories: where they were earlier, and later."""
-        earlier: dict[str, list[tuple[int, str]]] = {name: [] for name in named}
-        later: dict[str, list[tuple[int, str]]] = {name: [] for name in named}
-        for (source, original), number in self._pairs.items():
-            if source in earlier:
-                earlier[source].append((-number, original))
-            if original in later:
-                later[original].append((-number, source))
-        return [
-            {"source": name or None}
-            | values
-            | {"earlier_in": partners(earlier[name]), "later_in": partners(later[name])}
-            for name, values in named.items()
-        ]
-
-    # Keeping
-
     @contextmanager
     def step(self) -> Iterator[None]:
         """A step of a ledger that is stored; an exception undoes it."""
-        assert self._before is not None, "the ledger is not stored"
+        assert self._stored, "the ledger is not stored"
         try:
             yield
         except BaseException:
             self._put(Kept(kind, key, value) for (kind, key), value in self._before.items())
             raise
         finally:
-            self._before.clear()
+            self.settle()
 
     def pending(self) -> list[Kept]:
         """Return what the open step has changed."""
-        return [Kept(kind, key, self._value(kind, key)) for kind, key in self._before or ()]
+        return [self.kept(kind, key) for kind, key in self._before]
+
+    @property
+    def noted(self) -> int:
+        """How many parts the open step has changed."""
+        return len(self._before)
+
+    def kept(self, kind: str, key: tuple[Any, ...]) -> Kept:
+        """Return a part as a store keeps it."""
+        return Kept(kind, key, self._value(kind, key))
+
+    def settle(self) -> None:
+        """Close a step whose changes are stored; it was not opened with ``step``."""
+        self._before.clear()
 
     def resume(self, kept: Iterable[Kept]) -> None:
         """Continue an empty ledger from what was kept. Of more than ``sources_max`` sources, those with the fewest
@@ -360,7 +319,7 @@ class Ledger:
             self._exceed("sources", 1)
 
     def _note(self, kind: str, key: tuple[Any, ...]) -> None:
-        if self._before is not None and (kind, key) not in self._before:
+        if kind in self._stored and (kind, key) not in self._before:
             self._before[kind, key] = self._value(kind, key)
 
     def _value(self, kind: str, key: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -382,11 +341,11 @@ class Ledger:
                 if hour != ALL_HOURS and not self._accounts[hour]:
                     del self._accounts[hour]
             elif kind == "story":
-                _set(self._stories, key[0], None if value is None else _Story(*value))
+                _set(self._stories, key[0], None if value is None else Story(*value))
             else:
                 numbers: dict[Any, int] = self._pairs if kind == "pair" else self.exceeded
                 _set(numbers, key if kind == "pair" else key[0], None if value is None else value[0])
-        self._stories = dict(sorted(self._stories.items()))
+        self._stories = dict(sorted(self._stories.items(), key=lambda item: (item[1].arrival, item[0])))
         accounts = self._accounts[ALL_HOURS]
         self._smallest = [(account.counts[DOCUMENTS], name) for name, account in accounts.items()]
         heapq.heapify(self._smallest)

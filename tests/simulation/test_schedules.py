@@ -39,6 +39,7 @@ def test_the_schedules_reach_every_failure() -> None:
         "ends inside a message": 100, "starts inside a message": 20,
         "canaries canaries": 1000, "canaries found": 2000, "canaries evicted": 5, "canaries truncated": 5,
         "takeovers kept": 400, "takeovers restored": 400, "documents of standbys": 8_000,
+        "sources": 100, "records of sources": 2_000,
     }  # fmt: skip
     assert {name: per_hundred.get(name, 0) for name, number in least.items() if per_hundred.get(name, 0) < number} == {}
 

@@ -48,10 +48,10 @@ from neardup.workers.store.log import DURABILITIES, Log
 from neardup.workers.store.reading import StoreReader
 from neardup.workers.store.salvage import salvage as salvage_log
 from neardup.workers.telemetry.metrics import SERVE, Metrics
+from neardup.workers.telemetry.sources import measure_sources
 
 _GRACE_SECONDS = 10
 # Sources that metrics name; the others count together.
-SOURCES_SHOWN = 20
 # An idle connection is closed after this time.
 _KEEP_ALIVE_SECONDS = 5
 # Connections that wait to be accepted.
@@ -169,7 +169,7 @@ def started(
         observer.set("service_waiting_documents", writer.waiting)
         observer.set("service_window_documents", keeper.matcher.table.documents)
         recall.measure()
-        measure_sources(observer, reader, now)
+        measure_sources(observer, reader, now())
         measure_outbox(reader, observer, now())
 
     def stop() -> None:
@@ -183,15 +183,6 @@ def started(
     )  # fmt: skip
     app = application(service, window_requests(writer))
     return Running(app, events, stop, lambda: writer.error, degrading.refused)
-
-
-def measure_sources(observer: Metrics, reader: StoreReader, now: Callable[[], float]) -> None:
-    """Set the gauges of sources: the largest by name, those without one and the others in parentheses."""
-    *largest, (_, *every) = reader.source_totals(SOURCES_SHOWN)
-    documents, own = ({source or "(none)": numbers[n] for source, *numbers in largest} for n in (0, 1))
-    observer.set_all("source_documents", {**documents, "(others)": every[0] - sum(documents.values())})
-    observer.set_all("source_own_duplicates", {**own, "(others)": every[1] - sum(own.values())})
-    observer.set("sources_repeating", len({each["source"] for each in reader.repeating(int(now() // 3600) - 1)}))
 
 
 async def run(settings: ServeSettings, address: socket.socket, token: str | None, start: Start) -> Exit:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 from itertools import pairwise
 from typing import cast
 
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 from neardup.stream.documents import Column, Document
 from neardup.stream.pipeline import Signed
+from neardup.stream.sources.brake import sentence
 from neardup.stream.sources.ledger import Ledger
 from neardup.stream.sources.names import host_of, source_named, source_of
 from neardup.stream.sources.reports import Reports
@@ -23,7 +23,6 @@ from neardup.stream.verdicts.decisions import Verdicts
 from neardup.workers.outputs.lines_file import LinesFile
 from neardup.workers.outputs.verdict_lines import encoded
 from neardup.workers.readers.entries import Entry, LineRows, TableRows
-from neardup.workers.readers.paths import display
 
 # What a table leaves out: lists.
 _LISTS = ("earlier_in", "later_in", "hours")
@@ -72,12 +71,7 @@ class Sources:
         """Return a sentence for each hour in which a source repeated itself, unlike in the week before, and one for
         what was forgotten."""
         forgotten = ", ".join(f"{number:,} {bound}" for bound, number in sorted(self.ledger.exceeded.items()))
-        return [
-            f"warning: {one['repeated']:,} of {one['documents']:,} documents of "
-            f"{display(one['source'])} {_hour(one['hour'])} are duplicates of others of the same source: look "
-            "whether they are a block page, a template or what an extractor leaves"
-            for one in self.ledger.repeating()
-        ] + [
+        return [f"warning: {sentence(one)}" for one in self.ledger.repeating()] + [
             f"warning: the counts of sources are not exact, because the ledger has forgotten {forgotten}: raise "
             "sources_max"
         ] * bool(forgotten)
@@ -138,9 +132,3 @@ def _strings(column: Column) -> list[str]:
     if len(text) != len(column.data):  # not ASCII alone
         return [column.at(i).decode(errors="replace") for i in range(len(starts) - 1)]
     return [text[a:b] for a, b in pairwise(starts)]
-
-
-def _hour(begin: int | None) -> str:
-    if begin is None:
-        return "without a time"
-    return f"in the hour of {datetime.fromtimestamp(begin, UTC):%Y-%m-%d %H:%M} UTC"

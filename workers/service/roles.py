@@ -11,6 +11,7 @@ import json
 import logging
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -96,7 +97,7 @@ class Reads(NamedTuple):
 
 class Made(NamedTuple):
     """A worker with the parts that only its role has: restoring, chores at intervals, tables for the next worker,
-    readers to close, what it finds of what should be, what it reads without its group.
+    readers to close, what it reports as JSON by name, what it reads without its group.
 
     ``waiting_records`` returns the number of polled and unprocessed records, by partition; ``standbys`` how many
     messages and seconds each standby is behind.
@@ -111,7 +112,7 @@ class Made(NamedTuple):
     hand_over: Callable[[], Tables] = dict
     inherit: Callable[[Tables], None] = lambda tables: None
     close: Callable[[], None] = lambda: None
-    recall: Callable[[], dict[str, Any]] | None = None
+    reports: Mapping[str, Callable[[], dict[str, Any]]] = MappingProxyType({})
     reads: Reads | None = None
 
 
@@ -189,7 +190,7 @@ def _matcher(
         hand_over=worker.hand_over,
         inherit=worker.inherit,
         close=worker.close,
-        recall=lambda: worker.recall.values(list(worker.tables.values())),
+        reports={"recall": lambda: worker.recall.values(list(worker.tables.values()))},
         reads=Reads(names.topics.signed, worker.positions, worker.lag),
     )
 
@@ -199,7 +200,7 @@ def _linker(
 ) -> Made:
     topics = names_of(settings).topics
     _check_verdicts(settings)
-    read = (topics.signed, topics.links, topics.verdicts, topics.clusters, topics.originals)
+    read = (topics.signed, topics.links, topics.verdicts, topics.clusters, topics.originals, topics.sources)
     check_topics(transport, settings, read)
     plan = LinkPlan(
         config=settings,
@@ -212,6 +213,7 @@ def _linker(
         match_group=names_of(settings).group(MATCH),
         step_bytes_max=settings.step_bytes_max,
         undecided_max=settings.undecided_max,
+        sources_max=settings.sources_max,
     )
     worker = LinkWorker(transport, consumer, producer, plan, observer)
     return Made(
@@ -221,6 +223,7 @@ def _linker(
         trim=worker.trim,
         waiting_records=worker.waiting_records,
         close=worker.close,
+        reports={"sources": lambda: worker.sources.report()},
     )
 
 

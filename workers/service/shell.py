@@ -169,7 +169,7 @@ class Shell:
                 closing.callback(made.close)
                 made.inherit(self._tables)
                 self._tables = {}
-                self.outside.health.recall = made.recall
+                self.outside.health.reports = made.reports
             try:
                 self._turns(made, producer, self._chores(made, transport, consumer))
             except tuple(CAUSES):

@@ -35,7 +35,7 @@ from neardup.stream.explanations.given_texts import marked
 from neardup.stream.explanations.passages import passages
 from neardup.stream.neighbours.nearest import ranked
 from neardup.stream.pipeline import Matcher, Signed, Signer, Slice
-from neardup.stream.sources.ledger import SOURCES_MAX, Ledger
+from neardup.stream.sources.ledger import PARTS, SOURCES_MAX, Ledger
 from neardup.stream.sources.losses import NamedLosses, named_losses
 from neardup.stream.sources.names import Shown, shown_by, source_of
 from neardup.stream.sources.reports import Reports, refusals
@@ -95,7 +95,7 @@ class Keeper:
         self.signer, self.matcher = Signer(config), Matcher(config)
         self._decider = Decider(self.matcher)
         self.canaries = Canaries(self.matcher, canaries_every, allowance=canaries_allowance)
-        self._ledger, self.losses = Ledger(sources_max, is_stored=True), LossAccounts()
+        self._ledger, self.losses = Ledger(sources_max, stored=PARTS), LossAccounts()
         self._repeating: list[dict[str, Any]] = []
         self._replay()
 

@@ -1,5 +1,5 @@
-"""A worker's state over HTTP: ``/metrics``, ``/healthz`` (alive), ``/readyz`` (assigned and restored), and of a matcher
-``/recall``: what its shards find of what should be, as JSON.
+"""A worker's state over HTTP: ``/metrics``, ``/healthz`` (alive), ``/readyz`` (assigned and restored), and reports as
+JSON: of a matcher ``/recall``, what its shards find of what should be; of a linker ``/sources``, its ledger.
 
 *Alive*: the last turn of the loop is recent enough, or the start is still within its own limit. The loop also turns
 while the broker is away, because it waits in short naps. *Ready*: the worker is a member of its group, and every
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from socketserver import ThreadingMixIn
 from typing import Any, NamedTuple
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
@@ -36,12 +36,12 @@ class HealthAnswer(NamedTuple):
 
 
 class Health:
-    """State of the worker's loop; the loop writes it, the threads of the server read it. ``recall`` returns what a
-    worker finds of what should be, if it finds pairs."""
+    """State of the worker's loop; the loop writes it, the threads of the server read it. ``reports`` are what else a
+    worker says of its work, by name."""
 
     def __init__(self, turn_seconds_max: float, now: Callable[[], float] = time.monotonic) -> None:
         self._turn_seconds_max, self._now = turn_seconds_max, now
-        self.recall: Callable[[], dict[str, Any]] | None = None
+        self.reports: Mapping[str, Callable[[], dict[str, Any]]] = {}
         self._ready = HealthAnswer(False, "starting")
         self._sign = ("the start began", now(), START_SECONDS_MAX)  # the last sign of life: what, when, limit
 
@@ -78,7 +78,7 @@ class _Handler(WSGIRequestHandler):
 
 
 def application(registry: CollectorRegistry, health: Health) -> Callable[..., Iterable[bytes]]:
-    """Return a WSGI application with the three paths."""
+    """Return a WSGI application with the three paths and those of reports."""
     metrics = make_wsgi_app(registry)
     answers = {"/healthz": health.alive, "/readyz": health.ready}
     plain, json = "text/plain; charset=utf-8", "application/json"
@@ -88,13 +88,13 @@ def application(registry: CollectorRegistry, health: Health) -> Callable[..., It
         if path == "/metrics":
             body: Iterable[bytes] = metrics(environ, start_response)
             return body
-        recall = health.recall
-        kind, paths = plain, ["/metrics", *answers, *(["/recall"] if recall is not None else [])]
+        reports = {f"/{name}": report for name, report in health.reports.items()}
+        kind, paths = plain, ["/metrics", *answers, *reports]
         if path in answers:
             holds, text = answers[path]()
             status = _OK if holds else _NOT
-        elif path == "/recall" and recall is not None:
-            kind, status, text = json, _OK, orjson.dumps(recall()).decode()
+        elif path in reports:
+            kind, status, text = json, _OK, orjson.dumps(reports[path]()).decode()
         else:
             status, text = "404 Not Found", f"there are {', '.join(paths)}"
         start_response(status, [("Content-Type", kind)])

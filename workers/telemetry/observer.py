@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -44,6 +44,14 @@ class Observer(Protocol):
             label: the value of the metric's label, if it has one.
         """
 
+    def set_all(self, name: str, values: Mapping[str, float]) -> None:
+        """Set a gauge for the label values that it has now, and drop its others.
+
+        Args:
+            name: a gauge of ``METRICS``.
+            values: by label value, in the unit of the metric.
+        """
+
     def sample(self, name: str, values: Values, label: str = "") -> None:
         """Add values to a histogram.
 
@@ -70,6 +78,9 @@ class Silent:
 
     def set(self, name: str, value: float, label: str = "") -> None:
         """Discard it."""
+
+    def set_all(self, name: str, values: Mapping[str, float]) -> None:
+        """Discard them."""
 
     def sample(self, name: str, values: Values, label: str = "") -> None:
         """Discard them."""

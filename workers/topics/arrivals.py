@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from neardup.stream.documents import Column
 from neardup.stream.scheme_interface import select_ragged, starts_of_lengths
+from neardup.stream.table import NO_TIME
 from neardup.workers.topics.shown import join_shown, select_shown
 
 
@@ -40,6 +41,11 @@ class ArrivalRows(NamedTuple):
             self.places[rows], self.kinds[rows], self.times[rows], self.contents[rows], ids, starts, self.ranks[rows],
             self.sizes[rows], select_shown(self.shown, rows),
         )  # fmt: skip
+
+
+def arrived_at(timestamps_ms: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return times of messages of ``signed``, -1 for none, as times of arrival in microseconds."""
+    return np.where(timestamps_ms < 0, NO_TIME, timestamps_ms * 1000)
 
 
 def join_arrivals(parts: list[ArrivalRows]) -> ArrivalRows:

@@ -28,6 +28,7 @@ class Topics(NamedTuple):
     verdicts: str
     clusters: str
     originals: str
+    sources: str
     unique: str
 
 
@@ -42,12 +43,12 @@ def topic_names(prefix: str, signing_fingerprint: str, shards: int) -> Topics:
 
 
 def _topics(prefix: str, made: str) -> Topics:
-    signed, links, verdicts, clusters, originals = (
-        f"{prefix}{name}-{made}" for name in ("signed", "links", "verdicts", "clusters", "originals")
+    signed, links, verdicts, clusters, originals, sources = (
+        f"{prefix}{name}-{made}" for name in ("signed", "links", "verdicts", "clusters", "originals", "sources")
     )
     documents = f"{prefix}documents"
     dead, candidates, unique = f"{documents}.dead", f"{prefix}candidates", f"{documents}.unique"
-    return Topics(documents, dead, signed, candidates, links, verdicts, clusters, originals, unique)
+    return Topics(documents, dead, signed, candidates, links, verdicts, clusters, originals, sources, unique)
 
 
 def generation_header(made: str) -> tuple[str, bytes]:

@@ -113,6 +113,7 @@ def topic_plans(settings: StreamSettings) -> list[TopicPlan]:
         ),
         TopicPlan(topics.clusters, partitions, _any_number, compacted, stateful),
         TopicPlan(topics.originals, 1, _exactly(1, "a restart reads the steps in one order"), compacted, stateful),
+        TopicPlan(topics.sources, 1, _exactly(1, "a restart reads the ledger in one order"), compacted, stateful),
         TopicPlan(
             topics.unique, partitions, _any_number, {**deleted, **ahead, "message.timestamp.type": "CreateTime"}, common
         ),
@@ -229,7 +230,8 @@ _NOT_COMPACTED = Rule(
 _COMPACTED = Rule(
     "cleanup.policy",
     lambda value: value == "compact",
-    "must be compact: it holds the last state of each cluster or story, and a linker reads all of it when it starts",
+    "must be compact: it holds the last state of each cluster, story or source, and a linker reads all of it when it "
+    "starts",
 )
 _FOREVER = Rule(
     "retention.ms",

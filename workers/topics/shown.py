@@ -54,6 +54,13 @@ def decode_shown(column: Column | None, count: int) -> Iterator[dict[str, str]]:
         yield {name: said for name, said in zip(NAMES, orjson.loads(value or b"[]"), strict=False) if said}
 
 
+def sources_shown(column: Column | None, count: int) -> list[str]:
+    """Return the source of each of ``count`` rows, empty where none is known."""
+    if column is None:
+        return [""] * count
+    return [(orjson.loads(value)[0] or "") if value else "" for value in _values(column)]
+
+
 def source_at(column: Column, row: int) -> str:
     """Return the source of one row, empty if none is known."""
     value = column.data[column.starts[row] : column.starts[row + 1]].tobytes()

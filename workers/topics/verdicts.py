@@ -46,6 +46,7 @@ class Decision(NamedTuple):
     ``first`` is the number of the first one over all partitions. ``originals`` (``int64[n]``) are the places of the
     originals, -1 for none, ``original_ids`` their ids, ``original_times`` (``int64[n]``) their event times, ``NO_TIME``
     for none, ``original_ranks`` (``float64[n]``) their ranks. ``incomplete`` (``bool[n]``): decided without all pairs.
+    ``arrived`` (``int64[n]``) are the times of their messages in microseconds, ``NO_TIME`` for none.
     """
 
     first: int
@@ -56,6 +57,7 @@ class Decision(NamedTuple):
     original_times: npt.NDArray[np.int64]
     original_ranks: npt.NDArray[np.float64]
     incomplete: npt.NDArray[np.bool_]
+    arrived: npt.NDArray[np.int64]
 
 
 class Run(NamedTuple):

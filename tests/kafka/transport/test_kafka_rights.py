@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -32,17 +33,25 @@ from secured_listener import require
 from neardup.workers.commands.dead import chosen, replay
 from neardup.workers.commands.load import load_paths
 from neardup.workers.commands.tail import tail
+from neardup.workers.commands.topics.growing import shards
 from neardup.workers.commands.topics.making import create
 from neardup.workers.commands.topics.replay import replay as set_back
 from neardup.workers.commands.topics.rights import USERS, Right, rights_of
 from neardup.workers.commands.topics.status import status
 from neardup.workers.http.view.server import started_view
-from neardup.workers.options.running import DeadOptions, LoadOptions, ReplayOptions, StatusOptions, TailOptions
+from neardup.workers.options.running import (
+    DeadOptions,
+    LoadOptions,
+    ReplayOptions,
+    ShardsOptions,
+    StatusOptions,
+    TailOptions,
+)
 from neardup.workers.service import roles
 from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.settings.serve import ViewSettings
 from neardup.workers.store.view import View
-from neardup.workers.topics.names import ROLES, SIGN, names_of
+from neardup.workers.topics.names import LINK, ROLES, SIGN, names_of
 from neardup.workers.transport.kafka.connect import connect
 from neardup.workers.transport.kafka.transport import KafkaTransport
 from neardup.workers.transport.protocol import TransportError
@@ -50,9 +59,10 @@ from neardup.workers.transport.protocol import TransportError
 DOCUMENTS = 200
 OPERATIONS = {"Read": ACLOperation.READ, "Write": ACLOperation.WRITE, "Delete": ACLOperation.DELETE,
               "Create": ACLOperation.CREATE, "Describe": ACLOperation.DESCRIBE,
-              "DescribeConfigs": ACLOperation.DESCRIBE_CONFIGS}  # fmt: skip
+              "DescribeConfigs": ACLOperation.DESCRIBE_CONFIGS, "Alter": ACLOperation.ALTER}  # fmt: skip
 KINDS = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP, "transactional-id": ResourceType.TRANSACTIONAL_ID}
 One = tuple[Right, str]
+_SHARDS = count(100)
 
 
 @pytest.fixture(scope="module")
@@ -191,10 +201,15 @@ def load_as(name: str, transport: KafkaTransport, topic: str) -> None:
         producer.abort()
 
 
+def add_shards(settings: StreamSettings, folder: Path) -> None:
+    """Each time to one more: a refused growth may have made the partition."""
+    shards(ShardsOptions(next(_SHARDS)), settings)
+
+
 COMMANDS: dict[str, Callable[[StreamSettings, Path], None]] = {
     "create": create_topics, "replay": set_signers_back, "status": show_status, "load": load_file, "tail": tail_both,
     "dead": replay_letters,
-    "serve": show_view,
+    "serve": show_view, "shards": add_shards,
 }  # fmt: skip
 
 
@@ -207,8 +222,18 @@ def without_each(
     rights.give(user, ones)
     if user in ("create", "status"):  # the same rights for every topic
         ones = [one for one in ones if one[0].kind != "topic" or one[0] is needed[0]]
-    # Without one of the last two a role does its work, and then there is nothing left to write.
-    for one in sorted(ones, key=lambda one: one[1] in ("Delete", "DescribeConfigs")):
+    ledger = names_of(settings).topics.sources
+
+    def order(one: One) -> int:
+        """Without the later ones a role does its work, and then there is nothing left to write. A linker asks the group
+        of matchers at its first start, writes its ledger of sources behind its verdicts, and reads it once there is
+        one."""
+        if user == LINK and one[1] == "Describe":
+            return -1
+        later = {"Write": 1, "Read": 3} if one[0].name == ledger else {}
+        return later.get(one[1], 2 if one[1] in ("Delete", "DescribeConfigs") else 0)
+
+    for one in sorted(ones, key=order):
         right, operation = one
         rights.take(user, [one])
         roles._warn_unseen.cache_clear()

@@ -191,7 +191,7 @@ def forwarded(bench):
 
 old, new = Bench(verdicts=True), Bench(verdicts=True, threshold=0.5)
 cluster = old.cluster
-for topic in ("signed", "links", "verdicts", "clusters", "originals"):
+for topic in ("signed", "links", "verdicts", "clusters", "originals", "sources"):
     name = getattr(new.names.topics, topic)
     cluster.create(name, new.cluster.partitions(name))
 new.cluster = cluster

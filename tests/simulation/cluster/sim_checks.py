@@ -10,7 +10,7 @@ from sim_cluster import MATCHERS, Cluster
 from sim_documents import Truth
 from sim_growth import growth_of
 from sim_model import Event, Promise, Row, Said, Sketches, promised, replayed, trees
-from sim_verdicts import check_clusters, check_one_process, check_unique, check_verdicts
+from sim_verdicts import check_clusters, check_one_process, check_sources, check_unique, check_verdicts
 
 from neardup.stream.batches import CONTENT_HALF
 from neardup.stream.config import Config
@@ -46,6 +46,7 @@ class Outcome:
         self.model = replayed(self.events, self.config, self.sketches)
         self.verdicts: Counter[str] = Counter()
         self.clusters: Counter[str] = Counter()
+        self.sources: Counter[str] = Counter()
         self.forwarded = 0
         self.promise: Promise = promised(self.truths, self.config, self.sketches)
         self.in_promise = not self.model.late and not self.model.evicted
@@ -98,6 +99,7 @@ def check(cluster: Cluster) -> Outcome:
         if outcome.uncut:
             check_one_process(outcome)
         check_clusters(outcome)
+        check_sources(outcome)
     if cluster.scenario.filters:
         check_unique(outcome)
     if outcome.uncut:

@@ -57,7 +57,7 @@ class Cluster:
         shards = scenario.shards
         self.topics = topic_names("", self.config.signing_fingerprint, shards)
         most = DOCUMENTS_PARTITIONS_MAX
-        counts = scenario.documents_partitions, 2, 1, 3, shards, most, 2, 1, most
+        counts = scenario.documents_partitions, 2, 1, 3, shards, most, 2, 1, 1, most
         for topic, count in zip(self.topics, counts, strict=True):
             self.memory.create(topic, count)
         with_verdicts = scenario.linkers > 0
@@ -65,7 +65,7 @@ class Cluster:
         envelope = Envelope(self.config.scheme, self.generation)
         skew_seconds, step_bytes = scenario.habits.skew_seconds, scenario.step_bytes
         self.sign_plan = SignPlan(
-            self.config, Fields(rank="timestamp"), self.topics, 2, skew_seconds, START, step_bytes,
+            self.config, Fields(rank="timestamp", source="source"), self.topics, 2, skew_seconds, START, step_bytes,
             verdicts=with_verdicts, representative=scenario.representative, canaries_every=scenario.canaries_every,
         )  # fmt: skip
         self.match_plan = MatchPlan(
@@ -250,6 +250,7 @@ class Cluster:
             mock.patch("neardup.workers.transport.memory.transport.READ_RECORDS", self.scenario.stretch_records),
             mock.patch("neardup.workers.stages.matching.matcher._STEP_PAIRS_MIN", 1),
             mock.patch("neardup.workers.stages.verdicts.linker._STEP_ROWS_MAX", self.scenario.link_rows),
+            mock.patch("neardup.workers.stages.verdicts.sources._STORIES", self.scenario.sources_stories),
             mock.patch("neardup.workers.topics.verdicts.RUN_BYTES_MAX", self.scenario.message_bytes),
             mock.patch("neardup.workers.stages.matching.standbys._REFRESH_SECONDS", 0.0),
             mock.patch("neardup.workers.stages.matching.matcher.TRAIL_BYTES", self.scenario.trail_bytes),

@@ -85,6 +85,12 @@ def story_texts(rng: random.Random) -> list[str]:
     return texts
 
 
+def source_fields(name: str, number: int) -> dict[str, object]:
+    """Who tells a document: a source by name, the host of an address, or none."""
+    digit = sum(name.encode()) + number // 7
+    return ({"source": f"Wire {digit % 4}"}, {"url": f"https://www.s{digit % 3}.example/{name}"}, {})[digit % 3]
+
+
 @dataclass
 class Feed:
     """The outside producer of one run. ``truths`` lists everything that it wrote, in order."""
@@ -145,7 +151,7 @@ class Feed:
 
     def document(self, name: str, text: str, seconds: float | None = None, keyed: bool = True) -> Truth:
         """Write one document; by default its time is the time of its record."""
-        fields: dict[str, object] = {"id": name, "text": text}
+        fields: dict[str, object] = {"id": name, "text": text, **source_fields(name, self._count)}
         arrived = int(self.cluster.now_seconds * 1000) / 1000
         if seconds is not None:
             fields["timestamp"] = seconds

@@ -22,6 +22,7 @@ from neardup.workers.telemetry.metrics import Metrics
 from neardup.workers.topics.links import NO_PROGRESS, LinkMessage, Links, encode_links, similarity_steps
 from neardup.workers.topics.names import LINK, topic_names
 from neardup.workers.topics.places import place_of
+from neardup.workers.topics.shown import encode_shown
 from neardup.workers.topics.signed import SignedRows, encode_signed, position_of
 from neardup.workers.topics.verdicts import parse_run
 from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
@@ -57,6 +58,7 @@ class LinkWorld:
             self.topics.verdicts: 2,
             self.topics.clusters: 1,
             self.topics.originals: 1,
+            self.topics.sources: 1,
         }
         for topic, count in partitions.items():
             self.cluster.create(topic, count)
@@ -66,6 +68,7 @@ class LinkWorld:
         self.offsets: dict[str, int] = {}
         self.contents: dict[str, str] = {}
         self.ranks: dict[str, float] = {}  # of ids that have one, for ``arrive``
+        self.sources: dict[str, str] = {}  # the same
         self.sent = 0
         self.positions = [0]  # before each row of ``signed``, then at its end
         self.linker = self.start()
@@ -96,8 +99,9 @@ class LinkWorld:
         evidence = fixed_evidence(np.array(sketches, np.uint8).reshape(len(documents), CONFIG.plan.width))
         ranks = np.array([self.ranks.get(name, NO_RANK) for name in names])
         columns = id_columns([name.encode() for name in names])
+        shown = encode_shown([(self.sources.get(name), None, None) for name, _, _ in documents])
         made = SignedRows(
-            np.array(kinds, np.uint8), places, *columns, ranks, times, contents.reshape(-1, 2), evidence
+            np.array(kinds, np.uint8), places, *columns, ranks, times, contents.reshape(-1, 2), evidence, shown
         )  # fmt: skip
         (value,) = encode_signed(made, FINGERPRINT)
         offset = self.cluster.append(self.topics.signed, 0, value)

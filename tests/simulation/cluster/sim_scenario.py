@@ -46,6 +46,7 @@ class Scenario:
     undecided_max: int = UNDECIDED_MAX
     messages_bytes: int = MESSAGES_BYTES_MAX  # of signed in a linker
     link_rows: int = 50_000  # of a linker's step
+    sources_stories: int = 20_000  # stories that change before a linker writes its ledger of sources
     canaries_every: int = 3  # documents
     standbys: int = 0  # of each shard
     trail_bytes: int = TRAIL_BYTES

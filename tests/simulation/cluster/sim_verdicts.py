@@ -6,12 +6,18 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from cluster_oracle import expected_clusters, wrong_clusters
-from verdict_oracle import expected_lines, one_process
+from ledger_replay import ledger_of
+from verdict_oracle import arrivals_of, expected_lines, one_process
 
 from neardup.stream.documents import Verdict
+from neardup.workers.stages.verdicts.evidence import Compared
+from neardup.workers.stages.verdicts.linker import LinkWorker
+from neardup.workers.stages.verdicts.restore import restored
+from neardup.workers.stages.verdicts.sources import Sources
 from neardup.workers.topics.names import generation_header
 from neardup.workers.topics.places import place_name
 from neardup.workers.topics.verdicts import parse_run
+from neardup.workers.transport.memory.transport import MemoryTransport
 
 if TYPE_CHECKING:
     from sim_checks import Outcome
@@ -91,6 +97,33 @@ def check_clusters(outcome: Outcome) -> None:
             ),
         }
     )
+
+
+def check_sources(outcome: Outcome) -> None:
+    """The ledger of the linker, and the one that a restart restores, equal a ledger that counts all verdicts at once
+    with the sources and times of the messages of ``signed``."""
+    cluster = outcome.cluster
+    lines = [line for _, line in lines_of(cluster)]
+    expected = ledger_of(arrivals_of(cluster.signed[0], cluster.config), lines)
+    running = [
+        place.worker for place in cluster.places if isinstance(place.worker, LinkWorker) and place.worker.running
+    ]
+    for sources in (*(worker.sources for worker in running), _restored_sources(cluster)):
+        assert list(sources._ledger.every()) == list(expected.every())
+    records = cluster.memory.records(cluster.topics.sources)
+    outcome.sources = Counter({"records of sources": len(records), "sources": len(expected.largest(99))})
+
+
+def _restored_sources(cluster: Cluster) -> Sources:
+    topics, log = cluster.topics, cluster.memory.log(cluster.topics.signed, 0)
+    signed, verdicts = (cluster.memory.offsets("linkers", topic) for topic in (topics.signed, topics.verdicts))
+    compared = Compared(cluster.config, lambda offset: log.read(offset, 1)[0][0].value or b"", 1 << 20)
+    plan = cluster.link_plan
+    found = restored(
+        MemoryTransport(cluster.memory), topics, cluster.config, plan.limits, compared, signed[0], verdicts,
+        sources_max=plan.sources_max, allow_gap=False,
+    )  # fmt: skip
+    return next(one for one in found if one is not None).sources
 
 
 def check_unique(outcome: Outcome) -> None:

@@ -17,7 +17,7 @@ from ledger_replay import One, check, replay
 
 from neardup import Config, Deduplicator, Document
 from neardup.stream.batches import MICROSECONDS
-from neardup.stream.sources.ledger import HOURS_MAX, Ledger
+from neardup.stream.sources.ledger import HOURS_MAX, PARTS, Ledger
 from neardup.stream.sources.names import source_of
 from neardup.stream.sources.reports import Kept, Reports
 from neardup.stream.table import NO_TIME
@@ -63,7 +63,7 @@ def test_the_ledger_equals_a_replay_in_plain_python(data: st.DataObject) -> None
     """However the verdicts are divided into steps, also if steps are undone, and if it is stored and read again."""
     verdicts = stream(data.draw)
     is_stored = data.draw(st.booleans())
-    ledger, first = Ledger(is_stored=is_stored), 0
+    ledger, first = Ledger(stored=PARTS if is_stored else ()), 0
     stored: dict[tuple[str, tuple[Any, ...]], tuple[Any, ...] | None] = {}
     while first < len(verdicts):
         end = data.draw(st.integers(first + 1, len(verdicts)))
@@ -80,7 +80,7 @@ def test_the_ledger_equals_a_replay_in_plain_python(data: st.DataObject) -> None
             ledger.add(step)
             stored |= {(kind, key): value for kind, key, value in ledger.pending()}
         if data.draw(st.booleans()):
-            ledger = Ledger(is_stored=True)
+            ledger = Ledger(stored=PARTS)
             ledger.resume(Kept(*key, value) for key, value in stored.items() if value is not None)
     expected = replay(verdicts)
     assert {one["source"] for one in ledger.largest(99)} == {one["source"] for one in expected.values()}

@@ -8,7 +8,14 @@ from collections.abc import Sequence
 from statistics import median_low
 from typing import Any, NamedTuple
 
+import numpy as np
+from verdict_oracle import Arrival
+
 from neardup.stream.sources.accounts import PARTNERS_MAX
+from neardup.stream.sources.ledger import Ledger
+from neardup.stream.sources.reports import Reports
+from neardup.stream.verdicts.rule import REMOVAL, STATUSES
+from neardup.workers.topics.places import parse_place
 
 
 class One(NamedTuple):
@@ -87,6 +94,22 @@ def replay(verdicts: Sequence[One]) -> dict[str, dict[str, Any]]:
         }
         for name, by_hour in counts.items()
     }
+
+
+def ledger_of(arrivals: Sequence[Arrival], lines: Sequence[dict[str, Any]]) -> Ledger:
+    """The ledger that counts all verdicts on topics at once: the lines about the rows of ``signed``, in order."""
+    ledger = Ledger()
+    rows = [(row, line) for row, line in zip(arrivals, lines, strict=True) if row.kind != REMOVAL]
+    columns = [
+        (STATUSES.index(line["status"]), parse_place(line.get("cluster", "0-0")), line.get("late", False),
+         row.arrived_ms * 1000, row.time)
+        for row, line in rows
+    ]  # fmt: skip
+    if rows:
+        statuses, clusters, late, arrived, dates = map(np.array, zip(*columns, strict=True))
+        names = [row.shown.get("source", "") for row, _ in rows]
+        ledger.add(Reports(names, statuses.astype(np.uint8), clusters, late, arrived, dates))
+    return ledger
 
 
 def check(found: dict[str, Any], expected: dict[str, Any]) -> None:

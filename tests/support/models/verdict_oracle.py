@@ -25,6 +25,7 @@ from neardup.stream.verdicts.records import STORY_BYTES
 from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
 from neardup.workers.topics.links import SIMILARITY_STEPS, decode_links
 from neardup.workers.topics.places import place_name
+from neardup.workers.topics.shown import decode_shown
 from neardup.workers.topics.signed import decode_signed
 from neardup.workers.transport.protocol import Record
 
@@ -32,9 +33,12 @@ from neardup.workers.transport.protocol import Record
 class Arrival:
     """A row of ``signed``."""
 
-    def __init__(self, place: int, kind: int, id_: str, time: int, content: int, rank: float, size: int) -> None:
+    def __init__(
+        self, place: int, kind: int, id_: str, time: int, content: int, rank: float, size: int, shown: dict[str, str]
+    ) -> None:
         self.place, self.kind, self.id, self.time, self.content, self.rank = place, kind, id_, time, content, rank
-        self.size = size
+        self.size, self.shown = size, shown
+        self.arrived_ms = -1  # the time of its message
 
 
 def arrivals_of(records: Sequence[Record], config: Config) -> list[Arrival]:
@@ -48,7 +52,11 @@ def arrivals_of(records: Sequence[Record], config: Config) -> list[Arrival]:
         data, starts = rows.ids.tobytes(), rows.id_starts.tolist()
         ids = [data[a:b].decode() for a, b in pairwise(starts)]
         numbers = rows.times.tolist(), rows.contents.tolist(), rows.ranks.tolist(), rows.sizes.tolist()
-        out += [Arrival(*row) for row in zip(rows.places.tolist(), rows.kinds.tolist(), ids, *numbers, strict=True)]
+        shown = decode_shown(rows.shown, len(ids))
+        columns = rows.places.tolist(), rows.kinds.tolist(), ids, *numbers, shown
+        for row in zip(*columns, strict=True):
+            out.append(Arrival(*row))
+            out[-1].arrived_ms = record.timestamp_ms
     return out
 
 
@@ -151,6 +159,7 @@ def _line(arrivals: list[Arrival], i: int, decision: Decision, is_shown: bool) -
     if arrival.kind != DOCUMENT:
         assert arrival.kind == REFUSAL or decision.status == "removed"
         return fields
+    fields |= arrival.shown
     fields |= {"timestamp": arrival.time / 1e6, "content": f"{arrival.content:016x}"}
     if not math.isnan(arrival.rank):
         fields["rank"] = arrival.rank

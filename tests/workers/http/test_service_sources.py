@@ -16,7 +16,6 @@ from service_world import NEAR, NOW, TEXT, World, opened, world_in
 
 from neardup import Document
 from neardup.stream.sources.names import source_of
-from neardup.workers.http.server import SOURCES_SHOWN, measure_sources
 from neardup.workers.settings.serve import ServeSettings
 from neardup.workers.store import reading
 from neardup.workers.store.extra.sources import load
@@ -24,6 +23,7 @@ from neardup.workers.store.keeper import Keeper
 from neardup.workers.store.log import StoreFull
 from neardup.workers.store.reading import StoreReader
 from neardup.workers.telemetry.metrics import SERVE, Metrics
+from neardup.workers.telemetry.sources import SOURCES_SHOWN, measure_sources
 
 URL = "https://www.first.example/a"
 
@@ -200,7 +200,7 @@ def test_metrics_name_the_largest_sources(tmp_path: Path) -> None:
     reader, observer = StoreReader(keeper.log.path), Metrics(SERVE)
 
     def series(name: str) -> dict[str, float]:
-        measure_sources(observer, reader, lambda: NOW + 3_600)
+        measure_sources(observer, reader, NOW + 3_600)
         [family] = [one for one in observer.collect() if one.name == f"neardup_{name}"]
         return {one.labels.get("source", ""): one.value for one in family.samples}
 

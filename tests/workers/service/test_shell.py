@@ -359,7 +359,7 @@ def test_names_are_stable_and_tell_deployments_generations_and_roles_apart():
         "news.documents.dead",
         f"news.signed-{names.generation}",
         "news.candidates",
-        *(f"news.{name}-{names.generation}" for name in ("links", "verdicts", "clusters", "originals")),
+        *(f"news.{name}-{names.generation}" for name in ("links", "verdicts", "clusters", "originals", "sources")),
         "news.documents.unique",
     )
     assert names.generation != other.generation

@@ -73,7 +73,7 @@ def test_a_worker_that_finds_pairs_has_its_recall_as_json():
     """Another one has no such path."""
     app = application(Metrics("match").registry, health := Health(10, Clock()))
     assert ask(app, "/recall") == (404, "there are /metrics, /healthz, /readyz\n")
-    health.recall = lambda: {"limits": {"value": None}}
+    health.reports = {"recall": lambda: {"limits": {"value": None}}}
     assert ask(app, "/recall") == (200, '{"limits":{"value":null}}\n')
     assert ask(app, "/elsewhere") == (404, "there are /metrics, /healthz, /readyz, /recall\n")
 

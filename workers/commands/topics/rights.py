@@ -1,7 +1,7 @@
 """``neardup topics rights``: the least rights (ACLs) of every user of a deployment, from one table.
 
-A worker has a group and a transactional id, a command reads or writes topics. ``Read`` and ``Write`` include
-``Describe``. The rights name one generation: another one has other topics and groups.
+A worker has a group and a transactional id, a command reads or writes topics. ``Read``, ``Write`` and
+``Alter`` include ``Describe``. The rights name one generation: another one has other topics and groups.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _TOPICS: dict[str, dict[str, tuple[str, ...]]] = {
     LINK: {
         "signed": (_READ, _CONFIGS), "links": (_READ, _DELETE, _CONFIGS),
         "verdicts": (_READ, _WRITE, _CONFIGS), "clusters": (_READ, _WRITE, _CONFIGS),
-        "originals": (_READ, _WRITE, _CONFIGS),
+        "originals": (_READ, _WRITE, _CONFIGS), "sources": (_READ, _WRITE, _CONFIGS),
     },
     FILTER: {"verdicts": (_READ, _CONFIGS), "documents": (_READ, _CONFIGS), "unique": (_WRITE, _CONFIGS)},
     "load": {"documents": (_WRITE, _CONFIGS)},
@@ -60,7 +60,7 @@ _TOPICS: dict[str, dict[str, tuple[str, ...]]] = {
     "replay": {"documents": (_READ,), "signed": (_DESCRIBE,), "verdicts": (_READ,)},
     "dead": {"dead": (_READ, _WRITE), "documents": (_READ, _WRITE, _CONFIGS)},
     "serve": {"verdicts": (_READ,), "candidates": (_READ,), "documents": (_WRITE,)},
-    "shards": {"signed": (_READ, _WRITE), "links": (_ALTER, _DESCRIBE)},
+    "shards": {"signed": (_READ, _WRITE), "links": (_ALTER,)},
 }  # fmt: skip
 # What a command of each of these does with every topic of the deployment.
 _ALL_TOPICS = {"create": (_CREATE, _DESCRIBE, _CONFIGS), "status": (_READ, _CONFIGS)}

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from neardup.stream.config import Config
 from neardup.stream.shards import Growth
+from neardup.stream.sources.ledger import SOURCES_MAX
 from neardup.stream.verdicts.decisions import VerdictLimits
 from neardup.stream.window_message import WireError
 from neardup.workers.settings.kafka import MESSAGES_BYTES_MAX, STEP_BYTES_MAX, UNDECIDED_MAX
@@ -55,6 +56,7 @@ class LinkPlan(NamedTuple):
     step_bytes_max: int = STEP_BYTES_MAX
     undecided_max: int = UNDECIDED_MAX
     messages_bytes_max: int = MESSAGES_BYTES_MAX
+    sources_max: int = SOURCES_MAX
 
 
 class Intake:

@@ -53,8 +53,10 @@ from neardup.workers.stages.verdicts.positions import (
     encode_metadata,
 )
 from neardup.workers.stages.verdicts.restore import Restored, continued, restored
+from neardup.workers.stages.verdicts.sources import Sources
 from neardup.workers.stages.verdicts.state import LinkState, Taken
 from neardup.workers.telemetry.observer import Observer, stage
+from neardup.workers.telemetry.sources import forget_sources, measure_sources
 from neardup.workers.topics.messages import partition_of_key
 from neardup.workers.topics.names import generation, generation_header
 from neardup.workers.topics.signed import PARTITION, position_of
@@ -105,7 +107,7 @@ class LinkWorker:
         self._intake = Intake(transport, consumer, plan, observer)
         self._forget()
         self._marks = Marks(Mark(0, 0, {}, {}))
-        self._written = -1  # the last step in originals
+        self._written = self._counted = -1  # the last step in originals; arrivals that sources counts
         self._ignored = 0  # ignored pairs that the metrics have counted
         self._largest = 0  # members of the largest cluster since the last report
         self._committed: dict[str, dict[int, Committed]] = {}
@@ -161,7 +163,7 @@ class LinkWorker:
         self._intake.close()
 
     def trim(self) -> None:
-        """Add a mark, and trim ``links`` below the committed offsets. The matchers trim ``signed``.
+        """Write the ledger of sources, add a mark, and trim ``links``. The matchers trim ``signed``.
 
         The offsets are committed first. This commit fails for a member that lost its partition while it was suspended.
         """
@@ -170,16 +172,18 @@ class LinkWorker:
         ends = {partition: end for partition, (_, end) in self.transport.bounds(self.plan.topics.verdicts).items()}
         state = self.state
         offset, _, _ = state.committed_position(self._intake.position)
-        self._marks.add(Mark(state.decisions.end, state.arrivals, ends, state.decided_offsets(), offset))
-        began = self.clock()
         try:
+            if self.sources.is_changed:
+                self._commit([], self.membership, RENEWED, counts=True)
+            self._marks.add(Mark(state.decisions.end, state.arrivals, ends, state.decided_offsets(), offset))
+            began = self.clock()
             self._commit([], self.membership, RENEWED)
         except AbortedError:
             return
         topic = self.plan.topics.links
         if 0 <= self.clock() - began <= TRIM_SECONDS_MAX:
-            offsets = {partition: committed.offset for partition, committed in self._committed[topic].items()}
-            before = {partition: at for partition, at in offsets.items() if at > self._trimmed.get(partition, 0)}
+            committed = self._committed[topic].items()
+            before = {p: at.offset for p, at in committed if at.offset > self._trimmed.get(p, 0)}
             if before:
                 self.transport.trim(topic, before)
                 self._trimmed.update(before)
@@ -188,6 +192,7 @@ class LinkWorker:
         """Report waiting records, and the progress of each shard."""
         if self.running:
             self._intake.observe(self.state, self.clock())
+            measure_sources(self.observer, self.sources, self.clock())
             self.observer.set("cluster_members_max", self._largest)
             self._largest = 0
 
@@ -195,6 +200,8 @@ class LinkWorker:
         """Begin with an empty state."""
         self.state = LinkState(self.plan.limits, self._intake.compared())
         self.clusters = Clusters(self.plan.limits, separate=self._separate)
+        self.sources = Sources(self.plan.sources_max)
+        forget_sources(self.observer)
 
     def _assign(self, membership: Membership) -> None:
         """Read the committed offsets of the group, and begin to restore; without any, commit the requested start."""
@@ -236,7 +243,7 @@ class LinkWorker:
         marks = {s: committed.offset for s, committed in verdicts.items()}
         decided = {s: decode_verdicts_metadata(committed).marked for s, committed in verdicts.items()}
         self._marks = Marks(Mark(0, metadata.first, {**ends, **marks}, decided, metadata.window))
-        self._written = metadata.step
+        self._written, self._counted = metadata.step, metadata.sources
         self._committed = {topics.signed: {PARTITION: signed}, topics.verdicts: verdicts, topics.links: links}
         self._trimmed, self._renewed_at = {}, None
         starts = {partition: links[partition].offset if partition in links else at for partition, at in firsts.items()}
@@ -247,7 +254,7 @@ class LinkWorker:
         )  # fmt: skip
         self.restoring = restored(
             self.transport, topics, self.plan.config, self.plan.limits, self._intake.compared(), signed, verdicts,
-            allow_gap=self.plan.allow_gap,
+            sources_max=self.plan.sources_max, allow_gap=self.plan.allow_gap,
         )  # fmt: skip
         self.waiting.clear()
 
@@ -289,7 +296,7 @@ class LinkWorker:
                 self.waiting, self.restoring = {PARTITION}, None  # a reader that has failed returns no more
                 raise
             if found is not None:
-                self.state, self.clusters = found
+                self.state, self.clusters, self.sources = found
                 self.restoring, self.running, self._ignored = None, {PARTITION}, 0
                 self.observer.count("restored_documents", self.state.decisions.end)
                 self._intake.resume()
@@ -315,38 +322,44 @@ class LinkWorker:
                 Message(topics.verdicts, run.partition, run.value, run.key, None, self._headers)
                 for run in encode_runs(decision, separate=self._separate)
             ]
-            for key, value in changed.messages():
-                partition = partition_of_key(key, self.plan.cluster_partitions)
-                messages.append(Message(topics.clusters, partition, value, key))
+            partitions = self.plan.cluster_partitions
+            messages += [Message(topics.clusters, partition_of_key(k, partitions), v, k) for k, v in changed.messages()]
             step = state.arrivals if stories else self._written
-            for key, value in (*stories, encode_step(step)) if stories else ():
-                messages.append(Message(topics.originals, PARTITION, value, key))
+            sent = (*stories, encode_step(step)) if stories else ()
+            messages += [Message(topics.originals, PARTITION, value, key) for key, value in sent]
+            ended = state.ended_stories()
         try:
-            self._commit(messages, membership, step=step)
+            self._commit(messages, membership, step=step, counts=self.sources.is_due)
         except AbortedError:
             state.undo()
             self.aborted_in_row += 1
             return
-        self.aborted_in_row = 0
-        self._written = step
-        state.commit()
-        self.clusters.commit(changed)
+        self.aborted_in_row, self._written = 0, step
+        with stage(self.observer, "decide"):
+            state.commit()
+            self.clusters.commit(changed)
+            self.sources.count(decision, ended, state.decisions.first, state.decisions.end)
         watermarks.settle(state.decided_position(self._intake.position))
         self._report(taken, decision, changed)
 
     def _commit(
-        self, messages: list[Message], membership: Membership, outcome: str = COMMITTED, step: int | None = None
-    ) -> None:
+        self, messages: list[Message], membership: Membership, outcome: str = COMMITTED, step: int | None = None,
+        *, counts: bool = False,
+    ) -> None:  # fmt: skip
         """Publish with the offsets that have changed, at times with all; ``step`` is the last one in ``originals``.
-        Raises the errors of ``transact``."""
+        With ``counts``, write the ledger of sources, too. Raises the errors of ``transact``."""
         topics, state = self.plan.topics, self.state
         offset, row, arrivals = state.committed_position(self._intake.position)
-        mark = self._marks.oldest(state.decisions.first)
+        first, counted = state.decisions.first, state.arrivals if counts else self._counted
+        mark = self._marks.oldest(min(first, self.sources.first))
+        if counts:
+            kept = self.sources.changes(counted)
+            messages = [*messages, *(Message(topics.sources, PARTITION, value, key) for key, value in kept)]
         time = state.decisions.stream_time
         metadata = SignedMetadata(
             row, arrivals, mark.arrivals, None if time == NO_TIME else time,
             self._intake.growth.until(position_of(offset, row)), min(mark.offset, offset),
-            self._written if step is None else step,
+            self._written if step is None else step, counted,
         )  # fmt: skip
         now = {
             topics.signed: {PARTITION: Committed(offset, encode_metadata(metadata))},
@@ -364,7 +377,9 @@ class LinkWorker:
         }
         more = {topic: offsets for topic, offsets in new.items() if offsets and topic != topics.signed}
         transact(self.producer, messages, topics.signed, now[topics.signed], membership, self.observer, outcome, more)
-        self._committed = now
+        self._committed, self._counted = now, counted
+        if counts:
+            self.sources.settle(first)
         if renews:
             self._renewed_at = at_seconds
 

@@ -29,8 +29,8 @@ _VERSIONS = (1, 2)
 class SignedMetadata(NamedTuple):
     """Metadata of the offset in ``signed``: decided rows of the record at the offset, the number of all decided
     arrivals, the number of the first arrival to restore, stream time in microseconds or none, how many shards there
-    are up to the offset, the offset from which on a restart needs ``signed``, and the last step that wrote to
-    ``originals``, -1 for none."""
+    are up to the offset, the offset from which on a restart needs ``signed``, the last step that wrote to
+    ``originals``, and how many arrivals ``sources`` counts, -1 for none."""
 
     row: int
     arrivals: int
@@ -39,6 +39,7 @@ class SignedMetadata(NamedTuple):
     growth: Growth
     window: int = 0
     step: int = -1
+    sources: int = -1
 
 
 class VerdictsMetadata(NamedTuple):
@@ -92,7 +93,7 @@ def decode_signed_metadata(committed: Committed) -> SignedMetadata:
     with decoded_metadata(committed.metadata, _VERSIONS, "linker") as fields:
         return SignedMetadata(
             fields["row"], fields["arrivals"], fields["first"], fields["stream_time"], growth_of(fields["growth"]),
-            fields.get("window", 0), fields.get("step", -1),
+            fields.get("window", 0), fields.get("step", -1), fields.get("sources", -1),
         )  # fmt: skip
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from neardup.workers.stages.verdicts.positions import (
     decode_verdicts_metadata,
     encode_metadata,
 )
+from neardup.workers.stages.verdicts.sources import Gathered, KeptSources, Sources, read_sources
 from neardup.workers.stages.verdicts.state import LinkState
 from neardup.workers.topics.names import Topics
 from neardup.workers.topics.places import offsets_of, partitions_of
@@ -31,12 +32,15 @@ from neardup.workers.topics.signed import PARTITION, decode_signed
 from neardup.workers.topics.verdicts import DecidedRows, decided_rows, join_decided, parse_run
 from neardup.workers.transport.protocol import Committed, OffsetGoneError, Record, Transport
 
+_Kept = TypeVar("_Kept", Stories, KeptSources)
+
 
 class Restored(NamedTuple):
     """What a linker holds between two steps."""
 
     state: LinkState
     clusters: Clusters
+    sources: Sources
 
 
 def continued(
@@ -110,15 +114,19 @@ def restored(
     signed: Committed,
     verdicts: Mapping[int, Committed],
     *,
+    sources_max: int,
     allow_gap: bool,
 ) -> Iterator[Restored | None]:
-    """Read the stories, the verdicts from the committed offsets on, and the messages of the window. Yields ``None``
-    after each stretch, then the state of the last linker.
+    """Read stories and ledger, the verdicts from the committed offsets on, and the messages of the window. Yields
+    ``None`` after each stretch, then the state of the last linker.
 
     Raises ``OffsetGoneError`` if retention has deleted verdicts of the window and ``allow_gap`` is off.
     """
     metadata, separate = decode_signed_metadata(signed), config.separate
-    stories = yield from _stories(transport, topics.originals, metadata.step, config.signing_fingerprint)
+    stories = yield from _compacted(
+        transport, topics.originals, metadata.step, lambda read: read_stories(read, config.signing_fingerprint)
+    )
+    kept = yield from _compacted(transport, topics.sources, metadata.sources, read_sources)
     parts: list[DecidedRows] = []
     decided = {}
     for partition, committed in sorted(verdicts.items()):
@@ -132,6 +140,7 @@ def restored(
     stream_time = int(NO_TIME) if metadata.stream_time is None else metadata.stream_time
     found = join_decided(parts or [decided_rows(0, [], int(NO_TIME))])
     state.name(found, stories)
+    gathered = Gathered(found, kept)
     sizes = np.zeros(int((found.rows.kinds == DOCUMENT).sum()), np.int64)
     first, end = transport.bounds(topics.signed)[PARTITION]
     start, end = max(first, metadata.window), min(end, signed.offset + (metadata.row > 0))
@@ -141,6 +150,7 @@ def restored(
             rows = decode_signed(data, config.signing_fingerprint, config.plan.width)
             if rows.growth is None:
                 state.add_message(record.offset, rows, len(data), sizes)
+                gathered.add(rows.arrivals(), record.timestamp_ms)
         yield None
     state.restore(found, stream_time, decided, stories, sizes)
     clusters, records = Clusters(limits, separate=separate), []
@@ -149,10 +159,14 @@ def restored(
             records += stretch
             yield None
     clusters.restore(records, found, stream_time)
-    yield Restored(state, clusters)
+    sources = Sources(sources_max)
+    sources.restore(kept, found, gathered, stories, state.decisions.end)
+    yield Restored(state, clusters, sources)
 
 
-def _stories(transport: Transport, topic: str, step: int, fingerprint: str) -> Generator[None, None, Stories]:
+def _compacted(
+    transport: Transport, topic: str, step: int, read: Callable[[list[Record]], _Kept]
+) -> Generator[None, None, _Kept]:
     """Read the topic until it shows the last step that wrote to it. A step is visible in other topics before."""
     records: list[Record] = []
     at = None
@@ -163,9 +177,9 @@ def _stories(transport: Transport, topic: str, step: int, fingerprint: str) -> G
             records += stretch
             yield None
         at = max(at, end)
-        stories = read_stories(records, fingerprint)
-        if stories.step >= step:
-            return stories
+        kept = read(records)
+        if kept.step >= step:
+            return kept
         yield None
 
 

@@ -38,7 +38,7 @@ from neardup.workers.stages.verdicts.columns import NamesByRow, RowsByPlace
 from neardup.workers.stages.verdicts.evidence import Added, Compared
 from neardup.workers.stages.verdicts.originals import Sent, Stories, changed_stories, kept_stories, left_places
 from neardup.workers.stages.verdicts.watermarks import Hole
-from neardup.workers.topics.arrivals import ArrivalRows, join_arrivals
+from neardup.workers.topics.arrivals import ArrivalRows, arrived_at, join_arrivals
 from neardup.workers.topics.links import NO_LINKS, SIMILARITY_STEPS, Links, join_links
 from neardup.workers.topics.places import offsets_of, partitions_of
 from neardup.workers.topics.signed import SignedRows, offset_and_row, position_of
@@ -207,11 +207,14 @@ class LinkState:
         self.compared.rows.add(numbers[numbers >= 0], evidence[numbers >= 0])
         compare = self.compared.comparing(numbers, self.decisions.sizes)
         verdicts = self.decisions.decide(_arrivals(rows, numbers), self._found(numbers, end), compare)
-        return self._decision(rows, numbers, verdicts, time, _inside(positions, holes))
+        stamps, counts = np.array(taken.arrived).T
+        arrived = np.repeat(arrived_at(stamps), counts)[is_open]
+        return self._decision(rows, numbers, verdicts, time, _inside(positions, holes), arrived)
 
     def _decision(
-        self, rows: ArrivalRows, numbers: _Longs, verdicts: Verdicts, time: int, gaps: npt.NDArray[np.bool_]
-    ) -> Decision:
+        self, rows: ArrivalRows, numbers: _Longs, verdicts: Verdicts, time: int, gaps: npt.NDArray[np.bool_],
+        arrived: _Longs,
+    ) -> Decision:  # fmt: skip
         """Return verdicts about rows with these numbers, by place; ``time`` was the stream time before them."""
         ids, ranks = self._names.get(verdicts.originals.tolist())
         for i in np.flatnonzero(verdicts.originals == GONE).tolist():
@@ -231,7 +234,7 @@ class LinkState:
         named = (verdicts.clusters, verdicts.related, verdicts.previous, verdicts.matched)
         clusters, related, previous, matched = (self._rows.places(column - _ZERO) for column in named)
         placed = verdicts._replace(clusters=clusters, related=related, previous=previous, matched=matched)
-        return Decision(self.arrivals, rows, placed, originals, ids, times, ranks, gaps)
+        return Decision(self.arrivals, rows, placed, originals, ids, times, ranks, gaps, arrived)
 
     def stories(self, fingerprint: str) -> list[Sent]:
         """Return what the open step changed of the stories, as records of ``originals``."""
@@ -244,6 +247,11 @@ class LinkState:
                 added, self.compared, lambda places: self._rows.places(places - _ZERO), fingerprint
             )
         ]
+
+    def ended_stories(self) -> list[int]:
+        """Return the places of the stories that the open step has ended; after ``stories``."""
+        assert self._changed is not None, "the stories of the step are not known"
+        return self._rows.places(self._changed.changes.ended - _ZERO).tolist()  # type: ignore[no-any-return]
 
     def commit(self) -> None:
         """Close the step and remove the decided arrivals from the queue."""
