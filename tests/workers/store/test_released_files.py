@@ -1,12 +1,18 @@
 """The files that 0.1.0 left behind open in this version, and give the answers that 0.1.0 gave."""
 
+import filecmp
 import json
+import re
+import shlex
 import shutil
+import subprocess
 import sys
 import unicodedata
 from pathlib import Path
 
+import httpx
 import pytest
+from service_process import ROOT, Serving
 from service_world import World
 
 from neardup import Config
@@ -77,3 +83,26 @@ def test_a_store_of_the_released_version_continues(tmp_path):
             assert found == answer
     finally:
         world.close()
+
+
+@pytest.mark.processes
+def test_the_commands_of_the_upgrade_of_files_run(tmp_path):
+    """The copy is the way back: it stays as 0.1.0 left it, while the service gives the stored answers."""
+    shutil.copytree(RELEASED / "store", tmp_path / "state")
+    section = (ROOT / "docs" / "UPGRADING.md").read_text().split("## Files\n")[1].split("\n## ")[0]
+    copy, serve = re.findall(r"^    (.+)$", section, re.M)
+    subprocess.run(copy, shell=True, cwd=tmp_path, check=True)
+    program, command, *options = shlex.split(serve)
+    assert (program, command) == ("neardup", "serve")
+    serving = Serving(tmp_path, *options, "--threshold", "0.8")
+    try:
+        for answer in answers("store")[:30]:
+            stored = httpx.get(f"{serving.url}/v1/documents/{answer['id']}", timeout=60).raise_for_status().json()
+            assert (stored["status"], stored["place"]) == (answer["status"], answer["place"])
+    finally:
+        serving.stop()
+    same, other, missing = filecmp.cmpfiles(
+        RELEASED / "store", tmp_path / "state.before", [path.name for path in (RELEASED / "store").iterdir()], False
+    )
+    assert same
+    assert not other + missing
