@@ -213,6 +213,7 @@ def _linker(
         match_group=names_of(settings).group(MATCH),
         step_bytes_max=settings.step_bytes_max,
         undecided_max=settings.undecided_max,
+        messages_bytes_max=settings.messages_bytes_max,
         sources_max=settings.sources_max,
     )
     worker = LinkWorker(transport, consumer, producer, plan, observer)

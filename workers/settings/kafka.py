@@ -22,7 +22,7 @@ STEP_BYTES_MAX = 64 << 20
 STEP_PAIRS_MAX = 20_000
 # Documents that may wait for a verdict: about 100 bytes each, and their pairs.
 UNDECIDED_MAX = 1_000_000
-# Of signed, in a linker.
+# Of signed, in a linker: the default of ``messages_bytes_max``.
 MESSAGES_BYTES_MAX = 256 << 20
 # Maximum unpacked bytes of a compressed batch: the default of ``batch_bytes_max``. By default, a producer's batch has
 # at most a megabyte in the log, and text compresses to a fifth or a tenth.
@@ -169,6 +169,12 @@ class StreamOptions(CanaryOptions):
         ge=1_000,
         le=1 << 30,
         description="documents that may wait for a verdict in a linker, before it reads no more; about 100 bytes each",
+    )
+    messages_bytes_max: int = Field(
+        default=MESSAGES_BYTES_MAX,
+        ge=1 << 20,
+        le=1 << 40,
+        description="bytes of signed that a linker keeps in memory to compare documents; it reads others again",
     )
     standbys: int = Field(
         default=0,

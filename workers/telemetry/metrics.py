@@ -136,6 +136,9 @@ _ROWS = (
     Row("verdicts", "counter", "verdicts", _LINK, "Verdicts published, by status.", "status", STATUSES),
     Row("ignored", "counter", "pairs", _LINK,
         "Pairs with a document that has left the window of the linker, or that was signed before there was a linker."),
+    Row("uncompared_contents", "counter", "comparisons", _LINK,
+        "Comparisons with a content of a story that a linker did not make, because the evidence of one side is above "
+        "512 KiB: such a content leads no document."),
     Row("incomplete", "counter", "verdicts", _LINK, "Verdicts made without all pairs, because allow_gap accepts that."),
     Row("gone", "counter", "documents", (FILTER,),
         "Documents to forward that were no longer in the log, because allow_gap accepts that."),

@@ -85,6 +85,21 @@ def test_a_restart_at_any_time_has_the_same_ledger(trims: tuple[int, ...]) -> No
     assert _ledger(world) == before
 
 
+def test_a_restart_has_an_original_that_left_the_window_after_the_last_write() -> None:
+    """It was alone then, so the topic does not have its story; the window of the restart does."""
+    world = LinkWorld()
+    for number, (content, seconds) in enumerate((("x", 0.0), ("y", 1.0))):
+        _arrive(world, (f"d{number}", content, seconds), source="a")
+        world.linker.trim()
+    _arrive(world, ("e", "x", 100.0), source="b")
+    for name in "fg":  # the commit of the second knows that the originals have left
+        _arrive(world, (name, name, 150.0), source="b")
+    before = _ledger(world)
+    assert before[0]["earlier_in"] == [{"source": "a", "documents": 1}]
+    _restart(world)
+    assert _ledger(world) == before
+
+
 def test_the_topic_grows_by_what_changes_and_not_by_verdicts() -> None:
     """Ninety verdicts about documents of one source are an account, its hour, and the step; a story is a record once it
     has a second member, and again only if it changes."""

@@ -84,7 +84,7 @@ def test_evidence_that_no_record_can_hold_is_compared_with_nothing(monkeypatch: 
         world.arrive(row)
         world.link(done=(n, n + 1))
     assert world.turns(8).verdicts() == ["a original", "a original", "b duplicate a"]
-    assert world.linker.state.compared.too_large == 1
+    assert world.metrics.value("uncompared_contents") == 1
 
 
 def test_the_log_is_kept_for_the_window_of_the_linker() -> None:

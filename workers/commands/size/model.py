@@ -12,6 +12,8 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from neardup.stream.sources.ledger import STORIES_MAX
+from neardup.stream.verdicts.records import STORY_BYTES
 from neardup.workers.commands.size.capacity import Capacity
 from neardup.workers.commands.size.sample import Sample
 from neardup.workers.settings.kafka import StreamSettings
@@ -26,6 +28,8 @@ WINDOW_DOCUMENTS_MAX = 1 << 30
 MATCHERS_MIN, SHARDS_MIN, MATCHERS_MAX = 2, 8, 4_096
 # Bytes of a decided document in the state of a linker without its id, and of one that waits (``docs/ARCHITECTURE.md``).
 _LINKER_BYTES, _WAITING_BYTES = 72, 100
+# The share of the documents that are stories with a second member, at most as a rule; bytes of a story of the ledger.
+_WITH_STORY, _LEDGER_BYTES = 0.1, 330
 # How long ``links`` are kept: until the linker has decided and trimmed.
 _LINKS_SECONDS = 600
 # Of the cluster: enough for as many replicas as are wanted.
@@ -114,7 +118,7 @@ def size_of(settings: StreamSettings, load: Load, sample: Sample, capacity: Capa
     matcher = reading + shard * divided.held
     replayed = documents * (reading + shard * divided.owned) * capacity.restore_of_match
     matching = Role(MATCH, divided.matchers, load.rate * matcher, divided.memory(documents, capacity))
-    roles = tuple(_roles(settings, load, capacity, loop, documents, matching))
+    roles = tuple(_roles(settings, load, sample, capacity, loop, documents, matching))
     topics = tuple(_topics(settings, load, sample, capacity, divided))
     busiest = max((role for role in roles if role.role in (MATCH, LINK)), key=lambda role: role.cores)
     streams = math.ceil(max(busiest.cores / CORE_MAX, wanted / WINDOW_DOCUMENTS_MAX))
@@ -157,16 +161,26 @@ def _divided(
 
 
 def _roles(
-    settings: StreamSettings, load: Load, capacity: Capacity, loop: float, documents: int, matching: Role
-) -> Iterator[Role]:
+    settings: StreamSettings, load: Load, sample: Sample, capacity: Capacity, loop: float, documents: int,
+    matching: Role,
+) -> Iterator[Role]:  # fmt: skip
     core = load.rate * loop * _MICRO  # the share of a core that the loop takes at this rate
     signing = core * (capacity.signer_document + capacity.signer_kilobyte * load.document_bytes / 1e3)
     yield _shared(SIGN, signing, capacity)
     yield matching
     if settings.verdicts:
-        linking = documents * (_LINKER_BYTES + load.id_bytes) + settings.undecided_max * _WAITING_BYTES
+        linking = _linking(settings, load, sample, documents)
         yield Role(LINK, 2, core * capacity.linker_document, capacity.process_bytes + linking)
         yield _shared(FILTER, core * capacity.filter_document, capacity)
+
+
+def _linking(settings: StreamSettings, load: Load, sample: Sample, documents: int) -> float:
+    """The bytes of the state of a linker: decisions, what waits, messages, stories, and the ledger of sources."""
+    decided = documents * (_LINKER_BYTES + load.id_bytes) + settings.undecided_max * _WAITING_BYTES
+    messages = min(settings.messages_bytes_max, documents * sample.signed)
+    story = STORY_BYTES + sample.counted + load.id_bytes
+    stories = min(settings.evidence_bytes_max, documents * _WITH_STORY * story)
+    return decided + messages + stories + min(documents, STORIES_MAX) * _LEDGER_BYTES
 
 
 def _shared(role: str, cores: float, capacity: Capacity) -> Role:

@@ -28,6 +28,7 @@ from neardup.stream.verdicts.held import joined_parts
 from neardup.stream.verdicts.leads import NO_PAIR
 from neardup.stream.verdicts.records import Changes
 from neardup.workers.stages.verdicts.columns import MessagesByRow
+from neardup.workers.telemetry.observer import SILENT, Observer
 from neardup.workers.topics.signed import ROW_BITS, decode_signed
 
 # Bytes of evidence of a content at most that is compared.
@@ -53,17 +54,19 @@ class Compared:
         config: the settings.
         read: returns the message of ``signed`` at an offset; may raise the errors of a reader.
         bytes_max: of messages in memory, at most, besides one.
+        observer: counts the comparisons that were not made because of the size of the evidence.
     """
 
-    def __init__(self, config: Config, read: Callable[[int], bytes], bytes_max: int) -> None:
-        self._config, self._read, self._bytes_max = config, read, bytes_max
+    def __init__(
+        self, config: Config, read: Callable[[int], bytes], bytes_max: int, observer: Observer = SILENT
+    ) -> None:
+        self._config, self._read, self._bytes_max, self.observer = config, read, bytes_max, observer
         self._messages: OrderedDict[int, tuple[Evidence, int]] = OrderedDict()  # by offset, the last used at the end
         self._bytes = 0
         self._fresh = 0  # messages that were added since others were last dropped
         self.rows = MessagesByRow()
         self.contents: dict[int, bytes] = {}  # of stories with records: row -> evidence, empty if it is not known
         self.names: dict[int, str] = {}  # the place of a story -> the id of its original
-        self.too_large = 0  # comparisons that were not made because of the size of the evidence
 
     def keep(self, offset: int, evidence: Evidence, size: int) -> None:
         """Keep a message of so many bytes that was read."""
@@ -111,7 +114,7 @@ class Compared:
                 newer, older, fit = self.parts(numbers[items[rows]]), self._contents(others[rows]), []
                 for n, sides in enumerate(zip(newer, older, strict=True)):
                     if max(map(len, sides)) > EVIDENCE_BYTES_MAX:
-                        self.too_large += 1
+                        self.observer.count("uncompared_contents")
                     elif all(sides):  # else one is not known
                         fit.append(n)
                 if fit:

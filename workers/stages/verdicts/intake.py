@@ -140,7 +140,7 @@ class Intake:
 
     def compared(self) -> Compared:
         """Return the evidence of a new state."""
-        return Compared(self.plan.config, self.read_again, self.plan.messages_bytes_max)
+        return Compared(self.plan.config, self.read_again, self.plan.messages_bytes_max, self.observer)
 
     def close(self) -> None:
         """Free the readers; never raises."""

@@ -118,6 +118,24 @@ def test_standbys_take_the_memory_of_the_tables_once_more(standbys: int) -> None
     assert replayed == (0.0 if standbys else pytest.approx(roomy.restore_seconds))
 
 
+def test_memory_of_a_linker_has_its_messages_its_stories_and_its_ledger() -> None:
+    """Messages up to their setting or the window, stories with the evidence of documents up to theirs."""
+
+    def memory(rate: float = 2_000.0, evidence: float = SAMPLE.counted, **given: object) -> float:
+        sample = SAMPLE._replace(counted=evidence)
+        found = size_of(settings_of(verdicts=True, **given), load_of(rate=rate), sample, CAPACITY, 1.0)
+        return next(role for role in found.roles if role.role == "link").memory
+
+    more = memory(messages_bytes_max=3 << 30) - memory(messages_bytes_max=1 << 30)
+    assert more == pytest.approx(2 << 30)
+    window = {"window_seconds": 1_000.0, "lateness_seconds": 0.0}
+    assert memory(messages_bytes_max=3 << 30, **window) == memory(messages_bytes_max=1 << 30, **window)
+    assert memory(evidence=120.0, **window) - memory(evidence=20.0, **window) == pytest.approx(2e6 * 0.1 * 100)
+    assert memory(evidence_bytes_max=1 << 36) - memory(evidence_bytes_max=1 << 35) < 1 << 35
+    singles = memory(rate=0.02, **window) - memory(rate=0.01, **window)
+    assert singles / 10 > 500  # a document takes columns, its message, a tenth of a story, and its line in the ledger
+
+
 def test_what_does_not_fit_is_said_with_its_remedy() -> None:
     """A load that is too large, a window that is cut and too few shards each have a sentence."""
     fits = sized(settings_of(verdicts=True), load_of())
