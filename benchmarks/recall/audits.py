@@ -17,13 +17,14 @@ import resource
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.labelled.records import Labelled
+from benchmarks.labelled.records import Labelled, books
 from benchmarks.labelled.sets import SETS, folder_of
+from benchmarks.pages.extraction import articles
 from benchmarks.real import DATA, REAL_SETS, bags, read_documents
 from benchmarks.recall.truncation import uneven
 from benchmarks.report import Result, Size, Target
@@ -83,7 +84,7 @@ def truth_of(documents: Sequence[Document], said: Sequence[tuple[str, str]], set
 
 
 def run(size: Size) -> Iterator[Result]:
-    """Each set at two thresholds, of texts and of records: pairs of ``run``, then verdicts of ``dedup``."""
+    """Each set at two thresholds, of texts, of records and of items: pairs of ``run``, then verdicts of ``dedup``."""
     names = _SMOKE if size == "smoke" else tuple(REAL_SETS)
     every: list[Result] = []
     list(_audited("kernels", uneven(50, SEED), Settings(), 1))
@@ -96,9 +97,9 @@ def run(size: Size) -> Iterator[Result]:
         for threshold in _THRESHOLDS:
             settings = Settings(shingles=row.shingles, k=row.k, threshold=threshold)
             every += _audited(f"{name}, {threshold}", documents, settings, _DRAWS[size])
-    for name, records in _sets_of_records() if size != "smoke" else ():
+    for name, given, documents in (*_sets_of_records(), *_other_sets()) if size != "smoke" else ():
         for threshold in _THRESHOLDS:
-            every += _audited(f"{name} char3, {threshold}", records, Settings(k=3, threshold=threshold), _DRAWS[size])
+            every += _audited(f"{name}, {threshold}", documents, Settings(**given, threshold=threshold), _DRAWS[size])
     every += _audited(_GENERATED, uneven(_GENERATED_DOCUMENTS[size], SEED), Settings(), _DRAWS[size])
     yield from every
     covers = [one.value for one in every if one.value is not None]
@@ -107,22 +108,48 @@ def run(size: Size) -> Iterator[Result]:
     yield Result(ID, "intervals that hold the truth", sum(covers) / len(covers), "", target, {"draws": count})
 
 
-def _sets_of_records() -> Iterator[tuple[str, list[Document]]]:
-    """The labelled sets of records that are there, by name: the text of a record is its compared fields."""
+def _sets_of_records() -> Iterator[tuple[str, dict[str, Any], list[Document]]]:
+    """The labelled sets of records that are there, by name, with settings: the text of a record is its compared
+    fields."""
     for name, one in SETS.items():
         names = [field.split(":")[0] for field in one.default.get("record_fields", ())]
         if names and (folder := folder_of(one, DATA)).is_dir():
             read = one.read(folder)
             if isinstance(read, Labelled):
-                records = [*read.added, *read.probed]
-                texts = [" ".join((record.fields or {}).get(field, "") for field in names) for record in records]
-                yield name, [Document(record.id, text) for record, text in zip(records, texts, strict=True)]
+                yield f"{name} char3", {"k": 3}, _as_texts([*read.added, *read.probed], names)
+    if (folder := DATA / "join_books").is_dir():
+        shops = books(folder)
+        yield "join_books char3", {"k": 3}, _as_texts([*shops.added, *shops.probed], ["title", "author", "year"])
+
+
+def _as_texts(records: Sequence[Document], names: Sequence[str]) -> list[Document]:
+    return [Document(one.id, " ".join((one.fields or {}).get(name, "") for name in names)) for one in records]
+
+
+def _other_sets() -> Iterator[tuple[str, dict[str, Any], list[Document]]]:
+    """The other sets of texts that are there, and the sets of items, by name, with settings."""
+    if (DATA / "html_articles").is_dir():
+        yield "html_articles char5", {}, [Document(one.id, one.body) for one in articles(_ALL)]
+    for name, pattern, parts in (("sotu", "*.txt", None), ("textreuse_legal", "legal/*.txt", "\n\n")):
+        texts = [
+            Document(f"{path.stem}.{n}", text)
+            for path in sorted((DATA / name).glob(pattern))
+            for n, text in enumerate(path.read_text(encoding="utf-8-sig").split(parts or "\0"))
+            if text.strip()
+        ]
+        if texts:
+            yield f"{name} char5", {}, texts
+    for path in sorted((DATA / "itemsets_fimi").glob("*.dat")):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        baskets = [Document(str(n), tokens=sorted(set(line.split()))) for n, line in enumerate(lines)]
+        yield f"itemsets_fimi {path.stem}", {"shingles": "tokens"}, baskets
 
 
 def _audited(name: str, documents: Sequence[Document], settings: Settings, draws: int) -> Iterator[Result]:
     with tempfile.TemporaryDirectory() as folder:
         paths = [str(Path(folder, "in.jsonl"))]
-        lines = (json.dumps({"id": one.id, "text": one.text}) + "\n" for one in documents)
+        contents = ({"text": one.text} if one.tokens is None else {"tokens": list(one.tokens)} for one in documents)
+        lines = (json.dumps({"id": one.id, **content}) + "\n" for one, content in zip(documents, contents, strict=True))
         Path(paths[0]).write_text("".join(lines), encoding="utf-8")
         pairs, verdicts = (str(Path(folder, file)) for file in ("pairs", "verdicts"))
         begin = _cpu_seconds()
