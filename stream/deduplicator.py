@@ -170,8 +170,8 @@ class Deduplicator:
 
         def neighbours(chunk: list[Document], signed: Signed) -> Iterator[list[Neighbour]]:
             refused = {refusal.position for refusal in signed.refusals}
-            found = (one for part in ranked(self.matcher, signed.batch, k) for one in part.neighbours)
-            return ([] if position in refused else next(found) for position in range(len(chunk)))
+            ranking = (one for part in ranked(self.matcher, signed.batch, k) for one in part.neighbours)
+            return ([] if position in refused else next(ranking) for position in range(len(chunk)))
 
         return self._run(documents, self._query_signer, neighbours, "neighbours")
 
@@ -343,10 +343,10 @@ class Deduplicator:
 
     def _matched(self, *, add: bool) -> Callable[[list[Document], Signed], list[Pair]]:
         def matched(chunk: list[Document], signed: Signed) -> list[Pair]:
-            found = match_step(self.matcher, signed.batch, add=add).pairs()
+            pairs = match_step(self.matcher, signed.batch, add=add).pairs()
             if add:
                 self._canaries.after(accepted_of(chunk, signed.refusals), signed.batch)
-            return found
+            return pairs
 
         return matched
 
@@ -367,9 +367,9 @@ class Deduplicator:
         self._bands += documents_by_bands(keys, self.config.tuning.bands)
         if self._bands.sum() >= WARNED_DOCUMENTS_MIN:
             config = self.config
-            if found := shortfall(config.scheme, config.tuning, config.recall_promised, self._bands):
+            if sentence := shortfall(config.scheme, config.tuning, config.recall_promised, self._bands):
                 self._bands = None
-                warnings.warn(found, stacklevel=5)
+                warnings.warn(sentence, stacklevel=5)
 
     def _answers(
         self,

@@ -249,9 +249,9 @@ class Matcher:
         items, end, settled = rows.items._replace(kinds=kinds), first, self.shard.settled
         while True:
             self.table.limits = shared_limits(self._limits, self.shard.fewest(self.table.oldest), self.table.limits)
-            found = self.table.probe_add(items, probe=probe, add=add, first=end, candidates_max=candidates_max,
+            candidates = self.table.probe_add(items, probe=probe, add=add, first=end, candidates_max=candidates_max,
                                          settled=settled)  # fmt: skip
-            yield Slice(*self._judged(batch, found), end := found.end, len(found.items))
+            yield Slice(*self._judged(batch, candidates), end := candidates.end, len(candidates.items))
             if end == batch.size:
                 return
 
@@ -260,28 +260,28 @@ class Matcher:
         self.shard = self.shard.grow(shards, self.table.slot_end, self.table.oldest)
 
     def _judged(
-        self, batch: Batch, found: Candidates
+        self, batch: Batch, candidates: Candidates
     ) -> tuple[Matches, npt.NDArray[np.int32], npt.NDArray[np.int64], Losses]:
         """The candidates that are pairs, with their positions and slots; what limits cost."""
-        if not len(found.items):
-            return NO_MATCHES, found.items, found.slots, NO_LOSSES
-        common = self.common(batch, found.items, found.slots)
+        if not len(candidates.items):
+            return NO_MATCHES, candidates.items, candidates.slots, NO_LOSSES
+        common = self.common(batch, candidates.items, candidates.slots)
         judged = judge(
-            common, found.identical, self.score_min, self.config.buckets_shared_min,
+            common, candidates.identical, self.score_min, self.config.buckets_shared_min,
             exact_score=self.config.tuning.exact_score,
         )  # fmt: skip
         is_near = judged.is_pair & (judged.similarity >= self.config.tuning.score_min)
-        losses = losses_of(found.items, found.slots, found.uncompared, is_near)
-        is_other = is_near & ~found.identical
-        documents = documents_of(found.items[is_other], found.items[is_near], losses)
+        losses = losses_of(candidates.items, candidates.slots, candidates.uncompared, is_near)
+        is_other = is_near & ~candidates.identical
+        documents = documents_of(candidates.items[is_other], candidates.items[is_near], losses)
         self.table.count_pairs(int(np.count_nonzero(is_other)), losses.missed, *documents)
         rows = np.flatnonzero(judged.is_pair)
         if self.config.separate:  # two keys of different collections share a chain with probability 2^-41
-            rows = rows[same_collection(batch.ids_at(found.items[rows]), self.table.ids(found.slots[rows]))]
-        items, slots, shared, plan = found.items[rows], found.slots[rows], None, self.config.plan
+            rows = rows[same_collection(batch.ids_at(candidates.items[rows]), self.table.ids(candidates.slots[rows]))]
+        items, slots, shared, plan = candidates.items[rows], candidates.slots[rows], None, self.config.plan
         if self._scheme.shared is not None:
             sides = self.evidence(slots), batch.evidence.select(items)
-            shared = shared_of(self._scheme, *sides, found.identical[rows], plan)
+            shared = shared_of(self._scheme, *sides, candidates.identical[rows], plan)
         arrived = Matches(
             self.table.ids(slots), batch.ids_at(items), self.table.times(slots), batch.times[items],
             judged.similarity[rows], judged.keys[rows], shared,

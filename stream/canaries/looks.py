@@ -124,8 +124,8 @@ class Looks:
         """The chances that copies are missed, by the curve of the settings; 1 where it is not known."""
         if self._scheme.partial:
             return [1.0] * len(reached)
-        found = probabilities(self._config.tuning, reached)[1]
-        return [1.0 if one != one else min(1 - one + _SLACK, 1.0) for one in found.tolist()]
+        emitted = probabilities(self._config.tuning, reached)[1]
+        return [1.0 if one != one else min(1 - one + _SLACK, 1.0) for one in emitted.tolist()]
 
     def _is_pair(self, copies: Batch, own: Evidence) -> npt.NDArray[np.bool_]:
         """Whether copies and their originals are pairs, by their evidence alone."""

@@ -175,10 +175,10 @@ def number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     try:
-        found = float(value)
+        read = float(value)
     except (ValueError, OverflowError):
         return None
-    return found if math.isfinite(found) else None
+    return read if math.isfinite(read) else None
 
 
 def date(value: object) -> float | None:

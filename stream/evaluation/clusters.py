@@ -135,16 +135,16 @@ def purity_by_size(clusters: Ints, classes: Ints) -> list[Purity]:
     sizes = np.bincount(clusters)
     commonest = np.zeros(len(sizes), np.int64)
     np.maximum.at(commonest, cells // max(end, 1), held)
-    found = []
+    purities = []
     low, high = 2, 2
     while low <= sizes.max(initial=0):
         inside = (sizes >= low) & (sizes <= high)
         if inside.any():
             sums = np.stack([commonest[inside], sizes[inside]]).astype(np.float64)
             (share,) = _with_intervals(sums, np.arange(len(sums[0])), lambda rows: _ratio(rows[:1], rows[1]))
-            found.append(Purity(low, high, int(inside.sum()), int(sizes[inside].sum()), share))
+            purities.append(Purity(low, high, int(inside.sum()), int(sizes[inside].sum()), share))
         low, high = high + 1, 2 * high
-    return found
+    return purities
 
 
 def lowest_similarities(clusters: Ints, a: Ints, b: Ints, similarity: Floats) -> Floats:

@@ -58,9 +58,9 @@ def given_text(text: str, form: NormalForm) -> GivenText:
     """
     whole = normalize_any(text, form)
     for pattern in _PIECES:
-        found = _from_pieces(pattern.findall(text), form)
-        if found.codes.tobytes() == whole.encode("utf-32-le", "surrogatepass"):
-            return found
+        pieces = _from_pieces(pattern.findall(text), form)
+        if pieces.codes.tobytes() == whole.encode("utf-32-le", "surrogatepass"):
+            return pieces
     raise AssertionError("a text that is one piece is normalised as a whole")
 
 

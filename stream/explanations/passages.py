@@ -38,15 +38,15 @@ def passages(first: str, second: str, parts_max: int = PARTS_MAX) -> tuple[Passa
     [('both', 'a '), ('first', 'red'), ('second', 'blue'), ('both', ' house')]
     """
     parts, rests = zip(*(_parts(text, parts_max) for text in (first, second)), strict=True)
-    found: list[Passage] = []
+    pieces: list[Passage] = []
     for edit in Indel.opcodes(*parts):
         spans = parts[0][edit.src_start : edit.src_end], parts[1][edit.dest_start : edit.dest_end]
-        found += [Passage(kind, "".join(spans[kind == "second"])) for kind in _CHANGES[edit.tag]]
+        pieces += [Passage(kind, "".join(spans[kind == "second"])) for kind in _CHANGES[edit.tag]]
     if rests[0] == rests[1]:
-        found.append(Passage("both", rests[0]))
+        pieces.append(Passage("both", rests[0]))
     else:
-        found += [Passage("first", rests[0]), Passage("second", rests[1])]
-    return tuple(_joined([passage for passage in found if passage.text]))
+        pieces += [Passage("first", rests[0]), Passage("second", rests[1])]
+    return tuple(_joined([passage for passage in pieces if passage.text]))
 
 
 def _parts(text: str, parts_max: int) -> tuple[list[str], str]:
@@ -61,10 +61,10 @@ def _parts(text: str, parts_max: int) -> tuple[list[str], str]:
     return parts, text[end:]
 
 
-def _joined(found: list[Passage]) -> list[Passage]:
+def _joined(passages: list[Passage]) -> list[Passage]:
     """Join neighbours of one kind; where the texts differ, the first text's passage comes before the second's."""
     out: list[Passage] = []
-    for passage in found:
+    for passage in passages:
         if out and out[-1].kind == passage.kind:
             out[-1] = Passage(passage.kind, out[-1].text + passage.text)
         elif passage.kind == "first" and out and out[-1].kind == "second":
