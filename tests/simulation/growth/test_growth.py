@@ -6,6 +6,7 @@ The documents before, between and after have copies, near-duplicates, versions a
 from __future__ import annotations
 
 import pytest
+from quick_seeds import quick_seeds
 from sim_checks import Outcome, check
 from sim_cluster import LINKERS, MATCHERS, SIGNERS, Cluster
 from sim_documents import Habits
@@ -101,7 +102,7 @@ def test_shards_are_added_where_there_was_one() -> None:
 
 
 @pytest.mark.parametrize("kind", [MATCHERS, LINKERS])
-@pytest.mark.parametrize("call", CRASHES)
+@pytest.mark.parametrize("call", quick_seeds(CRASHES, 2))
 def test_a_worker_dies_at_each_call_around_a_growth(call: str, kind: str) -> None:
     """Wherever the process ends, before the row, in the step that passes it, or behind it, nothing is lost or
     repeated."""

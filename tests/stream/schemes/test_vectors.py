@@ -89,7 +89,14 @@ def common_of(config: Config, pairs: Pairs) -> Common:
     return row.common(*sides, config.plan)
 
 
-@pytest.mark.parametrize(("measure", "kept"), [case for case in KEPT if "float16" not in case])
+@pytest.mark.parametrize(
+    ("measure", "kept"),
+    [
+        pytest.param(measure, kept, marks=() if kept == "sketch" else pytest.mark.long)
+        for measure, kept in KEPT
+        if kept != "float16"
+    ],
+)
 def test_pairs_are_found_by_the_s_curve(measure: str, kept: str) -> None:
     """At a pair of similarity s, over eight seeds of 250 pairs: as many candidates and pairs as the curve predicts.
 

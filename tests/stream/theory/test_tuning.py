@@ -193,11 +193,11 @@ class TestOtherLaws:
         ("threshold", "bits", "law"),
         [
             (0.6, 8, None),
-            (0.9, 8, None),
             (0.8, 8, "square"),
-            (0.9, 8, "square"),
-            (0.6, 1, "angles"),
             (0.9, 1, "angles"),
+            pytest.param(0.9, 8, None, marks=pytest.mark.long),
+            pytest.param(0.9, 8, "square", marks=pytest.mark.long),
+            pytest.param(0.6, 1, "angles", marks=pytest.mark.long),
         ],
     )
     def test_no_shape_that_reaches_the_recall_costs_less(self, threshold: float, bits: int, law: str | None) -> None:

@@ -290,9 +290,17 @@ CASES: dict[str, Case] = {
 # case of grids takes longest, so that it is left to ``make test``.
 QUICK = {
     "one_permutation chars", "one_permutation words", "minhash urls", "tokens", "exact", "containment",
-    "partial_minhash chars", "grouped, exact", "prefix chars", "identical", "passages", "vectors cosine",
-    "vectors l1", "records exact",
+    "grouped, exact", "prefix chars", "identical", "passages", "vectors cosine", "records exact",
 }  # fmt: skip
+
+
+# These laws take longest, so that ``make check`` runs them on few cases.
+SLOW_LAWS = {
+    "test_copies_repeat_no_pair_of_contents_more_than_once",
+    "test_a_growth_repeats_a_pair_of_contents_twice_more_at_most",
+    "test_memory_is_bounded_by_the_window",
+}
+FEW = {"one_permutation chars", "exact", "grouped, exact", "identical"}
 
 
 def every_case(law: Callable[..., None]) -> Callable[..., None]:
@@ -309,8 +317,7 @@ def every_stream(law: Callable[..., None]) -> Callable[..., None]:
     rows = []
     for case in _included(CASES.values(), law):
         first, *more = seeds_of(case)
-        marks = () if more else pytest.mark.long
-        rows.append(pytest.param(case, first, id=case.name, marks=marks))
+        rows.append(pytest.param(case, first, id=case.name, marks=_marks(case, law)))
         rows += [pytest.param(case, seed, id=f"{case.name}, stream {seed}", marks=pytest.mark.long) for seed in more]
     return pytest.mark.parametrize(("case", "seed"), rows)(law)
 
@@ -328,13 +335,18 @@ def every_set_case(law: Callable[..., None]) -> Callable[..., None]:
     return _over(SETS_CASES, law)
 
 
-def parameters(cases: Iterable[Case]) -> list[Any]:
-    """Cases as parameters of a test; those that are not in ``QUICK`` are marked as long."""
-    return [pytest.param(case, id=case.name, marks=() if case.name in QUICK else pytest.mark.long) for case in cases]
+def parameters(cases: Iterable[Case], law: Callable[..., None] | None = None) -> list[Any]:
+    """Cases as parameters of a test; those that ``make check`` leaves out are marked as long."""
+    return [pytest.param(case, id=case.name, marks=_marks(case, law)) for case in cases]
+
+
+def _marks(case: Case, law: Callable[..., None] | None) -> Any:
+    is_slow = law is not None and law.__name__ in SLOW_LAWS
+    return () if case.name in (FEW if is_slow else QUICK) else pytest.mark.long
 
 
 def _over(cases: Iterable[Case], law: Callable[..., None]) -> Callable[..., None]:
-    return pytest.mark.parametrize("case", parameters(_included(cases, law)))(law)
+    return pytest.mark.parametrize("case", parameters(_included(cases, law), law))(law)
 
 
 def _included(cases: Iterable[Case], law: Callable[..., None]) -> list[Case]:

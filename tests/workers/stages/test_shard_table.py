@@ -146,7 +146,7 @@ def holds(table: ShardTable) -> object:
     return inner.ids(slots), inner.times(slots).tolist(), table.stream_time, table.position
 
 
-@pytest.mark.parametrize("seed", quick_seeds(range(12), 4))
+@pytest.mark.parametrize("seed", quick_seeds(range(12), 2))
 @pytest.mark.parametrize("limits", [(20.0, 10.0), (20.0, 0.0), (1e6, 0.0), (3.0, 200.0)], ids=str)
 def test_a_restored_table_answers_as_the_original(seed: int, limits: tuple[float, float]) -> None:
     """After a replay of the committed window it gives the same answers, from any committed offset."""

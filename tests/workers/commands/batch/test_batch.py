@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from cases import CASES
 from command import PROCESS_SECONDS_MAX, WORDS
+from quick_seeds import quick_seeds
 
 from neardup.stream import Deduplicator, Document
 from neardup.stream.machine.compile import kernel
@@ -76,7 +77,7 @@ def lines(documents):
     return b"".join(json.dumps(row).encode() + b"\n" for row in kept)
 
 
-@pytest.mark.parametrize("window", [None, 40.0])
+@pytest.mark.parametrize("window", quick_seeds([40.0, None], 1))
 @pytest.mark.parametrize("name", SCHEMES)
 def test_a_corpus_gives_what_the_stream_gives(name, window, tmp_path, monkeypatch):
     """Pairs agree in order, similarity and buckets, for copies, versions and disordered times; candidates agree too."""
