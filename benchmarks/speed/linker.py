@@ -28,6 +28,7 @@ from neardup.stream.scheme_interface import Evidence
 from neardup.stream.verdicts.decisions import VerdictLimits
 from neardup.stream.verdicts.representatives import NO_RANK
 from neardup.stream.verdicts.rule import DOCUMENT
+from neardup.workers.main import COLLECT_OBJECTS
 from neardup.workers.service.roles import warm_decisions
 from neardup.workers.settings.kafka import UNDECIDED_MAX
 from neardup.workers.stages.verdicts.intake import LinkPlan
@@ -163,6 +164,7 @@ class World:
 def run(size: Size) -> Iterator[Result]:
     """The rate, the restore, and the memory with a matcher down."""
     warm_decisions(_CONFIG)
+    gc.set_threshold(COLLECT_OBJECTS)  # as a worker does
     count = _DOCUMENTS[size]
     world, seconds = World(), 0.0
     for step in steps(count):
