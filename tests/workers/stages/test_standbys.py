@@ -180,3 +180,22 @@ def test_a_member_with_other_settings_of_matching_stands_by_for_no_shard() -> No
     third = pair.world.worker("three", other)
     turns(pair.one, pair.two, third, count=12)
     assert third.standbys.ready == frozenset()
+
+
+def test_no_more_stays_at_hand_than_the_standby_lacks() -> None:
+    """However long the log is. While the owner stands still, its standby waits, and the rows since then stay."""
+    pair = Pair()
+    for number in range(40):
+        pair.world.document(f"x{number}", WINDOW + number, TEXT)
+        turns(pair.one, pair.two, count=2)
+        assert len(pair.two.cursor._trail) <= 2
+    for number in range(5):
+        pair.world.document(f"y{number}", 2 * WINDOW + number, TEXT)
+        turns(pair.two, count=2)
+    trail = pair.two.cursor._trail
+    assert len(trail) >= 4
+    arrays = sum(part.nbytes for stretch in trail for part in stretch.rows.items)
+    assert pair.two.cursor._trail_bytes == sum(stretch.size for stretch in trail) > arrays
+    turns(pair.one, pair.two, count=4)
+    assert len(trail) <= 1
+    assert pair.two.standbys.ready == {pair.lost}

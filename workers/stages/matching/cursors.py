@@ -3,7 +3,7 @@
 A member has two. Its running shards share one. Shards that are restored, or that are behind the running ones, share
 the other, so they hold up no running shard. A member that stands by for other shards has a third one
 (``standbys``); it uses it only for rows that the running shards do not read, or have read long ago: the *trail* of a
-cursor keeps the last stretches that its shards have passed.
+cursor keeps stretches that its shards have passed and standbys have not.
 """
 
 from __future__ import annotations
@@ -84,8 +84,16 @@ class Cursor:
             self.passed = self._trail[-1].end
             self._trail_bytes += self._trail[-1].size
         while self._trail and self._trail_bytes > self._trail_bytes_max:
-            self._trail_bytes -= self._trail[0].size
-            self._began = self._trail.popleft().end
+            self._drop_oldest()
+
+    def release(self, position: int) -> None:
+        """Drop the part of the trail that is before a position."""
+        while self._trail and self._trail[0].end <= position:
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        self._trail_bytes -= self._trail[0].size
+        self._began = self._trail.popleft().end
 
     def _forget(self) -> None:
         """Drop all stretches; nothing is covered until the next ``follow``."""

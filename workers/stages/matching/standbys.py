@@ -5,8 +5,9 @@ of ``signed`` up to the *committed* position of the shard, never beyond, and pub
 its owner had at some commit, and a takeover replays only the rows behind it, instead of a window. No decision of the
 group depends on a standby: if its table is of no use at a takeover, it is dropped, and the window is restored.
 
-- *Rows* come from the cursor of the running shards, which keeps the last stretches in a trail: no message is read
-  twice. A standby that the trail does not reach, or a member without running shards, reads through a cursor of its own.
+- *Rows* come from the cursor of the running shards, which keeps in a trail what a standby has not passed: no message is
+  read twice. A standby that the trail does not reach, or a member without running shards, reads through a cursor of its
+  own.
 - *Committed positions* are read twice a second. An open transaction does not count. A table that is ahead of the
   committed position waits: the offset of a transaction becomes visible a moment after its commit.
 - *Trims* do not wait for a standby. If the log begins behind its table, it begins again at the window of its shard.
@@ -117,6 +118,8 @@ class Standbys:
             group: of the matchers.
             records_max: how many messages to read.
         """
+        positions = [one.table.position for one in self._standbys.values()]
+        self._running.release(min(positions, default=self._running.passed))
         if self._own is None or not self._shards:
             return
         try:

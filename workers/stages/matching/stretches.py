@@ -27,6 +27,8 @@ from neardup.workers.transport.protocol import Record
 
 # Messages are matched together up to this many bytes: the keys of more documents do not fit in the L2 cache.
 _TOGETHER_BYTES = 256 << 10
+# Of an array apart from its values: most of the memory of a stretch of a few rows.
+_ARRAY_BYTES = 150
 
 
 class Stretch(NamedTuple):
@@ -35,8 +37,9 @@ class Stretch(NamedTuple):
     ``positions`` (``int64[n]``) are before each row, ``end`` after the last message. ``places`` (``int64[n]``) name the
     records of ``documents``. ``before`` (``int64[n]``) is the greatest time of the messages of the stretch before the
     message of the row. ``canaries`` are those of the messages, each with the position behind its message. ``size`` is
-    the bytes of the messages. ``shown`` is what is known of the documents alone (``neardup.workers.topics.shown``).
-    ``growth``: behind all rows stands a control row, with these numbers of shards before and after.
+    the memory of all of it in bytes. ``shown`` is what is known of the documents alone
+    (``neardup.workers.topics.shown``). ``growth``: behind all rows stands a control row, with
+    these numbers of shards before and after.
     """
 
     rows: StreamRows
@@ -110,7 +113,13 @@ def _stretch(records: Sequence[Record], parts: list[SignedRows], config: Config)
     np.maximum.at(greatest, message[read] + 1, np.where(removals, NO_TIME, batch.times))
     before = np.maximum.accumulate(greatest)[message[read]]
     rows, end = stream_rows(batch, config, removals), position_of(records[-1].offset + 1)
-    size = sum(len(record.value or b"") for record in records)
-    return Stretch(
-        rows, positions, end, signed.places[read], before, canaries, size, signed.shown, parts[-1].growth
-    )  # fmt: skip
+    places = signed.places[read]
+    size = _memory_bytes((rows, positions, places, before, canaries, signed.shown))
+    return Stretch(rows, positions, end, places, before, canaries, size, signed.shown, parts[-1].growth)
+
+
+def _memory_bytes(value: object) -> int:
+    """Return the memory of arrays in tuples, about."""
+    if isinstance(value, tuple):
+        return sum(map(_memory_bytes, value))
+    return value.nbytes + _ARRAY_BYTES if isinstance(value, np.ndarray) else 0
