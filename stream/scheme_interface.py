@@ -58,6 +58,11 @@ class Evidence(NamedTuple):
         ragged, starts = select_ragged(self.ragged, self.starts, rows)
         return Evidence(self.fixed[rows], ragged, starts)
 
+    def item(self, n: int) -> Evidence:
+        """Return one item in arrays of its own, as ``select`` does, in less time."""
+        ragged = self.ragged[self.starts[n] : self.starts[n + 1]].copy()
+        return Evidence(self.fixed[n : n + 1].copy(), ragged, np.array([0, len(ragged)]))
+
 
 class Keys(NamedTuple):
     """Bucket keys of n items; item i has ``values[starts[i]:starts[i + 1]]``.

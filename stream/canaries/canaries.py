@@ -17,7 +17,7 @@ from neardup.stream.canaries.allowance import TOGETHER, Allowance
 from neardup.stream.canaries.draws import Draws
 from neardup.stream.canaries.edits import has_canaries
 from neardup.stream.canaries.looks import EVICTED, FAULT, LATE, OUTCOMES, REMOVED, Looks
-from neardup.stream.canaries.pool import Now, Original, Pool, horizon, item, probes_of
+from neardup.stream.canaries.pool import Now, Original, Pool, horizon, probes_of, row_of
 from neardup.stream.documents import Document
 from neardup.stream.estimates.limits import counted_documents, counted_recall
 from neardup.stream.estimates.loss_accounts import LossAccounts
@@ -117,8 +117,8 @@ class Canaries:
         for row in range(batch.size):
             self._seen += 1
             if self._seen % self._every == 0 or row >= batch.size - newest:
-                one, own = select(batch, np.array([row])), item(batch.evidence, row)
-                self._pool.keep(Original(first_slot + row, int(batch.times[row]), evicted, one, own, 1.0), now)
+                one = row_of(batch, row)
+                self._pool.keep(Original(first_slot + row, int(batch.times[row]), evicted, one, one.evidence, 1.0), now)
 
     def values(self) -> dict[str, Any]:
         """Return what was found, as values of JSON."""

@@ -71,9 +71,11 @@ def edited(documents: Sequence[Document], own: Evidence, config: Config, least: 
     asked = np.array(least)
     replaced = np.where(sizes >= ELEMENTS_MIN, sizes * (1 - asked) / (1 + asked), 0).astype(np.int64)
     copies = values.copy()
+    order, fresh, used = draws.numbers(len(values)), draws.numbers(int(replaced.sum())), 0
     for begin, size, count in zip(starts[:-1].tolist(), sizes.tolist(), replaced.tolist(), strict=True):
         if count:
-            copies[begin + draws.some(count, size)] = draws.numbers(count)
+            copies[begin + np.argpartition(order[begin : begin + size], count)[:count]] = fresh[used : used + count]
+            used += count
     exist = np.ones(len(sizes), np.bool_)
     if isinstance(plan, SetPlan) and plan.characters_min:
         same = scheme.evidence(Features(values, starts), plan)

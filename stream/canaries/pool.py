@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.batches import MICROSECONDS, Batch, concatenate, joined, select
+from neardup.stream.batches import MICROSECONDS, Batch, concatenate, joined, make_batch
 from neardup.stream.canaries.draws import Draws
 from neardup.stream.canaries.edits import edited, similarities
 from neardup.stream.config import Config
@@ -96,8 +96,8 @@ class Pool:
         for n, (number, time, note) in enumerate(zip(numbers, times, notes, strict=True)):
             if edits.exist[n] and self._horizon(now) <= time:
                 self.sown += 1
-                row = select(batch, np.array([n]))._replace(times=np.array([time]))
-                copy = item(edits.evidence, n)
+                row = row_of(batch, n)._replace(times=np.array([time]))
+                copy = edits.evidence.item(n)
                 self.keep(Original(number, time, note, row, copy, float(edits.similarities[n])), now)
             out += self._chosen(now)
         return [one for one in out if self.is_promised(one, now)]
@@ -173,7 +173,8 @@ def horizon(config: Config, time: int) -> int:
     return time - round(config.window_seconds * MICROSECONDS) - round(config.lateness_seconds * MICROSECONDS)
 
 
-def item(evidence: Evidence, n: int) -> Evidence:
-    """Return one item in arrays of its own."""
-    ragged = evidence.ragged[evidence.starts[n] : evidence.starts[n + 1]].copy()
-    return Evidence(evidence.fixed[n : n + 1].copy(), ragged, np.array([0, len(ragged)]))
+def row_of(batch: Batch, n: int) -> Batch:
+    """Return one row of a batch in arrays of its own, as ``select`` does, in less time."""
+    ids, time = batch.ids[batch.id_starts[n] : batch.id_starts[n + 1]].copy(), batch.times[n : n + 1].copy()
+    contents = batch.contents[n : n + 1].copy()
+    return make_batch(ids, np.array([0, len(ids)]), time, contents, batch.evidence.item(n))

@@ -279,7 +279,7 @@ class BandTable:
 
     def counts(self) -> dict[str, int]:
         """The counters since the table was made, by name: items, candidates, copies, late, expired, ..."""
-        return {name: int(self._store.state[STATE_FIELDS.index(name)]) for name in COUNTERS}
+        return dict(zip(COUNTERS, self._store.state[-len(COUNTERS) :].tolist(), strict=True))  # they are its end
 
     def count_pairs(self, pairs: int, missed: npt.NDArray[np.float64], near: int, lone: int) -> None:
         """Count pairs of different contents, pairs that limits are expected to cost, and the documents of both."""
