@@ -314,12 +314,11 @@ def broker_failures() -> Iterator[None]:
 
 def _work(role: str, options: WorkerOptions, given: Given) -> None:
     """Run one worker until a signal arrives."""
-    import gc
     import logging
     from importlib.metadata import version
 
     from neardup.workers.process.compiling import Compiling
-    from neardup.workers.process.interpreter import settle
+    from neardup.workers.process.interpreter import give_back, settle
     from neardup.workers.process.logs import start_log
     from neardup.workers.process.stop import Stop
     from neardup.workers.process.watchdog import Watchdog
@@ -363,5 +362,5 @@ def _work(role: str, options: WorkerOptions, given: Given) -> None:
         stop.install()  # until now a signal ended the process: there was no work to finish
         settle()
 
-    outside = Outside(lambda: connect(settings), metrics, health, watchdog, stop, loaded=loaded, collect=gc.collect)
+    outside = Outside(lambda: connect(settings), metrics, health, watchdog, stop, loaded=loaded, collect=give_back)
     raise typer.Exit(Shell(ROLES[role], settings, outside).run())

@@ -1,7 +1,8 @@
-"""Settings of the interpreter for a process that works without a pause: the garbage collector and its threads."""
+"""The interpreter of a process that works without a pause: its garbage collector, its threads, its free memory."""
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import sys
 
@@ -24,3 +25,16 @@ def settle() -> None:
     gc.freeze()
     gc.set_threshold(_COLLECT_OBJECTS)
     share_interpreter()
+
+
+def give_back() -> None:
+    """Free what reference cycles hold, and give the system the pages that the allocator has free (glibc; others do it
+    alone, or not).
+
+    Messages of all sizes come and go between objects that stay. So free room lies in holes, in which the next message
+    may not fit: without this, the memory of a process grows for hours, although nothing is kept.
+    """
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

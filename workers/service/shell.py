@@ -87,7 +87,8 @@ _OVERDUE_SECONDS = 10.0
 # A check asks the broker for the ends of all partitions.
 _CHECK_SECONDS = 10.0
 # The client's objects refer to one another, so only a garbage collection frees a closed client. The same holds for a
-# failed worker: its error refers to the frames that raised it. A collection takes some milliseconds.
+# failed worker: its error refers to the frames that raised it. A collection takes some milliseconds, and so does giving
+# memory back.
 _COLLECT_SECONDS = 60.0
 
 
@@ -111,7 +112,7 @@ class Outside(NamedTuple):
     now: Callable[[], float] = time.monotonic
     stuck: Callable[[str], None] = end_process
     loaded: Callable[[], None] = lambda: None  # called once, after the kernels are loaded
-    collect: Callable[[], object] = lambda: None  # frees what reference cycles hold; called at intervals
+    collect: Callable[[], object] = lambda: None  # frees memory; called at intervals
 
 
 class _Chore(NamedTuple):
