@@ -161,7 +161,8 @@ configs = {plan.name: {**plan.configs, "min.insync.replicas": "1"} for plan in t
 configs["documents"]["max.message.bytes"] = "10000000"
 admin = SimpleNamespace(nodes=lambda: 1, describe=lambda name: TopicDescription(name, 2, 1, configs[name]))
 topics.connect = lambda settings: SimpleNamespace(
-    admin=admin, close=lambda: None, bounds=lambda name: {0: (0, 0)}, group_offsets=lambda group, name: {}
+    admin=admin, close=lambda: None, bounds=lambda name: {0: (0, 0)}, group_offsets=lambda group, name: {},
+    shares=lambda group: {}
 )
 try:
     topics.describe(settings)

@@ -239,7 +239,7 @@ def test_settings_that_may_not_be_seen_are_not_called_safe(monkeypatch, capsys):
         def describe(self, name):
             return TopicDescription(name, 1 if name.startswith("signed") else 2, 1, {})
 
-    log = {"bounds": lambda name: {0: (0, 0)}, "group_offsets": lambda group, topic: {}}
+    log = {"bounds": lambda _: {0: (0, 0)}, "group_offsets": lambda *_: {}, "shares": lambda _: {}}
     transport = SimpleNamespace(admin=Admin(), close=lambda: None, **log)
     monkeypatch.setattr("neardup.workers.commands.topics.making.connect", lambda settings: transport)
     describe(settings_of(shards=2))
