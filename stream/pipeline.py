@@ -35,7 +35,7 @@ from neardup.stream.documents import Column, Document, DocumentColumns, Refusal,
 from neardup.stream.errors import ConfigError
 from neardup.stream.estimates.limits import NO_LOSSES, Losses, documents_of, losses_of
 from neardup.stream.pair_rule import NO_MATCHES, Matches, joined, judge, orient, scored, shared_of
-from neardup.stream.scheme_interface import AnyScheme, Common, Evidence, regular_keys, select_ragged
+from neardup.stream.scheme_interface import AnyScheme, Common, Evidence, in_parts, regular_keys, select_ragged
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.shards import WHOLE_STREAM, Shard, shared_limits
 from neardup.stream.table import NO_LIMIT, NO_WINDOW, REMOVAL, BandTable, Candidates, Limits
@@ -294,9 +294,8 @@ class Matcher:
         """Return what items of a batch have in common with documents of the table, compared in parts because evidence
         may be large."""
         sizes = self.table.ragged_lengths(slots) + np.diff(batch.ragged_starts)[items]
-        parts = np.cumsum(sizes + 2 * batch.fixed.shape[1]) // _COMPARED_BYTES
         compared = []
-        for rows in np.split(np.arange(len(parts)), np.flatnonzero(np.diff(parts)) + 1):
+        for rows in in_parts(sizes + 2 * batch.fixed.shape[1], _COMPARED_BYTES):
             older = self.evidence(slots[rows])
             compared.append(self._scheme.common(batch.evidence.select(items[rows]), older, self.config.plan))
         return compared[0] if len(compared) == 1 else Common(*map(np.concatenate, zip(*compared, strict=True)))

@@ -265,6 +265,18 @@ def starts_of_lengths(lengths: npt.NDArray[np.integer]) -> Starts:
     return starts
 
 
+def in_parts(sizes: npt.NDArray[np.integer], bytes_max: int) -> list[npt.NDArray[np.int64]]:
+    """Divide items into consecutive parts of about ``bytes_max`` bytes, or of one item; ``sizes`` are their bytes.
+
+    Returns the positions of each part, ``int64[k]``: one part without any if there are no items.
+
+    >>> [part.tolist() for part in in_parts(np.array([3, 4, 9, 2]), 8)]
+    [[0, 1], [2, 3]]
+    """
+    ends = np.cumsum(sizes, dtype=np.int64) // bytes_max
+    return np.split(np.arange(len(sizes)), np.flatnonzero(np.diff(ends)) + 1)
+
+
 def select_ragged(
     values: npt.NDArray[np.uint8], starts: Starts, rows: npt.NDArray[Any]
 ) -> tuple[npt.NDArray[np.uint8], Starts]:

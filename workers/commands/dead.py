@@ -24,6 +24,7 @@ import orjson
 
 from neardup.stream.errors import ConfigError, Reason
 from neardup.stream.json_lines import escape_unprintable
+from neardup.workers.display.printing import time_text
 from neardup.workers.options.running import DeadOptions
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.settings.durations import seconds_of
@@ -124,7 +125,7 @@ def list_letters(transport: Transport, settings: StreamSettings, which: Chosen) 
     for letter, is_replayed in letters(transport, names_of(settings).topics.dead, which):
         counts[letter.reason] += 1
         line = {
-            "letter": letter.place, "time": _time(letter.timestamp_ms), "reason": letter.reason,
+            "letter": letter.place, "time": time_text(letter.timestamp_ms / _MILLISECONDS), "reason": letter.reason,
             "topic": letter.fields["topic"], "partition": letter.fields["partition"], "offset": letter.offsets[0],
             "documents": len(letter.offsets), "bytes": letter.fields["value_bytes"],
             "key": None if letter.key is None else letter.key.decode(errors="replace"), "replayed": is_replayed,
@@ -141,7 +142,8 @@ def show_letters(transport: Transport, settings: StreamSettings, which: Chosen) 
     for letter, is_replayed in letters(transport, names_of(settings).topics.dead, which):
         fields, value = letter.fields, letter.value
         rows = {
-            "letter": f"{letter.place} of {_time(letter.timestamp_ms)}" + (", replayed" if is_replayed else ""),
+            "letter": f"{letter.place} of {time_text(letter.timestamp_ms / _MILLISECONDS)}"
+            + (", replayed" if is_replayed else ""),
             "reason": f"{letter.reason}: {fields['message']}",
             "origin": f"{fields['topic']}, partition {fields['partition']}, offset {letter.offsets[0]}"
             + (f" to {letter.offsets[-1]}" if len(letter.offsets) > 1 else ""),
@@ -240,7 +242,3 @@ def _send(producer: Producer, documents: str, dead: str, step: Sequence[tuple[Le
         producer.abort()
         raise
     return sent
-
-
-def _time(milliseconds: int) -> str:
-    return datetime.fromtimestamp(milliseconds / _MILLISECONDS, UTC).isoformat(timespec="seconds")

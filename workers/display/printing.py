@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -13,6 +14,11 @@ from rich.console import Console
 from rich.table import Table
 
 from neardup.workers.display.pictures import COLUMNS, Picture, in_characters, save
+
+
+def time_text(seconds: float) -> str:
+    """Return a time in seconds since the epoch for reading, in UTC: ``2026-01-31T12:00:00+00:00``."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def print_found(

@@ -25,7 +25,7 @@ import orjson
 from neardup.stream.collections.ids import split_id, stored_id
 from neardup.stream.json_lines import named_collection
 from neardup.stream.pair_rule import SIMILARITY_DIGITS
-from neardup.stream.scheme_interface import starts_of_lengths
+from neardup.stream.scheme_interface import in_parts, starts_of_lengths
 from neardup.stream.verdicts.decisions import Verdicts
 from neardup.stream.verdicts.representatives import NO_RANK
 from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL, STATUSES
@@ -75,8 +75,8 @@ def encode_runs(decision: Decision, *, separate: bool = False) -> Iterator[Run]:
     partitions, offsets = partitions_of(decision.rows.places), offsets_of(decision.rows.places)
     for partition in np.unique(partitions).tolist():
         rows = np.flatnonzero(partitions == partition)
-        ends = np.cumsum([len(lines[row]) for row in rows.tolist()])
-        for part in np.split(rows, np.flatnonzero(np.diff(ends // RUN_BYTES_MAX)) + 1):
+        sizes = np.array([len(lines[row]) for row in rows.tolist()])
+        for part in (rows[numbers] for numbers in in_parts(sizes, RUN_BYTES_MAX)):
             key = f"{offsets[part[0]]}-{offsets[part[-1]] + 1}"
             yield Run(partition, key.encode(), b"".join(lines[row] for row in part.tolist()))
 

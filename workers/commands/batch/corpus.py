@@ -29,7 +29,7 @@ from neardup.stream.json_lines import encode_matches, encode_nearest
 from neardup.stream.neighbours.nearest import Ranked, chance_found
 from neardup.stream.pair_rule import Matches, compares_directly, judge, orient, scored, shared_of
 from neardup.stream.pipeline import Signer, table_limits
-from neardup.stream.scheme_interface import NO_SHARED, Shared, joined_shared
+from neardup.stream.scheme_interface import NO_SHARED, Shared, in_parts, joined_shared
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.table import COUNTERS, NO_TIME, NO_WINDOW
 from neardup.stream.verdicts.decisions import VerdictLimits, Verdicts
@@ -306,8 +306,7 @@ class Corpus:
     def _parts(self, items: Rows, *rows: Rows) -> Iterator[Rows]:
         """Yield items in parts whose rows have about ``_EVIDENCE_BYTES`` of evidence, or one item."""
         sizes = sum((self.rows.evidence_bytes(column) for column in rows), np.zeros(len(items), np.int64))
-        numbers = np.cumsum(sizes) // _EVIDENCE_BYTES
-        return iter(np.split(items, np.flatnonzero(np.diff(numbers)) + 1) if len(items) else [])
+        return (items[part] for part in in_parts(sizes, _EVIDENCE_BYTES) if len(items))
 
 
 def _answers(corpus: Corpus, top: int | None) -> Iterator[tuple[int, bytes]]:

@@ -15,9 +15,9 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import closing
-from datetime import UTC, datetime
 from typing import NamedTuple
 
+from neardup.workers.display.printing import time_text
 from neardup.workers.options.running import ReplayOptions
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.settings.kafka import StreamSettings
@@ -67,7 +67,7 @@ def replay(options: ReplayOptions, transport: Transport, settings: StreamSetting
         _check_new(names, is_new=is_new)
         since = _window_begins(transport, topic, begins, firsts, settings)
         at = transport.offsets_at(topic, int(since * _MILLISECONDS))
-        sys.stdout.write(f"the window begins at {_time(since)}\n")
+        sys.stdout.write(f"the window begins at {time_text(since)}\n")
         _check_kept(settings, {p: first for p, first in firsts.items() if 0 < first == at[p] < begins.get(p, 0)}, since)
         begins = {partition: min(offset, at[partition]) for partition, offset in begins.items()}
     if settings.verdicts:
@@ -132,7 +132,7 @@ def _undecided(transport: Transport, names: Names, firsts: Mapping[int, int]) ->
 def _check_kept(settings: StreamSettings, gone: Mapping[int, int], since: float | None) -> None:
     """Raise ``Failure`` if documents that are wanted are gone: partition -> first offset that is kept."""
     if gone and not settings.allow_gap:
-        what = "without a verdict" if since is None else f"of the window, which begins at {_time(since)},"
+        what = "without a verdict" if since is None else f"of the window, which begins at {time_text(since)},"
         logs = ", ".join(f"offset {first} of partition {partition}" for partition, first in sorted(gone.items()))
         raise Failure(
             Exit.GAP,
@@ -183,7 +183,3 @@ def _say(begins: list[Begin], topic: str, settings: StreamSettings) -> None:
         f"{count:,} offsets are signed again when signers start (no --from). Pairs among these documents are published "
         f"again, and so are dead letters.{verdicts}\n"
     )
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from rich.table import Table
 
+from neardup.workers.display.printing import time_text
 from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.stages.matching.shard_table import decode_window
 from neardup.workers.topics.names import MATCH, names_of
@@ -61,7 +61,7 @@ def shard_table(states: list[ShardState]) -> Table:
     for column in ("shard", "in the window", "behind", "the window begins after", "matcher", "standbys"):
         table.add_column(column, overflow="fold")
     for shard, window, behind, time, owner, standbys in states:
-        begins = "-" if time is None else datetime.fromtimestamp(time, UTC).isoformat(timespec="seconds")
+        begins = "-" if time is None else time_text(time)
         counts = ("-" if n is None else f"{n:,}" for n in (window, behind))
         table.add_row(str(shard), *counts, begins, owner or "-", ", ".join(standbys) or "-")
     return table

@@ -13,14 +13,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from rich.table import Table
 
 from neardup.stream.estimates.limits import counted_documents, counted_recall
 from neardup.workers.commands.topics.shards import ShardState, shard_table, states_of
-from neardup.workers.display.printing import print_found
+from neardup.workers.display.printing import print_found, time_text
 from neardup.workers.options.running import StatusOptions
 from neardup.workers.process.exits import Exit
 from neardup.workers.settings.durations import seconds_of
@@ -215,7 +214,7 @@ def role_problems(role: Role, now: float, behind_max: float) -> Iterator[Problem
     if slowest is not None and slowest.since is not None and role.members and now - slowest.since > behind_max:
         what = (
             f"{called}s are behind: {kind.part} {slowest.partition} of {role.topic} has {slowest.records:,} unread "
-            f"records, the oldest from {_time(slowest.since)}"
+            f"records, the oldest from {time_text(slowest.since)}"
         )
         do = (
             f"start more {called}s: {role.members} share {count} {kind.part}s"
@@ -298,7 +297,7 @@ def _values(role: Role, now: float) -> dict[str, Any]:
 def _table(names: Names, roles: Sequence[Role], held: Role | None, now: float) -> Table:
     title = f"generation {names.generation}"
     if held is not None and held.slowest is not None and held.slowest.since is not None:
-        title += f"; all is decided up to {_time(held.slowest.since)}, held back by {held.role}"
+        title += f"; all is decided up to {time_text(held.slowest.since)}, held back by {held.role}"
     table = Table(title=title, title_justify="left")
     for column in ("role", "members", "reads", "unread", "oldest unread", "last output"):
         table.add_column(column, overflow="fold")
@@ -341,7 +340,3 @@ def _problem_tables(problems: Sequence[Problem]) -> list[Table]:
 
 def _ago(at: float | None, now: float) -> str:
     return "-" if at is None else f"{max(0.0, now - at):,.0f} s ago"
-
-
-def _time(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")

@@ -13,7 +13,7 @@ before a restart as after it.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ import numpy.typing as npt
 from neardup.stream.config import Config
 from neardup.stream.pair_rule import compares_directly
 from neardup.stream.pipeline import similarity_of
-from neardup.stream.scheme_interface import Evidence
+from neardup.stream.scheme_interface import Evidence, in_parts
 from neardup.stream.verdicts.decisions import Compare
 from neardup.stream.verdicts.held import joined_parts
 from neardup.stream.verdicts.leads import NO_PAIR
@@ -82,8 +82,8 @@ class Compared:
         """Release the rows before number ``first``, which have left the window, and now and then their messages."""
         self.rows.release(first)
         if 2 * self._fresh > len(self._messages):
-            self._fresh = 0
-            for offset in [offset for offset in self._messages if offset < self.rows.oldest]:
+            self._fresh, oldest = 0, self.rows.oldest
+            for offset in [offset for offset in self._messages if offset < oldest]:
                 self._bytes -= self._messages.pop(offset)[1]
 
     def parts(self, numbers: _Longs) -> list[bytes]:
@@ -110,7 +110,7 @@ class Compared:
 
         def compare(items: _Longs, others: _Longs) -> npt.NDArray[np.float32]:
             similarities = np.full(len(items), NO_PAIR)
-            for rows in _slices(sizes(numbers[items])):
+            for rows in in_parts(2 * sizes(numbers[items]), _COMPARED_BYTES):
                 newer, older, fit = self.parts(numbers[items[rows]]), self._contents(others[rows]), []
                 for n, sides in enumerate(zip(newer, older, strict=True)):
                     if max(map(len, sides)) > EVIDENCE_BYTES_MAX:
@@ -149,9 +149,3 @@ class Compared:
         rows = decode_signed(data, self._config.signing_fingerprint, self._config.plan.width)
         self.keep(offset, rows.evidence, len(data))
         return rows.evidence
-
-
-def _slices(sizes: _Longs) -> Iterator[_Longs]:
-    """Return consecutive comparisons whose evidence takes a bounded number of bytes together."""
-    parts = np.cumsum(2 * sizes) // _COMPARED_BYTES
-    yield from np.split(np.arange(len(sizes)), np.flatnonzero(np.diff(parts)) + 1)
