@@ -8,12 +8,13 @@ there is about the incident there.
 from __future__ import annotations
 
 import io
+import itertools
 import logging
 import os
 import shutil
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -75,7 +76,11 @@ class _Staffed(MemoryTransport):
 
 
 class Place:
-    """One row's deployment. ``is_down``: the process that is scraped here does not answer."""
+    """One row's deployment. ``is_down``: the process that is scraped here does not answer.
+
+    ``moments``: each scrape sees another one, for a rule that fires when nothing changes between two scrapes: moments
+    that come by themselves come too seldom on a busy machine.
+    """
 
     def __init__(self, alert: str, job: str, folder: Path) -> None:
         self.alert, self.job, self.folder = alert, job, folder
@@ -84,6 +89,8 @@ class Place:
         self.bench = Bench()
         self.absent: set[str] = set()  # roles that have no member
         self.tick: Callable[[], object] = lambda: None  # what goes on while a command waits
+        self.moments: Iterator[None] = itertools.repeat(None)
+        self._turn = threading.Lock()  # scrapes come from threads of their own
         self.closing = ExitStack()
         self.show(Metrics(SIGN), Health(1e9))
 
@@ -97,6 +104,17 @@ class Place:
         self.bench.health[role] = Health(1e9)  # it takes turns when its incident has one
         self.show(self.bench.metrics[role], self.bench.health[role])
         return self.bench
+
+    def scraped(self, asked: dict[str, Any], start: Callable[..., object]) -> Iterable[bytes]:
+        """The answer to a scrape, a moment later than the one before."""
+        with self._turn:
+            next(self.moments)
+            return self.answer(asked, start)
+
+    def stand_still(self) -> None:
+        """Let scrapes see no further moments."""
+        with self._turn:
+            self.moments = itertools.repeat(None)
 
     def run(self, command: str, exporter: str) -> Ran:
         """Run a line of a runbook with the addresses of this place."""
@@ -176,7 +194,7 @@ class Exporter:
                     return
                 started: list[Any] = []
                 asked = {"PATH_INFO": f"/{path}", "REQUEST_METHOD": "GET", "QUERY_STRING": ""}
-                body = b"".join(place.answer(asked, lambda *given: started.extend(given)))
+                body = b"".join(place.scraped(asked, lambda *given: started.extend(given)))
                 self.send_response(int(started[0].split()[0]))
                 for header in started[1]:
                     self.send_header(*header)

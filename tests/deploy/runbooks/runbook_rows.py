@@ -33,6 +33,7 @@ class Row(NamedTuple):
         also: alerts that the incident brings besides.
         perhaps: alerts that it may bring, by the speed of the machine.
         job: the job of the process, if the rule names one; else each alert has its own.
+        by_scrape: each scrape sees another moment of the incident, however slow the machine is.
         last: the incident begins when all others were followed: it is about all workers of a job.
     """
 
@@ -42,6 +43,7 @@ class Row(NamedTuple):
     also: frozenset[str] = frozenset()
     perhaps: frozenset[str] = frozenset()
     job: str = ""
+    by_scrape: bool = False
     last: bool = False
 
 
@@ -75,7 +77,7 @@ ROWS: dict[str, Row] = {
             (11, r"signers are behind: partition 0 of documents has [1-9]"),
             (0, r'neardup_lag_records{partition="0"} [1-9]\d{2}'),
         ),
-        perhaps=frozenset({"NeardupNoProgress"}),
+        by_scrape=True,
     ),
     "NeardupNoProgress": Row(
         worker.aborted,
@@ -86,6 +88,7 @@ ROWS: dict[str, Row] = {
         stuck,
         ((0, '"partition": 1'), (0, "partitions: 0, 1")),
         values="a worker ends itself before its partition stands still for so long",
+        by_scrape=True,
     ),
     "NeardupTransactionsFailing": Row(
         worker.sometimes_aborted, ((0, r'outcome="aborted"} [1-9]'), (0, "partitions: 0, 1"))

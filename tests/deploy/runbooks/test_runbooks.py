@@ -124,7 +124,9 @@ def follow(rounds: Rounds, rows: dict[str, Row], places: dict[str, Place], expor
     """Let the incidents of these rows happen, and run their commands."""
     for name in rows:
         done.before[name] = firing(rounds.answers)[places[name].job]
-    rounds.begun |= rows.keys()
+    rounds.begun |= {name for name, row in rows.items() if not row.by_scrape}
+    for name in rows.keys() - rounds.begun:
+        places[name].moments = rounds.incidents[name]
     for place in places.values():  # a rule about all workers of a job is about those of earlier rows, too
         place.is_down |= any(row.last and place.job == row.job for row in rows.values())
     wanted = {name: {name, *row.also} for name, row in rows.items()}
@@ -138,6 +140,7 @@ def follow(rounds: Rounds, rows: dict[str, Row], places: dict[str, Place], expor
     rounds.until(all_fire)  # the test of an alert that does not says so
     for name in rows:
         done.fired[name] = set(seen[places[name].job])
+        places[name].stand_still()
         done.ran[name] = [places[name].run(command, exporter) for command in commands_of(name)]
 
 

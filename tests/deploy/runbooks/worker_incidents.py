@@ -176,9 +176,10 @@ def lag(place: Place) -> Iterator[None]:
     """Documents come faster than a signer signs them."""
     bench, documents = worked(place, SIGN)
     yield
+    documents.send(1_200, message_at=now() - 120)
     while True:
-        documents.send(1_500, message_at=now() - 120)
-        bench.run(SIGN, looks(8), step_documents_max=100)
+        documents.send(300, message_at=now() - 120)  # more for each partition than are signed in all
+        bench.run(SIGN, looks(8), step_documents_max=10)
         yield
 
 
