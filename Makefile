@@ -38,7 +38,8 @@ check: $(STAMP)  ## style, types and the quick tests: no processes, no servers; 
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -p no:schemathesis -n 2 --dist loadfile --no-loadscope-reorder -m '$(QUICK)' $(CHECKED)
+	$(BIN)/python -m pytest -q -p no:schemathesis -n 2 --dist loadfile --no-loadscope-reorder -m '$(QUICK)' \
+	  --hypothesis-profile quick $(CHECKED)
 
 test: $(STAMP)  ## style, types and tests
 	$(BIN)/ruff check .

@@ -30,6 +30,7 @@ DATA = ROOT.parent / "shared" / "data"
 settings.register_profile(
     "neardup", deadline=None, derandomize=True, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
+settings.register_profile("quick", settings.get_profile("neardup"), max_examples=25)  # of "make check"
 settings.load_profile("neardup")
 
 

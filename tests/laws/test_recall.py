@@ -22,7 +22,7 @@ from oracle import (
     tail_above,
     tail_below,
 )
-from quick_seeds import quick_seeds
+from quick_parameters import quick_seeds
 
 from neardup.stream import Config, Deduplicator, Document
 from neardup.stream.documents import Features
@@ -76,6 +76,7 @@ def test_candidates_follow_the_s_curve(scheme: str, similarity: float, union: in
     assert tail_above(SEEDS[union], p, candidates) > NEVER, (exact, p, candidates)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("union", SEEDS)
 @pytest.mark.parametrize("similarity", SIMILARITIES)
 @pytest.mark.parametrize("scheme", quick_seeds(SKETCHED, 1))
@@ -117,7 +118,7 @@ def test_the_requested_recall_is_the_recall_at_the_threshold(scheme: str, settin
         assert tail_below(600, config.recall, emitted) > NEVER, (union, emitted)
 
 
-@pytest.mark.parametrize("similarity", [0.0, 0.1, 0.5, 0.8])
+@pytest.mark.parametrize("similarity", quick_seeds([0.1, 0.8, 0.0, 0.5], 2))
 @pytest.mark.parametrize("scheme", SKETCHED)
 def test_estimates_are_unbiased(scheme: str, similarity: float) -> None:
     """The mean of ten thousand pairs of random sets would show agreement by chance, which is .4% of the rows.
@@ -163,6 +164,7 @@ def truth_of(seed: int, shingles: str) -> tuple[Corpus, list[Hashes], list[int],
     return truth, sets, firsts, all_pairs(sets, config.threshold)
 
 
+@pytest.mark.long
 def test_the_oracle_by_prefixes_finds_what_all_pairs_find() -> None:
     """On generated sets of all sizes, at several thresholds, both give the same pairs and similarities."""
     rng = np.random.default_rng(5)

@@ -34,6 +34,7 @@ def originals(documents: list[Document], **settings: object) -> int:
     return counts["original"]
 
 
+@pytest.mark.long
 def test_near_copies_of_one_text_are_one_story() -> None:
     """Most pairs are among documents that are no contents of the story; full buckets hide the rest."""
     documents = flood(800, drifts=False)

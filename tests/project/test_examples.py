@@ -110,6 +110,7 @@ def test_suspects_by_url_are_checked_by_their_texts(run: Run) -> None:
     assert output in README.read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_folding_mirrors_makes_the_sources_of_links_similar(run: Run) -> None:
     """URLs alone find mirrors. A page and its copy share few links before folding and nearly all afterwards."""
     output = run("mirrors.py")
@@ -178,6 +179,7 @@ def test_a_buyer_is_offered_what_similar_buyers_have() -> None:
     assert example["by_items"](bought, items, "B1") == [("D", pytest.approx(1)), ("C", pytest.approx(1 / 3))]
 
 
+@pytest.mark.long
 def test_fingerprints_are_found_and_compared_as_often_as_the_textbook_computes(run: Run) -> None:
     """Independent functions give .985 and .063, in two groups .970 and .0040; what is measured fits the exact law."""
     output = run("fingerprints.py")
@@ -210,6 +212,7 @@ def test_buyers_without_a_common_item_meet_by_groups_of_items(run: Run, tmp_path
     assert int(found[1]) == int(known[1]) > 50
 
 
+@pytest.mark.long
 def test_similar_baskets_are_the_known_ones(real_data: Callable[[str], Path], run: Run) -> None:
     """The index of prefixes finds exactly the known baskets; signatures find nearly all of them and no other."""
     folder = real_data("itemsets_fimi")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import orjson
 import pytest
-from quick_seeds import quick_seeds
+from quick_parameters import quick_seeds
 from sim_cluster import MATCHERS, SIGNERS, Cluster
 from sim_documents import UNREADABLE, Habits
 from sim_scenario import Place, Scenario
@@ -86,6 +86,7 @@ def pairs_of(documents: list[Document]) -> list[tuple[str, str]]:
     return sorted(tuple(sorted((pair.older, pair.newer))) for pair in found)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("signers", quick_seeds([3, 1, 2], 1))
 @pytest.mark.parametrize(
     "shares", [(1, 1, 1, 1), (10, 1, 1, 1), (1, 1, 1, 0)], ids=["even", "one has ten times as many", "one is idle"]
@@ -103,6 +104,7 @@ def test_a_backlog_gives_the_pairs_of_an_undisturbed_stream(
     assert backlog.found() == backlog.expected()
 
 
+@pytest.mark.long
 def test_without_alignment_pairs_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without this fact the tests above would prove nothing."""
     monkeypatch.setattr(alignment.Alignment, "_limits", lambda self, at: alignment._Limits())
@@ -113,6 +115,7 @@ def test_without_alignment_pairs_are_lost(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(backlog.found()) < len(backlog.expected()) * 0.9
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("signers", [1, 2])
 def test_odd_documents_do_not_disturb_the_others(signers: int) -> None:
     """Odd input: poison, times of 1970 and of next year, messages from next year or without a time, removals of unknown
@@ -145,6 +148,7 @@ def test_odd_documents_do_not_disturb_the_others(signers: int) -> None:
     assert backlog.found() == backlog.expected()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("signers", [1, 2])
 def test_transactions_of_the_producers_do_not_hold_back_the_others(signers: int) -> None:
     """Every partition ends in control records of committed and aborted transactions; one transaction stays open for a
@@ -176,6 +180,7 @@ def test_transactions_of_the_producers_do_not_hold_back_the_others(signers: int)
     assert backlog.found() == backlog.expected()
 
 
+@pytest.mark.long
 def test_a_signer_that_dies_holds_back_the_others_until_its_partitions_have_moved() -> None:
     """After the move they find every pair."""
     backlog = Backlog()
@@ -190,6 +195,7 @@ def test_a_signer_that_dies_holds_back_the_others_until_its_partitions_have_move
     assert backlog.found() == backlog.expected()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("signers", quick_seeds([3, 1, 2], 1))
 def test_an_archive_that_is_loaded_into_idle_partitions_is_signed_in_its_order(signers: int) -> None:
     """Each tenth of a second loads hours of the archive; batches become visible in one partition after the other."""

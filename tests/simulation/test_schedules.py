@@ -44,6 +44,7 @@ def test_the_schedules_reach_every_failure() -> None:
     assert {name: per_hundred.get(name, 0) for name, number in least.items() if per_hundred.get(name, 0) < number} == {}
 
 
+@pytest.mark.long
 def test_a_seed_gives_the_same_run_again() -> None:
     """A failure can be repeated: log, output and committed offsets are equal to the last byte."""
 

@@ -28,7 +28,7 @@ from oracle import (
     tail_below,
     truth_of,
 )
-from quick_seeds import quick_seeds
+from quick_parameters import quick_seeds
 
 from neardup.stream import Config, Deduplicator, Document
 from neardup.stream.documents import Features

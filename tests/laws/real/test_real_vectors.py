@@ -164,6 +164,7 @@ def histograms_by_cosine() -> Search:
     return Search(every, every[:QUERIES], [str(n) for n in range(QUERIES)], exact, settings)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("search", [images_by_cosine, histograms_by_distance, histograms_by_cosine])
 def test_nine_of_the_ten_most_similar_are_found_by_looking_at_a_fifth(search) -> None:
     """Recall@10 is at least .9, while at most a fifth of the set is compared."""

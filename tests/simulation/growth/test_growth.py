@@ -6,7 +6,7 @@ The documents before, between and after have copies, near-duplicates, versions a
 from __future__ import annotations
 
 import pytest
-from quick_seeds import quick_seeds
+from quick_parameters import quick_seeds
 from sim_checks import Outcome, check
 from sim_cluster import LINKERS, MATCHERS, SIGNERS, Cluster
 from sim_documents import Habits
@@ -66,6 +66,7 @@ class Growing(Cluster):
         return {shard: committed.offset for shard, committed in group.offsets.items()}
 
 
+@pytest.mark.long
 def test_two_shards_become_eight_and_twelve() -> None:
     """Pairs, tables and verdicts are those of one table, and each shard of twelve has documents."""
     cluster = Growing()
@@ -101,6 +102,7 @@ def test_shards_are_added_where_there_was_one() -> None:
     assert check(cluster).growth.shards == 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [MATCHERS, LINKERS])
 @pytest.mark.parametrize("call", quick_seeds(CRASHES, 2))
 def test_a_worker_dies_at_each_call_around_a_growth(call: str, kind: str) -> None:
@@ -123,7 +125,9 @@ def test_a_worker_dies_at_each_call_around_a_growth(call: str, kind: str) -> Non
         cluster.ended()
 
 
-@pytest.mark.parametrize("fault", ["commit_before", "commit_after", "flush", "send_offsets", "group_offsets"])
+@pytest.mark.parametrize(
+    "fault", quick_seeds(["commit_before", "commit_after", "flush", "send_offsets", "group_offsets"], 2)
+)
 def test_the_step_that_passes_the_row_fails(fault: str) -> None:
     """The first offsets of new shards are committed with the step, once, whatever comes of its transaction."""
     cluster = Growing(step_pairs=1)
@@ -256,6 +260,7 @@ def hide(linker: LinkWorker, cluster: Cluster, partitions: int) -> None:
         transport.bounds = bounds  # type: ignore[method-assign]
 
 
+@pytest.mark.long
 def test_a_trim_keeps_what_new_shards_need() -> None:
     """The log begins at the least window of all shards, also of those that were added, while their members are away."""
     cluster = Growing(window=5.0, linkers=0)

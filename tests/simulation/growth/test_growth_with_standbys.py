@@ -27,6 +27,7 @@ def is_covered(cluster: Growing, shards: int) -> bool:
     return {*one.tables, *two.tables} == {*range(shards)} == {*one.standbys.ready, *two.standbys.ready}
 
 
+@pytest.mark.long
 def test_standbys_pass_the_row_and_take_over_old_and_new_shards() -> None:
     """2, 8 and 12 shards; after each growth the matcher of shard 0 is lost for good, and no window is read again."""
     cluster = Growing(standbys=1)
@@ -55,6 +56,7 @@ def test_standbys_pass_the_row_and_take_over_old_and_new_shards() -> None:
         cluster.ended()
 
 
+@pytest.mark.long
 def test_a_member_with_its_standbys_dies_while_the_row_is_passed() -> None:
     """Wherever the row is for owner and standby, the successor applies it from there on."""
     for turns in range(8):

@@ -55,6 +55,7 @@ def test_columns_are_for_texts(settings: dict[str, str]) -> None:
         assert_same(signed_columns(signer, documents), signer.sign(documents))
 
 
+@pytest.mark.long
 @given(st.lists(st.builds(Document, st.text(st.characters(exclude_categories=["Cs"]), max_size=5), TEXTS,
                           st.none() | st.floats(allow_nan=False), collection=st.none()), max_size=8))  # fmt: skip
 @example([Document("a", "x" * 50), Document("b", "ok")])

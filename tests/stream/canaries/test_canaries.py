@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow
 import pytest
-from quick_seeds import quick_seeds
+from quick_parameters import quick_seeds
 
 from benchmarks.recall.canaries import FAULTS, NOTICED_WITHIN, World
 from neardup.stream import Config, Deduplicator, Document, Signer
@@ -45,7 +45,7 @@ def stories(count: int, seed: int) -> list[Document]:
 
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("seed", quick_seeds(range(2), 1))
-@pytest.mark.parametrize("dated", [True, False])
+@pytest.mark.parametrize("dated", quick_seeds([True, False], 1))
 def test_canaries_change_no_answer_no_count_and_no_window(name: str, seed: int, dated: bool) -> None:
     """Pairs, verdicts, refusals, counters and stream time after each call, what is looked up and explained, and the
     saved window are equal byte by byte, with and without them; for documents with and without times."""
@@ -99,6 +99,7 @@ def test_canaries_of_tables_change_nothing_and_are_those_of_their_documents(deci
     assert found["documents"] == single.recall()["canaries"]["documents"]
 
 
+@pytest.mark.long
 def test_causes_are_counted_and_are_no_faults() -> None:
     """A limit, an eviction and a removal explain a miss."""
     config = Config(bucket_candidates_max=1, probe_candidates_max=1, threshold=0.6)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup.stream.estimates import sample_index
@@ -16,7 +16,6 @@ def ragged(sets: list[set[int]]) -> tuple[np.ndarray, np.ndarray]:
     return np.array([x for one in sets for x in sorted(one)], np.uint64), np.cumsum([0, *map(len, sets)])
 
 
-@settings(max_examples=100, deadline=None)
 @given(SETS, SETS, st.sampled_from([0.1, 0.5, 1.0]))
 def test_it_counts_what_each_two_sets_have_in_common(
     sample: list[set[int]], documents: list[set[int]], least: float

@@ -6,8 +6,9 @@ import random
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from quick_parameters import examples
 
 from neardup.stream import Config, Deduplicator, Document
 from neardup.stream.documents import EXPLANATIONS
@@ -173,7 +174,7 @@ def test_every_reason_has_a_sentence_for_users() -> None:
 _TEXTS = st.text(st.sampled_from("ab \n.é東京\u202e\u0301"), max_size=30)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(_TEXTS, _TEXTS, st.integers(1, 40))
 def test_the_passages_of_two_texts_joined_are_the_texts(first: str, second: str, parts_max: int) -> None:
     """No part is lost, no passage is empty, and two consecutive passages have different kinds."""

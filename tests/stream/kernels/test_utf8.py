@@ -35,6 +35,7 @@ def expected(data: bytes) -> str | None:
         return None
 
 
+@pytest.mark.long
 def test_every_code_point_is_decoded() -> None:
     """In one text, and none of the surrogates."""
     points = "".join(map(chr, itertools.chain(range(0xD800), range(0xE000, 0x110000))))

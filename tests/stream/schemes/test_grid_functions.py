@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from quick_seeds import quick_seeds
+from quick_parameters import quick_seeds
 
 from neardup.stream.errors import ConfigError
 from neardup.stream.schemes import grid_functions

@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from quick_parameters import examples
 from reference import content, one_permutation
 
 from neardup.stream import Config, Document, Signer
@@ -54,7 +55,7 @@ def signed(kind: str, codes: CodePoints, k: int, bits: int, rows: int) -> list[t
 
 
 @every_kind
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     texts=st.lists(TEXT.filter(lambda text: any(c.isalpha() for c in text)), min_size=1, max_size=3),
     k=st.integers(1, 12),

@@ -7,6 +7,7 @@ import random
 import numpy as np
 import orjson
 import pytest
+from quick_parameters import quick_seeds
 
 from benchmarks.recall.passages import SCRIPTS, prose, sharing, signed
 from neardup.stream import Config, ConfigError, Deduplicator, Document, Signer
@@ -16,7 +17,7 @@ from neardup.stream.schemes import SCHEMES
 
 
 @pytest.mark.parametrize("shape", [(40, 150), (20, 60), (30, 30)])
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("script", quick_seeds(SCRIPTS, 2))
 def test_texts_that_share_a_run_share_a_key(script: str, shape: tuple[int, int]) -> None:
     """Of ``passage_characters``, wherever it stands, also where it repeats itself."""
     config = Config(scheme="passages", passage_gram=shape[0], passage_characters=shape[1])
@@ -133,6 +134,7 @@ def test_the_threshold_of_passages_is_a_third_unless_it_is_given() -> None:
     assert Config().threshold == 0.8
 
 
+@pytest.mark.long
 def test_a_pair_of_random_texts_is_estimated_without_bias() -> None:
     """The estimate of a shared run is right on average, from the certain length on."""
     rng = random.Random(5)

@@ -98,6 +98,7 @@ def test_too_few_documents_are_reported_as_they_were_given():
     assert confusion([("a", "b")], [("a", "c")], documents=5, copies=2).true_negatives == 1
 
 
+@pytest.mark.long
 def test_the_table_of_settings_lists_what_each_scheme_uses():
     """In docs/GUARANTEES.md; what every scheme uses stands above the table."""
     page = (Path(__file__).resolve().parents[3] / "docs" / "GUARANTEES.md").read_text(encoding="utf-8")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from quick_parameters import examples
 from reference import keys as reference_keys
 from reference import one_permutation
 from reference import sketch as reference_sketch
@@ -34,7 +35,7 @@ def test_keys_have_a_known_answer() -> None:
     assert keys(sketch_of(SIGNATURE, 16), 2, 1).tolist() == [[2934180331716519506, 9358766455373980593]]
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.integers(1, 20), st.integers(4, 20), st.data())
 def test_keys_match_the_definition(bands: int, width: int, data: st.DataObject) -> None:
     """Bands are narrower than, as wide as and wider than the eight bytes that are mixed at a time."""
@@ -50,7 +51,7 @@ def test_equal_rows_in_two_bands_have_different_keys() -> None:
     assert len(set(keys(same, 18, 1)[0].tolist())) == 18
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.integers(1, 8), st.integers(1, 6), st.sampled_from(sorted(ROW_TYPES)), st.integers(0, 2**32))
 def test_agreement_counts_equal_rows_and_bands(bands: int, rows: int, bits: int, seed: int) -> None:
     """Compared with a count row by row; a row of many bits is equal only if all its bits are."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 import reference
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from oracle import pair_of_sets
 from reference import MASK
@@ -86,7 +86,6 @@ def test_a_signature_has_a_known_answer(name: str) -> None:
 
 
 @every_set_signature
-@settings(max_examples=100)
 @given(
     elements=st.lists(st.integers(0, MASK), min_size=1, max_size=60),
     rows=st.integers(1, 40),

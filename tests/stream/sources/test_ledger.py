@@ -58,6 +58,7 @@ def stream(draw: Callable[[Any], Any]) -> list[One]:
     return verdicts
 
 
+@pytest.mark.long
 @given(st.data())
 def test_the_ledger_equals_a_replay_in_plain_python(data: st.DataObject) -> None:
     """However the verdicts are divided into steps, also if steps are undone, and if it is stored and read again."""

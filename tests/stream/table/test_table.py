@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from quick_seeds import quick_seeds
+from quick_parameters import quick_seeds
 from table_model import (
     NO_LIMIT,
     OPEN,
@@ -67,7 +67,7 @@ def random_run(seed: int, steps: int, state: dict[int, int], one_key_space: bool
     run_random(table, model, world, steps, hidden_may_remain)
 
 
-@pytest.mark.parametrize("seed", quick_seeds(range(300), 40))
+@pytest.mark.parametrize("seed", quick_seeds(range(300), 20))
 def test_the_table_answers_as_the_model_does(seed: int) -> None:
     """For any operations, limits and times: equal candidates, counts, ids, times; an undone step has no effect."""
     random_run(seed, 12, {})

@@ -35,6 +35,7 @@ def both(text: str) -> tuple[list[int], list[int]]:
     return found[0], found[1]
 
 
+@pytest.mark.long
 @given(st.lists(PARTS, max_size=60).map("".join), st.integers(0, 1100))
 @example("", 0)
 @example("a" * 3000, 0)
@@ -45,6 +46,7 @@ def test_runs_give_the_hashes_of_the_automaton(text: str, shift: int) -> None:
     assert fast == slow
 
 
+@pytest.mark.long
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=80))
 def test_runs_give_the_hashes_of_the_automaton_for_any_code_points(text: str) -> None:
     """From all of Unicode."""

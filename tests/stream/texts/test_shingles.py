@@ -8,9 +8,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from oracle import jaccard
+from quick_parameters import examples
 from reference import code_points as units
 from reference import kgrams, stop_shingles
 from reference import words as word_kgrams
@@ -158,7 +159,7 @@ def test_stop_words_tell_the_news_of_a_page_from_what_surrounds_it(
     assert similarity("chars", 10, f"{other_news} {ads}") == pytest.approx(1 / 3, abs=0.05)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.lists(TEXT, max_size=4), st.integers(1, 100))
 def test_character_shingles_are_the_mixed_polynomials_of_every_k_code_points(texts: list[str], k: int) -> None:
     """Of bytes and of wide code points alike, in one batch; a shorter text is one shingle, an empty one none."""
@@ -168,7 +169,7 @@ def test_character_shingles_are_the_mixed_polynomials_of_every_k_code_points(tex
     assert found.starts.tolist() == np.cumsum([0, *map(len, expected)]).tolist()
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.lists(st.lists(st.sampled_from(["the", "cat", "Ünïcode", "漢", "of", "x1"]), max_size=12), max_size=4))
 @pytest.mark.parametrize("k", [1, 2, 3, 7])
 def test_word_shingles_are_the_mixed_polynomials_of_every_k_words(k: int, texts: list[list[str]]) -> None:

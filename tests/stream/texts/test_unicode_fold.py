@@ -12,8 +12,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from quick_parameters import examples, quick_seeds
 
 from neardup.stream.texts.normalize import NormalForm, code_points, normalize, normalize_any
 
@@ -127,7 +128,7 @@ def test_mixtures_are_normalised_as_unicodedata_does(form: NormalForm, texts: li
     st.randoms(use_true_random=False),
     st.integers(250, 600),
 )
-@settings(max_examples=60)
+@examples(60)
 def test_long_runs_of_marks_are_sorted_as_unicodedata_does(chars: set[str], rng: random.Random, length: int) -> None:
     """Among them code points of class 0 that decompose to marks, and one that becomes a letter when it is folded."""
     texts = ["".join(rng.choices(sorted(chars), k=length)), "x\u0301"]
@@ -137,7 +138,7 @@ def test_long_runs_of_marks_are_sorted_as_unicodedata_does(chars: set[str], rng:
 
 
 @given(st.lists(st.deferred(lambda: st.sampled_from(MARKS + SECONDS + starters())), max_size=300), st.integers(0, 260))
-@settings(max_examples=200)
+@examples(200)
 def test_any_sequence_of_changing_code_points_is_normalised_as_unicodedata_does(chars: list[str], shift: int) -> None:
     """The sequence may be at any distance from the start of a block."""
     check(["." * shift + "’" + "".join(chars)], NormalForm())
@@ -167,8 +168,8 @@ def test_surrogates_refuse_only_their_own_text() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["licence_texts", "itn_multilingual", "irplag_java", "mccormick_minhash", "ja_jglue", "sotu", "textreuse_legal",
-     "blns", "html_articles"],
+    quick_seeds(["itn_multilingual", "ja_jglue", "blns", "licence_texts", "irplag_java", "mccormick_minhash", "sotu",
+                 "textreuse_legal", "html_articles"], 3),
 )  # fmt: skip
 def test_real_texts_are_normalised_as_unicodedata_does(name: str, real_data: Callable[[str], Path]) -> None:
     """Every string in the JSON and every text file of each set."""

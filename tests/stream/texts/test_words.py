@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 import regex
 import stop_words
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from python_calls import from_python
+from quick_parameters import examples
 
 from neardup.stream.errors import ConfigError
 from neardup.stream.kernels.hashing import BASE
@@ -116,21 +117,21 @@ def assert_tokens(text: str, expected: list[str]) -> None:
     assert run(codes_of(text)) == [hash_by_definition(token) for token in expected]
 
 
-@settings(max_examples=1000, deadline=None)
+@examples(1000)
 @given(st.text(alphabet=RICH, max_size=14))
 def test_the_kernel_cuts_as_the_rules_of_the_standard_say(text: str) -> None:
     """Every word of any mixture of the classes is found, in order, and no other text is."""
     assert_tokens(text, words_by_rules(text))
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(st.text(max_size=30))
 def test_the_kernel_agrees_with_the_rules_on_any_code_points(text: str) -> None:
     """The same over the whole of Unicode, unassigned code points among them."""
     assert_tokens(text, words_by_rules(text))
 
 
-@settings(max_examples=1000, deadline=None)
+@examples(1000)
 @given(st.text(alphabet=st.characters(max_codepoint=127), max_size=60))
 def test_ascii_bytes_and_code_points_give_the_same_hashes(text: str) -> None:
     """A document is one whichever of the two dtypes it arrives in."""
@@ -175,6 +176,7 @@ def test_scripts_without_blanks_are_cut_into_characters(text: str, expected: lis
     assert_tokens(text, expected)
 
 
+@pytest.mark.long
 def test_words_of_real_text_in_many_languages() -> None:
     """News in 55 languages is cut as the rules say, as it stands and case folded."""
     path = DATA / "itn_multilingual" / "docs.jsonl"

@@ -8,8 +8,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from quick_parameters import examples
 
 from neardup.stream.errors import ConfigError
 from neardup.stream.theory.cascades import Cascade, Step, amplify, cheapest, fixed_points, members, slope, steepest
@@ -129,7 +130,7 @@ def fewest(given_: tuple[float, float], asked: tuple[float, float], members_max:
     return min(counts, default=None)
 
 
-@settings(max_examples=12)
+@examples(12)
 @given(st.floats(0.3, 0.95), st.floats(0.2, 0.8), st.floats(0.5, 0.99), st.floats(0.01, 0.4))
 def test_no_cascade_of_fewer_functions_does_what_is_asked(p1: float, ratio: float, high: float, low: float) -> None:
     """Every cascade of at most 24 functions is tried; the proposal reaches the goal."""

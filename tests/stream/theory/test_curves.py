@@ -7,8 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 from exact_chances import binomial, emitted_if, fractions_of, tail
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from quick_parameters import examples
 
 from neardup.stream.errors import ConfigError
 from neardup.stream.theory.curves import (
@@ -106,7 +107,7 @@ class TestTail:
 
 
 class TestAreas:
-    @settings(max_examples=40)
+    @examples(40)
     @given(st.integers(1, 40), st.integers(1, 20), st.floats(0.0, 1.0), BITS)
     def test_areas_equal_those_of_the_curve(self, bands: int, rows: int, threshold: float, bits: int) -> None:
         """Against sums over fine steps either side of the threshold."""

@@ -7,9 +7,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from oracle import jaccard
+from quick_parameters import examples
 from reference import GOLDEN, MASK, mix64
 
 from neardup.stream.theory.measures import jaccard_bag
@@ -23,7 +24,7 @@ def ragged(bags: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
     return np.array([x for bag in bags for x in bag], np.uint64), np.cumsum([0, *map(len, bags)])
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(BAGS)
 def test_bags_are_sorted_and_sets_without_repetitions(bags: list[list[int]]) -> None:
     """Each bag is sorted separately, also an empty one; the input does not change."""

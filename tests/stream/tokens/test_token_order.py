@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import reference
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from quick_parameters import examples
 
 from neardup.stream.errors import ConfigError
 from neardup.stream.tokens.token_order import KNOWN_MAX, NO_FREQUENCIES, Frequencies, TokenOrder, counted, most_frequent
@@ -28,7 +29,7 @@ def values(order: TokenOrder, some: npt.NDArray[np.uint64]) -> npt.NDArray[np.ui
     return order.strings(some, np.arange(len(some) + 1))[0]
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.lists(TOKEN, max_size=40, unique=True), st.lists(TOKEN, max_size=40))
 def test_an_order_value_matches_the_definition(known: list[int], others: list[int]) -> None:
     """Of known and unknown tokens, those that share a place of the table or half of their hash too."""
@@ -36,7 +37,7 @@ def test_an_order_value_matches_the_definition(known: list[int], others: list[in
     assert found.tolist() == reference.order_values([*known, *others], known)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.lists(TOKEN, max_size=40, unique=True), st.lists(st.lists(TOKEN, max_size=30), max_size=6))
 def test_a_string_is_the_sorted_values_of_a_bag_each_once(known: list[int], bags: list[list[int]]) -> None:
     """Also for bags without a known token or without any token, in every batch of the same order."""

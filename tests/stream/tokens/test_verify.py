@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from quick_parameters import examples
 
 from neardup.stream.theory import measures
 from neardup.stream.tokens import verify
@@ -44,7 +45,7 @@ def test_sets_and_bags_have_their_worked_similarities() -> None:
     assert one(verify.containment_either, "bcd", "ab") == one(verify.containment_either, "ab", "bcd") == 1 / 2
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(PAIRS)
 @pytest.mark.parametrize(("name", "of_bags"), [("jaccard", False), ("jaccard", True), ("jaccard_bag_sum", True)])
 def test_many_pairs_at_once_are_measured_as_each_alone(
@@ -58,7 +59,6 @@ def test_many_pairs_at_once_are_measured_as_each_alone(
     assert getattr(verify, name)(*sort(firsts), *sort(seconds)).tolist() == expected
 
 
-@settings(max_examples=100)
 @given(PAIRS)
 def test_containment_has_a_direction_and_a_pair_has_the_greater_one(pairs: list[tuple[list[int], list[int]]]) -> None:
     """Of the smaller in the larger."""
@@ -81,7 +81,6 @@ def test_equal_items_are_similar_by_the_most_and_disjoint_ones_by_nothing(measur
     assert row.similarity(values, starts, values + np.uint64(3000), starts).tolist() == [0.0] * 4
 
 
-@settings(max_examples=100)
 @given(PAIRS)
 def test_rows_of_bags_agree_with_their_greatest_union_whichever_union_is_meant(
     pairs: list[tuple[list[int], list[int]]],

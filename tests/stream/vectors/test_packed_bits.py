@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup.stream.machine.compile import kernel
@@ -22,7 +22,6 @@ def sketch_of(bits: np.ndarray, bands: int, rows: int) -> np.ndarray:
     return np.packbits(bits.reshape(len(bits), bands, rows), axis=2, bitorder="little").reshape(len(bits), -1)
 
 
-@settings(max_examples=100)
 @given(st.integers(1, 12), st.integers(1, 150), st.integers(0, 2**32))
 def test_a_band_takes_whole_bytes(bands: int, rows: int, seed: int) -> None:
     """Bits without gaps, spread to bands, give the same bytes as each band packed alone."""
@@ -34,7 +33,6 @@ def test_a_band_takes_whole_bytes(bands: int, rows: int, seed: int) -> None:
     assert out.tolist() == sketch_of(bits, bands, rows)[0].tolist()
 
 
-@settings(max_examples=100)
 @given(st.integers(1, 12), st.integers(1, 20) | st.integers(1, 150), st.floats(0, 0.5), st.integers(0, 2**32))
 def test_agreement_equals_that_of_the_bits(bands: int, rows: int, noise: float, seed: int) -> None:
     """The number of equal bands and of equal bits agree with a count one by one."""

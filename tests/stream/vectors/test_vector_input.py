@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from quick_parameters import examples
 
 from neardup.stream.vectors.vector_input import (
     COMPONENT_MAX,
@@ -22,7 +23,6 @@ from neardup.stream.vectors.vector_input import (
 FLOATS = st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=20)
 
 
-@settings(max_examples=100)
 @given(FLOATS)
 def test_a_list_an_array_and_its_bytes_are_one_vector(numbers: list[float]) -> None:
     """Of whatever numeric type the array is."""
@@ -33,7 +33,6 @@ def test_a_list_an_array_and_its_bytes_are_one_vector(numbers: list[float]) -> N
     assert rows.refused == {}
 
 
-@settings(max_examples=100)
 @given(st.lists(st.integers(0, 1), min_size=1, max_size=40))
 def test_a_list_of_bits_and_packed_ones_are_one_vector(bits: list[int]) -> None:
     """The first bit is the highest bit of its byte."""
@@ -109,7 +108,7 @@ ARRAYS = [
 
 
 @pytest.mark.parametrize("read", [read_numbers, read_bits])
-@settings(max_examples=150)
+@examples(150)
 @given(vectors=st.lists(st.sampled_from(ARRAYS)) | st.lists(st.binary(max_size=12) | st.just(bytes(12))))
 def test_a_vector_is_read_alike_in_any_company(read: Callable[..., VectorRows], vectors: list[Any]) -> None:
     """With others of its kind, which are read at once, and with a list: read or refused as if it were alone."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from python_calls import from_python
+from quick_parameters import examples
 from verdict_model import Decision, Event, VerdictModel
 
 from neardup.stream.kernels.hashing import GOLDEN, mix64
@@ -131,7 +132,7 @@ def model_of(rules, compare=None):
     )  # fmt: skip
 
 
-@settings(max_examples=250)
+@examples(250)
 @given(schedules(), limits(), st.sampled_from([None, similarity_of]), st.data())
 def test_the_kernel_decides_as_the_model(events, rules, compare, data):
     """In any cut of the stream into calls and steps, with steps undone between; with and without comparisons."""
@@ -188,7 +189,7 @@ def restored(decisions, events, decided, first):
     return again
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(schedules(), limits(beyond=False), st.data())
 def test_decisions_restored_from_verdicts_go_on_as_the_ones_before(events, rules, data):
     """Events may restart at any arrival at or before the oldest stored row; earlier decisions make no difference."""

@@ -296,11 +296,19 @@ QUICK = {
 
 # These laws take longest, so that ``make check`` runs them on few cases.
 SLOW_LAWS = {
+    "test_a_batch_gives_what_one_by_one_gives",
+    "test_a_batch_is_decided_as_its_documents_one_by_one",
+    "test_a_probe_reports_what_adding_would_and_changes_nothing",
+    "test_a_stream_of_several_collections_is_decided_as_one_of_each",
+    "test_an_explanation_says_pair_of_the_pairs_and_of_no_others",
     "test_copies_repeat_no_pair_of_contents_more_than_once",
+    "test_shards_find_together_what_one_table_finds",
+    "test_shards_that_are_added_on_the_way_find_together_what_one_table_finds",
+    "test_the_evidence_knows_the_common_keys",
     "test_a_growth_repeats_a_pair_of_contents_twice_more_at_most",
     "test_memory_is_bounded_by_the_window",
 }
-FEW = {"one_permutation chars", "exact", "grouped, exact", "identical"}
+FEW = {"one_permutation chars", "exact", "grouped, exact", "identical", "vectors cosine"}
 
 
 def every_case(law: Callable[..., None]) -> Callable[..., None]:

@@ -59,6 +59,7 @@ def of(name: object, lines: list[Line], key: str) -> list[Line]:
     return [{k: value for k, value in line.items() if k != key} for line in own]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["run", "batch"])
 def test_pairs_are_those_of_each_collection(tmp_path: Path, capfdbinary: Any, command: str) -> None:
     """Each line of a pair names its collection; a whole number is its digits, and null none."""
@@ -79,6 +80,7 @@ def test_pairs_are_those_of_each_collection(tmp_path: Path, capfdbinary: Any, co
         assert of(name, found, "collection") == own
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["dedup", "batch"])
 def test_verdicts_are_those_of_each_collection(tmp_path: Path, capfdbinary: Any, command: str) -> None:
     """Also of versions with the same id, and of what is refused; clusters and kept lines follow."""

@@ -7,6 +7,7 @@ import tracemalloc
 
 import pytest
 import trustme
+from quick_parameters import quick_seeds
 from web_server import WebServer
 
 from neardup.workers.feeds.addresses import addresses_of, is_public
@@ -239,14 +240,17 @@ def late(web, before, each):
 
 @pytest.mark.parametrize(
     ("before", "each"),
-    [
-        (b"", b""),
-        (b"HTTP/1.1 200 OK\r\nX: ", b"y"),
-        (b"HTTP/1.1 200 OK\r\n\r\n", b"z"),
-        (b"HTTP/1.1 200 OK\r\n\r\n", b""),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b"z"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1", b"0"),
-    ],
+    quick_seeds(
+        [
+            (b"", b""),
+            (b"HTTP/1.1 200 OK\r\nX: ", b"y"),
+            (b"HTTP/1.1 200 OK\r\n\r\n", b"z"),
+            (b"HTTP/1.1 200 OK\r\n\r\n", b""),
+            (b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b"z"),
+            (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1", b"0"),
+        ],
+        2,
+    ),
 )
 def test_an_answer_that_never_ends_is_given_up_after_its_time(web, before, each):
     """Also if a byte comes now and then, in the header or in the body."""

@@ -236,10 +236,7 @@ def test_the_condition_of_a_feed_is_that_of_its_dates_and_failures():
     dated = [item(str(n), time=time) for n, time in enumerate((*times, None, "2024-01-01T00:00:00+00:00"))]
     outside = Outside(dated, 500, "fetch_time", 304, ["feed_format"], [item("a")])
     feed = Feed(URL, WATCHING)
-    found = [
-        feed.poll(outside.world._replace(now=lambda minutes=minutes: NOW + 60 * minutes)).condition
-        for minutes in range(6)
-    ]
+    found = [feed.poll(outside.world._replace(now=lambda n=n: NOW + 60 * n)).condition for n in range(6)]
     read, gap, minutes = NOW - 800, 1.5 * 3600, [NOW + 60 * n for n in range(6)]
     assert found == [
         (0, read, gap, minutes[0], minutes[0], minutes[0], 200, "", URL, 600.0),
@@ -267,15 +264,16 @@ def test_a_restart_goes_on_where_the_state_ends(tmp_path):
         assert [entry.found.id for entry in feed.poll(outside.world).entries] == ["urn:c"]
 
 
+@pytest.mark.long
 def test_a_state_is_for_one_process_and_for_nothing_else(tmp_path):
     """Another database, a file that is none, and one that is open are refused in a sentence."""
     path, other = str(tmp_path / "state"), tmp_path / "other"
-    with open_states(path), pytest.raises(Failure, match="another process has it open"), open_states(path):
-        pass
+    with open_states(path), pytest.raises(Failure, match="another process has it open"):
+        open_states(path).__enter__()
     with contextlib.closing(sqlite3.connect(other)) as connection:
         connection.execute("CREATE TABLE t (x)")
-    with pytest.raises(Failure, match="another program"), open_states(str(other)):
-        pass
+    with pytest.raises(Failure, match="another program"):
+        open_states(str(other)).__enter__()
     assert (tmp_path / "state").stat().st_mode & 0o777 == 0o600
     with pytest.raises(Failure, match="cannot write the state"), open_states(str(tmp_path / "no" / "folder")):
         pass

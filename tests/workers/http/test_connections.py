@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import asynccontextmanager
 
+import pytest
 import uvicorn
 
 from neardup.workers.http.connections import connection_type
@@ -62,6 +63,7 @@ async def answered(reader):
     return (await reader.readuntil(b"\r\n\r\nok")).startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.long
 def test_a_head_that_does_not_end_is_waited_for_a_limited_time():
     """Nothing is sent, a part of a head, or a part of a second head."""
 

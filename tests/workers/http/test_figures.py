@@ -83,6 +83,7 @@ def test_the_history_is_an_hour_and_forgets_what_is_older(figures, clock):
     assert set(figures.history()["documents"]) == {0}
 
 
+@pytest.mark.long
 def test_the_stream_of_figures_names_the_latest_duplicates_and_not_the_removed(world):
     """With the first words of their texts; a reader of figures is never too slow."""
 

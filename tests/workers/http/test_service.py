@@ -64,6 +64,7 @@ def test_content_that_comes_back_after_another_is_no_repetition(world):
     assert len(world.ask("GET", "/v1/documents/a").json()["versions"]) == 3
 
 
+@pytest.mark.long
 def test_of_racing_copies_one_is_the_original(world):
     """All requests are sent at the same time; the other copies are duplicates of the original."""
     requests = [("POST", "/v1/check", {"json": {"id": f"d{n}", "text": TEXT}}) for n in range(200)]
@@ -183,6 +184,7 @@ def test_a_removal_without_a_block_list_it_could_write_removes_nothing(tmp_path,
         assert other.check("a", TEXT)["repeated"]
 
 
+@pytest.mark.long
 def test_a_full_disk_answers_507_and_loses_nothing(world):
     """The step is undone; when there is room again, the same document is an original."""
     world.check("a", TEXT)

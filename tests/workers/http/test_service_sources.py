@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from ledger_replay import One, check, replay
-from quick_seeds import quick_seeds
+from quick_parameters import quick_seeds
 from service_world import NEAR, NOW, TEXT, World, opened, world_in
 
 from neardup import Document

@@ -38,6 +38,7 @@ def test_truncated_or_damaged_content_is_reported_after_its_readable_part(compre
         assert data.startswith(b"".join(had)[:100_000])
 
 
+@pytest.mark.long
 def test_a_small_file_that_expands_to_much_comes_in_bounded_blocks():
     """At most 32 MiB of 1 GiB of zeros are in memory."""
     gigabyte = 1 << 30

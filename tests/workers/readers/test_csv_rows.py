@@ -168,6 +168,7 @@ def test_a_long_cell_within_the_bound_is_read(tmp_path):
     assert found(tmp_path / "a.csv", f"id,name\na,{name}\n".encode()) == [Document("a", fields={"name": name})]
 
 
+@pytest.mark.long
 def test_a_row_of_very_many_lines_is_held_as_its_bytes():
     """The row needs a few bytes of memory for each byte, not an object for each line."""
     content = b'id,name\na,"' + b"x\n" * 200_000 + b'"\n'

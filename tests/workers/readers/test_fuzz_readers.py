@@ -4,6 +4,7 @@ import pytest
 from fuzz_readers import READERS, run
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", READERS)
 def test_a_reader_gives_known_results_for_mutated_inputs(name):
     """No exception, no hang, no memory beyond its bound; and the inputs are not all refused alike."""

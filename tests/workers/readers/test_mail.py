@@ -252,6 +252,7 @@ def test_parts_in_parts_have_a_limit():
     assert read_mail(many) == "mail_nested"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("unit", "text"),
     [

@@ -13,7 +13,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from quick_seeds import quick_seeds
+from quick_parameters import quick_seeds
 
 from neardup.stream import Config, ConfigError, Document, Signer
 from neardup.stream.batches import id_columns

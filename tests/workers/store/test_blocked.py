@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from quick_parameters import examples
 from service_world import NEAR, NOW, TEXT, opened
 
 from neardup.stream import Config, ConfigError, Document, Signer
@@ -34,7 +35,7 @@ def content_of(text):
     return SIGNER.sign([Document("any", text)]).batch.contents[:, CONTENT_HALF].copy()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(IDS, st.sets(st.sampled_from("abc"))), max_size=6), st.lists(IDS, unique=True, max_size=6))
 def test_what_was_added_is_refused_before_and_after_reading_the_file_again(tmp_path, added, others):
     """The law for any ids and contents, in any order; documents that cannot be used keep their places and reasons."""

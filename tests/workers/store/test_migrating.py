@@ -42,6 +42,7 @@ def filled(folder: Path) -> list[Answer]:
     return answers
 
 
+@pytest.mark.long
 def test_a_window_that_is_signed_again_keeps_documents_verdicts_and_stories(tmp_path: Path) -> None:
     """Also a story whose original has left the window; the old window is as before."""
     answers = filled(tmp_path / "old")

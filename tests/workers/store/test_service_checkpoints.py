@@ -59,6 +59,7 @@ def test_the_writer_runs_one_checkpoint_when_the_file_of_changes_is_large(keeper
     until(keeper.log._checkpoints.committed)
 
 
+@pytest.mark.long
 def test_a_checkpoint_of_the_writer_lets_the_file_of_changes_begin_again(keeper, monkeypatch):
     """It has a bounded size, however many commits there are."""
     changes = keeper.log.path.with_name("window.sqlite-wal")

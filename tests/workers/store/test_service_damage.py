@@ -70,6 +70,7 @@ def test_numbers_of_a_verdict_are_checked_too(folder):
         read(folder)
 
 
+@pytest.mark.long
 def test_salvaged_rows_answer_as_before(folder):
     """Damaged rows become anonymous, sound ones keep verdict, cluster and text; places stay."""
     change(folder, "UPDATE documents SET evidence = zeroblob(length(evidence)) WHERE place IN (5, 20)")

@@ -183,6 +183,7 @@ def test_a_wait_that_timed_out_holds_nothing_of_its_callers() -> None:
     assert int(cycles) < 200
 
 
+@pytest.mark.long
 def test_the_reason_of_a_failure_is_that_of_its_own_client() -> None:
     """Two clients fail side by side, one at a closed port and one at a server that hangs up; each error names its own
     reason."""

@@ -51,6 +51,7 @@ def test_what_a_codec_packs_is_unpacked_up_to_the_limit_and_no_byte_beyond(name,
             unpack(codec, packed, len(data) - 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PACKERS)
 def test_a_bomb_takes_no_more_memory_than_its_limit(name):
     """Some kilobytes hold a hundred megabytes; the limit is one megabyte."""

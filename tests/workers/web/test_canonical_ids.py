@@ -3,8 +3,9 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from quick_parameters import examples
 from shell_harness import Bench
 
 from neardup.stream.json_lines import Fields
@@ -68,7 +69,7 @@ def test_an_id_that_is_no_url_of_the_web_is_unchanged(id_):
     assert canonical_url(id_) == id_
 
 
-@settings(derandomize=True, deadline=None, max_examples=300)
+@examples(300)
 @given(st.text(alphabet="ahpt:/?&=#.%@[]0123456789é \u3042_;+!", max_size=40))
 def test_any_text_has_a_form_that_stays(rest):
     """Whatever stands after the scheme: no exception, and the second time changes nothing."""

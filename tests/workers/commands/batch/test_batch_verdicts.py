@@ -9,6 +9,7 @@ import pytest
 from cases import CASES
 from command import WORDS
 from dedup_outputs import deduplicated
+from quick_parameters import quick_seeds
 from scheme_streams import brought
 
 from neardup.stream import Config, Deduplicator, Document
@@ -52,6 +53,7 @@ def decided(tmp_path, monkeypatch, capsysbinary):
     return run_batch
 
 
+@pytest.mark.long
 def test_the_preferred_document_of_a_cluster_is_its_original(decided, tmp_path):
     """The best copy comes last here. By default the first is kept, else the longest, or the highest rank."""
     documents = [doc("a", rank=1), doc("b", TEXT + "!", rank=3), doc("c", TEXT + "?!", rank=2), doc("d", "alone")]
@@ -67,7 +69,7 @@ def test_the_preferred_document_of_a_cluster_is_its_original(decided, tmp_path):
         assert summary["largest_clusters"] == [{"id": kept, "size": 3, "cluster": "abc".index(kept)}]
 
 
-@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize("name", quick_seeds(SCHEMES, 4))
 def test_in_order_of_arrival_the_verdicts_equal_those_of_dedup(decided, tmp_path, name):
     """Every kind of scheme has the same rule, with copies and refused documents."""
     case = CASES[name]
@@ -110,6 +112,7 @@ def test_no_document_is_dropped_without_an_original_that_it_was_compared_with(de
     assert {"original", "duplicate"} <= set(statuses.values())
 
 
+@pytest.mark.long
 def test_in_order_of_arrival_the_annotated_lines_are_those_of_dedup(decided, tmp_path):
     """Objects, rows of a table and copies, each with its verdict; refused lines are left out, more than a block."""
     many = [doc(f"d{n}", f"{n % 700} {n % 700 * 7919} " * 30) for n in range(5000)]
@@ -147,6 +150,7 @@ def test_what_cannot_be_decided_ends_with_a_sentence(decided, tmp_path):
     assert decided("empty.jsonl") == []
 
 
+@pytest.mark.long
 def test_an_output_that_loses_a_source_is_refused(tmp_path, monkeypatch, capsysbinary):
     """199 of 200 documents repeat their source: its name is in the error, also with --prefer; --allow-loss writes."""
     monkeypatch.chdir(tmp_path)

@@ -163,6 +163,7 @@ def test_annotated_lines_have_their_verdict_as_the_last_key(dedup, tmp_path):
     assert out["removed"] == b""
 
 
+@pytest.mark.long
 def test_verdicts_equal_those_of_the_library(dedup, tmp_path):
     """The verdicts come in order, one for each document; places count refused documents too."""
     documents = [doc(f"d{n % 211}", f"{n % 97} {n % 97 * 7919} " * 40 + f"{n % 13} {WORDS}") for n in range(1200)]

@@ -97,6 +97,7 @@ def test_a_truth_that_cannot_be_used_is_refused(emitted: str, tmp_path: Path, te
         invoke(emitted, "--truth", known)
 
 
+@pytest.mark.long
 def test_the_measured_curve_is_drawn_over_the_promised_one(emitted: str, tmp_path: Path) -> None:
     """The command draws it in characters and to a file, but only with similarities."""
     known = truth(tmp_path, "a,b,jaccard\na,b,.9\nc,d,.8\n")
@@ -109,6 +110,7 @@ def test_the_measured_curve_is_drawn_over_the_promised_one(emitted: str, tmp_pat
         invoke(emitted, "--truth", truth(tmp_path, "a,b\na,b\n"), "--plot", str(file))
 
 
+@pytest.mark.long
 def test_candidates_of_real_texts_follow_the_s_curve(tmp_path: Path, real_data: Callable[[str], Path]) -> None:
     """News in 55 languages: over seeds, each bin of a hundred pairs lies near the curve, and few true pairs are missed.
 

@@ -49,6 +49,7 @@ def documents(count: int) -> list[Document]:
     return [Document(f"document-{i:011d}", text) for i, text in enumerate(texts)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("given", "shards", "count"), [({}, 1, 30_000), ({}, 2, 60_000), ({"verify": "exact"}, 1, 8_000)]
 )
@@ -66,6 +67,7 @@ def test_memory_of_a_document_is_that_of_real_tables(given: dict, shards: int, c
     assert found.table_bytes / CAPACITY.slack == pytest.approx(used, rel=OFF_MAX)
 
 
+@pytest.mark.long
 def test_bytes_of_a_document_in_each_topic_are_those_of_a_run() -> None:
     """Every second document is the one before with another word."""
     bench = Bench(verdicts=True)
@@ -151,6 +153,7 @@ def test_what_does_not_fit_is_said_with_its_remedy() -> None:
     assert any("shards=2" in what for what, _ in few.problems)
 
 
+@pytest.mark.long
 def test_the_command_prints_one_json_object_and_tables() -> None:
     """The command needs no broker; roles and topics of verdicts come with the setting."""
     given = ["size", "--rate", "50", "--window", "2h", "--text-bytes", "300"]

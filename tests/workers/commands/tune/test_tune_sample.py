@@ -4,7 +4,7 @@ import json
 import random
 
 import pytest
-from quick_seeds import quick_seeds
+from quick_parameters import quick_seeds
 from typer.testing import CliRunner
 
 from neardup.stream.errors import ConfigError

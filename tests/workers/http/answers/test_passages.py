@@ -43,6 +43,7 @@ def partners(found: list[tuple[str, str]]) -> set[str]:
     return {older[:-2] for older, newer in found if older[:-2] == newer[:-2]}
 
 
+@pytest.mark.long
 def test_texts_that_share_a_run_meet_in_every_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:

@@ -157,6 +157,7 @@ def _files(folder):
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("clock", ["arrival", "event"])
 def test_nothing_that_can_be_read_of_a_service_depends_on_canaries(clock, held):
     """Answers, lists, events, stories, sources, stored rows, the outbox of the web hook, words, counters, metrics,
@@ -172,6 +173,7 @@ def test_nothing_that_can_be_read_of_a_service_depends_on_canaries(clock, held):
     assert plain["files"].keys() == watched["files"].keys()
 
 
+@pytest.mark.long
 def test_the_session_has_what_could_differ(held):
     """Every status, refused and late documents, limits, removals, sources that lose pairs, words, events that wait."""
     found, _ = held("event", 0)

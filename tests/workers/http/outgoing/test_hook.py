@@ -7,7 +7,7 @@ import threading
 
 import pytest
 from hook_world import SECRET, Receiver, failing, verify_arrived
-from quick_seeds import quick_seeds
+from quick_parameters import quick_seeds
 from service_world import NEAR, NOW, TEXT, world_in
 
 from neardup.stream.errors import ConfigError
@@ -121,6 +121,7 @@ def test_a_request_is_signed_as_the_standard_says():
             secret_of(text)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", quick_seeds(range(3), 1))
 def test_each_event_arrives_in_the_order_of_its_story_whatever_fails(tmp_path, seed):
     """The receiver refuses, cuts connections, and takes events without saying so; the service ends at any time."""
@@ -250,6 +251,7 @@ def test_a_hook_needs_a_secret(tmp_path):
             ServeSettings(**wrong)
 
 
+@pytest.mark.long
 def test_an_error_of_the_store_does_not_end_the_sending(world):
     """It is tried again: an event would wait until the service starts again otherwise."""
     world.check("a", TEXT)

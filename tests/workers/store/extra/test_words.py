@@ -31,6 +31,7 @@ def _expected(path):
     return {(word, place) for place, text in found for word in text.split()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("keep_texts", [True, False])
 def test_the_index_equals_what_the_log_has_of_kept_documents(tmp_path, keep_texts):
     """Through copies, updates, removals and a moving window; made again from a store that has none, it is the same."""
@@ -65,6 +66,7 @@ def test_the_index_equals_what_the_log_has_of_kept_documents(tmp_path, keep_text
     assert [cluster for cluster, _ in again] == [cluster for cluster, _ in heats if cluster in dict(again)]
 
 
+@pytest.mark.long
 def test_the_words_of_an_erased_text_are_on_no_page_of_the_file(tmp_path):
     """A removal takes effect in the file of the index, too."""
     with world_in(tmp_path, keep_texts=True) as world:
