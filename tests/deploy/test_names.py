@@ -202,7 +202,7 @@ def test_every_runbook_has_commands_that_exist(name):
     assert commands
     for command in commands:
         program, *words = command.partition(" | ")[0].split()
-        assert program in {"neardup", "curl", "df", "kafka-transactions.sh"}
+        assert program in {"neardup", "curl", "df", "kafka-python"}
         assert program != "neardup" or parses(words)
         for metric in re.findall(r"neardup_\w+", command):
             assert any(known.startswith(metric) for known in exported())

@@ -289,7 +289,7 @@ class Shell:
             "broker answers: a transaction of the group does not end"
         )
         if wait.again:
-            self.outside.stuck(f"{self.name}: {text}, also after a restart; see kafka-transactions.sh find-hanging")
+            self.outside.stuck(f"{self.name}: {text}, also after a restart; see kafka-python admin transactions list")
         raise WaitedError(text)
 
     def _away(self, error: UnreachableError) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from broker import Broker
@@ -32,6 +36,7 @@ from neardup.workers.transport.protocol import (
 
 # The waits of these tests take a few seconds; without its deadlines the client waits for a minute, or forever.
 DEADLINE_SECONDS = 45.0
+OPERATIONS = Path(__file__).resolve().parents[3] / "docs" / "OPERATIONS.md"
 pytestmark = pytest.mark.usefixtures("quiet_client")
 
 
@@ -160,6 +165,28 @@ def test_a_read_gives_up_before_a_transaction_that_stays_open(harnesses: MakeHar
     assert [record.value for record in next(reading)] == [b"a"]
     with pytest.raises(UnreachableError, match="at 2"):
         next(reading)
+
+
+def test_the_command_of_the_runbooks_names_the_worker_of_an_open_transaction(
+    harnesses: MakeHarness, broker: Broker
+) -> None:
+    """And after the transaction has ended it names it no more."""
+    harness = harnesses()
+    transport, topic, name = harness.transport(), harness.make_topic(1), harness.name("open")
+    producer = transport.producer(name)
+    producer.begin()
+    producer.send(topic, 0, b"b")
+    producer.flush()
+    (command,) = set(re.findall("^    (kafka-python .*)$", OPERATIONS.read_text(encoding="utf-8"), re.M))
+
+    def said() -> str:
+        words = command.replace("BROKER", broker.bootstrap).split()
+        tool = [Path(sys.executable).parent / words[0], *words[1:]]
+        return subprocess.run(tool, stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout
+
+    assert name in said()
+    producer.abort()
+    harness.wait_until(lambda: name not in said(), "the transaction has ended")
 
 
 def test_the_largest_record_fits_and_one_byte_more_is_refused(harnesses: MakeHarness) -> None:
