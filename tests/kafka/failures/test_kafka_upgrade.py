@@ -210,7 +210,7 @@ def refused_signer(mixed: Mixed) -> None:
 
 def all_forwarded(mixed: Mixed) -> None:
     """Each document that is kept comes once."""
-    wanted = Counter(line["id"].encode() for _, line in mixed.verdicts() if line["status"] == "original")
+    wanted = Counter(line["id"].encode() for _, line in mixed.verdicts() if line["status"] in ("original", "update"))
     wait_until(lambda: mixed.forwarded() >= wanted, "what is decided is forwarded")
     assert mixed.forwarded() == wanted
 
@@ -245,24 +245,29 @@ def test_each_role_of_0_1_0_works_next_to_new_ones_or_is_refused(make: Callable[
     # A new linker: an old one is refused next to it.
     assert "which no linker wrote" in refused_linker(mixed, old=True)
 
-    # An old filter next to new roles: it forwards what they decide.
-    assert "are members of group" in mixed.do("topics", "replay").stderr
+    # An old signer or filter: nothing is set back. A new filter has not begun, and an old one is refused from now on.
+    assert "1 signers are members of group" in mixed.do("topics", "replay").stderr
     mixed.left(SIGN, signer)
+    assert "1 filters are members of group" in mixed.do("topics", "replay").stderr
+    mixed.left(FILTER, filter_)
     replayed = mixed.do("topics", "replay")
     assert "No document gets a second verdict" in replayed.stdout, replayed.stderr
-    new_signer = mixed.begin(SIGN)
-    mixed.decided(50)
-    all_forwarded(mixed)
+    refused = mixed.do(FILTER, "--instance", "old", "--from", "earliest", old=True)
+    assert refused.returncode == 2, refused.stderr
+    assert "which no filter wrote" in refused.stderr
 
-    # All new.
-    mixed.left(FILTER, filter_)
+    # All new; an original gets another version.
     mixed.left(MATCH, matcher)
-    new_filter = mixed.begin(FILTER)
-    mixed.load(some[50:])
-    mixed.decided(60)
+    new_signer, new_filter = mixed.begin(SIGN), mixed.begin(FILTER)
+    mixed.decided(50)
+    originals = (line["id"] for place, line in mixed.verdicts() if line["status"] == "original" and place not in before)
+    original = next(originals)
+    mixed.load([*some[50:], *({**one, "text": f"{one['text']} more"} for one in some if one["id"] == original)])
+    mixed.decided(61)
+    assert [line["status"] for _, line in mixed.verdicts() if line["id"] == original] == ["original", "update"]
     all_forwarded(mixed)
     after = mixed.verdicts()
-    assert len(after) == len(dict(after)) == 60
+    assert len(after) == len(dict(after)) == 61
     assert {place: line for place, line in after if place in before} == before
     assert [one.poll() for one in (new_signer, new_matcher, new_linker, new_filter)] == [None] * 4, tail(mixed.log)
 

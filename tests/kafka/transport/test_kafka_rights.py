@@ -51,7 +51,7 @@ from neardup.workers.service import roles
 from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.settings.serve import ViewSettings
 from neardup.workers.store.view import View
-from neardup.workers.topics.names import LINK, ROLES, SIGN, names_of
+from neardup.workers.topics.names import FILTER, LINK, ROLES, SIGN, names_of
 from neardup.workers.transport.kafka.connect import connect
 from neardup.workers.transport.kafka.transport import KafkaTransport
 from neardup.workers.transport.protocol import TransportError
@@ -270,9 +270,9 @@ def test_a_command_works_with_the_printed_rights_and_names_each_that_is_missing(
     changes = {"bootstrap_servers": f"{HOST}:{guarded.proxied_port}", "security_protocol": "SASL_PLAINTEXT",
                "sasl_mechanism": "PLAIN", "sasl_username": user, "sasl_password": user}  # fmt: skip
     settings = StreamSettings(**{**world.given, **changes})  # type: ignore[arg-type]
-    if user == "replay":  # the session of the signer that worked must end
+    if user == "replay":  # the sessions of the signer and the filter that worked must end
         deadline = time.monotonic() + WAIT_SECONDS_MAX
-        while world.transport.members(world.names.group(SIGN)):
+        while any(world.transport.members(world.names.group(role)) for role in (SIGN, FILTER)):
             assert time.monotonic() < deadline
             time.sleep(0.1)
     if user == "create":

@@ -6,6 +6,7 @@ import base64
 import json
 import unicodedata
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from neardup.workers.commands.topics import replay as module
 from neardup.workers.commands.topics.replay import replay
 from neardup.workers.options.running import ReplayOptions
 from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.topics.names import LINK, ROLES, SIGN
+from neardup.workers.topics.names import FILTER, LINK, ROLES, SIGN
 from neardup.workers.topics.verdicts import parse_run
 from neardup.workers.transport.memory.transport import MemoryTransport
 from neardup.workers.transport.protocol import Committed
@@ -118,8 +119,15 @@ def test_what_0_1_0_signed_and_did_not_decide_gets_one_verdict(
         bench.run(SIGN, lambda: False)
     assert bench.cluster.records(bench.names.topics.signed) == []
     bench.cluster.advance(60.0)  # the session of that signer ends
+    group, topic = bench.names.group(FILTER), bench.names.topics.verdicts
+    old_filters = bench.cluster.offsets(group, topic)
     said = replayed(bench, capsys, window=window)
     assert "No document gets a second verdict" in said
+    # Filters of 0.1.0 know version 1 only.
+    assert bench.cluster.offsets(group, topic) == {
+        partition: Committed(at.offset, at.metadata.replace('"version":1', '"version":2'))
+        for partition, at in old_filters.items()
+    }
     work(bench)
     after = verdicts(bench)
     assert {place: after[place] for place in before} == before
@@ -186,9 +194,9 @@ def test_signers_go_on_at_the_first_document_of_the_window(capsys: pytest.Captur
     assert replayed(bench, capsys, window=False).startswith("documents partition 0: from offset 3 back to 3\n")
 
 
-def _join(bench: Bench) -> None:
-    topic = bench.names.topics.documents
-    MemoryTransport(bench.cluster).consumer(topic, bench.names.group(SIGN), "works").poll(0.0, 1)
+def _join(bench: Bench, role: str = SIGN) -> None:
+    topic = _read_by(bench, role)
+    MemoryTransport(bench.cluster).consumer(topic, bench.names.group(role), "works").poll(0.0, 1)
 
 
 def _retained(bench: Bench) -> None:
@@ -201,6 +209,7 @@ def _forget(bench: Bench) -> None:
 
 REFUSALS = {
     "a signer works": (_join, Exit.USAGE, r"1 signers are members of group neardup-sign-"),
+    "a filter works": (partial(_join, role=FILTER), Exit.USAGE, r"1 filters are members of group neardup-filter-"),
     "no signer ever worked": (_forget, Exit.USAGE, r"nothing to set back: start signers with --from earliest"),
     "documents of the window are gone": (
         _retained, Exit.GAP, r"of the window, .* the log begins at offset 2 of partition 1\. .*--allow-gap goes on",
@@ -212,7 +221,7 @@ REFUSALS = {
 def test_what_cannot_be_replayed_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is changed."""
     incident, code, sentence = REFUSALS[name]
-    bench = emptied(stream())
+    bench = emptied(stream(verdicts=True))
     incident(bench)
     before = begins(bench)
     with pytest.raises(Failure, match=sentence) as refused:
@@ -240,7 +249,7 @@ def test_a_signer_that_joins_meanwhile_is_not_set_back(
     _join(bench)
     monkeypatch.setattr(module, "_JOIN_SECONDS", 0.2)
     monkeypatch.setattr(MemoryTransport, "members", lambda self, group: 0)
-    with pytest.raises(Failure, match=r"nothing was changed, because a signer joined group neardup-sign-"):
+    with pytest.raises(Failure, match=r"nothing was changed, because a member joined group neardup-sign-"):
         replayed(bench, capsys)
     assert begins(bench) == {0: 3, 1: 3}
 

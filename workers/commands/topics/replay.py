@@ -6,7 +6,8 @@ them: in each partition that of the first document of the window, or of the firs
 earlier. Linkers pass what has a verdict.
 
 It commits as a signer does, as the only member of their group. If a signer joins meanwhile, the broker refuses the
-commit. So nothing is set back under a signer that works.
+commit. So nothing is set back under a signer that works. The offsets of filters stay, with the metadata of this
+version, so that filters of 0.1.0 refuse to go on there.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from neardup.workers.display.printing import time_text
 from neardup.workers.options.running import ReplayOptions
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.stages.filtering.cutover import decode_metadata, encode_metadata
 from neardup.workers.stages.transaction import transact
 from neardup.workers.stages.verdicts.positions import decode_verdicts_metadata
 from neardup.workers.stages.verdicts.restore import last_record, last_verdicts
-from neardup.workers.topics.names import LINK, SIGN, Names, names_of
+from neardup.workers.topics.names import FILTER, LINK, SIGN, Names, names_of
 from neardup.workers.topics.signed import PARTITION
 from neardup.workers.transport.protocol import (
     AbortedError,
@@ -61,6 +63,7 @@ def replay(options: ReplayOptions, transport: Transport, settings: StreamSetting
     # In this order: without the right to read a topic the broker says that a group has no offsets there.
     firsts = {partition: first for partition, (first, _) in transport.bounds(topic).items()}
     committed = _committed(transport, group, topic)
+    filtered = _filtered(transport, names) if settings.verdicts else {}
     begins = {partition: at.offset for partition, at in committed.items()}
     is_new = transport.bounds(names.topics.signed)[PARTITION][1] == 0
     if options.window:
@@ -75,19 +78,15 @@ def replay(options: ReplayOptions, transport: Transport, settings: StreamSetting
         wanted = {partition: min(offset, open_.get(partition, offset)) for partition, offset in begins.items()}
         _check_kept(settings, {p: firsts[p] for p, offset in wanted.items() if offset < firsts[p]}, None)
         begins = {partition: max(offset, firsts[partition]) for partition, offset in wanted.items()}
-    _commit(transport, names, begins)
+    if filtered:
+        _commit(transport, names, FILTER, names.topics.verdicts, filtered)
+    _commit(transport, names, SIGN, topic, {partition: Committed(offset, "") for partition, offset in begins.items()})
     _say([Begin(p, offset, committed[p].offset) for p, offset in sorted(begins.items())], topic, settings)
 
 
 def _committed(transport: Transport, group: str, topic: str) -> dict[int, Committed]:
     """Return the offsets of the signers, of whom none works."""
-    members = transport.members(group)
-    if members:
-        raise Failure(
-            Exit.USAGE,
-            f"{members} signers are members of group {group}, and would go on from where they are: end them, wait for "
-            "session_timeout_seconds if one was killed, and replay again",
-        )
+    _check_ended(transport, group, "signers", "would go on from where they are")
     committed = transport.group_offsets(group, topic)
     if not committed:
         raise Failure(
@@ -96,6 +95,23 @@ def _committed(transport: Transport, group: str, topic: str) -> dict[int, Commit
             "--from earliest, which signs all documents",
         )
     return committed
+
+
+def _filtered(transport: Transport, names: Names) -> dict[int, Committed]:
+    """Return the offsets of the filters, of whom none works, with the metadata of this version."""
+    group = names.group(FILTER)
+    _check_ended(transport, group, "filters", "those of 0.1.0 would not forward new versions of originals")
+    committed = transport.group_offsets(group, names.topics.verdicts)
+    return {p: Committed(at.offset, encode_metadata(decode_metadata(at))) for p, at in committed.items()}
+
+
+def _check_ended(transport: Transport, group: str, called: str, reason: str) -> None:
+    if members := transport.members(group):
+        raise Failure(
+            Exit.USAGE,
+            f"{members} {called} are members of group {group}, and {reason}: end them, wait for "
+            "session_timeout_seconds if one was killed, and replay again",
+        )
 
 
 def _check_new(names: Names, *, is_new: bool) -> None:
@@ -141,22 +157,21 @@ def _check_kept(settings: StreamSettings, gone: Mapping[int, int], since: float 
         )
 
 
-def _commit(transport: Transport, names: Names, begins: Mapping[int, int]) -> None:
-    """Commit as the only member of the group, or raise ``Failure``."""
-    topic, group = names.topics.documents, names.group(SIGN)
+def _commit(transport: Transport, names: Names, role: str, topic: str, offsets: dict[int, Committed]) -> None:
+    """Commit as the only member of the group of a role, or raise ``Failure``."""
+    group = names.group(role)
     with (
-        closing(transport.producer(f"{names.prefix}-replay-signers")) as producer,
+        closing(transport.producer(f"{names.prefix}-replay-{role}")) as producer,
         closing(transport.consumer(topic, group, "")) as consumer,
     ):
         membership = _joined(consumer, set(range(transport.partitions(topic))))
-        offsets = {partition: Committed(offset, "") for partition, offset in begins.items()}
         try:
             if membership is None:
                 raise FencedError("another member has partitions")
             transact(producer, [], topic, offsets, membership)
         except (AbortedError, FencedError) as error:
             raise Failure(
-                Exit.FENCED, f"nothing was changed, because a signer joined group {group}: end it, and replay again"
+                Exit.FENCED, f"nothing was changed, because a member joined group {group}: end it, and replay again"
             ) from error
         except OutcomeUnknownError as error:
             raise Failure(Exit.BROKER, f"{error}; replay again before a signer starts") from error
