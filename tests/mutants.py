@@ -191,14 +191,14 @@ MUTANTS = (
     Mutant(
         "bounds are read after the committed offset", "simulation", MATCHER,
         "        first = self._first()\n"
-        "        committed = self.beginnings.committed(self.consumer, shard, membership)\n",
-        "        committed = self.beginnings.committed(self.consumer, shard, membership)\n"
+        "        committed = self.beginnings.committed(shard)\n",
+        "        committed = self.beginnings.committed(shard)\n"
         "        first = self._first()\n",
         (TURNS,),
     ),
     Mutant(
         "the log is trimmed without asking the group", "simulation", "workers/stages/matching/trims.py",
-        "            transact(self._producer, [], topics.links, offsets, membership, self._observer)\n",
+        "            member.transact([], topics.links, offsets)\n",
         "            pass\n",
         (TURNS,),
     ),

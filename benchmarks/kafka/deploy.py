@@ -31,6 +31,7 @@ from benchmarks.texts import draw_words
 from neardup.workers.service.roles import ROLES, wait_seconds
 from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.settings.load import load_stream
+from neardup.workers.stages.member import WorkerMember
 from neardup.workers.telemetry.observer import Silent
 from neardup.workers.topics.messages import partition_of_key
 from neardup.workers.topics.names import names_of
@@ -196,7 +197,7 @@ def drained(name: str, settings: StreamSettings, partitions: int, count: int) ->
     member = names.worker(role.name, settings.instance)
     producer = transport.producer(member)
     consumer = transport.consumer(role.topic(names.topics), names.group(role.name), member)
-    worker = role.make(transport, consumer, producer, settings, tally).worker
+    worker = role.make(WorkerMember(transport, consumer, producer, tally), settings).worker
     while len(worker.running) < partitions:
         worker.turn(0.0, 1)
     before = tally.sums.get("documents", 0)

@@ -21,6 +21,7 @@ from neardup.stream.pipeline import Signer
 from neardup.workers.service.roles import ROLES
 from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.stages.matching.matcher import MatchWorker
+from neardup.workers.stages.member import WorkerMember
 from neardup.workers.stages.signer import SignPlan, sign_records
 from neardup.workers.stages.transaction import Message
 from neardup.workers.telemetry.observer import SILENT
@@ -205,7 +206,7 @@ def _worker(transport: Transport, settings: StreamSettings, tally: Tally) -> tup
     name = names.worker(role.name, settings.instance)
     producer = transport.producer(name)
     consumer = transport.consumer(role.topic(names.topics), names.group(role.name), name)
-    worker = role.make(transport, consumer, producer, settings, tally).worker
+    worker = role.make(WorkerMember(transport, consumer, producer, tally), settings).worker
     assert isinstance(worker, MatchWorker)
 
     def close() -> None:

@@ -16,6 +16,7 @@ from benchmarks.report import Result, Size, Target
 from neardup.workers.service.roles import ROLES
 from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.stages.matching.matcher import MatchWorker
+from neardup.workers.stages.member import WorkerMember
 from neardup.workers.topics.names import names_of
 from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
 
@@ -49,7 +50,10 @@ def taken_over(cluster: MemoryCluster, settings: StreamSettings) -> tuple[float,
     while not _is_even(dying, survivor, settings, end):
         for worker in (dying, survivor):
             worker.turn(0.0, settings.step_messages_max)
-    while survivor.joined and len(survivor.running) + len(survivor.restoring) + len(survivor.waiting) < settings.shards:
+    while (
+        survivor.member.joined
+        and len(survivor.running) + len(survivor.restoring) + len(survivor.member.waiting) < settings.shards
+    ):
         cluster.advance(cluster.session_seconds / 3)
         before, started = tally.sums.get("restored_documents", 0.0), time.perf_counter()
         survivor.turn(0.0, settings.step_messages_max)
@@ -71,6 +75,6 @@ def _member(cluster: MemoryCluster, settings: StreamSettings, group: str, name: 
     role, topics = ROLES["match"], names_of(settings).topics
     transport = MemoryTransport(cluster)
     consumer, producer = transport.consumer(role.topic(topics), group, name), transport.producer(f"{group}-{name}")
-    worker = role.make(transport, consumer, producer, settings, tally).worker
+    worker = role.make(WorkerMember(transport, consumer, producer, tally), settings).worker
     assert isinstance(worker, MatchWorker)
     return worker

@@ -20,6 +20,7 @@ from neardup.workers.process.interpreter import settle
 from neardup.workers.service.roles import ROLES, wait_seconds
 from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.settings.load import load_stream
+from neardup.workers.stages.member import WorkerMember
 from neardup.workers.topics.messages import partition_of_key
 from neardup.workers.topics.names import names_of
 from neardup.workers.transport.kafka.connect import connect
@@ -44,7 +45,7 @@ def work(role_name: str, settings: StreamSettings, partitions: int) -> None:
     transport = connect(settings)
     producer = transport.producer(name)
     consumer = transport.consumer(role.topic(names.topics), names.group(role.name), name)
-    worker = role.make(transport, consumer, producer, settings, tally).worker
+    worker = role.make(WorkerMember(transport, consumer, producer, tally), settings).worker
     said = False
     settle()
     while not _line_waits():

@@ -31,6 +31,7 @@ from neardup.stream.verdicts.rule import DOCUMENT
 from neardup.workers.main import COLLECT_OBJECTS
 from neardup.workers.service.roles import warm_decisions
 from neardup.workers.settings.kafka import UNDECIDED_MAX
+from neardup.workers.stages.member import WorkerMember
 from neardup.workers.stages.verdicts.intake import LinkPlan
 from neardup.workers.stages.verdicts.linker import LinkWorker
 from neardup.workers.stages.verdicts.sources import Sources
@@ -145,7 +146,7 @@ class World:
         self.cluster.advance(60.0)
         transport = MemoryTransport(self.cluster)
         consumer, producer = transport.consumer(self.topics.signed, "linkers", name), transport.producer(name)
-        self.linker = LinkWorker(transport, consumer, producer, self.plan, self.metrics)
+        self.linker = LinkWorker(WorkerMember(transport, consumer, producer, self.metrics), self.plan)
         return self.linker
 
     def write(self, step: Step, down: int | None = None) -> None:

@@ -29,6 +29,7 @@ from neardup.workers.telemetry.observer import SILENT
 from neardup.workers.service.roles import ROLES
 from neardup.workers.topics.names import names_of
 from neardup.workers.settings.load import load_stream
+from neardup.workers.stages.member import WorkerMember
 from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
 
 def compiled():
@@ -50,7 +51,8 @@ transport = MemoryTransport(cluster)
 for _ in range(2):  # the second time, windows are restored
     for role in (ROLES[SIGN], ROLES[MATCH]):
         consumer = transport.consumer(role.topic(names.topics), names.group(role.name), "")
-        made = role.make(transport, consumer, transport.producer(role.name), settings, SILENT)
+        member = WorkerMember(transport, consumer, transport.producer(role.name), SILENT)
+        made = role.make(member, settings)
         for _ in range(20):
             made.worker.turn(0.0, 50)
         made.observe()

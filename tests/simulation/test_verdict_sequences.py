@@ -186,7 +186,7 @@ def test_13_a_matcher_that_is_down_holds_back_verdicts_in_bounded_memory() -> No
         world.turns(1)
         assert world.linker.state.undecided <= 10
     assert world.verdicts() == []
-    lag = world.linker.consumer.lag()[0]
+    lag = world.linker.member.consumer.lag()[0]
     assert world.metrics.value("verdicts", "original") == 0
     world.cluster.advance(3_600.0)
     world.linker.observe()

@@ -38,6 +38,7 @@ from neardup.workers.stages.matching.matcher import MatchWorker
 from neardup.workers.stages.matching.plan import MatchPlan
 from neardup.workers.stages.matching.shard_table import ShardTable
 from neardup.workers.stages.matching.stretches import read_stretches
+from neardup.workers.stages.member import WorkerMember
 from neardup.workers.stages.sign_worker import SignWorker
 from neardup.workers.stages.signer import SignPlan
 from neardup.workers.stages.verdicts.evidence import Compared
@@ -46,7 +47,6 @@ from neardup.workers.stages.verdicts.linker import LinkWorker
 from neardup.workers.stages.verdicts.originals import Stories
 from neardup.workers.stages.verdicts.state import LinkState
 from neardup.workers.store.blocked import read_block_list
-from neardup.workers.telemetry.observer import Observer
 from neardup.workers.topics.arrivals import ArrivalRows
 from neardup.workers.topics.messages import Envelope
 from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN, Topics, generation_header, names_of
@@ -55,20 +55,15 @@ from neardup.workers.topics.rules import judge, refusal, topic_plans, warnings
 from neardup.workers.topics.signed import SignedRows, encode_signed, position_of
 from neardup.workers.topics.verdicts import decided_rows
 from neardup.workers.transport.kafka.transport import warm as warm_batches
-from neardup.workers.transport.protocol import Consumer, Producer, Record, Transport, UnknownTopicError, sent_bytes
+from neardup.workers.transport.protocol import Record, Transport, UnknownTopicError, sent_bytes
 
 _log = logging.getLogger(__name__)
 
 
 class Worker(Protocol):
-    """The part of a worker that the shell uses.
+    """The part of a worker that the shell uses."""
 
-    ``joined``: it has a generation of the group. ``waiting``: partitions whose committed offset is not known yet.
-    """
-
-    joined: bool
-    aborted_in_row: int
-    waiting: set[int]
+    member: WorkerMember
 
     @property
     def running(self) -> set[int]:
@@ -124,14 +119,12 @@ class Role(NamedTuple):
     topic: Callable[[Topics], str]
     records_max: Callable[[StreamSettings], int]
     interval_fraction: float
-    make: Callable[[Transport, Consumer, Producer, StreamSettings, Observer], Made]
+    make: Callable[[WorkerMember, StreamSettings], Made]
     warm: Callable[[StreamSettings], None]
 
 
-def _signer(
-    transport: Transport, consumer: Consumer, producer: Producer, settings: StreamSettings, observer: Observer
-) -> Made:
-    topics = names_of(settings).topics
+def _signer(member: WorkerMember, settings: StreamSettings) -> Made:
+    topics, transport = names_of(settings).topics, member.transport
     check_topics(transport, settings, (topics.documents, topics.dead, topics.signed))
     # A filter adds this header to a document that it forwards.
     added = sent_bytes(None, None, (generation_header(names_of(settings).generation),))
@@ -153,17 +146,15 @@ def _signer(
         texts=signature_of(settings),
     )
     pool = ThreadPoolExecutor(1, "signer") if settings.sign_threads > 1 else None
-    worker = SignWorker(transport, consumer, producer, plan, observer, pool=pool)
+    worker = SignWorker(member, plan, pool=pool)
     return Made(worker, observe=worker.observe, waiting_records=worker.waiting_records)
 
 
-def _matcher(
-    transport: Transport, consumer: Consumer, producer: Producer, settings: StreamSettings, observer: Observer
-) -> Made:
-    names = names_of(settings)
+def _matcher(member: WorkerMember, settings: StreamSettings) -> Made:
+    names, transport = names_of(settings), member.transport
     check_shards(transport, settings)
     check_topics(transport, settings, (names.topics.signed, names.topics.candidates, names.topics.links))
-    observer.set("promised_recall_ratio", 1.0 if SCHEMES[settings.scheme].exact else settings.tuning.recall)
+    member.observer.set("promised_recall_ratio", 1.0 if SCHEMES[settings.scheme].exact else settings.tuning.recall)
     plan = MatchPlan(
         config=settings,
         topics=names.topics,
@@ -179,7 +170,7 @@ def _matcher(
         verdicts=settings.verdicts,
         standbys=settings.standbys,
     )
-    worker = MatchWorker(transport, consumer, producer, plan, observer)
+    worker = MatchWorker(member, plan)
     return Made(
         worker,
         restoring=lambda: sorted(worker.restoring),
@@ -195,10 +186,8 @@ def _matcher(
     )
 
 
-def _linker(
-    transport: Transport, consumer: Consumer, producer: Producer, settings: StreamSettings, observer: Observer
-) -> Made:
-    topics = names_of(settings).topics
+def _linker(member: WorkerMember, settings: StreamSettings) -> Made:
+    topics, transport = names_of(settings).topics, member.transport
     _check_verdicts(settings)
     read = (topics.signed, topics.links, topics.verdicts, topics.clusters, topics.originals, topics.sources)
     check_topics(transport, settings, read)
@@ -216,7 +205,7 @@ def _linker(
         messages_bytes_max=settings.messages_bytes_max,
         sources_max=settings.sources_max,
     )
-    worker = LinkWorker(transport, consumer, producer, plan, observer)
+    worker = LinkWorker(member, plan)
     return Made(
         worker,
         restoring=worker.restoring_partitions,
@@ -228,16 +217,14 @@ def _linker(
     )
 
 
-def _filter(
-    transport: Transport, consumer: Consumer, producer: Producer, settings: StreamSettings, observer: Observer
-) -> Made:
+def _filter(member: WorkerMember, settings: StreamSettings) -> Made:
     names, start, follows = names_of(settings), settings.start, None
     _check_verdicts(settings)
-    check_topics(transport, settings, (names.topics.verdicts, names.topics.documents, names.topics.unique))
+    check_topics(member.transport, settings, (names.topics.verdicts, names.topics.documents, names.topics.unique))
     if start is not None and start not in STARTS:
         start, follows = "earliest", names_of(settings, start)
     plan = FilterPlan(names, settings.forward, start, settings.allow_gap, settings.step_bytes_max, follows)
-    worker = FilterWorker(transport, consumer, producer, plan, observer)
+    worker = FilterWorker(member, plan)
     return Made(worker, waiting_records=worker.waiting_records, close=worker.close)
 
 

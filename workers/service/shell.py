@@ -34,6 +34,7 @@ from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.process.watchdog import Stall, Waits, Watchdog, end_process
 from neardup.workers.service.roles import Made, Role, Tables, Worker, wait_seconds
 from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.stages.member import WorkerMember
 from neardup.workers.telemetry.health import START_SECONDS_MAX, Health, HealthAnswer
 from neardup.workers.telemetry.observer import Observer
 from neardup.workers.topics.names import names_of
@@ -166,7 +167,7 @@ class Shell:
                 consumer = transport.consumer(self.topic, self.names.group(self.role.name), self.name)
                 closing.callback(consumer.close)
                 closing.callback(producer.close)  # first: an open transaction holds up readers
-                made = self.role.make(transport, consumer, producer, self.settings, self.outside.observer)
+                made = self.role.make(WorkerMember(transport, consumer, producer, self.outside.observer), self.settings)
                 closing.callback(made.close)
                 made.inherit(self._tables)
                 self._tables = {}
@@ -203,24 +204,24 @@ class Shell:
             self._beat(made, producer)
             if outside.now() - began > STEADY_SECONDS and not self._is_away:
                 self._failures = self._fenced = 0
-            if self._is_away or made.worker.aborted_in_row:
-                self._nap(max(1, made.worker.aborted_in_row))
+            if self._is_away or made.worker.member.aborted_in_row:
+                self._nap(max(1, made.worker.member.aborted_in_row))
 
     def _beat(self, made: Made, producer: Producer) -> None:
         """Report the state of the worker to the probes, and to the log if it has changed."""
-        worker, restoring = made.worker, made.restoring()
-        owned = sorted(worker.running | worker.waiting | set(restoring))
+        worker, member, restoring = made.worker, made.worker.member, made.restoring()
+        owned = sorted(worker.running | member.waiting | set(restoring))
         listed = f"partitions: {', '.join(map(str, owned)) or 'none'}"
         if self._is_away:
             answer = HealthAnswer(False, "the broker does not answer")
-        elif not worker.joined:
+        elif not member.joined:
             answer = HealthAnswer(False, "waiting for the group")
         elif not worker.ready:
             late = self._waits.late
             waits = f"; no committed offset, though the broker answers: {list(late)}" if late else ""
-            answer = HealthAnswer(False, f"{listed}; waiting: {sorted(worker.waiting)}, restoring: {restoring}{waits}")
+            answer = HealthAnswer(False, f"{listed}; waiting: {sorted(member.waiting)}, restoring: {restoring}{waits}")
             self._log_change(("restoring", owned, late), f"{self.name}: restoring; {answer.text}", bad=bool(late))
-        elif worker.aborted_in_row > 1:
+        elif member.aborted_in_row > 1:
             answer = HealthAnswer(True, f"{listed}; transactions are aborted: {producer.last_error}")
             text = f"{self.name}: transactions are aborted; waiting longer each time: {producer.last_error}"
             self._log_change(("aborting", producer.last_error), text, bad=True)
@@ -228,22 +229,22 @@ class Shell:
             lags = sorted(made.standbys().items())
             stands = [f"{shard} ({messages} messages, {seconds:.1f} s behind)" for shard, (messages, seconds) in lags]
             answer = HealthAnswer(True, f"{listed}; standby of: {', '.join(stands)}" if stands else listed)
-            if not worker.aborted_in_row:
+            if not member.aborted_in_row:
                 self._log_change(("ready", *owned), f"{self.name}: ready on {self.topic}; {listed}")
         self.outside.health.beat(answer)
 
     def _chores(self, made: Made, transport: Transport, consumer: Consumer) -> list[_Chore]:
-        observer, worker = self.outside.observer, made.worker
+        observer, worker, member = self.outside.observer, made.worker, made.worker.member
         labels: set[str] = set()
 
         def observe() -> None:
             nonlocal labels
-            owned = worker.running | worker.waiting | set(made.restoring())
+            owned = worker.running | member.waiting | set(made.restoring())
             gone, labels = labels - set(map(str, owned)), set(map(str, owned))
             for label in gone:
                 observer.forget(label)
             observer.set("assigned_partitions", len(owned))
-            observer.set("ready", float(worker.joined and worker.ready))
+            observer.set("ready", float(member.joined and worker.ready))
             waiting = made.waiting_records()
             lags = consumer.lag() if made.reads is None else made.reads.lag()
             for partition, lag in lags.items():
@@ -259,10 +260,10 @@ class Shell:
             if self._is_away:
                 self._is_away = False
                 self._log_change("back", f"{self.name}: the broker answers again")
-            observer.set("connected", float(worker.joined))
+            observer.set("connected", float(member.joined))
             # A partition with pending records is not stalled. Its records wait for other partitions, or their pairs for
             # later steps.
-            running = worker.running - (set() if worker.aborted_in_row else made.waiting_records().keys())
+            running = worker.running - (set() if member.aborted_in_row else made.waiting_records().keys())
             positions = {p: position for p, position in at.items() if p in running}
             stalled = self._stall.look(positions, ends, self.outside.now())
             if stalled is not None:
@@ -281,7 +282,7 @@ class Shell:
 
     def _check_waits(self, worker: Worker, begun: set[int]) -> None:
         """Restart if a partition waits too long for its committed offset; the second time, end the process."""
-        wait = self._waits.look(worker.waiting, begun, self.outside.now())
+        wait = self._waits.look(worker.member.waiting, begun, self.outside.now())
         if wait is None:
             return
         text = (

@@ -40,22 +40,13 @@ from neardup.stream.pipeline import Signed, Signer
 from neardup.stream.schemes.partial_sets import WARNED_DOCUMENTS_MIN, shortfall
 from neardup.workers.stages.alignment import RENEW_SECONDS, SPAN_FRACTION, Alignment, Step, decode_claim, is_of_bands
 from neardup.workers.stages.canary_writer import CanaryWriter
-from neardup.workers.stages.partitions import begin_in_turns, pause_full
+from neardup.workers.stages.member import WorkerMember
 from neardup.workers.stages.signer import SignPlan, SignReport, StartSigning, sign_records
 from neardup.workers.stages.starts import committed_start
-from neardup.workers.stages.transaction import COMMITTED, RENEWED, Message, transact
+from neardup.workers.stages.transaction import COMMITTED, RENEWED, Message
 from neardup.workers.telemetry.observer import Observer, stage
 from neardup.workers.topics.signed import BYTES_MAX
-from neardup.workers.transport.protocol import (
-    AbortedError,
-    Committed,
-    Consumer,
-    Membership,
-    Polled,
-    Producer,
-    Transport,
-    TransportError,
-)
+from neardup.workers.transport.protocol import AbortedError, Committed, Polled, TransportError
 
 _log = logging.getLogger(__name__)
 
@@ -69,37 +60,27 @@ _MILLISECONDS = 1e3
 
 
 class SignWorker:
-    """The loop of one signer; ``turn`` is one pass through it. ``clock`` is the wall clock, ``now`` only advances.
+    """The loop of one signer; ``turn`` is one pass through it. The clock ``now`` only advances.
 
     With a ``pool``, documents are signed while the next ones are decoded.
     """
 
     def __init__(
         self,
-        transport: Transport,
-        consumer: Consumer,
-        producer: Producer,
+        member: WorkerMember,
         plan: SignPlan,
-        observer: Observer,
-        clock: Callable[[], float] = time.time,
         now: Callable[[], float] = time.monotonic,
         pool: Executor | None = None,
     ) -> None:
-        self.transport, self.consumer, self.producer = transport, consumer, producer
-        self.plan, self.observer, self.clock, self.now = plan, observer, clock, now
+        self.member, self.plan, self.observer, self.now = member, plan, member.observer, now
         self.signer = Signer(plan.config, BYTES_MAX)
         self._canaries = CanaryWriter(plan.config, plan.canaries_every, Allowance(plan.canaries_per_second_max, now))
         self._start_signing = None if pool is None else _signing_in(pool, self.signer)
         span_ms = SPAN_FRACTION * plan.config.lateness_seconds * _MILLISECONDS
         self.alignment = Alignment(span_ms, plan.align_wait_seconds_max, plan.texts)
-        self.waiting: set[int] = set()  # assigned, but where to start is not known yet
         self.running: set[int] = set()
-        self.joined = False
-        self.aborted_in_row = 0
         self._warned = self._warned_of_size = False
         self._bands = np.zeros(plan.config.tuning.bands + 1, np.int64)  # documents by number of bands with a key
-        self._refused = -1  # the last partition whose start was not available
-        self._paused: set[int] = set()
         self._committed_at: float | None = None
         self._has_moved = True  # partitions were assigned or revoked since their number was read
         self._is_behind = False  # the last step left records pending
@@ -107,7 +88,7 @@ class SignWorker:
     @property
     def ready(self) -> bool:
         """Whether every assigned partition is read."""
-        return not self.waiting
+        return not self.member.waiting
 
     def turn(self, timeout_seconds: float, records_max: int) -> int:
         """Poll, sign what may be signed, publish it; returns the records signed.
@@ -120,14 +101,12 @@ class SignWorker:
         self._is_behind = False
         signed = 0
         if not polled.is_joining:  # else the commit would be refused
-            self._refused = begin_in_turns(
-                self.waiting, self._refused, lambda partition: self._begin(partition, polled.membership)
-            )
-            self._look(polled.membership)
-            aborted = self.aborted_in_row
-            signed = self._step(records_max, polled.membership)
-            if self.aborted_in_row <= aborted:  # else the step is retried
-                self._renew(polled.membership)
+            self.member.begin(self._begin)
+            self._look()
+            aborted = self.member.aborted_in_row
+            signed = self._step(records_max)
+            if self.member.aborted_in_row <= aborted:  # else the step is retried
+                self._renew()
         self._hold(records_max)
         return signed
 
@@ -137,7 +116,7 @@ class SignWorker:
 
     def observe(self) -> None:
         """Report the lag between partitions, and how long records wait for other partitions."""
-        for partition, seconds in self.alignment.behind_seconds(self.clock() * _MILLISECONDS).items():
+        for partition, seconds in self.alignment.behind_seconds(self.member.clock() * _MILLISECONDS).items():
             self.observer.set("align_behind_seconds", seconds, str(partition))
         self.observer.set("align_wait_seconds", self.alignment.wait_seconds(self.now()))
 
@@ -153,9 +132,9 @@ class SignWorker:
         elif alignment.is_holding:
             timeout_seconds = min(timeout_seconds, ALIGN_SECONDS)
             if alignment.dry():  # return as soon as the first record arrives
-                self._take_in(self.consumer.poll(timeout_seconds, 1, bytes_max))
+                self._take_in(self.member.poll(timeout_seconds, 1, bytes_max))
                 timeout_seconds = 0.0
-        polled = self.consumer.poll(timeout_seconds, records_max, bytes_max)
+        polled = self.member.poll(timeout_seconds, records_max, bytes_max)
         self._take_in(polled)
         return polled
 
@@ -163,44 +142,35 @@ class SignWorker:
         """Apply the result of a poll: revoked and assigned partitions, then records."""
         at = self.now()
         gone = set(polled.revoked)
-        self.joined = polled.membership.generation >= 0
         self._has_moved = self._has_moved or bool(gone) or bool(polled.assigned)
         self.alignment.drop(gone)
         self.running -= gone
-        self._paused -= gone
-        self.waiting = (self.waiting - gone) | set(polled.assigned)
-        self.alignment.add(polled.records, self.clock() * _MILLISECONDS, at)
-        self.alignment.see(self.consumer.positions(), self.consumer.ends(), at)
+        self.alignment.add(polled.records, self.member.clock() * _MILLISECONDS, at)
+        self.alignment.see(self.member.consumer.positions(), self.member.consumer.ends(), at)
 
-    def _begin(self, partition: int, membership: Membership) -> bool:
+    def _begin(self, partition: int) -> bool:
         """Start a partition if its position is known; returns whether it is."""
-        committed = self._start(partition, membership)
+        committed = committed_start(
+            self.member, self.plan.topics.documents, partition, self.plan.start, lambda partition, offset: ""
+        )
         if committed is None:
             return False
         self._check_claim(committed)
-        self.consumer.seek(partition, committed.offset)
-        self.consumer.resume([partition])
+        self.member.start(partition, committed.offset)
         self.alignment.start(partition, committed, self.now())
         self.running.add(partition)
         return True
 
-    def _start(self, partition: int, membership: Membership) -> Committed | None:
-        """Return where a partition begins (see the module); ``None`` while another member has to decide it."""
-        return committed_start(
-            self.transport, self.consumer, self.producer, self.plan.topics.documents, partition, self.plan.start,
-            lambda partition, offset: "", membership, self.observer,
-        )  # fmt: skip
-
-    def _look(self, membership: Membership) -> None:
+    def _look(self) -> None:
         """Read what the other signers have committed: after each commit, and often while records wait."""
-        alignment, topic = self.alignment, self.plan.topics.documents
+        alignment, transport, topic = self.alignment, self.member.transport, self.plan.topics.documents
         if self._has_moved:
-            alignment.partitions = frozenset(range(self.transport.partitions(topic)))
+            alignment.partitions = frozenset(range(transport.partitions(topic)))
             self._has_moved = False
         due = ALIGN_SECONDS if alignment.is_holding else RENEW_SECONDS
         if not alignment.is_alone and self.now() - alignment.looked_at >= due:
             at = self.now()  # before the request: a commit that the answer does not show is later than this
-            claims = self.transport.group_offsets(membership.group, topic)
+            claims = transport.group_offsets(self.member.membership.group, topic)
             for committed in claims.values():
                 self._check_claim(committed)
             alignment.look(claims, at)
@@ -223,9 +193,9 @@ class SignWorker:
                 "or begin a new generation with another seed"
             )
 
-    def _step(self, records_max: int, membership: Membership) -> int:
+    def _step(self, records_max: int) -> int:
         """Sign and publish the records that may be signed now; returns their number."""
-        now_seconds = self.clock()
+        now_seconds = self.member.clock()
         step = self.alignment.take(
             records_max, self.plan.step_bytes_max, now_seconds * _MILLISECONDS, self.now()
         )  # fmt: skip
@@ -238,7 +208,7 @@ class SignWorker:
         )  # fmt: skip
         is_committed = False
         try:
-            is_committed = self._commit(signings.messages, membership, step)
+            is_committed = self._commit(signings.messages, step)
         finally:
             if not is_committed:
                 self._canaries.undo()
@@ -272,26 +242,25 @@ class SignWorker:
             self._warned_of_size = True
             _log.warning("%s", found)
 
-    def _renew(self, membership: Membership) -> None:
+    def _renew(self) -> None:
         """Commit only the claims, if there was no commit for a while and another signer may wait for them."""
         if self.alignment.is_alone or not self.alignment.lanes:
             return
         if self._committed_at is None or self.now() - self._committed_at >= RENEW_SECONDS:
-            self._commit([], membership, Step([], [], 0, {}), RENEWED)
+            self._commit([], Step([], [], 0, {}), RENEWED)
 
-    def _commit(self, messages: list[Message], membership: Membership, step: Step, outcome: str = COMMITTED) -> bool:
+    def _commit(self, messages: list[Message], step: Step, outcome: str = COMMITTED) -> bool:
         """Publish with the offsets of all own partitions; returns false if the transaction was aborted."""
-        offsets = self.alignment.commits(round(self.clock() * _MILLISECONDS))
-        topic = self.plan.topics.documents
+        offsets = self.alignment.commits(round(self.member.clock() * _MILLISECONDS))
         try:
-            transact(self.producer, messages, topic, offsets, membership, self.observer, outcome)
+            self.member.transact(messages, self.plan.topics.documents, offsets, outcome)
         except TransportError as error:
             self.alignment.put_back(step)
             if not isinstance(error, AbortedError):
                 raise
-            self.aborted_in_row += 1
+            self.member.aborted_in_row += 1
             return False
-        self.aborted_in_row = 0
+        self.member.aborted_in_row = 0
         self._committed_at = self.now()
         return True
 
@@ -299,7 +268,7 @@ class SignWorker:
         """Pause the partitions that have enough pending records, and resume the others."""
         share = max(1, len(self.running))
         full = self.alignment.full(max(1, _HAND_STEPS * records_max // share), self.plan.step_bytes_max // share)
-        self._paused = pause_full(self.consumer, self._paused, full, self.running)
+        self.member.hold(full, self.running)
 
 
 def _signing_in(pool: Executor, signer: Signer) -> StartSigning:

@@ -14,9 +14,8 @@ import orjson
 
 from neardup.stream.errors import ConfigError
 from neardup.workers.settings.kafka import STARTS
-from neardup.workers.stages.transaction import transact
-from neardup.workers.telemetry.observer import Observer
-from neardup.workers.transport.protocol import Committed, Consumer, Membership, Producer, Transport
+from neardup.workers.stages.member import WorkerMember
+from neardup.workers.transport.protocol import Committed
 
 # First offset and end of each partition of a topic.
 Bounds = Callable[[], dict[int, tuple[int, int]]]
@@ -57,29 +56,21 @@ def decoded_metadata(metadata: str, versions: Container[int], role: str) -> Iter
 
 
 def committed_start(
-    transport: Transport,
-    consumer: Consumer,
-    producer: Producer,
+    member: WorkerMember,
     topic: str,
     partition: int,
     start: str | None,
     metadata: Callable[[int, int], str],
-    membership: Membership,
-    observer: Observer,
     read: Bounds | None = None,
 ) -> Committed | None:
     """Return what the group has committed; if that is nothing, commit the start.
 
     Args:
-        transport: where the topics are.
-        consumer: the member of the group.
-        producer: commits the start.
+        member: of the group; it commits the start.
         topic: the topic that the group subscribes.
         partition: which of its partitions.
         start: ``earliest`` or ``latest``.
         metadata: returns the metadata of the start, for a partition and an offset.
-        membership: of the last poll.
-        observer: counts the transaction.
         read: returns the bounds of what each partition reads; by default those of the partition itself.
 
     Returns:
@@ -89,13 +80,13 @@ def committed_start(
         ConfigError: the group has no offset and no start is given, so no worker chooses a start silently.
         TransportError: what ``transact`` raises.
     """
-    committed = consumer.committed(partition)
+    committed = member.consumer.committed(partition)
     if committed is not None:
         return committed
     # The order matters: if the first start happens between the two requests, the second answer shows it.
-    others = transport.group_offsets(membership.group, topic)
-    committed = consumer.committed(partition)
-    bounds = transport.bounds(topic) if read is None else read()
+    others = member.transport.group_offsets(member.membership.group, topic)
+    committed = member.consumer.committed(partition)
+    bounds = member.transport.bounds(topic) if read is None else read()
     if committed is not None or partition not in bounds:
         return committed
     if others:
@@ -105,5 +96,5 @@ def committed_start(
         if partition != min(bounds):
             return None
     first = {each: Committed(offset, metadata(each, offset)) for each, offset in begun.items()}
-    transact(producer, [], topic, first, membership, observer)
+    member.transact([], topic, first)
     return first[partition]

@@ -16,6 +16,7 @@ from incident_place import Place
 from shell_harness import TEXT, Bench
 
 from neardup.workers.service.roles import ROLES
+from neardup.workers.stages.member import WorkerMember
 from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN
 from neardup.workers.transport.memory.transport import MemoryTransport
 from neardup.workers.transport.protocol import Committed, Consumer, UnreachableError
@@ -283,12 +284,11 @@ class Hand:
         bench.cluster.session_seconds = 1e9
         transport = MemoryTransport(bench.cluster)
         self._topic, self._group = ROLES[role].topic(bench.names.topics), bench.names.group(role)
-        name = bench.names.worker(role, "0")
-        settings = bench.settings.model_copy(update=changes)
+        name, settings = bench.names.worker(role, "0"), bench.settings.model_copy(update=changes)
         consumer, producer = transport.consumer(self._topic, self._group, name), transport.producer(name)
-        self.made: Any = ROLES[role].make(transport, consumer, producer, settings, bench.metrics[role])
+        self.made: Any = ROLES[role].make(WorkerMember(transport, consumer, producer, bench.metrics[role]), settings)
         self.made.worker.now = lambda: time.monotonic() + self.ahead
-        self.made.worker.clock = lambda: now() + self.ahead
+        self.made.worker.member.clock = lambda: now() + self.ahead
 
     def turn(self, count: int = 1, seconds: float = 0.0, records_max: int = 100) -> None:
         for _ in range(count):

@@ -171,7 +171,9 @@ def test_more_workers_than_partitions_wait_ready_and_take_over(worlds: Worlds) -
     documents = stories(60)
     world.load(documents[:30])
     world.settle()
-    world.run(lambda: all(place.worker.joined and place.worker.ready for place in matchers), "all are in the group")
+    world.run(
+        lambda: all(place.worker.member.joined and place.worker.ready for place in matchers), "all are in the group"
+    )
     owners = [place for place in matchers if place.worker.tables]
     assert len(owners) == 1
     owners[0].leave()

@@ -71,7 +71,7 @@ def test_a_rebalance_in_the_middle_of_a_restore_cancels_it(worlds: Worlds) -> No
 
     def is_moved() -> bool:
         lost.append(len(older.worker.restoring) < 2 and not older.worker.tables)
-        return bool(newer.worker.waiting or newer.worker.restoring or newer.worker.tables)
+        return bool(newer.worker.member.waiting or newer.worker.restoring or newer.worker.tables)
 
     world.run(is_moved, "a shard has moved")
     assert any(lost)  # the shard moved before its restore ended

@@ -45,7 +45,7 @@ def test_a_standby_takes_over_without_reading_the_window_again(worlds: Callable[
         "each runs one shard, and has the table of the other",
     )
     counts = Counts()
-    standby.worker.observer = standby.worker.standbys._observer = counts
+    standby.worker.observer = standby.worker.member.observer = counts
     owner.kill()  # the group keeps its place until its session ends
     world.places.remove(owner)
     world.load(LATER)

@@ -19,6 +19,7 @@ from neardup.stream import Deduplicator, Document
 from neardup.workers.service.roles import ROLES
 from neardup.workers.service.shell import CAUSES
 from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.stages.member import WorkerMember
 from neardup.workers.telemetry.observer import Silent
 from neardup.workers.topics.messages import partition_of_key
 from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN, names_of
@@ -178,7 +179,8 @@ class Place:
         try:
             self.producer = self.transport.producer(self.name)
             self.consumer = self.transport.consumer(self.topic, self.world.names.group(self.role), self.name)
-            self.made = ROLES[self.role].make(self.transport, self.consumer, self.producer, self.settings, Silent())
+            member = WorkerMember(self.transport, self.consumer, self.producer, Silent())
+            self.made = ROLES[self.role].make(member, self.settings)
             self.worker = self.made.worker
         except tuple(CAUSES) as error:
             self.endings.append(type(error).__name__)
@@ -191,7 +193,7 @@ class Place:
             return 0
         try:
             taken = int(self.worker.turn(0.05, records_max))
-            self.aborted += self.worker.aborted_in_row > 0
+            self.aborted += self.worker.member.aborted_in_row > 0
             return taken
         except UnreachableError:
             return 0

@@ -30,6 +30,7 @@ from neardup.workers.stages.filtering.filter import FilterPlan, FilterWorker
 from neardup.workers.stages.matching.matcher import MatchWorker
 from neardup.workers.stages.matching.plan import MatchPlan
 from neardup.workers.stages.matching.shard_table import decode_window
+from neardup.workers.stages.member import WorkerMember
 from neardup.workers.stages.sign_worker import SignWorker
 from neardup.workers.stages.signer import SignPlan
 from neardup.workers.stages.verdicts.intake import LinkPlan
@@ -115,20 +116,19 @@ class Cluster:
         producer, consumer = (
             Watched(x, lambda call: self.between(place, call)) for x in (place.producer, place.consumer)
         )
+        member = WorkerMember(transport, consumer, producer, self.observer, self.clock)
         if place.kind == SIGNERS:
-            place.worker = SignWorker(
-                transport, consumer, producer, self.sign_plan, self.observer, self.clock, self.clock
-            )
+            place.worker = SignWorker(member, self.sign_plan, self.clock)
         elif place.kind == LINKERS:
             self.events["linkers restored"] += bool(self.memory.offsets(LINKERS, self.topics.verdicts))
-            place.worker = LinkWorker(transport, consumer, producer, self.link_plan, self.observer, self.clock)
+            place.worker = LinkWorker(member, self.link_plan)
         elif place.kind == FILTERS:
-            place.worker = FilterWorker(transport, consumer, producer, self.filter_plan, self.observer, self.clock)
+            place.worker = FilterWorker(member, self.filter_plan)
         else:
             self.events["tables kept"] += len(place.kept)
             ends = self.memory.group(MATCHERS, topic).offsets.values()
             self.events["starts inside a message"] += any(decode_window(end.metadata).row for end in ends)
-            place.worker = MatchWorker(transport, consumer, producer, self.match_plan, self.observer, self.clock)
+            place.worker = MatchWorker(member, self.match_plan)
             place.worker.inherit(place.kept)
             place.kept = {}
 

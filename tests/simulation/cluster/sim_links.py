@@ -16,6 +16,7 @@ from neardup.stream.schemes import SCHEMES
 from neardup.stream.verdicts.decider import verdict_limits
 from neardup.stream.verdicts.representatives import NO_RANK
 from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
+from neardup.workers.stages.member import WorkerMember
 from neardup.workers.stages.verdicts.intake import LinkPlan
 from neardup.workers.stages.verdicts.linker import LinkWorker
 from neardup.workers.telemetry.metrics import Metrics
@@ -78,7 +79,7 @@ class LinkWorld:
         transport = MemoryTransport(self.cluster)
         consumer, producer = transport.consumer(self.topics.signed, "linkers", name), transport.producer(name)
         self.linker = LinkWorker(
-            transport, consumer, producer, self.plan, self.metrics, lambda: self.cluster.now_seconds
+            WorkerMember(transport, consumer, producer, self.metrics, lambda: self.cluster.now_seconds), self.plan
         )
         return self.linker
 

@@ -249,15 +249,14 @@ def test_a_linker_waits_until_its_broker_knows_the_partitions() -> None:
 
 def hide(linker: LinkWorker, cluster: Cluster, partitions: int) -> None:
     """Let a linker see so many partitions of links."""
-    for part in (linker, linker._intake):
-        transport = part.transport
+    transport = linker.member.transport
 
-        def bounds(topic: str, transport: object = transport) -> dict[int, tuple[int, int]]:
-            found: dict[int, tuple[int, int]] = type(transport).__getattr__(transport, "bounds")(topic)  # type: ignore[attr-defined]
-            links = topic == cluster.topics.links
-            return {one: at for one, at in found.items() if not links or one < partitions}
+    def bounds(topic: str) -> dict[int, tuple[int, int]]:
+        found: dict[int, tuple[int, int]] = type(transport).__getattr__(transport, "bounds")(topic)  # type: ignore[attr-defined]
+        links = topic == cluster.topics.links
+        return {one: at for one, at in found.items() if not links or one < partitions}
 
-        transport.bounds = bounds  # type: ignore[method-assign]
+    transport.bounds = bounds  # type: ignore[method-assign]
 
 
 @pytest.mark.long

@@ -96,7 +96,7 @@ def test_a_restoring_shard_drags_no_running_one_back() -> None:
     one, two = world.worker("one"), world.worker("two")
     turns(one, two, count=30)
     (kept,) = one.running
-    two.consumer.close()
+    two.member.consumer.close()
     while not one.restoring:
         world.cluster.advance(1.0)
         turns(one, count=1, records_max=1)
@@ -104,7 +104,7 @@ def test_a_restoring_shard_drags_no_running_one_back() -> None:
         world.document(f"e{i}", 40 + i, f"{TEXT} {i} {i} {i}")
     turns(one, count=10, records_max=1)
     assert set(one.restoring) == {1 - kept}
-    assert world.committed()[kept] == one.transport.bounds(TOPICS.signed)[0][1] > world.committed()[1 - kept]
+    assert world.committed()[kept] == one.member.transport.bounds(TOPICS.signed)[0][1] > world.committed()[1 - kept]
     turns(one, count=80, records_max=1)
     assert one.ready
     assert len(set(world.committed().values())) == 1
@@ -124,7 +124,7 @@ def test_rows_at_hand_survive_a_shard_that_cannot_start_yet() -> None:
     for _ in range(12):
         world.cluster.advance(1.0)
         turns(one, count=1)
-    assert one.waiting
+    assert one.member.waiting
     world.document("b", 1)
     turns(one)
     world.cluster.advance(world.cluster.transaction_timeout_seconds)
@@ -144,7 +144,7 @@ def test_a_shard_that_went_and_came_back_is_restored_again() -> None:
     turns(two)
     world.document("b", 1)
     turns(two)
-    two.consumer.close()
+    two.member.consumer.close()
     world.cluster.advance(world.cluster.session_seconds + 1)
     turns(one)
     world.document("c", 2)
@@ -179,7 +179,7 @@ def test_a_zombie_commits_nothing() -> None:
     world.document("a")
     world.document("b", 1)
     heir = world.worker("heir")
-    transact = zombie.producer.begin
+    transact = zombie.member.producer.begin
 
     def sleep() -> None:
         world.cluster.advance(world.cluster.session_seconds + 1)
@@ -187,7 +187,7 @@ def test_a_zombie_commits_nothing() -> None:
         assert world.said() == ["a b"]
         transact()
 
-    with mock.patch.object(zombie.producer, "begin", sleep), pytest.raises(FencedError):
+    with mock.patch.object(zombie.member.producer, "begin", sleep), pytest.raises(FencedError):
         turns(zombie)
     assert world.said() == ["a b"]
     world.document("c", 2)
@@ -223,7 +223,7 @@ def test_trimming_keeps_all_that_a_successor_needs() -> None:
         turns(one)
         one.trim()
         one.trim()  # below the least beginning of this round and the one before
-    (first, _) = one.transport.bounds(TOPICS.signed)[0]
+    (first, _) = one.member.transport.bounds(TOPICS.signed)[0]
     assert first >= 6
     assert world.said() == [f"d{i} d{i + 1}" for i in range(9)]
 
@@ -237,11 +237,11 @@ def test_a_matcher_that_slept_after_it_was_confirmed_trims_nothing_until_it_is_c
     turns(one)
     one.trim()  # the bound of a first round
     times = iter([0.0, 1.5, 2.0, 2.5])
-    one.clock = lambda: next(times)
+    one.member.clock = lambda: next(times)
     firsts = []
     for _ in range(2):
         one.trim()
-        firsts.append(one.transport.bounds(TOPICS.signed)[0][0])
+        firsts.append(one.member.transport.bounds(TOPICS.signed)[0][0])
     assert firsts[0] == 0
     assert firsts[1] > 0
 
@@ -292,7 +292,7 @@ def test_a_log_trimmed_under_a_restore_by_the_next_owner_is_no_gap() -> None:
     log = world.cluster.log(TOPICS.signed, 0)
     log.trim(log.end)
     one._read(0.0, 1)
-    assert one.waiting == restoring
+    assert one.member.waiting == restoring
     assert not one.ready
 
 

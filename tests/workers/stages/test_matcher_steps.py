@@ -72,7 +72,7 @@ def test_tables_of_shards_that_others_had_meanwhile_go_on_from_where_they_were()
     turns(other)
     world.document("c", 2)
     turns(other)
-    other.consumer.close()
+    other.member.consumer.close()
     world.cluster.advance(world.cluster.session_seconds + 1)
     two = world.worker("one")
     two.inherit(one.hand_over())
@@ -95,9 +95,9 @@ def test_tables_of_shards_that_do_not_come_back_at_once_are_dropped() -> None:
     turns(other)
     two.inherit(one.hand_over())
     two.turn(0.0, 100)
-    assert (two.joined, set(two.kept)) == (False, {0, 1})
+    assert (two.member.joined, set(two.kept)) == (False, {0, 1})
     turns(other, two)
-    assert (two.joined, two.kept, len(two.tables)) == (True, {}, 1)
+    assert (two.member.joined, two.kept, len(two.tables)) == (True, {}, 1)
 
 
 def test_a_step_ends_at_its_bytes_and_what_they_lead_to() -> None:
@@ -115,9 +115,9 @@ def test_a_step_ends_at_its_bytes_and_what_they_lead_to() -> None:
             raise AbortedError("the third step is aborted")
         transact(producer, messages, *rest)  # type: ignore[arg-type]
 
-    with mock.patch("neardup.workers.stages.matching.matcher.transact", fails_at_the_third):
+    with mock.patch("neardup.workers.stages.member.transact", fails_at_the_third):
         assert [worker.turn(0.0, 100) for _ in range(3)] == [1, 1, 1]
-        assert worker.aborted_in_row == 1
+        assert worker.member.aborted_in_row == 1
         assert worker.turn(0.0, 100) == 0  # the step that was aborted comes again first
         turns(worker, count=12)
     assert len(taken) == len(world.cluster.records(TOPICS.signed)) + 1
@@ -151,13 +151,13 @@ def test_a_step_ends_at_its_pairs_inside_a_message(pairs_max: int) -> None:
         transact(producer, messages, *rest)  # type: ignore[arg-type]
 
     with (
-        mock.patch("neardup.workers.stages.matching.matcher.transact", noted),
+        mock.patch("neardup.workers.stages.member.transact", noted),
         mock.patch("neardup.workers.stages.matching.matcher._STEP_PAIRS_MIN", 1),
     ):
         for name in "abcdefgh":
             worker = world.worker(name, plan)
             turns(worker, count=8)
-            worker.consumer.close()  # the next worker restores, also inside a message
+            worker.member.consumer.close()  # the next worker restores, also inside a message
             world.cluster.advance(world.cluster.session_seconds + 1)
         turns(world.worker("last", plan), count=1_000)
     assert world.said() == whole.said()
@@ -180,7 +180,7 @@ def test_an_abort_halves_the_step_and_commits_enlarge_it() -> None:
         transact(producer, messages, *rest)  # type: ignore[arg-type]
 
     with (
-        mock.patch("neardup.workers.stages.matching.matcher.transact", slow),
+        mock.patch("neardup.workers.stages.member.transact", slow),
         mock.patch("neardup.workers.stages.matching.matcher._STEP_PAIRS_MIN", 4),
     ):
         for _ in range(60):
@@ -242,7 +242,7 @@ def test_a_member_that_joins_with_rows_at_hand_waits_in_its_polls() -> None:
     newcomer = world.worker("newcomer")
     newcomer.turn(0.0, 100)
     world.document("a")
-    with mock.patch.object(one.consumer, "poll", wraps=one.consumer.poll) as poll:
+    with mock.patch.object(one.member.consumer, "poll", wraps=one.member.consumer.poll) as poll:
         for _ in range(4):
             one.turn(0.5, 100)
         assert [call.args[0] for call in poll.call_args_list] == [0.0, 0.5, 0.5, 0.5]

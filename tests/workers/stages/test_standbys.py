@@ -139,7 +139,7 @@ def test_a_standby_whose_log_is_gone_begins_again() -> None:
     with mock.patch.object(pair.two.standbys, "_running", mock.Mock(covers=lambda position: False)):
         pair.world.cluster.log(TOPICS.signed, PARTITION).trim(decode_window(pair.committed().metadata).start)
         for _ in range(4):
-            pair.two.standbys.turn("matchers", 100)
+            pair.two.standbys.turn(100)
     assert pair.two.standbys.tables[pair.lost].position == pair.place()
 
 
@@ -157,7 +157,7 @@ def test_how_far_a_standby_is_behind_is_a_metric_until_it_is_none() -> None:
     """Messages and seconds since an offset was committed that the standby has not reached; gone after the takeover."""
     pair = Pair()
     now = [1e9]
-    pair.two.standbys._clock = lambda: now[0]
+    pair.two.member.clock = lambda: now[0]
     pair.world.document("a", 5.0)
     turns(pair.one, count=2)
     with mock.patch.object(pair.two.standbys, "_apply"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from neardup.workers.stages.partitions import in_turns
 from neardup.workers.stages.transaction import Message, transact
 from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup.workers.transport.protocol import AbortedError, Committed, FencedError, OutcomeUnknownError
@@ -117,10 +116,3 @@ def test_any_failed_step_is_aborted(fails: str) -> None:
     assert producer.calls[-2:] == [fails, "abort"]
     whole = ["begin", "send", "send", "flush", "send_offsets", "commit"]
     assert producer.calls[:-1] == whole[: whole.index(fails) + 1]
-
-
-def test_unavailable_partitions_come_last() -> None:
-    """They come last until their next turn."""
-    assert in_turns({3, 1, 2}, -1) == [1, 2, 3]
-    assert in_turns({3, 1, 2}, 1) == [2, 3, 1]
-    assert in_turns({3, 1, 2}, 3) == [1, 2, 3]

@@ -15,6 +15,7 @@ from neardup.stream.window_message import WireError
 from neardup.workers.commands.tail import follow
 from neardup.workers.service.roles import ROLES
 from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.stages.member import WorkerMember
 from neardup.workers.telemetry.observer import Silent
 from neardup.workers.topics.links import NO_PROGRESS, LinkMessage, Links, decode_links, encode_links
 from neardup.workers.topics.names import FILTER, LINK
@@ -110,7 +111,7 @@ def test_a_role_that_has_nothing_to_read_says_what_to_set(role: str) -> None:
     """Without ``verdicts`` no matcher writes links."""
     transport = MemoryTransport(MemoryCluster())
     with pytest.raises(ConfigError, match="set verdicts for every role"):
-        ROLES[role].make(transport, None, None, settings_of(), Silent())  # type: ignore[arg-type]
+        ROLES[role].make(WorkerMember(transport, None, None, Silent()), settings_of())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("forward", [(), ("duplicate",), ("original", "removed")])

@@ -20,9 +20,7 @@ document and counts it.
 
 from __future__ import annotations
 
-import time
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -34,21 +32,17 @@ from neardup.workers.stages.filtering.cutover import (
     encode_metadata,
     positions_after,
 )
-from neardup.workers.stages.partitions import begin_in_turns, pause_full
+from neardup.workers.stages.member import WorkerMember
 from neardup.workers.stages.starts import committed_start
-from neardup.workers.stages.transaction import Message, record_bytes, transact
-from neardup.workers.telemetry.observer import Observer, stage
+from neardup.workers.stages.transaction import Message, record_bytes
+from neardup.workers.telemetry.observer import stage
 from neardup.workers.topics.names import Names, generation_header
 from neardup.workers.topics.verdicts import parse_run
 from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
-    Consumer,
-    Membership,
     OffsetGoneError,
-    Producer,
     Record,
-    Transport,
     UnreachableError,
 )
 
@@ -125,32 +119,17 @@ class _Lane:
 class FilterWorker:
     """The loop of a filter; ``turn`` runs it once. See the module for the states."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        consumer: Consumer,
-        producer: Producer,
-        plan: FilterPlan,
-        observer: Observer,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self.transport, self.consumer, self.producer = transport, consumer, producer
-        self.plan, self.observer, self.clock = plan, observer, clock
+    def __init__(self, member: WorkerMember, plan: FilterPlan) -> None:
+        self.member, self.plan, self.observer = member, plan, member.observer
         self.topics = plan.names.topics
         self._header = generation_header(plan.names.generation)
-        self.reader = transport.reader(plan.names.topics.documents)
-        self.joined = False
-        self._is_joining = False  # at the last poll: it waits for the end, and does not turn thousands of times
-        self.aborted_in_row = 0
-        self.waiting: set[int] = set()
+        self.reader = member.transport.reader(plan.names.topics.documents)
         self._lanes: dict[int, _Lane] = {}
-        self._paused: set[int] = set()
-        self._refused = -1  # the last partition whose committed offset was not available
 
     @property
     def ready(self) -> bool:
         """Whether every assigned partition is running."""
-        return not self.waiting
+        return not self.member.waiting
 
     @property
     def running(self) -> set[int]:
@@ -167,22 +146,17 @@ class FilterWorker:
         Raises ``FencedError`` and ``OutcomeUnknownError`` (restart), ``UnreachableError`` (call it again),
         ``ConfigError``, ``OffsetGoneError``, ``UnknownTopicError`` (stop).
         """
-        behind = not self._is_joining and any(lane.wanted() is not None for lane in self._lanes.values())
+        behind = any(lane.wanted() is not None for lane in self._lanes.values())
         with stage(self.observer, "poll"):
-            polled = self.consumer.poll(0.0 if behind else timeout_seconds, records_max, self.plan.step_bytes_max)
-        self.joined, self._is_joining = polled.membership.generation >= 0, polled.is_joining
+            polled = self.member.poll(timeout_seconds, records_max, self.plan.step_bytes_max, at_hand=behind)
         for partition in polled.revoked:
             self._drop(partition)
-            self.waiting.discard(partition)
-        self.waiting.update(polled.assigned)
         for record in polled.records:
             if record.partition in self._lanes:
                 self._take_run(record)
-        self._refused = begin_in_turns(
-            self.waiting, self._refused, lambda partition: self._begin(partition, polled.membership)
-        )
+        self.member.begin(self._begin)
         read = self._read(timeout_seconds, records_max)
-        done = 0 if polled.is_joining else self._step(polled.membership)
+        done = 0 if polled.is_joining else self._step()
         self._hold()
         return len(polled.records) + read + done
 
@@ -190,33 +164,28 @@ class FilterWorker:
         """Free the reader; never raises."""
         self.reader.close()
 
-    def _start(self, partition: int, membership: Membership) -> Committed | None:
+    def _start(self, partition: int) -> Committed | None:
         """Return where a partition begins: at its first verdict if it was added after the group began."""
-        follows = self.plan.follows
+        follows, transport = self.plan.follows, self.member.transport
         # Of the generation before, for the first start of the group only.
         positions: dict[int, FilterMetadata] | None = None
 
         def first(added: int, offset: int) -> str:
             nonlocal positions
             if follows is not None and positions is None:
-                others = self.transport.group_offsets(membership.group, self.topics.verdicts)
-                positions = {} if others else positions_after(self.transport, follows)
+                others = transport.group_offsets(self.member.membership.group, self.topics.verdicts)
+                positions = {} if others else positions_after(transport, follows)
             return encode_metadata((positions or {}).get(added, FilterMetadata(0)))
 
-        return committed_start(
-            self.transport, self.consumer, self.producer, self.topics.verdicts, partition, self.plan.start, first,
-            membership, self.observer,
-        )  # fmt: skip
+        return committed_start(self.member, self.topics.verdicts, partition, self.plan.start, first)
 
-    def _begin(self, partition: int, membership: Membership) -> bool:
+    def _begin(self, partition: int) -> bool:
         """Start a partition at its committed offset; returns whether that is known."""
-        committed = self._start(partition, membership)
+        committed = self._start(partition)
         if committed is None:
             return False
         self._lanes[partition] = _Lane(committed.offset, decode_metadata(committed))
-        self.consumer.seek(partition, committed.offset)
-        self.consumer.resume([partition])
-        self._paused.discard(partition)
+        self.member.start(partition, committed.offset)
         return True
 
     def _drop(self, partition: int) -> None:
@@ -226,8 +195,8 @@ class FilterWorker:
     def _restart(self, partition: int) -> None:
         """Begin a partition again at its committed offset."""
         self._drop(partition)
-        self.consumer.pause([partition])
-        self.waiting.add(partition)
+        self.member.consumer.pause([partition])
+        self.member.waiting.add(partition)
 
     def _follow(self, starts: dict[int, int]) -> None:
         """Continue to read documents of the placed partitions, and of others from the offsets in ``starts``."""
@@ -243,7 +212,7 @@ class FilterWorker:
         begin = lane.metadata.document or 0
         if lane.metadata.follows and not lane.runs and not self.plan.allow_gap:
             try:
-                check_follows(self.transport, self.topics.documents, record.partition, begin, lines[0]["offset"])
+                check_follows(self.member.transport, self.topics.documents, record.partition, begin, lines[0]["offset"])
             except UnreachableError:
                 self._restart(record.partition)
                 raise
@@ -274,7 +243,7 @@ class FilterWorker:
             except OffsetGoneError:
                 if not self.plan.allow_gap:
                     raise
-                firsts = {s: first for s, (first, _) in self.transport.bounds(self.topics.documents).items()}
+                firsts = {s: first for s, (first, _) in self.member.transport.bounds(self.topics.documents).items()}
                 self._follow({s: max(at, firsts[s]) for s, at in self.reader.positions().items()})
                 found = []
         for record in found:
@@ -289,7 +258,7 @@ class FilterWorker:
         last = next((run.wanted[-1][1] for run in reversed(lane.runs) if run.wanted), -1)
         return bool(lane.hand) and lane.hand[-1].offset >= last
 
-    def _step(self, membership: Membership) -> int:
+    def _step(self) -> int:
         """Forward the wanted documents that have arrived; returns their number."""
         messages: list[Message] = []
         offsets: dict[int, Committed] = {}
@@ -315,13 +284,13 @@ class FilterWorker:
         if not offsets:
             return 0
         try:
-            transact(self.producer, messages, self.topics.verdicts, offsets, membership, self.observer)
+            self.member.transact(messages, self.topics.verdicts, offsets)
         except AbortedError:
-            self.aborted_in_row += 1
+            self.member.aborted_in_row += 1
             for partition in offsets:
                 self._restart(partition)
             return 0
-        self.aborted_in_row = 0
+        self.member.aborted_in_row = 0
         self.observer.count("documents", len(messages))
         self.observer.count("bytes", size)
         self.observer.count("gone", gone)
@@ -343,4 +312,4 @@ class FilterWorker:
     def _hold(self) -> None:
         """Pause the partitions with enough pending verdicts."""
         full = {partition for partition, lane in self._lanes.items() if lane.verdicts >= _HAND_VERDICTS_MAX}
-        self._paused = pause_full(self.consumer, self._paused, full, self._lanes.keys())
+        self.member.hold(full, self._lanes.keys())

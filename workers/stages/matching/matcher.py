@@ -34,8 +34,7 @@ shard that the member stands by for (``standbys``). Every other table is dropped
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from neardup.stream.pipeline import SLICE_CANDIDATES
 from neardup.stream.shards import Shard
@@ -48,21 +47,17 @@ from neardup.workers.stages.matching.reports import report_step, report_tables
 from neardup.workers.stages.matching.shard_table import Applied, ShardTable, Window, decode_window, encode_window
 from neardup.workers.stages.matching.standbys import Standbys
 from neardup.workers.stages.matching.trims import Trims
-from neardup.workers.stages.partitions import begin_in_turns
-from neardup.workers.stages.transaction import Message, transact
-from neardup.workers.telemetry.observer import Observer, stage
+from neardup.workers.stages.member import WorkerMember
+from neardup.workers.stages.transaction import Message
+from neardup.workers.telemetry.observer import stage
 from neardup.workers.topics.signed import PARTITION, offset_and_row, position_of
 from neardup.workers.transport.assignment import Offer
 from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
-    Consumer,
     FencedError,
-    Membership,
     OffsetGoneError,
     Polled,
-    Producer,
-    Transport,
     UnreachableError,
 )
 
@@ -77,40 +72,25 @@ _RESTORE_BYTES = 8 << 20
 class MatchWorker:
     """The loop of a matcher; ``turn`` runs it once. See the module for the states."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        consumer: Consumer,
-        producer: Producer,
-        plan: MatchPlan,
-        observer: Observer,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self.transport, self.consumer, self.producer = transport, consumer, producer
-        self.plan, self.observer, self.clock = plan, observer, clock
-        self.joined = False
-        self.membership = Membership("", -1, "", None)  # of the last poll
-        self._is_joining = False  # at the last poll
-        self.aborted_in_row = 0
-        self.waiting: set[int] = set()
+    def __init__(self, member: WorkerMember, plan: MatchPlan) -> None:
+        self.member, self.plan, self.observer = member, plan, member.observer
         self.restoring: dict[int, Restore] = {}
         self.tables: dict[int, ShardTable] = {}
         self.kept: dict[int, ShardTable] = {}  # of the previous worker, until the first assignment
         self.pairs_max = plan.step_pairs_max  # of the next step
-        trails = (TRAIL_BYTES if plan.standbys else 0, 0)
-        self.cursor, self.behind = (Cursor(transport.reader(plan.topics.signed), plan.config, size) for size in trails)
-        self.standbys = Standbys(transport, plan, observer, lambda: self.clock(), self.cursor)
-        self.canaries = ShardLooks(plan.config, observer, on=plan.canaries)
-        self.recall = Recall(plan.config, observer, self.canaries)
-        self.beginnings = Beginnings(transport, producer, plan, observer, clock)
+        trails, topic = (TRAIL_BYTES if plan.standbys else 0, 0), plan.topics.signed
+        self.cursor, self.behind = (Cursor(member.transport.reader(topic), plan.config, size) for size in trails)
+        self.standbys = Standbys(member, plan, self.cursor)
+        self.canaries = ShardLooks(plan.config, member.observer, on=plan.canaries)
+        self.recall = Recall(plan.config, member.observer, self.canaries)
+        self.beginnings = Beginnings(member, plan)
         self._late: set[int] = set()  # shards of tables that read through ``behind``
-        self._trims = Trims(transport, producer, plan, observer, lambda: self.clock())
-        self._refused = -1  # the last shard whose committed offset was not available
+        self._trims = Trims(member, plan)
 
     @property
     def ready(self) -> bool:
         """Whether every assigned shard is running, unless it is unused."""
-        return not self.waiting and not self.restoring
+        return not self.member.waiting and not self.restoring
 
     @property
     def running(self) -> set[int]:
@@ -136,40 +116,33 @@ class MatchWorker:
         Raises ``FencedError`` and ``OutcomeUnknownError`` (restart), ``UnreachableError`` (call it again),
         ``WireError``, ``ConfigError``, ``OffsetGoneError`` (stop: a restart does not help).
         """
-        # What is at hand waits for the end of a join: a turn that does not wait, too, would turn thousands of times.
-        is_busy = (self.tables and not self._is_joining) or self.restoring or self.standbys.is_busy
         tables = frozenset([*self.standbys.ready, *self.tables, *self.kept])
-        self.consumer.offer(Offer(self.plan.standbys, tables))
+        self.member.consumer.offer(Offer(self.plan.standbys, tables))
+        timeout = 0.0 if self.restoring or self.standbys.is_busy else timeout_seconds
         with stage(self.observer, "poll"):
-            polled = self.consumer.poll(0.0 if is_busy else timeout_seconds, 1)
-        self.membership, self.joined = polled.membership, polled.membership.generation >= 0
-        self._is_joining = polled.is_joining
+            polled = self.member.poll(timeout, 1, at_hand=bool(self.tables))
         self._follow(polled)
-        self._refused = begin_in_turns(
-            self.waiting, self._refused, lambda shard: self._assign(shard, polled.membership)
-        )
+        self.member.begin(self._assign)
         read = self._read(timeout_seconds, records_max)
         if self.tables and not polled.is_joining:  # else the commit would be refused
-            self._step(polled.membership)
+            self._step()
         self._move()
-        self.standbys.turn(self.membership.group, records_max)
+        self.standbys.turn(records_max)
         return read
 
     def _follow(self, polled: Polled) -> None:
         """Follow the changes of the group: tables of shards that moved stay if this member stands by for them."""
         for shard in polled.revoked:
-            self.waiting.discard(shard)
             self.beginnings.unused.discard(shard)
             self._late.discard(shard)
             restore = self.restoring.pop(shard, None)
             if (table := self.tables.pop(shard, restore and restore.table)) is not None:
                 self.kept[shard] = table
-        self.waiting.update(polled.assigned)
-        self.waiting |= self.beginnings.wake(polled.membership.group)
+        self.member.waiting |= self.beginnings.wake()
         self.kept |= self.standbys.take(polled.assigned)
-        if self.joined:
+        if self.member.joined:
             self.standbys.follow(polled.standbys, self.kept)
-            self.kept = {shard: table for shard, table in self.kept.items() if shard in self.waiting}
+            self.kept = {shard: table for shard, table in self.kept.items() if shard in self.member.waiting}
 
     def close(self) -> None:
         """Free the readers; never raises."""
@@ -190,7 +163,7 @@ class MatchWorker:
                 self._restore()
         if self.tables.keys() - self._late:
             with stage(self.observer, "poll"):
-                is_idle = not (self.restoring or self._late or self.waiting or self.standbys.is_busy)
+                is_idle = not (self.restoring or self._late or self.member.waiting or self.standbys.is_busy)
                 timeout = timeout_seconds if is_idle else 0.0
                 read += self._read_by(self.cursor, timeout, records_max, self.plan.step_bytes_max)
         return read
@@ -202,7 +175,7 @@ class MatchWorker:
             records = cursor.read(timeout_seconds, records_max, bytes_max)
         except OffsetGoneError as gone:
             for shard, table in self.tables.items():
-                committed = self.consumer.committed(shard)
+                committed = self.member.consumer.committed(shard)
                 if committed is not None and committed.offset > offset_and_row(table.position)[0]:
                     raise FencedError(
                         f"others have matched shard {shard} up to offset {committed.offset} of "
@@ -211,14 +184,14 @@ class MatchWorker:
             if cursor is self.behind and self.restoring:
                 # The log was trimmed during the restore. If another member trimmed it while this member was suspended,
                 # the next poll revokes the shards. If not, the offsets are read again, and a gap is reported.
-                self.waiting.update(self.restoring)
+                self.member.waiting.update(self.restoring)
                 self.restoring.clear()
                 return 0
             raise
         self.observer.count("bytes", sum(len(record.value or b"") for record in records))
         return len(records)
 
-    def _assign(self, shard: int, membership: Membership) -> bool:
+    def _assign(self, shard: int) -> bool:
         """Read the committed offset, and begin to restore the window that its metadata names; returns whether it is
         known, or the shard is unused.
 
@@ -227,7 +200,7 @@ class MatchWorker:
         """
         plan, fingerprint = self.plan, self.plan.config.matching_fingerprint
         first = self._first()
-        committed = self.beginnings.committed(self.consumer, shard, membership)
+        committed = self.beginnings.committed(shard)
         if committed is None:
             return shard in self.beginnings.unused
         kept, window, end = self.kept.pop(shard, None), decode_window(committed.metadata), committed.offset
@@ -237,14 +210,14 @@ class MatchWorker:
         if window.fingerprint != fingerprint:
             window = Window(min(first, end), None, fingerprint, window.growth, window.row)
             claim = Committed(end, encode_window(window))
-            transact(self.producer, [], plan.topics.links, {shard: claim}, membership, self.observer)
+            self.member.transact([], plan.topics.links, {shard: claim})
             first = self._first()
             window = window._replace(start=max(window.start, min(first, end)))
         if window.start < first:
             check_gap(self.plan, shard, window.start, first)
             window = window._replace(start=first, row=window.row if first <= end else 0)
             if first > end:  # the gap may have a control row, which others have passed
-                growth = self.beginnings.growth(membership.group)
+                growth = self.beginnings.growth()
                 window, end = window._replace(growth=growth.until(position_of(first))), first
         table = ShardTable(plan.config, Shard(shard, plan.shards), window)
         self._replay(shard, table, position_of(end, window.row), "restored")
@@ -260,7 +233,7 @@ class MatchWorker:
         self.restoring[shard] = Restore(table, offset_and_row(table.position)[0], end)
 
     def _first(self) -> int:
-        return self.transport.bounds(self.plan.topics.signed)[PARTITION][0]
+        return self.member.transport.bounds(self.plan.topics.signed)[PARTITION][0]
 
     def _join_behind(self, table: ShardTable) -> None:
         """Let a table read through the cursor ``behind``, which goes back to its position if it is ahead of it."""
@@ -319,7 +292,7 @@ class MatchWorker:
         """Accept the tables of the previous worker; call it before the first turn."""
         self.kept = dict(kept)
 
-    def _step(self, membership: Membership) -> None:
+    def _step(self) -> None:
         """Match as many rows as a step holds, and publish. If the step is aborted, the tables are unchanged."""
         plan = self.plan
         messages: list[Message] = []
@@ -342,22 +315,22 @@ class MatchWorker:
         links = list(link_messages(done, progress, plan.config, plan.topics.links)) if plan.verdicts else []
         try:
             offsets = {shard: self.tables[shard].committed() for shard in moved}
-            offsets |= self.beginnings.born(self.tables.get(0), membership.group)
-            transact(self.producer, messages + links, plan.topics.links, offsets, membership, self.observer)
+            offsets |= self.beginnings.born(self.tables.get(0))
+            self.member.transact(messages + links, plan.topics.links, offsets)
         except (AbortedError, UnreachableError):
             for shard in began:
                 self.tables[shard].undo()
-            self.aborted_in_row += 1
+            self.member.aborted_in_row += 1
             self.pairs_max = max(_STEP_PAIRS_MIN, min(self.pairs_max, len(messages)) // 2)
             return
-        self.aborted_in_row = 0
+        self.member.aborted_in_row = 0
         self.pairs_max = min(plan.step_pairs_max, self.pairs_max * 5 // 4)
         for shard in began:
             self.tables[shard].commit()
         for shard, first in moved.items():
             self.canaries.look(self.tables[shard], first, self._cursor(shard).hand)
         self.recall.count(done)
-        report_step(self.observer, self.clock(), [self.tables[shard] for shard in moved], done, len(messages))
+        report_step(self.observer, self.member.clock(), [self.tables[shard] for shard in moved], done, len(messages))
 
     def _applied(self, began: dict[int, int]) -> Iterator[tuple[int, Applied]]:
         """Apply the stretches at hand to the tables, slice by slice on demand; yields the result of each slice.
@@ -377,11 +350,11 @@ class MatchWorker:
     def observe(self) -> None:
         """Report tables and standbys, the buckets of the newest documents of tables, and what all of them find."""
         self.standbys.observe()
-        report_tables(self.observer, self.clock(), self.tables)
+        report_tables(self.observer, self.member.clock(), self.tables)
         self.recall.measure(self.tables.values())
 
     def trim(self) -> None:
         """Drop the log below the windows of all shards, if this member owns shard 0; raises the errors of a step."""
         if 0 in self.tables:
             offsets = {shard: table.committed() for shard, table in self.tables.items()}
-            self._trims.trim(offsets, self.membership, self.tables[0].growth.shards)
+            self._trims.trim(offsets, self.tables[0].growth.shards)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from neardup.stream.config import Config
@@ -10,21 +9,13 @@ from neardup.stream.shards import Growth
 from neardup.workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX
 from neardup.workers.stages.growth import growth_at
 from neardup.workers.stages.matching.shard_table import ShardTable, Window, decode_window, encode_window
+from neardup.workers.stages.member import WorkerMember
 from neardup.workers.stages.starts import committed_start, start_offset
 from neardup.workers.stages.verdicts.positions import decode_signed_metadata
-from neardup.workers.telemetry.observer import Observer
 from neardup.workers.topics.messages import Envelope
 from neardup.workers.topics.names import Topics
 from neardup.workers.topics.signed import PARTITION, position_of
-from neardup.workers.transport.protocol import (
-    Committed,
-    Consumer,
-    Membership,
-    OffsetGoneError,
-    Producer,
-    Transport,
-    UnreachableError,
-)
+from neardup.workers.transport.protocol import Committed, OffsetGoneError, Transport, UnreachableError
 
 # Unused partitions are looked at so often at most.
 _WAKE_SECONDS = 1.0
@@ -66,24 +57,21 @@ def passed_growth(transport: Transport, group: str, topic: str, shards: int) -> 
 class Beginnings:
     """Where shards begin, and the partitions of ``links`` that are assigned and no shard yet (``unused``)."""
 
-    def __init__(
-        self, transport: Transport, producer: Producer, plan: MatchPlan, observer: Observer, clock: Callable[[], float]
-    ) -> None:
-        self._transport, self._producer, self._plan = transport, producer, plan
-        self._observer, self._clock = observer, clock
+    def __init__(self, member: WorkerMember, plan: MatchPlan) -> None:
+        self._member, self._plan = member, plan
         self.unused: set[int] = set()
         self._woken = 0.0
 
-    def committed(self, consumer: Consumer, shard: int, membership: Membership) -> Committed | None:
+    def committed(self, shard: int) -> Committed | None:
         """Return what the group has committed for a shard; without that, the owner of shard 0 commits the requested
         start of all shards at once. ``None`` if the offset is not known yet, or the shard is unused.
 
         Raises the errors of ``committed_start``.
         """
-        committed = consumer.committed(shard)
+        committed = self._member.consumer.committed(shard)
         if committed is not None:
             return committed
-        plan, growth = self._plan, self.growth(membership.group, shard)
+        plan, growth = self._plan, self.growth(shard)
         if shard >= growth.shards:
             self.unused.add(shard)
             return None
@@ -93,45 +81,45 @@ class Beginnings:
             return encode_window(Window(offset, None, fingerprint, growth.until(position_of(offset))))
 
         return committed_start(
-            self._transport, consumer, self._producer, plan.topics.links, shard, plan.start, metadata, membership,
-            self._observer,
-            lambda: dict.fromkeys(range(growth.shards), self._transport.bounds(plan.topics.signed)[PARTITION]),
+            self._member, plan.topics.links, shard, plan.start, metadata,
+            lambda: dict.fromkeys(range(growth.shards), self._member.transport.bounds(plan.topics.signed)[PARTITION]),
         )  # fmt: skip
 
-    def growth(self, group: str, shard: int = 0) -> Growth:
+    def growth(self, shard: int = 0) -> Growth:
         """Return how many shards have begun, as a shard without an offset may know it: as many as there are where shard
         0 is, which commits the first offsets of those that are added.
 
         If no shard has an offset, it is the growth where the group starts. If shard 0 alone has lost its offset, the
         others wait for it, and it goes by what these have passed.
         """
-        plan = self._plan
-        offsets = self._transport.group_offsets(group, plan.topics.links)
+        plan, transport = self._plan, self._member.transport
+        offsets = transport.group_offsets(self._member.membership.group, plan.topics.links)
         if not offsets:
-            start = start_offset(lambda: self._transport.bounds(plan.topics.signed), PARTITION, plan.start)
-            return growth_at(self._transport, plan.topics, plan.config, {0: Growth(plan.shards)}, start)
+            start = start_offset(lambda: transport.bounds(plan.topics.signed), PARTITION, plan.start)
+            return growth_at(transport, plan.topics, plan.config, {0: Growth(plan.shards)}, start)
         if 0 not in offsets and shard:
             return Growth(1)
         passed = {n: decode_window(committed.metadata).growth for n, committed in offsets.items()}
         return passed[0] if 0 in passed else max(passed.values(), key=lambda growth: len(growth.steps))
 
-    def wake(self, group: str) -> set[int]:
+    def wake(self) -> set[int]:
         """Return the unused shards that have begun, which are unused no more; ask once a second."""
-        if not self.unused or 0 <= self._clock() - self._woken < _WAKE_SECONDS:
+        if not self.unused or 0 <= self._member.clock() - self._woken < _WAKE_SECONDS:
             return set()
-        self._woken = self._clock()
+        self._woken = self._member.clock()
         try:
-            shards = self.growth(group, min(self.unused)).shards
+            shards = self.growth(min(self.unused)).shards
         except UnreachableError:
             return set()
         begun = {shard for shard in self.unused if shard < shards}
         self.unused -= begun
         return begun
 
-    def born(self, table: ShardTable | None, group: str) -> dict[int, Committed]:
+    def born(self, table: ShardTable | None) -> dict[int, Committed]:
         """Return the first offsets of the shards that the open step of shard 0 adds, of those that have none."""
         born = {} if table is None else table.born
-        known = self._transport.group_offsets(group, self._plan.topics.links) if born else {}
+        member, topic = self._member, self._plan.topics.links
+        known = member.transport.group_offsets(member.membership.group, topic) if born else {}
         return {shard: first for shard, first in born.items() if shard not in known}
 
 

@@ -19,16 +19,16 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from neardup.stream.shards import Shard
 from neardup.workers.stages.matching.cursors import Cursor
 from neardup.workers.stages.matching.plan import MatchPlan
 from neardup.workers.stages.matching.shard_table import ShardTable, decode_window
-from neardup.workers.telemetry.observer import Observer
+from neardup.workers.stages.member import WorkerMember
 from neardup.workers.topics.signed import PARTITION, offset_and_row, position_of
-from neardup.workers.transport.protocol import Committed, OffsetGoneError, Transport, UnreachableError
+from neardup.workers.transport.protocol import Committed, OffsetGoneError, UnreachableError
 
 _log = logging.getLogger(__name__)
 
@@ -54,12 +54,9 @@ class _Standby:
 class Standbys:
     """The standby tables of one member; see the module."""
 
-    def __init__(
-        self, transport: Transport, plan: MatchPlan, observer: Observer, clock: Callable[[], float], running: Cursor
-    ) -> None:
-        self._transport, self._plan, self._observer, self._clock = transport, plan, observer, clock
-        self._running = running
-        self._own = Cursor(transport.reader(plan.topics.signed), plan.config) if plan.standbys else None
+    def __init__(self, member: WorkerMember, plan: MatchPlan, running: Cursor) -> None:
+        self._member, self._plan, self._running = member, plan, running
+        self._own = Cursor(member.transport.reader(plan.topics.signed), plan.config) if plan.standbys else None
         self._shards: frozenset[int] = frozenset()
         self._standbys: dict[int, _Standby] = {}
         self._read_at = 0.0  # when the committed positions were read
@@ -88,7 +85,7 @@ class Standbys:
     def lag(self) -> dict[int, tuple[int, float]]:
         """Return for each standby the messages of ``signed`` and the seconds that it is behind the committed
         position."""
-        now, out = self._clock(), {}
+        now, out = self._member.clock(), {}
         for shard, one in self._standbys.items():
             messages = max(0, offset_and_row(one.bound)[0] - offset_and_row(one.table.position)[0])
             out[shard] = (messages, max(0.0, now - one.ahead[0][0]) if one.ahead else 0.0)
@@ -109,22 +106,18 @@ class Standbys:
             table.increments()  # drop the counts of the replay
         return taken
 
-    def turn(self, group: str, records_max: int) -> None:
-        """Apply what the owners have committed since the last turn.
+    def turn(self, records_max: int) -> None:
+        """Apply what the owners have committed since the last turn; read at most ``records_max`` messages.
 
         A broker that does not answer is left to the running shards.
-
-        Args:
-            group: of the matchers.
-            records_max: how many messages to read.
         """
         positions = [one.table.position for one in self._standbys.values()]
         self._running.release(min(positions, default=self._running.passed))
         if self._own is None or not self._shards:
             return
         try:
-            if not 0 <= self._clock() - self._read_at < _REFRESH_SECONDS:
-                self._refresh(group)
+            if not 0 <= self._member.clock() - self._read_at < _REFRESH_SECONDS:
+                self._refresh()
             for one in self._standbys.values():
                 if self._running.covers(one.table.position):
                     self._apply(one, self._running)
@@ -139,7 +132,7 @@ class Standbys:
 
     def observe(self) -> None:
         """Report how far each standby is behind, and its memory."""
-        observer, lag = self._observer, self.lag()
+        observer, lag = self._member.observer, self.lag()
         for shard in self._reported - lag.keys():
             for name in ("standby_lag_records", "standby_lag_seconds", "standby_table_bytes"):
                 observer.forget(str(shard), name)
@@ -149,10 +142,10 @@ class Standbys:
             observer.set("standby_table_bytes", self._standbys[shard].table.memory_bytes(), str(shard))
         self._reported = frozenset(lag)
 
-    def _refresh(self, group: str) -> None:
+    def _refresh(self) -> None:
         """Read the committed positions, and make the tables that are missing."""
-        plan, now = self._plan, self._clock()
-        offsets = self._transport.group_offsets(group, plan.topics.links)
+        member, now = self._member, self._member.clock()
+        offsets = member.transport.group_offsets(member.membership.group, self._plan.topics.links)
         self._read_at = now
         for shard in sorted(self._shards & offsets.keys()):
             self._bind(shard, offsets[shard], now)
@@ -182,7 +175,7 @@ class Standbys:
 
     def _apply(self, one: _Standby, cursor: Cursor) -> None:
         """Apply what a cursor has at hand, up to the committed position."""
-        table, end, observer = one.table, one.bound, self._observer
+        table, end, observer = one.table, one.bound, self._member.observer
         if not one.is_behind:
             return
         for stretch in cursor.kept(table.position):
@@ -221,7 +214,7 @@ class Standbys:
 
     def _begin_again(self, cursor: Cursor) -> None:
         """Drop the tables whose next messages are gone; the next turn begins at the window of their shard."""
-        first = self._transport.bounds(self._plan.topics.signed)[PARTITION][0]
+        first = self._member.transport.bounds(self._plan.topics.signed)[PARTITION][0]
         gone = [shard for shard, one in self._standbys.items() if offset_and_row(one.table.position)[0] < first]
         for shard in gone:
             del self._standbys[shard]

@@ -17,21 +17,19 @@ from neardup.stream.sources.ledger import SOURCES_MAX
 from neardup.stream.verdicts.decisions import VerdictLimits
 from neardup.stream.window_message import WireError
 from neardup.workers.settings.kafka import MESSAGES_BYTES_MAX, STEP_BYTES_MAX, UNDECIDED_MAX
+from neardup.workers.stages.member import WorkerMember
 from neardup.workers.stages.verdicts.evidence import Compared
 from neardup.workers.stages.verdicts.state import LinkState
 from neardup.workers.stages.verdicts.watermarks import Hole, Watermarks
-from neardup.workers.telemetry.observer import Observer
 from neardup.workers.topics.links import decode_links
 from neardup.workers.topics.names import Topics
 from neardup.workers.topics.places import partitions_of
 from neardup.workers.topics.signed import PARTITION, ROW_BYTES_MIN, decode_signed, offset_and_row, position_of
 from neardup.workers.transport.protocol import (
-    Consumer,
     FencedError,
     OffsetGoneError,
     Polled,
     Record,
-    Transport,
     UnknownTopicError,
     UnreachableError,
 )
@@ -62,14 +60,14 @@ class LinkPlan(NamedTuple):
 class Intake:
     """The readers of a restored linker; see the module."""
 
-    def __init__(self, transport: Transport, consumer: Consumer, plan: LinkPlan, observer: Observer) -> None:
-        self.transport, self.consumer, self.plan, self.observer = transport, consumer, plan, observer
-        self.reader = transport.reader(plan.topics.links)
-        self._messages = transport.reader(plan.topics.signed)
+    def __init__(self, member: WorkerMember, plan: LinkPlan) -> None:
+        self.member, self.plan, self.observer = member, plan, member.observer
+        self.reader = member.transport.reader(plan.topics.links)
+        self._messages = member.transport.reader(plan.topics.signed)
         self.growth = Growth(plan.shards)  # up to the position
         self.watermarks = Watermarks(plan.shards, 0, allow_gap=plan.allow_gap)
         self.position = 0  # the offset after the last record of signed that was read
-        self._verdict_partitions = transport.partitions(plan.topics.verdicts)
+        self._verdict_partitions = member.transport.partitions(plan.topics.verdicts)
         self._paused = False
         self._named: set[Hole] = set()  # accepted holes that the log names
         self._hand: deque[Record] = deque()  # polled records of signed for which there is no room yet
@@ -86,17 +84,16 @@ class Intake:
 
     def resume(self) -> None:
         """Read ``signed``."""
-        self.consumer.seek(PARTITION, self.position)
-        self.consumer.resume([PARTITION])
+        self.member.start(PARTITION, self.position)
         self._paused = False
 
-    def poll(self, timeout_seconds: float, records_max: int, group: str, undecided: int) -> Polled:
+    def poll(self, timeout_seconds: float, records_max: int, undecided: int) -> Polled:
         """Poll ``signed``, for the membership; ``undecided`` documents wait. Raises as ``take``."""
         room = max(1, (self.plan.undecided_max - undecided) * ROW_BYTES_MIN)
         bytes_max = min(room, self.plan.step_bytes_max)
-        return self.unless_fenced(group, lambda: self.consumer.poll(timeout_seconds, records_max, bytes_max))
+        return self.unless_fenced(lambda: self.member.poll(timeout_seconds, records_max, bytes_max))
 
-    def take(self, state: LinkState, signed: list[Record], records_max: int, group: str) -> int:
+    def take(self, state: LinkState, signed: list[Record], records_max: int) -> int:
         """Add polled rows and available links to the state; returns the number of records.
 
         Raises ``FencedError`` if another member has decided and trimmed the next records; ``OffsetGoneError`` if pairs
@@ -123,11 +120,9 @@ class Intake:
                 self._hand.popleft()
         except UnreachableError:
             self._hand.clear()
-            self.consumer.seek(PARTITION, self.position)
+            self.member.consumer.seek(PARTITION, self.position)
             raise
-        links = self.unless_fenced(
-            group, lambda: self.reader.poll(0.0, records_max, self.plan.step_bytes_max)
-        )  # fmt: skip
+        links = self.unless_fenced(lambda: self.reader.poll(0.0, records_max, self.plan.step_bytes_max))
         for record in links:
             message = decode_links(_value(record, self.plan.topics.links), fingerprint)
             pairs = len(message.links.later)
@@ -164,7 +159,7 @@ class Intake:
         growth = self.growth.grown(position_of(position), before, after)
         if growth != self.growth:
             topic = self.plan.topics.links
-            firsts = {shard: first for shard, (first, _) in self.transport.bounds(topic).items()}
+            firsts = {shard: first for shard, (first, _) in self.member.transport.bounds(topic).items()}
             if len(firsts) < growth.shards:
                 raise UnreachableError(
                     f"{topic} has {len(firsts)} partitions, and {self.plan.topics.signed} tells of {growth.shards} "
@@ -181,7 +176,8 @@ class Intake:
         limit = self.plan.undecided_max
         is_full = bool(self._hand) or state.undecided >= limit
         if is_full != self._paused:
-            (self.consumer.pause if is_full else self.consumer.resume)([PARTITION])
+            consumer = self.member.consumer
+            (consumer.pause if is_full else consumer.resume)([PARTITION])
             self._paused = is_full
         self.reader.hold(self.watermarks.ahead(limit, position_of(self.position)))
 
@@ -204,7 +200,7 @@ class Intake:
         for shard in range(self.growth.shards):
             self.observer.forget(str(shard))
 
-    def unless_fenced(self, group: str, read: Callable[[], _Read]) -> _Read:
+    def unless_fenced(self, read: Callable[[], _Read]) -> _Read:
         """Read; raises ``FencedError`` if records are missing because another member has decided and trimmed them.
 
         A member that was suspended for longer than its session continues to read until it learns that its partition has
@@ -213,8 +209,9 @@ class Intake:
         try:
             return read()
         except OffsetGoneError as gone:
-            signed = self.transport.group_offsets(group, self.plan.topics.signed).get(PARTITION)
-            links = self.transport.group_offsets(group, self.plan.topics.links)
+            transport, group = self.member.transport, self.member.membership.group
+            signed = transport.group_offsets(group, self.plan.topics.signed).get(PARTITION)
+            links = transport.group_offsets(group, self.plan.topics.links)
             positions = self.reader.positions()
             is_behind = signed is not None and signed.offset > self.position
             if is_behind or any(links[shard].offset > at for shard, at in positions.items() if shard in links):
@@ -231,7 +228,7 @@ class Intake:
         if partition < self._verdict_partitions:
             return
         topic = self.plan.topics.verdicts
-        self._verdict_partitions = self.transport.partitions(topic)
+        self._verdict_partitions = self.member.transport.partitions(topic)
         if partition >= self._verdict_partitions:
             raise UnknownTopicError(
                 f"{topic} has {self._verdict_partitions} partitions, but documents come from partition {partition}: "

@@ -27,8 +27,7 @@ always read.
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -38,8 +37,9 @@ from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.rule import STATUSES
 from neardup.workers.stages.growth import growth_at
 from neardup.workers.stages.matching.plan import passed_growth
+from neardup.workers.stages.member import WorkerMember
 from neardup.workers.stages.starts import start_offset
-from neardup.workers.stages.transaction import COMMITTED, RENEWED, TRIM_SECONDS_MAX, Message, transact
+from neardup.workers.stages.transaction import COMMITTED, RENEWED, TRIM_SECONDS_MAX, Message
 from neardup.workers.stages.verdicts.clusters import Changed, Clusters
 from neardup.workers.stages.verdicts.intake import Intake, LinkPlan
 from neardup.workers.stages.verdicts.originals import encode_step
@@ -55,22 +55,13 @@ from neardup.workers.stages.verdicts.positions import (
 from neardup.workers.stages.verdicts.restore import Restored, continued, restored
 from neardup.workers.stages.verdicts.sources import Sources
 from neardup.workers.stages.verdicts.state import LinkState, Taken
-from neardup.workers.telemetry.observer import Observer, stage
+from neardup.workers.telemetry.observer import stage
 from neardup.workers.telemetry.sources import forget_sources, measure_sources
 from neardup.workers.topics.messages import partition_of_key
 from neardup.workers.topics.names import generation, generation_header
 from neardup.workers.topics.signed import PARTITION, position_of
 from neardup.workers.topics.verdicts import Decision, encode_runs
-from neardup.workers.transport.protocol import (
-    AbortedError,
-    Committed,
-    Consumer,
-    Membership,
-    OffsetGoneError,
-    Producer,
-    Transport,
-    UnreachableError,
-)
+from neardup.workers.transport.protocol import AbortedError, Committed, OffsetGoneError, UnreachableError
 
 _log = logging.getLogger(__name__)
 # Maximum documents of a step: the producer sends them in about a second.
@@ -85,26 +76,13 @@ _OFFSETS_SECONDS_MAX = 12 * 3600.0
 class LinkWorker:
     """The loop of a linker; ``turn`` runs it once. See the module for the states."""
 
-    def __init__(
-        self,
-        transport: Transport,
-        consumer: Consumer,
-        producer: Producer,
-        plan: LinkPlan,
-        observer: Observer,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self.transport, self.consumer, self.producer = transport, consumer, producer
-        self.plan, self.observer, self.clock = plan, observer, clock
+    def __init__(self, member: WorkerMember, plan: LinkPlan) -> None:
+        self.member, self.plan, self.observer = member, plan, member.observer
         self._headers = (generation_header(generation(plan.config.signing_fingerprint, plan.shards)),)
-        self.joined = False
-        self.membership = Membership("", -1, "", None)  # of the last poll
-        self.aborted_in_row = 0
-        self.waiting: set[int] = set()
         self.running: set[int] = set()
         self.restoring: Iterator[Restored | None] | None = None
         self._separate = plan.config.separate
-        self._intake = Intake(transport, consumer, plan, observer)
+        self._intake = Intake(member, plan)
         self._forget()
         self._marks = Marks(Mark(0, 0, {}, {}))
         self._written = self._counted = -1  # the last step in originals; arrivals that sources counts
@@ -117,7 +95,7 @@ class LinkWorker:
     @property
     def ready(self) -> bool:
         """Whether the assigned partition is running, if there is one."""
-        return not self.waiting and self.restoring is None
+        return not self.member.waiting and self.restoring is None
 
     def turn(self, timeout_seconds: float, records_max: int) -> int:
         """Poll, restore a stretch, or read and decide one step; returns the records read.
@@ -127,25 +105,22 @@ class LinkWorker:
         """
         with stage(self.observer, "poll"):
             timeout = 0.0 if self.restoring is not None else timeout_seconds
-            polled = self._intake.poll(timeout, records_max, self.membership.group, self.state.undecided)
-        self.membership, self.joined = polled.membership, polled.membership.generation >= 0
+            polled = self._intake.poll(timeout, records_max, self.state.undecided)
         if polled.revoked:
-            self.waiting, self.running, self.restoring = set(), set(), None
+            self.running, self.restoring = set(), None
             self._forget()
             self._intake.forget()
-        if polled.assigned:
-            self.waiting = {PARTITION}
-        if self.waiting:
-            self._assign(polled.membership)
+        if self.member.waiting:
+            self._assign()
         if self.restoring is not None:
             with stage(self.observer, "restore"):
                 self._restore()
         if not self.running:
             return 0
         with stage(self.observer, "decode"):
-            read = self._intake.take(self.state, polled.records, records_max, polled.membership.group)
+            read = self._intake.take(self.state, polled.records, records_max)
         if not polled.is_joining:  # else the commit would be refused
-            self._step(polled.membership)
+            self._step()
         self._intake.hold(self.state)
         return read
 
@@ -169,30 +144,30 @@ class LinkWorker:
         """
         if not self.running:
             return
-        ends = {partition: end for partition, (_, end) in self.transport.bounds(self.plan.topics.verdicts).items()}
-        state = self.state
+        state, transport = self.state, self.member.transport
+        ends = {partition: end for partition, (_, end) in transport.bounds(self.plan.topics.verdicts).items()}
         offset, _, _ = state.committed_position(self._intake.position)
         try:
             if self.sources.is_changed:
-                self._commit([], self.membership, RENEWED, counts=True)
+                self._commit([], RENEWED, counts=True)
             self._marks.add(Mark(state.decisions.end, state.arrivals, ends, state.decided_offsets(), offset))
-            began = self.clock()
-            self._commit([], self.membership, RENEWED)
+            began = self.member.clock()
+            self._commit([], RENEWED)
         except AbortedError:
             return
         topic = self.plan.topics.links
-        if 0 <= self.clock() - began <= TRIM_SECONDS_MAX:
+        if 0 <= self.member.clock() - began <= TRIM_SECONDS_MAX:
             committed = self._committed[topic].items()
             before = {p: at.offset for p, at in committed if at.offset > self._trimmed.get(p, 0)}
             if before:
-                self.transport.trim(topic, before)
+                transport.trim(topic, before)
                 self._trimmed.update(before)
 
     def observe(self) -> None:
         """Report waiting records, and the progress of each shard."""
         if self.running:
-            self._intake.observe(self.state, self.clock())
-            measure_sources(self.observer, self.sources, self.clock())
+            self._intake.observe(self.state, self.member.clock())
+            measure_sources(self.observer, self.sources, self.member.clock())
             self.observer.set("cluster_members_max", self._largest)
             self._largest = 0
 
@@ -203,35 +178,32 @@ class LinkWorker:
         self.sources = Sources(self.plan.sources_max)
         forget_sources(self.observer)
 
-    def _assign(self, membership: Membership) -> None:
+    def _assign(self) -> None:
         """Read the committed offsets of the group, and begin to restore; without any, commit the requested start."""
-        topics, group = self.plan.topics, membership.group
+        topics, transport, group = self.plan.topics, self.member.transport, self.member.membership.group
         try:
-            if others := self.transport.members(group, topics.signed):
+            if others := transport.members(group, topics.signed):
                 raise ConfigError(
                     f"{others} members of {group} read another topic than {topics.signed}: they are linkers of 0.1.0, "
                     "and both would decide the same documents; end them, and start this linker again"
                 )
-            signed = self.consumer.committed(PARTITION)
-            bounds = self.transport.bounds(topics.signed)
+            signed = self.member.consumer.committed(PARTITION)
+            bounds = transport.bounds(topics.signed)
             if signed is None:
                 start = start_offset(lambda: bounds, PARTITION, self.plan.start)
                 signed, decided_before = continued(
-                    self.transport, topics, start, bounds[PARTITION][1], self.plan.config, self._passed()
+                    transport, topics, start, bounds[PARTITION][1], self.plan.config, self._passed()
                 )
                 more = {topics.verdicts: decided_before} if decided_before else {}
-                transact(
-                    self.producer, [], topics.signed, {PARTITION: signed}, membership, self.observer,
-                    more_offsets=more,
-                )  # fmt: skip
+                self.member.transact([], topics.signed, {PARTITION: signed}, more_offsets=more)
             # This read precedes that of the committed offsets. A trim between the two lies below a later commit, and is
             # no gap.
-            firsts = {partition: first for partition, (first, _) in self.transport.bounds(topics.links).items()}
-            ends = {s: end for s, (_, end) in self.transport.bounds(topics.verdicts).items()}
+            firsts = {partition: first for partition, (first, _) in transport.bounds(topics.links).items()}
+            ends = {s: end for s, (_, end) in transport.bounds(topics.verdicts).items()}
             # After the first answer no transaction of a predecessor is pending, so the three answers agree.
-            verdicts = self.transport.group_offsets(group, topics.verdicts)
-            links = self.transport.group_offsets(group, topics.links)
-            if self.consumer.committed(PARTITION) != signed:
+            verdicts = transport.group_offsets(group, topics.verdicts)
+            links = transport.group_offsets(group, topics.links)
+            if self.member.consumer.committed(PARTITION) != signed:
                 return
             signed = self._after_gap(signed, bounds[PARTITION][0])
         except (UnreachableError, AbortedError):
@@ -253,10 +225,10 @@ class LinkWorker:
             metadata.growth,
         )  # fmt: skip
         self.restoring = restored(
-            self.transport, topics, self.plan.config, self.plan.limits, self._intake.compared(), signed, verdicts,
+            transport, topics, self.plan.config, self.plan.limits, self._intake.compared(), signed, verdicts,
             sources_max=self.plan.sources_max, allow_gap=self.plan.allow_gap,
         )  # fmt: skip
-        self.waiting.clear()
+        self.member.waiting.clear()
 
     def _after_gap(self, signed: Committed, first: int) -> Committed:
         """Return where ``signed`` is read: behind what is no longer in the log, which begins at ``first``."""
@@ -270,12 +242,12 @@ class LinkWorker:
         if not self.plan.allow_gap:
             raise OffsetGoneError(f"{gone}; send them again, and go on with --allow-gap")
         _log.warning("%s (allow_gap)", gone)
-        growth = growth_at(self.transport, topics, self.plan.config, self._passed(), first)
+        growth = growth_at(self.member.transport, topics, self.plan.config, self._passed(), first)
         return Committed(first, encode_metadata(decode_signed_metadata(signed)._replace(row=0, growth=growth)))
 
     def _passed(self) -> dict[int, Growth]:
         """Return how many shards there are, by the offsets of the matchers in ``signed``."""
-        return passed_growth(self.transport, self.plan.match_group, self.plan.topics.links, self.plan.shards)
+        return passed_growth(self.member.transport, self.plan.match_group, self.plan.topics.links, self.plan.shards)
 
     def _check_gaps(self, starts: Mapping[int, int], firsts: Mapping[int, int]) -> None:
         gone = [partition for partition, at in starts.items() if at < firsts[partition]]
@@ -288,12 +260,12 @@ class LinkWorker:
     def _restore(self) -> None:
         """Restore for ``_RESTORE_SECONDS``; begin to read when the restore is complete."""
         assert self.restoring is not None, "nothing is restored"
-        until = self.clock() + _RESTORE_SECONDS
+        until = self.member.clock() + _RESTORE_SECONDS
         while True:
             try:
                 found = next(self.restoring)
             except UnreachableError:
-                self.waiting, self.restoring = {PARTITION}, None  # a reader that has failed returns no more
+                self.member.waiting, self.restoring = {PARTITION}, None  # a reader that has failed returns no more
                 raise
             if found is not None:
                 self.state, self.clusters, self.sources = found
@@ -301,10 +273,10 @@ class LinkWorker:
                 self.observer.count("restored_documents", self.state.decisions.end)
                 self._intake.resume()
                 return
-            if self.clock() >= until:
+            if self.member.clock() >= until:
                 return
 
-    def _step(self, membership: Membership) -> None:
+    def _step(self) -> None:
         """Decide and publish the arrivals that can be decided."""
         state, topics, watermarks = self.state, self.plan.topics, self._intake.watermarks
         taken = state.take(watermarks.watermark(), _STEP_ROWS_MAX)
@@ -312,7 +284,7 @@ class LinkWorker:
             return
         with stage(self.observer, "decide"):
             try:
-                decision = self._intake.unless_fenced(membership.group, lambda: state.decide(taken, watermarks.gaps))
+                decision = self._intake.unless_fenced(lambda: state.decide(taken, watermarks.gaps))
                 stories = state.stories(self.plan.config.signing_fingerprint)
             except BaseException:
                 state.undo()
@@ -329,12 +301,12 @@ class LinkWorker:
             messages += [Message(topics.originals, PARTITION, value, key) for key, value in sent]
             ended = state.ended_stories()
         try:
-            self._commit(messages, membership, step=step, counts=self.sources.is_due)
+            self._commit(messages, step=step, counts=self.sources.is_due)
         except AbortedError:
             state.undo()
-            self.aborted_in_row += 1
+            self.member.aborted_in_row += 1
             return
-        self.aborted_in_row, self._written = 0, step
+        self.member.aborted_in_row, self._written = 0, step
         with stage(self.observer, "decide"):
             state.commit()
             self.clusters.commit(changed)
@@ -343,9 +315,8 @@ class LinkWorker:
         self._report(taken, decision, changed)
 
     def _commit(
-        self, messages: list[Message], membership: Membership, outcome: str = COMMITTED, step: int | None = None,
-        *, counts: bool = False,
-    ) -> None:  # fmt: skip
+        self, messages: list[Message], outcome: str = COMMITTED, step: int | None = None, *, counts: bool = False
+    ) -> None:
         """Publish with the offsets that have changed, at times with all; ``step`` is the last one in ``originals``.
         With ``counts``, write the ledger of sources, too. Raises the errors of ``transact``."""
         topics, state = self.plan.topics, self.state
@@ -369,14 +340,14 @@ class LinkWorker:
                 for s, decided in state.decided_offsets().items()
             },
         }
-        at_seconds = self.clock()
+        at_seconds = self.member.clock()
         renews = self._renewed_at is None or not 0 <= at_seconds - self._renewed_at < _OFFSETS_SECONDS_MAX
         new = {
             topic: {p: at for p, at in offsets.items() if renews or self._committed[topic].get(p) != at}
             for topic, offsets in now.items()
         }
         more = {topic: offsets for topic, offsets in new.items() if offsets and topic != topics.signed}
-        transact(self.producer, messages, topics.signed, now[topics.signed], membership, self.observer, outcome, more)
+        self.member.transact(messages, topics.signed, now[topics.signed], outcome, more)
         self._committed, self._counted = now, counted
         if counts:
             self.sources.settle(first)
@@ -385,7 +356,7 @@ class LinkWorker:
 
     def _report(self, taken: Taken, decision: Decision, changed: Changed) -> None:
         """Report a committed step."""
-        observer, now = self.observer, self.clock()
+        observer, now = self.observer, self.member.clock()
         statuses = np.bincount(decision.verdicts.statuses, minlength=len(STATUSES))
         observer.count("documents", len(decision.rows.places))
         for status, count in zip(STATUSES, statuses.tolist(), strict=True):

@@ -10,6 +10,7 @@ from neardup.stream import Config, Signer
 from neardup.stream.json_lines import Fields
 from neardup.workers.stages.matching.matcher import MatchWorker
 from neardup.workers.stages.matching.plan import MatchPlan
+from neardup.workers.stages.member import WorkerMember
 from neardup.workers.stages.signer import SignPlan, sign_records
 from neardup.workers.telemetry.observer import SILENT, Observer
 from neardup.workers.topics.messages import Envelope
@@ -41,7 +42,7 @@ class World:
     def worker(self, name: str = "one", plan: MatchPlan = PLAN, observer: Observer = SILENT) -> MatchWorker:
         transport = MemoryTransport(self.cluster)
         consumer, producer = transport.consumer(TOPICS.links, "matchers", name), transport.producer(name)
-        return MatchWorker(transport, consumer, producer, plan, observer)
+        return MatchWorker(WorkerMember(transport, consumer, producer, observer), plan)
 
     def documents(self, rows: Sequence[tuple[str, float, str]]) -> None:
         """Write ids, seconds and texts as one step of a signer."""

@@ -14,6 +14,7 @@ from neardup.stream.window_message import WireError
 from neardup.workers.process.exits import Exit
 from neardup.workers.service.shell import failure_of
 from neardup.workers.service.supervisor import FINAL
+from neardup.workers.stages.member import WorkerMember
 from neardup.workers.stages.sign_worker import SignWorker
 from neardup.workers.telemetry.observer import Silent
 from neardup.workers.topics.signed import decode_signed
@@ -33,7 +34,7 @@ def test_a_batch_that_was_refused_is_one_dead_letter_and_is_passed_over() -> Non
     transport = MemoryTransport(cluster)
     observer = mock.Mock(spec=Silent)
     consumer, producer = transport.consumer(TOPICS.documents, "signers", "0"), transport.producer("0")
-    worker = SignWorker(transport, consumer, producer, SIGN, observer)
+    worker = SignWorker(WorkerMember(transport, consumer, producer, observer), SIGN)
     for _ in range(3):
         worker.turn(0.0, 100)
     [letter] = [orjson.loads(record.value or b"") for record in cluster.records(TOPICS.dead)]

@@ -10,6 +10,7 @@ import pytest
 
 from neardup.stream import Config, ConfigError
 from neardup.stream.json_lines import Fields
+from neardup.workers.stages.member import WorkerMember
 from neardup.workers.stages.sign_worker import SignWorker
 from neardup.workers.stages.signer import SignPlan
 from neardup.workers.telemetry.observer import Silent
@@ -36,7 +37,9 @@ class World:
         transport = MemoryTransport(self.cluster)
         consumer, producer = transport.consumer(TOPICS.documents, GROUP, name), transport.producer(name)
         plan = SignPlan(CONFIG, Fields(), TOPICS, 1, 60.0, start, texts=texts)
-        self.workers[name] = SignWorker(transport, consumer, producer, plan, Silent(), self.clock, self.clock)
+        self.workers[name] = SignWorker(
+            WorkerMember(transport, consumer, producer, Silent(), self.clock), plan, self.clock
+        )
         return self.workers[name]
 
     def clock(self) -> float:
@@ -96,9 +99,9 @@ def test_two_signers_that_start_at_once_set_nothing_back() -> None:
     for partition in (0, 1):
         world.document(f"old-{partition}", partition)
     one, two = world.worker("one", "earliest"), world.worker("two", "earliest")
-    with mock.patch("neardup.workers.stages.sign_worker.begin_in_turns", return_value=-1):
+    with mock.patch("neardup.workers.stages.member.WorkerMember.begin"):
         world.turns()
-    assert (one.waiting, two.waiting) == ({0}, {1})
+    assert (one.member.waiting, two.member.waiting) == ({0}, {1})
     two.turn(0.0, 100)
     assert world.offsets() == {}
     world.turns()

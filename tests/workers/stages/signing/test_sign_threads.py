@@ -10,6 +10,7 @@ import pytest
 
 from neardup.stream import Config, Signer
 from neardup.stream.json_lines import Fields
+from neardup.workers.stages.member import WorkerMember
 from neardup.workers.stages.sign_worker import SignWorker
 from neardup.workers.stages.signer import SignPlan, sign_records
 from neardup.workers.telemetry.observer import Silent
@@ -59,6 +60,6 @@ def published(pool: Executor | None) -> list[bytes | None]:
     transport = MemoryTransport(cluster)
     consumer, producer = transport.consumer(TOPICS.documents, "signers", "one"), transport.producer("one")
     clock = lambda: cluster.now_seconds  # noqa: E731 - two clocks that stand still
-    worker = SignWorker(transport, consumer, producer, PLAN, Silent(), clock, clock, pool)
+    worker = SignWorker(WorkerMember(transport, consumer, producer, Silent(), clock), PLAN, clock, pool)
     assert sum(worker.turn(0.0, 5) for _ in range(8)) == 20
     return [found.value for found in cluster.records(TOPICS.signed)]

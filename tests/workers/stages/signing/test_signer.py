@@ -21,6 +21,7 @@ from neardup.stream.batches import CONTENT_HALF
 from neardup.stream.documents import REASONS, Document
 from neardup.stream.json_lines import Fields
 from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
+from neardup.workers.stages.member import WorkerMember
 from neardup.workers.stages.sign_worker import SignWorker
 from neardup.workers.stages.signer import SignPlan, sign_records
 from neardup.workers.stages.transaction import Message, record_bytes
@@ -243,7 +244,7 @@ class World:
         transport = MemoryTransport(self.cluster)
         consumer, producer = transport.consumer(TOPICS.documents, "signers", name), transport.producer(name)
         plan = PLAN._replace(**changes)  # type: ignore[arg-type]
-        return SignWorker(transport, consumer, producer, plan, Silent(), self.clock, self.clock)
+        return SignWorker(WorkerMember(transport, consumer, producer, Silent(), self.clock), plan, self.clock)
 
     def clock(self) -> float:
         return self.cluster.now_seconds
@@ -302,11 +303,11 @@ def test_a_record_at_hand_survives_a_partition_that_cannot_start_yet() -> None:
     world.cluster.fail_next("commit_before", transactional_id="two")
     with pytest.raises(Exception, match="not answered"):
         turns(two)
-    two.consumer.close()
+    two.member.consumer.close()
     for _ in range(12):  # the session of the dead signer ends before its transaction
         world.cluster.advance(1.0)
         turns(one, count=1)
-    assert one.waiting
+    assert one.member.waiting
     assert not one.ready
     world.document("third", 0)
     world.document("fourth", 1)
@@ -358,7 +359,7 @@ def test_partitions_that_wait_are_asked_for_in_turns() -> None:
         asked.append(partition)
         raise UnreachableError("pending")
 
-    with mock.patch.object(worker.consumer, "committed", committed):
+    with mock.patch.object(worker.member.consumer, "committed", committed):
         turns(worker, count=4)
     assert asked == [0, 1, 0, 1]
     turns(worker, count=1)

@@ -8,6 +8,7 @@ import pytest
 
 from neardup.stream import Config
 from neardup.stream.json_lines import Fields
+from neardup.workers.stages.member import WorkerMember
 from neardup.workers.stages.sign_worker import SignWorker
 from neardup.workers.stages.signer import SignPlan
 from neardup.workers.telemetry.observer import Silent
@@ -37,7 +38,7 @@ def test_a_signer_warns_once_of_documents_that_are_too_small(
     consumer, producer = transport.consumer(topics.documents, "signers", "one"), transport.producer("one")
     plan = SignPlan(config, Fields(), topics, 1, skew_seconds=60.0, start="earliest")
     clock = lambda: cluster.now_seconds  # noqa: E731 - two clocks that stand still
-    worker = SignWorker(transport, consumer, producer, plan, Silent(), clock, clock)
+    worker = SignWorker(WorkerMember(transport, consumer, producer, Silent(), clock), plan, clock)
     with caplog.at_level(logging.WARNING):
         assert sum(worker.turn(0.0, 100) for _ in range(60)) == DOCUMENTS
     said = [record.getMessage() for record in caplog.records if "too small for scheme" in record.getMessage()]

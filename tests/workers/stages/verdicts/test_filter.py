@@ -10,6 +10,7 @@ from shell_harness import Bench
 
 from neardup.stream.errors import ConfigError
 from neardup.workers.stages.filtering.filter import FilterPlan, FilterWorker
+from neardup.workers.stages.member import WorkerMember
 from neardup.workers.telemetry.metrics import Metrics
 from neardup.workers.topics.names import FILTER, Names, topic_names
 from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
@@ -45,7 +46,7 @@ class World:
         made = PLAN._replace(**plan)  # type: ignore[arg-type]
         transport = MemoryTransport(self.cluster)
         consumer = transport.consumer(made.names.topics.verdicts, made.names.group(FILTER), name)
-        return FilterWorker(transport, consumer, transport.producer(name), made, self.metrics)
+        return FilterWorker(WorkerMember(transport, consumer, transport.producer(name), self.metrics), made)
 
     def decide_again(self, first: int, end: int, status: str = "original") -> None:
         """The other generation decides some of the documents."""
@@ -241,7 +242,7 @@ def test_a_filter_that_joins_with_verdicts_at_hand_waits_in_its_polls() -> None:
     newcomer = world.worker("newcomer")
     turns(newcomer, 1)
     world.decide("original")
-    with mock.patch.object(one.consumer, "poll", wraps=one.consumer.poll) as poll:
+    with mock.patch.object(one.member.consumer, "poll", wraps=one.member.consumer.poll) as poll:
         for _ in range(4):
             one.turn(0.5, 100)
     assert [call.args[0] for call in poll.call_args_list] == [0.5] * 4
