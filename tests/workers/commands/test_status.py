@@ -9,11 +9,12 @@ from collections.abc import Callable
 import pytest
 from shell_harness import TEXT, Bench
 
-from neardup.workers.commands.topics.shards import shard_table, states_of
+from neardup.workers.commands.topics.shards import ShardState, shard_table, states_of
 from neardup.workers.commands.topics.status import status
 from neardup.workers.options.running import StatusOptions
 from neardup.workers.process.exits import Exit
 from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.topics.names import MATCH, names_of
 from neardup.workers.transport.assignment import Offer
 from neardup.workers.transport.memory.transport import MemoryTransport
 
@@ -65,17 +66,22 @@ def test_describe_shows_where_each_shard_is() -> None:
     """A window has the messages from its beginning to the place of its shard; no place is named as such."""
     bench = worked()
     transport = MemoryTransport(bench.cluster)
-    found = states_of(transport, bench.settings)
+    found = _states(transport, bench.settings)
     assert [one.shard for one in found] == [0, 1]
     assert {(one.window, one.time) for one in found} == {(1, None), (0, 1_600_000_000.0)}  # one has no document
     assert all(one.behind is not None and one.behind <= 1 for one in found)  # a marker of a transaction
     _end(bench, "sign")
     add(bench)
     _signed(bench)
-    assert [one.behind for one in states_of(transport, bench.settings)] == [one.behind + 2 for one in found]
+    assert [one.behind for one in _states(transport, bench.settings)] == [one.behind + 2 for one in found]
     other = bench.settings.model_copy(update={"group": "other"})
-    assert states_of(transport, other)[1] == (1, None, None, None, None, ())
+    assert _states(transport, other)[1] == (1, None, None, None, None, ())
     assert len(shard_table(found).rows) == 2
+
+
+def _states(transport: MemoryTransport, settings: StreamSettings) -> list[ShardState]:
+    names = names_of(settings)
+    return states_of(transport, settings, transport.group_offsets(names.group(MATCH), names.topics.links))
 
 
 def test_the_oldest_unread_record_holds_everything_back(capsys) -> None:

@@ -9,7 +9,7 @@ from neardup.stream.errors import ConfigError
 from neardup.workers.commands.topics.shards import shard_table, states_of
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.topics.names import ROLES, names_of
+from neardup.workers.topics.names import MATCH, ROLES, names_of
 from neardup.workers.topics.replication import IN_SYNC_KEY, in_sync_wanted, judge_replication, replicas_wanted
 from neardup.workers.topics.rules import (
     PARTITIONS,
@@ -63,7 +63,7 @@ def describe(settings: StreamSettings) -> None:
         nodes = transport.admin.nodes()
         plans = topic_plans(settings)
         findings = judge_together(settings, {p.name: _judged(p, transport.admin, settings, nodes) for p in plans})
-        shards = states_of(transport, settings)
+        shards = states_of(transport, settings, transport.group_offsets(names.group(MATCH), names.topics.links))
     finally:
         transport.close()
     console = Console(highlight=False, soft_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from rich.table import Table
@@ -11,7 +12,7 @@ from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.stages.matching.shard_table import decode_window
 from neardup.workers.topics.names import MATCH, names_of
 from neardup.workers.topics.signed import PARTITION
-from neardup.workers.transport.protocol import Transport, UnknownTopicError
+from neardup.workers.transport.protocol import Committed, Transport, UnknownTopicError
 
 _MICROSECONDS = 1e6
 
@@ -28,15 +29,15 @@ class ShardState(NamedTuple):
     standbys: tuple[str, ...]
 
 
-def states_of(transport: Transport, settings: StreamSettings) -> list[ShardState]:
-    """Return the shards in order; none if the topics are missing. Markers of transactions count as messages.
+def states_of(transport: Transport, settings: StreamSettings, committed: Mapping[int, Committed]) -> list[ShardState]:
+    """Return the shards in order, by the offsets of the matchers; none if the topics are missing. Markers of
+    transactions count as messages.
 
     Shards that a growth has added, and that have not begun, are none yet.
     """
     names = names_of(settings)
     try:
         first, end = transport.bounds(names.topics.signed)[PARTITION]
-        committed = transport.group_offsets(names.group(MATCH), names.topics.links)
         shares = sorted(transport.shares(names.group(MATCH)).items())
     except UnknownTopicError:
         return []

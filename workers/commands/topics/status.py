@@ -28,7 +28,7 @@ from neardup.workers.stages.matching.shard_table import added_counts, decode_win
 from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN, Names, names_of
 from neardup.workers.topics.replication import judge_replication
 from neardup.workers.topics.rules import Finding, judge, judge_together, topic_plans
-from neardup.workers.transport.protocol import Record, Transport, UnknownTopicError, UnreachableError
+from neardup.workers.transport.protocol import Committed, Record, Transport, UnknownTopicError, UnreachableError
 
 
 class _Kind(NamedTuple):
@@ -108,11 +108,12 @@ def status(options: StatusOptions, transport: Transport, settings: StreamSetting
     """Print the state of a deployment; returns the code of the worst problem. Raises ``UnreachableError``."""
     names, now = names_of(settings), time.time()
     behind_max = seconds_of("--behind-max", options.behind_max)
-    roles = look(transport, settings, names)
-    shards = states_of(transport, settings)
+    matched = transport.group_offsets(names.group(MATCH), names.topics.links)
+    roles = look(transport, settings, names, matched)
+    shards = states_of(transport, settings, matched)
     problems = [*topic_problems(transport, settings), *standby_problems(shards, settings.standbys)]
     problems += [problem for role in roles for problem in role_problems(role, now, behind_max)]
-    held, limits = holds_back(roles), limits_of(transport, names)
+    held, limits = holds_back(roles), limits_of(matched)
     values: dict[str, Any] = {
         "generation": names.generation,
         "roles": [_values(role, now) for role in roles],
@@ -128,8 +129,9 @@ def status(options: StatusOptions, transport: Transport, settings: StreamSetting
     return next((code for code in _CODES if any(one.code == code for one in problems)), Exit.SUCCESS)
 
 
-def look(transport: Transport, settings: StreamSettings, names: Names) -> list[Role]:
-    """Return the standing of each role of the deployment whose topics exist."""
+def look(transport: Transport, settings: StreamSettings, names: Names, matched: Mapping[int, Committed]) -> list[Role]:
+    """Return the standing of each role of the deployment whose topics exist; ``matched`` are the offsets of the
+    matchers."""
     wanted = [SIGN, MATCH, LINK, FILTER] if settings.verdicts else [SIGN, MATCH]
     found = []
     for role in wanted:
@@ -137,20 +139,17 @@ def look(transport: Transport, settings: StreamSettings, names: Names) -> list[R
         topic, shared, group = getattr(names.topics, kind.reads), getattr(names.topics, kind.shares), names.group(role)
         try:
             output = None if kind.writes is None else _newest(transport, getattr(names.topics, kind.writes))
-            unread = tuple(_unread(transport, topic, group, shared))
+            offsets = matched if role == MATCH else transport.group_offsets(group, shared)
+            unread = tuple(_unread(transport, topic, offsets, shared))
         except UnknownTopicError:
             continue
         found.append(Role(role, group, topic, transport.members(group), unread, output))
     return found
 
 
-def limits_of(transport: Transport, names: Names) -> dict[str, Any]:
+def limits_of(matched: Mapping[int, Committed]) -> dict[str, Any]:
     """Return what limits of candidates cost the shards since they began, as matchers have committed it."""
-    try:
-        committed = transport.group_offsets(names.group(MATCH), names.topics.links)
-    except UnknownTopicError:
-        committed = {}
-    counts = added_counts([decode_window(one.metadata).counts for one in committed.values()])
+    counts = added_counts([decode_window(one.metadata).counts for one in matched.values()])
     return {"documents": counted_documents(counts), "pairs": counted_recall(counts), **counts}
 
 
@@ -232,11 +231,10 @@ def standby_problems(shards: Sequence[ShardState], wanted: int) -> Iterator[Prob
         yield Problem(what, "start more matchers with this setting, or wait while their group rebalances")
 
 
-def _unread(transport: Transport, topic: str, group: str, shared: str) -> Iterator[Unread]:
-    """Yield the standing of a group in each partition of the topic that it shares; where it shares another topic than
-    it reads, each partition stands for a part of the one partition that it reads."""
-    bounds, offsets = transport.bounds(topic), transport.group_offsets(group, shared)
-    parts = bounds
+def _unread(transport: Transport, topic: str, offsets: Mapping[int, Committed], shared: str) -> Iterator[Unread]:
+    """Yield the standing of a group in each partition of the topic that it shares, by its offsets; where it shares
+    another topic than it reads, each partition stands for a part of the one partition that it reads."""
+    bounds = parts = transport.bounds(topic)
     if shared != topic:  # a partition without an offset is a shard to come, once others have one
         parts = dict.fromkeys(offsets or range(transport.partitions(shared)), bounds[0])
     committed = {partition: offsets[partition].offset if partition in offsets else None for partition in parts}
