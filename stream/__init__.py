@@ -36,8 +36,8 @@ def __getattr__(name: str) -> object:
     """A public name, whose module is loaded when the name is used: a program that only matches loads no more."""
     if name in __all__:
         for module in _MODULES:
-            found = vars(import_module(f"{__name__}.{module}"))
-            if name in found:
-                globals()[name] = found[name]
+            defined = vars(import_module(f"{__name__}.{module}"))
+            if name in defined:
+                globals()[name] = defined[name]
                 return globals()[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -129,9 +129,9 @@ class Deduplicator:
         documents = Documents(table, fields, self._row_numbers)
 
         def answer(rows: DocumentRows, signed: Signed) -> list[Matches]:
-            found = match_step(self.matcher, signed.batch)
+            matches = match_step(self.matcher, signed.batch)
             self._canaries.after(accepted_rows(rows, signed.refusals), signed.batch)
-            return [found]
+            return [matches]
 
         table_of = partial(pair_table, separate=self.config.separate)
         return self._answers(documents, signer_of_rows(self.signer), answer, "pairs", table_of)

@@ -164,14 +164,14 @@ class Pair(NamedTuple):
     @property
     def collection(self) -> str | None:
         """The collection of both documents."""
-        found: str | None = getattr(self, "collection_", None)
-        return found
+        value: str | None = getattr(self, "collection_", None)
+        return value
 
     @property
     def relation(self) -> Relation | None:
         """What the newer document is to the older one."""
-        found: Relation | None = getattr(self, "relation_", None)
-        return found
+        value: Relation | None = getattr(self, "relation_", None)
+        return value
 
 
 class CollectionPair(Pair):

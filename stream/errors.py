@@ -50,7 +50,8 @@ def install_command(extra: str) -> str:
 @cache
 def _metadata() -> str:
     try:
-        found = metadata.distribution("neardup")
-        return found.read_text("METADATA") or found.read_text("PKG-INFO") or ""  # a build leaves the second in a clone
+        distribution = metadata.distribution("neardup")
+        # A build leaves the second in a clone.
+        return distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
     except metadata.PackageNotFoundError:  # a clone that is not installed
         return ""

@@ -117,14 +117,14 @@ def decode_document(
         timestamp = event_seconds(timestamp, fields.timestamp_unit)
         if isinstance(timestamp, Reason):
             return timestamp
-    found = KINDS[fields.kind](value, fields, id_, timestamp)
-    if isinstance(found, Reason):
-        return found
+    document = KINDS[fields.kind](value, fields, id_, timestamp)
+    if isinstance(document, Reason):
+        return document
     if fields.rank is not None:
-        found = found._replace(rank=_number(value.get(fields.rank)))
+        document = document._replace(rank=_number(value.get(fields.rank)))
     if fields.source is not None:
-        found = _with_source(found, value, fields.source)
-    return found if fields.collection is None else _with_collection(found, value.get(fields.collection))
+        document = _with_source(document, value, fields.source)
+    return document if fields.collection is None else _with_collection(document, value.get(fields.collection))
 
 
 def _with_collection(document: Document, collection: Any) -> Document | Reason:

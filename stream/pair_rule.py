@@ -144,14 +144,14 @@ def shared_of(
     """
     if scheme.shared is None or scheme.lengths is None:
         return None
-    found = scheme.shared(older, newer, plan)
+    shared = scheme.shared(older, newer, plan)
     if not identical.any():
-        return found
+        return shared
     ends = scheme.lengths(older)
     zeros = np.zeros(len(ends), np.int64)
     whole = Shared(np.ones((len(ends), 2)), np.column_stack([zeros, ends] * 2), np.arange(len(ends) + 1))
     rows = np.where(identical, len(ends), 0) + np.arange(len(ends))
-    return joined_shared([found, whole]).select(rows)
+    return joined_shared([shared, whole]).select(rows)
 
 
 def deciding(scheme: AnyScheme, similarity: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:

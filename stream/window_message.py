@@ -219,19 +219,19 @@ def _blocks(read: Callable[[int], bytes]) -> Iterator[bytes]:
 def _sound(read: Callable[[int], bytes]) -> Iterator[bytes]:
     """The data of the sound blocks of a window, without decisions if a block is damaged or missing."""
     data = b"".join(iter(partial(read, _READ_BYTES), b""))
-    found: dict[int, bytes] = {}
+    parts: dict[int, bytes] = {}
     at, ended = data.find(_BLOCK_MAGIC), False
     while 0 <= at <= len(data) - _BLOCK.size:
         _, number, length, checksum = _BLOCK.unpack_from(data, at)
         block = data[at + _BLOCK.size : at + _BLOCK.size + length]
         sound = len(block) == length and _checksum(number, block) == checksum
         if sound:
-            found[number] = block
+            parts[number] = block
             ended = not length
         at = data.find(_BLOCK_MAGIC, at + (_BLOCK.size + length if sound else 1))
-    whole = ended and list(found) == list(range(len(found)))
-    yield found.pop(0, _TIME.pack(NO_TIME))
-    yield from (block for block in found.values() if block and (whole or not block.startswith(DECISIONS_MAGIC)))
+    whole = ended and list(parts) == list(range(len(parts)))
+    yield parts.pop(0, _TIME.pack(NO_TIME))
+    yield from (block for block in parts.values() if block and (whole or not block.startswith(DECISIONS_MAGIC)))
 
 
 def _blocks_before(read: Callable[[int], bytes], salvage: bool) -> Iterator[bytes]:

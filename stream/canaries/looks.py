@@ -176,12 +176,12 @@ def _looked_up(
     matcher: Matcher, wanted: Wanted, items: Items, rows: npt.NDArray[np.int64], cause: Cause
 ) -> dict[int, str]:  # fmt: skip
     table = matcher.table
-    found = again.looked_up(table, items)
-    contents = again.contents(table, found.slots)
-    of_items = wanted.at(found.items)
-    is_original = (contents == of_items.contents) & (table.fixed(found.slots) == of_items.fixed).all(axis=1)
+    candidates = again.looked_up(table, items)
+    contents = again.contents(table, candidates.slots)
+    of_items = wanted.at(candidates.items)
+    is_original = (contents == of_items.contents) & (table.fixed(candidates.slots) == of_items.fixed).all(axis=1)
     is_met = np.zeros(len(wanted.contents), np.bool_)
-    is_met[found.items[is_original]] = True
+    is_met[candidates.items[is_original]] = True
     missed = rows[~is_met[rows]]
     cut = again.cut(table, items, missed)
     return {n: TRUNCATED if is_cut else cause(n) for n, is_cut in zip(missed.tolist(), cut.tolist(), strict=True)}

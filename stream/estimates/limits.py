@@ -90,8 +90,8 @@ def counted_documents(counts: Mapping[str, int]) -> float | None:
 
 def counted_recall(counts: Mapping[str, int]) -> float | None:
     """Return ``recall_by_limits`` of the counters of a table; ``None`` without pairs."""
-    found = recall_by_limits(counts["near_pairs"], counts["missed_pairs"]).value
-    return None if np.isnan(found) else found
+    recall = recall_by_limits(counts["near_pairs"], counts["missed_pairs"]).value
+    return None if np.isnan(recall) else recall
 
 
 def recall_by_limits(pairs: int, missed: int) -> Proportion:
@@ -109,5 +109,5 @@ def recall_by_limits(pairs: int, missed: int) -> Proportion:
         >>> recall_by_limits(800, 200).value
         0.8
     """
-    found = pairs / (pairs + missed) if pairs + missed else float("nan")
-    return Proportion(found, found, found)
+    recall = pairs / (pairs + missed) if pairs + missed else float("nan")
+    return Proportion(recall, recall, recall)

@@ -169,8 +169,8 @@ def _met(matcher: Matcher, older: _Side, newer: _Side) -> tuple[str, str | None]
             return "copy", _id(matcher, copy)
         if own == older.slot or is_replaced:
             return "pair", None
-    found = table.probe_add(items, add=False).slots if newer.slot < 0 else again.found_again(table, items, newer.slot)
-    return ("pair" if older.slot in found else "truncated"), None
+    slots = table.probe_add(items, add=False).slots if newer.slot < 0 else again.found_again(table, items, newer.slot)
+    return ("pair" if older.slot in slots else "truncated"), None
 
 
 def _id(matcher: Matcher, slot: int) -> str:

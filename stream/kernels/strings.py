@@ -20,9 +20,9 @@ def shorten_runs(codes, value):
     whole = n - n % MASK_BITS
     runs, before = np.uint64(0), np.uint64(codes[0] == value)
     for p in range(0, whole, MASK_BITS):
-        found = mask_between(codes, p, value, value)
-        runs |= found & (found << _ONE | before)
-        before = found >> _LAST
+        mask = mask_between(codes, p, value, value)
+        runs |= mask & (mask << _ONE | before)
+        before = mask >> _LAST
     for p in range(max(whole, 1), n):
         runs |= np.uint64((codes[p] == value) & (codes[p - 1] == value))
     if runs or codes[0] == value:

@@ -34,8 +34,8 @@ def bit_count(word):
 
 
 def _mask_below(code: Code, data: Value, index: Value, bound: Value) -> Value:
-    found = code.load(data, index, vector(I32, MASK_BITS))
-    return code.bits(code.builder.icmp_unsigned("<", found, code.spread(bound, MASK_BITS)))
+    loaded = code.load(data, index, vector(I32, MASK_BITS))
+    return code.bits(code.builder.icmp_unsigned("<", loaded, code.spread(bound, MASK_BITS)))
 
 
 @primitive(_mask_below, types.uint64, bound=types.uint32)
@@ -49,9 +49,9 @@ def mask_below(data, index, bound):
 
 
 def _mask_between(code: Code, data: Value, index: Value, least: Value, greatest: Value) -> Value:
-    found = code.load(data, index, vector(least.type, MASK_BITS))
+    loaded = code.load(data, index, vector(least.type, MASK_BITS))
     least, greatest = (code.spread(bound, MASK_BITS) for bound in (least, greatest))
-    above = code.builder.sub(found, least)
+    above = code.builder.sub(loaded, least)
     return code.bits(code.builder.icmp_unsigned("<=", above, code.builder.sub(greatest, least)))
 
 
@@ -66,11 +66,11 @@ def mask_between(data, index, least, greatest):
 
 def _mask_of_breaks(code: Code, data: Value, index: Value) -> Value:
     codes = vector(I8, MASK_BITS)
-    found = code.load(data, index, codes)
+    loaded = code.load(data, index, codes)
     quote, backslash, blank = (code.full(codes, one) for one in b'"\\ ')
     compare = code.builder.icmp_unsigned
     return code.bits(
-        code.any_of(compare("==", found, quote), compare("==", found, backslash), compare("<", found, blank))
+        code.any_of(compare("==", loaded, quote), compare("==", loaded, backslash), compare("<", loaded, blank))
     )
 
 
@@ -87,11 +87,11 @@ def mask_of_breaks(data, index):
 
 def _mask_of_line(code: Code, entries: Value, line: Value, tag: Value, base: Value, alive: Value) -> Value:
     words, builder = vector(I64, LINE), code.builder
-    found = code.load(entries, line, words)
+    loaded = code.load(entries, line, words)
     tags, bases, alives = (code.spread(value, LINE) for value in (tag, base, alive))
-    equal = builder.icmp_unsigned("==", builder.lshr(found, code.full(words, 32)), tags)
-    free = builder.icmp_unsigned("==", found, code.full(words, 0))
-    after = builder.and_(builder.sub(found, bases), code.full(words, (1 << 32) - 1))
+    equal = builder.icmp_unsigned("==", builder.lshr(loaded, code.full(words, 32)), tags)
+    free = builder.icmp_unsigned("==", loaded, code.full(words, 0))
+    after = builder.and_(builder.sub(loaded, bases), code.full(words, (1 << 32) - 1))
     expired = builder.icmp_unsigned(">=", after, alives)
     masks = (builder.shl(code.bits(one), I64(8 * n)) for n, one in enumerate((equal, free, expired)))
     return code.any_of(*masks)

@@ -19,8 +19,8 @@ _ONE, _U32, _LOW32 = np.uint64(1), np.uint64(32), np.uint64(0xFFFFFFFF)
 
 
 def _copy_bits(code: Code, data: Value, index: Value, bits: Value, out: Value, at: Value) -> None:
-    found = code.load(data, index, vector(I32, LANES))
-    code.store(code.builder.and_(found, code.spread(bits, LANES)), out, at)
+    loaded = code.load(data, index, vector(I32, LANES))
+    code.store(code.builder.and_(loaded, code.spread(bits, LANES)), out, at)
 
 
 @primitive(_copy_bits, types.void, bits=types.uint32)
@@ -107,12 +107,12 @@ def running_sums(codes, factors, first, total, out):
 
 def _keep_below(code: Code, data: Value, index: Value, factor: Value, bound: Value, out: Value, at: Value) -> Value:
     builder, numbers = code.builder, vector(I64, KEEP_LANES)
-    found = code.load(data, index, numbers)
+    loaded = code.load(data, index, numbers)
     low = builder.and_(factor, I64((1 << 32) - 1))
-    product = builder.mul(builder.lshr(found, code.full(numbers, 32)), code.spread(low, KEEP_LANES))
+    product = builder.mul(builder.lshr(loaded, code.full(numbers, 32)), code.spread(low, KEEP_LANES))
     below = builder.trunc(product, vector(I32, KEEP_LANES))
     kept = builder.icmp_unsigned("<", below, code.spread(bound, KEEP_LANES))
-    code.store(code.chosen(found, kept), out, at)
+    code.store(code.chosen(loaded, kept), out, at)
     return builder.zext(builder.ctpop(builder.bitcast(kept, I8)), I64)
 
 

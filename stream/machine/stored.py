@@ -160,10 +160,10 @@ def _key(files: Any, signature: Any, codegen: Any) -> Hashable:
 def _read(files: Any, key: Hashable) -> Any:
     """Return the value of a key, or ``None`` if no sound file has it."""
     try:
-        found, value = files._cache_file._load_data(_name(files, key))
+        stamp, value = files._cache_file._load_data(_name(files, key))
     except Exception:  # a damaged file, or one of an older tree, can raise anything
         return None
-    return value if found == (files._cache_file._source_stamp, key) else None
+    return value if stamp == (files._cache_file._source_stamp, key) else None
 
 
 def _write(files: Any, key: Hashable, value: Any) -> None:

@@ -39,8 +39,8 @@ def _partial_sums(*terms: Callable[[Code, Value, Value], Value]) -> Instructions
 def _components(code: Code, row: Value, at: Value) -> Value:
     """Four components as ``float64``."""
     number = row.data.type.pointee
-    found = code.load(row, at, vector(number, SUMS))
-    return found if number == F64 else code.builder.fpext(found, _KIND)
+    loaded = code.load(row, at, vector(number, SUMS))
+    return loaded if number == F64 else code.builder.fpext(loaded, _KIND)
 
 
 def _product(code: Code, u: Value, v: Value) -> Value:

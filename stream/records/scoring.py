@@ -91,7 +91,7 @@ def parse_nicknames(groups: Sequence[str]) -> Nicknames:
     >>> parse_nicknames(["william=bill", "patricia=pat", "patrick=pat"]).groups["pat"]
     frozenset({1, 2})
     """
-    found: dict[str, set[int]] = {}
+    numbers_of: dict[str, set[int]] = {}
     names: list[str] = []
     listed = [group for item in groups for group in NICKNAMES.get(item, (item,) if item else ())]
     for group in listed:
@@ -102,9 +102,9 @@ def parse_nicknames(groups: Sequence[str]) -> Nicknames:
                 f"table: {', '.join(NICKNAMES)}"
             )
         for word in words:
-            found.setdefault(word, set()).add(len(names))
+            numbers_of.setdefault(word, set()).add(len(names))
         names.append(words[0])
-    return Nicknames({word: frozenset(numbers) for word, numbers in found.items()}, tuple(names))
+    return Nicknames({word: frozenset(numbers) for word, numbers in numbers_of.items()}, tuple(names))
 
 
 def score(

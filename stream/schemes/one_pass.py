@@ -116,10 +116,10 @@ def _sign_words(codes, k, mask, seed, rules, scratch, signatures, contents, coun
     for i in range(len(counts)):
         first, end = codes.starts[i], codes.starts[i] + codes.lengths[i]
         if codes.is_wide[i]:
-            found = word_hashes(codes.wide[first:end], rules.tables, rules.block, scratch.tokens)
+            count = word_hashes(codes.wide[first:end], rules.tables, rules.block, scratch.tokens)
         else:
-            found = word_hashes(codes.narrow[first:end], rules.tables, rules.block, scratch.tokens)
-        counts[i] = _sign_units(scratch.tokens[:found], k, mask, seed, scratch, signatures[i], contents[i])
+            count = word_hashes(codes.narrow[first:end], rules.tables, rules.block, scratch.tokens)
+        counts[i] = _sign_units(scratch.tokens[:count], k, mask, seed, scratch, signatures[i], contents[i])
 
 
 @raw_inner

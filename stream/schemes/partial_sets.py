@@ -33,14 +33,14 @@ WARNED_DOCUMENTS_MIN = 1_000
 
 def plan(parameters: Parameters) -> SetPlan:
     """Each hash function makes ``groups`` rows, at most all rows."""
-    found = _with_score_min(sets.common_plan(parameters))
-    return found._replace(groups=min(parameters.groups, found.signature_rows))
+    chosen = _with_score_min(sets.common_plan(parameters))
+    return chosen._replace(groups=min(parameters.groups, chosen.signature_rows))
 
 
 def grouped_plan(parameters: Parameters) -> SetPlan:
     """One hash function makes all rows: as many groups as rows."""
-    found = _with_score_min(sets.common_plan(parameters))
-    return found._replace(groups=found.signature_rows)
+    chosen = _with_score_min(sets.common_plan(parameters))
+    return chosen._replace(groups=chosen.signature_rows)
 
 
 def _with_score_min(plan: SetPlan) -> SetPlan:
@@ -67,12 +67,12 @@ def keys(evidence: Evidence, plan: SetPlan) -> Keys:
 def common(a: Evidence, b: Evidence, plan: SetPlan) -> Common:
     """First common band, number of common bands; similarity, exact or from the rows that are finite on any side."""
     bits = plan.tuning.sketch_bits
-    found = partial_banding.agreement(a.fixed, b.fixed, plan.tuning.bands, bits)
+    agreed = partial_banding.agreement(a.fixed, b.fixed, plan.tuning.bands, bits)
     if plan.exact:
         similarity = sets.exact_similarity(a, b, plan)
     else:
-        similarity = partial_banding.estimate(found.equal, found.finite, found.compared, bits)
-    return Common(found.bands, np.ones(len(similarity), np.bool_), similarity)
+        similarity = partial_banding.estimate(agreed.equal, agreed.finite, agreed.compared, bits)
+    return Common(agreed.bands, np.ones(len(similarity), np.bool_), similarity)
 
 
 def documents_by_bands(keys: Keys, bands: int) -> npt.NDArray[np.int64]:

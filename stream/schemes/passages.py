@@ -176,8 +176,8 @@ def common(a: Evidence, b: Evidence, plan: PassagePlan) -> Common:
 
 def shared(a: Evidence, b: Evidence, plan: PassagePlan) -> Shared:
     """The runs that the texts share, as they are scored."""
-    found: Runs = runs(_winnowed(a), _winnowed(b), plan.gram, plan.window)
-    return Shared(*found)
+    common_runs: Runs = runs(_winnowed(a), _winnowed(b), plan.gram, plan.window)
+    return Shared(*common_runs)
 
 
 def part_min(plan: PassagePlan) -> float | None:

@@ -98,10 +98,10 @@ class SetPlan(NamedTuple):
 
 def plan(parameters: Parameters) -> SetPlan:
     """Return the plan of a scheme with whole sketches. Raises ``ConfigError`` like ``common_plan``."""
-    found, least = common_plan(parameters), parameters.characters_min
-    if least and found.kind != "text":
-        raise ConfigError(f"characters_min={least} with {found.shingles} shingles, which are of no text: leave it out")
-    return found._replace(characters_min=least)
+    chosen, least = common_plan(parameters), parameters.characters_min
+    if least and chosen.kind != "text":
+        raise ConfigError(f"characters_min={least} with {chosen.shingles} shingles, which are of no text: leave it out")
+    return chosen._replace(characters_min=least)
 
 
 def common_plan(parameters: Parameters) -> SetPlan:
@@ -221,10 +221,10 @@ def features(documents: Sequence[Document], plan: SetPlan) -> Reading:
 
 
 def _read_tokens(documents: Sequence[Document], plan: SetPlan) -> Reading:
-    found = elements((document.tokens for document in documents), plan.ratings, plan.tokens_max)
-    usable = np.diff(found.starts) > 0
-    starts = np.append(found.starts[:-1][usable], found.starts[-1:])
-    return Reading(Features(found.values, starts), found.refused, 0)
+    read = elements((document.tokens for document in documents), plan.ratings, plan.tokens_max)
+    usable = np.diff(read.starts) > 0
+    starts = np.append(read.starts[:-1][usable], read.starts[-1:])
+    return Reading(Features(read.values, starts), read.refused, 0)
 
 
 def _read_texts(documents: Sequence[Document], plan: SetPlan, split: Split) -> Reading:
@@ -284,12 +284,12 @@ def keys(evidence: Evidence, plan: SetPlan) -> Keys:
 
 def common(a: Evidence, b: Evidence, plan: SetPlan) -> Common:
     """First common band, number of common bands; similarity, exact or from the equal rows of two sketches."""
-    found = banding.agreement(a.fixed, b.fixed, plan.tuning.bands, plan.tuning.sketch_bits)
+    agreed = banding.agreement(a.fixed, b.fixed, plan.tuning.bands, plan.tuning.sketch_bits)
     if plan.exact:
         similarity = exact_similarity(a, b, plan)
     else:
-        similarity = banding.estimate(found.rows, plan.signature_rows, plan.tuning.sketch_bits)
-    return Common(found.bands, np.ones(len(similarity), np.bool_), similarity)
+        similarity = banding.estimate(agreed.rows, plan.signature_rows, plan.tuning.sketch_bits)
+    return Common(agreed.bands, np.ones(len(similarity), np.bool_), similarity)
 
 
 def signing(plan: SetPlan) -> tuple[object, ...]:

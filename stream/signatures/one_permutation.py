@@ -175,10 +175,10 @@ def compete_below(count, bound, scratch, row):
 @raw_inner
 def keep(numbers, end, bound, rows, kept):
     """Write the numbers up to ``end``, a multiple of 64, with values below ``bound`` to ``kept``; returns how many."""
-    found = np.uint64(0)
+    count = np.uint64(0)
     for index in range(np.uint64(0), end, np.uint64(KEEP_LANES)):
-        found += keep_below(numbers, index, rows, bound, kept, found)
-    return found
+        count += keep_below(numbers, index, rows, bound, kept, count)
+    return count
 
 
 @raw_inner
@@ -188,19 +188,19 @@ def keep_by_mask(numbers, end, bound, rows, values, kept):
         values[i] = value_of(numbers[i], rows)
     expected = MASK_BITS * (bound / 4294967296.0)
     written = np.uint64(expected + 1.2 * math.sqrt(expected)) // _RUN * _RUN + _RUN
-    found = np.uint64(0)
+    count = np.uint64(0)
     for first in range(np.uint64(0), end, np.uint64(MASK_BITS)):
         mask = mask_below(values, first, bound)
         total = bit_count(mask)
-        for run in range(found, found + written, _RUN):  # a constant number, mostly enough: no branch to mispredict
+        for run in range(count, count + written, _RUN):  # a constant number, mostly enough: no branch to mispredict
             for i in range(_RUN):
                 kept[run + i] = numbers[first + lowest_bit(mask)]
                 mask &= mask - _ONE
         for i in range(written, total):
-            kept[found + i] = numbers[first + lowest_bit(mask)]
+            kept[count + i] = numbers[first + lowest_bit(mask)]
             mask &= mask - _ONE
-        found += total
-    return found
+        count += total
+    return count
 
 
 @raw_inner

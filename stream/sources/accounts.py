@@ -63,12 +63,12 @@ class Account:
 
     def of_hour(self, hour: int) -> dict[str, Any]:
         """Return the account of an hour as values of JSON: its begin, the counts above zero and the lags."""
-        found: dict[str, Any] = {"hour": None if hour == NO_HOUR else hour * 3600}
-        found.update(zip(compress(COUNTS, self.counts), filter(None, self.counts), strict=True))
+        fields: dict[str, Any] = {"hour": None if hour == NO_HOUR else hour * 3600}
+        fields.update(zip(compress(COUNTS, self.counts), filter(None, self.counts), strict=True))
         for name, one in zip(LAG_NAMES, self.lags, strict=False):
             if one:
-                found[name] = median_of(one)
-        return found
+                fields[name] = median_of(one)
+        return fields
 
     def stored(self) -> tuple[int | str | None, ...]:
         """Return the counts, then the lags as JSON: values that ``from_stored`` reads."""

@@ -164,20 +164,20 @@ class Ledger(Readings):
         """Return the account of a source in an hour, a new one if it has none."""
         self._note("account", (source, hour))
         accounts = self._accounts.setdefault(hour, {})
-        found = accounts.get(source)
-        if found is None:
-            found = accounts[source] = Account()
-        return found
+        account = accounts.get(source)
+        if account is None:
+            account = accounts[source] = Account()
+        return account
 
     def _existing(self, source: str, hour: int) -> list[Account]:
         """Return the accounts of a source, in all and in an hour, as far as it has them."""
-        found = []
+        accounts = []
         for one in (ALL_HOURS, hour):
             account = self._accounts.get(one, _NO_ACCOUNTS).get(source)
             if account is not None:
                 self._note("account", (source, one))
-                found.append(account)
-        return found
+                accounts.append(account)
+        return accounts
 
     # Stories
 
@@ -275,11 +275,11 @@ class Ledger(Readings):
 
     def began_repeating(self) -> list[dict[str, Any]]:
         """Return the hours, as ``repeating`` does, that the open step has made such hours."""
-        found = []
+        readings = []
         for (kind, key), before in self._before.items():
             if kind == "account" and key[1] != ALL_HOURS and not (before and is_repeated(before)):
-                found.append(self._repeated(key[1], key[0]))
-        return [one for one in found if one is not None]
+                readings.append(self._repeated(key[1], key[0]))
+        return [one for one in readings if one is not None]
 
     @contextmanager
     def step(self) -> Iterator[None]:

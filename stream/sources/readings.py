@@ -28,9 +28,9 @@ class Readings:
         account = self._accounts[ALL_HOURS].get(name)
         if account is None:
             return None
-        [found] = self._with_partners({name: account.values()})
+        [reading] = self._with_partners({name: account.values()})
         hours = sorted(hour for hour, others in self._accounts.items() if hour != ALL_HOURS and name in others)
-        return found | {"hours": [self._accounts[hour][name].of_hour(hour) for hour in hours]}
+        return reading | {"hours": [self._accounts[hour][name].of_hour(hour) for hour in hours]}
 
     def every(self) -> Iterator[dict[str, Any]]:
         """Yield all sources with their hours, the one with the most documents first."""
@@ -38,9 +38,9 @@ class Readings:
         for hour in sorted(self._accounts)[1:]:  # the first are all hours
             for name in self._accounts[hour]:
                 hours[name or None].append(hour)
-        for found in self.largest(len(self._accounts[ALL_HOURS])):
-            name = found["source"]
-            yield found | {"hours": [self._accounts[hour][name or ""].of_hour(hour) for hour in hours[name]]}
+        for reading in self.largest(len(self._accounts[ALL_HOURS])):
+            name = reading["source"]
+            yield reading | {"hours": [self._accounts[hour][name or ""].of_hour(hour) for hour in hours[name]]}
 
     def totals(self, limit: int) -> list[tuple[str | None, int, int]]:
         """Return name, documents, and duplicates of other ids of the same source, of the largest sources; and those of
@@ -56,7 +56,7 @@ class Readings:
         hours = sorted(hour for hour in self._accounts if hour >= since_hour)  # that of all is less
         every = ((hour, *item) for hour in hours for item in self._accounts[hour].items())
         large = ((hour, name) for hour, name, one in every if one.counts[DOCUMENTS] >= REPEATED_DOCUMENTS)
-        return [found for hour, name in large if (found := self._repeated(hour, name)) is not None]
+        return [reading for hour, name in large if (reading := self._repeated(hour, name)) is not None]
 
     def _largest(self, limit: int) -> list[str]:
         accounts = self._accounts[ALL_HOURS]

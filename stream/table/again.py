@@ -28,7 +28,7 @@ from neardup.stream.table.chains import (
     UNTIMED,
     Incoming,
     Items,
-    Options,
+    StepOptions,
     Work,
     eligible_copy,
     first_posting,
@@ -96,10 +96,10 @@ def copies(table: BandTable, items: Items, slot: int) -> npt.NDArray[np.int64]:
     Returns:
         ``int64[m]``, removed slots included.
     """
-    found = np.empty(8, np.int64)
-    while (count := int(_copies(table._store, items, slot, table._base, found))) > len(found):
-        found = np.empty(count, np.int64)
-    return found[:count]
+    slots = np.empty(8, np.int64)
+    while (count := int(_copies(table._store, items, slot, table._base, slots))) > len(slots):
+        slots = np.empty(count, np.int64)
+    return slots[:count]
 
 
 def later_copies(table: BandTable, slot: int, end: int) -> npt.NDArray[np.int64]:
@@ -138,24 +138,24 @@ def found_again(table: BandTable, items: Items, slot: int) -> npt.NDArray[np.int
     store, limits = table._store, table.limits
     keys = len(items.keys)
     before = store.state.copy()
-    found = new_buffer(min(keys * min(limits.bucket_candidates, table.documents), table.documents) + 1)
+    buffer = new_buffer(min(keys * min(limits.bucket_candidates, table.documents), table.documents) + 1)
     if table._epoch + 1 >= 1 << 32:
         store.seen[:] = 0
         table._epoch = 1
-    options = Options(True, False, np.uint32(table._epoch), table._base, NO_LIMIT)
+    options = StepOptions(True, False, np.uint32(table._epoch), table._base, NO_LIMIT)
     table._epoch += 1
-    _found_again(store, limits, items, slot, options, Work(new_journal(0), found, new_scratch(keys)))
+    _found_again(store, limits, items, slot, options, Work(new_journal(0), buffer, new_scratch(keys)))
     store.state[:] = before
-    return found.slots[: found.length[0]]
+    return buffer.slots[: buffer.length[0]]
 
 
 def looked_up(table: BandTable, items: Items) -> Candidates:
     """Probe without a trace: the candidates of n items. No counter changes, also inside a step."""
     state = table._store.state
     before = state.copy()
-    found = table.probe_add(items, add=False)
+    candidates = table.probe_add(items, add=False)
     state[:] = before
-    return found
+    return candidates
 
 
 def cut(table: BandTable, items: Items, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

@@ -52,7 +52,7 @@ from neardup.stream.table.chains import (
     UNTIMED,
     Items,
     Limits,
-    Options,
+    StepOptions,
     Store,
     Work,
     count_pairs,
@@ -172,7 +172,8 @@ class BandTable:
 
         The call begins at item ``first`` and stops after the item that brings the candidates to ``candidates_max``;
         ``end`` says where to continue. So a batch in slices gives the same candidates as the whole batch. ``limits``
-        replace the table's limits in this call; the bounds of memory must be the same. ``settled``: see ``Options``.
+        replace the table's limits in this call; the bounds of memory must be the same. ``settled``: see
+        ``StepOptions``.
 
         With ``add=False`` (many-one) only the counts change, and no item is evicted: the oldest item is a candidate
         even if the window is full. With ``probe=False`` (a replay) nothing is looked up. Raises ``CapacityError`` if
@@ -194,7 +195,7 @@ class BandTable:
         done: list[Candidates] = []
         left = candidates_max
         while left > 0:
-            options = Options(probe, add, epoch, self._base, left, settled)
+            options = StepOptions(probe, add, epoch, self._base, left, settled)
             work = Work(self._journal, self._found, self._scratch)
             first, why, segment = step.run(self._store, limits or self.limits, items, first, options, work)
             if why == HEADS_FULL:
@@ -359,14 +360,14 @@ class BandTable:
     def _drain(self, end: int, longest: int) -> Candidates:
         count = int(self._found.length[0])
         items, slots, identical, left, _ = self._found
-        found = Candidates(
+        candidates = Candidates(
             items[:count].copy(), slots[:count].copy(), identical[:count].copy(), left[:count].copy(), end
         )
         self._found.length[0] = 0
         most = min(longest * self.limits.bucket_candidates, self.documents) + 1
         if most > len(self._found.slots):
             self._found = new_buffer(2 * most)
-        return found
+        return candidates
 
     def _sweep(self) -> None:
         """Rebuild the next segment if its last rebuild is long ago; see ``heads``."""

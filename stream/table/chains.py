@@ -201,7 +201,7 @@ class Scratch(NamedTuple):
     oldest: npt.NDArray[np.int64]
 
 
-class Options(NamedTuple):
+class StepOptions(NamedTuple):
     """What ``run`` does with each item: whether it probes and adds, and where it stops.
 
     ``epoch`` is the number of the first probe; ``base`` the posting from which 32-bit numbers are read (see ``heads``).

@@ -150,10 +150,10 @@ def _block_hashes(codes, tables, scratch, out):
     kinds[0] = _HARD
     all_groups = _decide(groups, np.uint64(n + 1), kinds)
     _sum_up(codes, tables.inverses, sums)
-    found = _find_edges(kinds, np.uint64(n), edges)
+    edge_count = _find_edges(kinds, np.uint64(n), edges)
     if all_groups & _OTHER:
-        return _mixed_hashes(codes, tables, scratch, found, out)
-    words = found // _TWO
+        return _mixed_hashes(codes, tables, scratch, edge_count, out)
+    words = edge_count // _TWO
     for word in range(words):
         start = edges[_TWO * word]
         out[word] = _hash_of(start, edges[_TWO * word + _ONE], tables.powers, sums)
@@ -226,10 +226,10 @@ def _sum_up(codes, inverses, sums):
 def _find_edges(kinds, n, edges):
     """Write the positions where the kind changes; returns how many there are. The last is followed by hard code
     points."""
-    found = np.uint64(0)
+    edge_count = np.uint64(0)
     for first in range(np.uint64(0), n + _ONE, _LANES):
-        found += changes(kinds, first, edges, found)
-    return found
+        edge_count += changes(kinds, first, edges, edge_count)
+    return edge_count
 
 
 @raw_inner

@@ -35,9 +35,9 @@ def raw_texts(strings: Sequence[str]) -> RawTexts:
         raise TypeError("a text is not a string: give strings only")
     n = len(strings)
     objects = np.frombuffer(np.fromiter(strings, np.object_, n), np.int64) if n else np.empty(0, np.int64)
-    found = RawTexts(*np.empty((3, n), np.int64))
-    _find(objects, found)
-    return found
+    raw = RawTexts(*np.empty((3, n), np.int64))
+    _find(objects, raw)
+    return raw
 
 
 @locked_kernel

@@ -136,16 +136,16 @@ def _words(codes, k, tables, block, stops, tokens, scratch, values, starts):
     for i in range(len(codes.starts)):
         first, end, at = codes.starts[i], codes.starts[i] + codes.lengths[i], starts[i]
         if codes.is_wide[i]:
-            found = word_hashes(codes.wide[first:end], tables, block, tokens)
+            count = word_hashes(codes.wide[first:end], tables, block, tokens)
         else:
-            found = word_hashes(codes.narrow[first:end], tables, block, tokens)
+            count = word_hashes(codes.narrow[first:end], tables, block, tokens)
         if len(stops) == 0:
-            starts[i + 1] = at + kgrams(tokens[:found], k, scratch, values[at:])
+            starts[i + 1] = at + kgrams(tokens[:count], k, scratch, values[at:])
             continue
-        for j in range(found):
+        for j in range(count):
             if is_stop(stops, tokens[j]):
                 h = np.uint64(0)
-                for t in range(j, min(j + k, found)):
+                for t in range(j, min(j + k, count)):
                     h = h * BASE + (tokens[t] + _ONE)
                 values[at] = mix64(h)
                 at += 1

@@ -76,9 +76,9 @@ def url_grams(codes, k, table, stops, tokens, out):
         end = i
         while end < n and codes[end] > _BLANK:
             end += 1
-        found = _url_tokens(codes, _after_scheme(codes, i, end), end, table, stops, tokens)
-        size = min(k, found)
-        for position in range(found - size + 1 if found else 0):
+        token_count = _url_tokens(codes, _after_scheme(codes, i, end), end, table, stops, tokens)
+        size = min(k, token_count)
+        for position in range(token_count - size + 1 if token_count else 0):
             h = np.uint64(position) + _ONE
             for t in range(position, position + size):
                 h = h * BASE + (tokens[t] + _ONE)
@@ -101,7 +101,7 @@ def _after_scheme(codes, first, end):
 @inner
 def _url_tokens(codes, first, end, table, stops, tokens):
     """Write the hashes of the remaining tokens of one URL; return how many."""
-    found, h = 0, np.uint64(0)
+    token_count, h = 0, np.uint64(0)
     for i in range(first, end + 1):
         entry = table[codes[i]] if i < end else 0
         if entry & WORDLIKE and entry & WORD_CLASS != NUMERIC:
@@ -113,10 +113,10 @@ def _url_tokens(codes, first, end, table, stops, tokens):
             token = mix64(h)
             at = np.searchsorted(stops, token)
             if at == len(stops) or stops[at] != token:
-                tokens[found] = token
-                found += 1
+                tokens[token_count] = token
+                token_count += 1
             h = np.uint64(0)
-    return found
+    return token_count
 
 
 @kernel

@@ -172,11 +172,11 @@ def _shortest(
     fewest = total.min(initial=np.inf)
     if fewest > most:
         return []
-    found = []
+    cascades = []
     for at in np.nonzero(total == fewest)[0].tolist():
         steps = Step(last, first), Step(other, int(middle[at])), Step(last, int(ways[at]))
-        found.append(tuple(step for step in steps if step.ways > 1))
-    return found
+        cascades.append(tuple(step for step in steps if step.ways > 1))
+    return cascades
 
 
 def _least_ways(kind: str, p: Floats, q: Floats, asked: tuple[float, float]) -> Floats:

@@ -161,8 +161,8 @@ def probing(documents: int, p1: float, p2: float) -> Probing:
     rows = _whole(math.log(documents) / -math.log(p2))
     collision = p1**rows
     tables = _whole(1 / collision)
-    found = -math.expm1(tables * math.log1p(-collision))
-    return Probing(math.log(p1) / math.log(p2), rows, tables, found, 2 * tables)
+    probability = -math.expm1(tables * math.log1p(-collision))
+    return Probing(math.log(p1) / math.log(p2), rows, tables, probability, 2 * tables)
 
 
 def _whole(x: float) -> int:

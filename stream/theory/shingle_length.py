@@ -111,9 +111,11 @@ def measured(codes: CodePoints, lengths: range) -> list[Similarity]:
         values, starts = chars(chosen, k, StopList())
         sets = [np.unique(values[first:end]) for first, end in pairwise(starts.tolist())]
         half = len(sets) // 2
-        found = [jaccard(sets[i], sets[i + half]) for i in range(half)]
+        scores = [jaccard(sets[i], sets[i + half]) for i in range(half)]
         out.append(
-            Similarity(k, float(np.median(found)), float(np.quantile(found, 0.9)), float(np.mean(np.array(found) > 0)))
+            Similarity(
+                k, float(np.median(scores)), float(np.quantile(scores, 0.9)), float(np.mean(np.array(scores) > 0))
+            )
         )
     return out
 

@@ -100,14 +100,14 @@ def symbols(given: Iterable[Given], length: int) -> Symbols:
     [True, True, False]
     """
     listed = [list(one) if isinstance(one, bytes) else one for one in given]
-    found = elements(listed, RatingRule(), _ANY_NUMBER)
-    lengths = np.diff(found.starts)
+    read = elements(listed, RatingRule(), _ANY_NUMBER)
+    lengths = np.diff(read.starts)
     ratings = {position: "tokens_type" for position, one in enumerate(listed) if isinstance(one, Mapping)}
     others = dict.fromkeys(np.flatnonzero(lengths != length).tolist(), "vector_length")
-    refused = others | found.refused | ratings
+    refused = others | read.refused | ratings
     good = np.ones(len(listed), np.bool_)
     good[list(refused)] = False
-    values = (found.values[np.repeat(good, lengths)] >> _SYMBOL_SHIFT).astype(np.uint32)
+    values = (read.values[np.repeat(good, lengths)] >> _SYMBOL_SHIFT).astype(np.uint32)
     return Symbols(values.reshape(-1, length), np.flatnonzero(good), refused)
 
 

@@ -277,8 +277,8 @@ class Decider:
                 similarity = deciding_parts(similarity, shared.fractions[:, 1], self._part_min)
             decides = np.flatnonzero(similarity >= 0)
             similarities = similarity[decides].astype(np.float32)
-            found = Found(rows[part.items[decides]] - first, part.slots[decides] - offset, similarities)
-            yield self.decisions.decide(arrivals, found, self._compare(batch, rows, first, offset))
+            pairs = Found(rows[part.items[decides]] - first, part.slots[decides] - offset, similarities)
+            yield self.decisions.decide(arrivals, pairs, self._compare(batch, rows, first, offset))
             if seen is not None:
                 seen(part)
             first = end

@@ -97,10 +97,10 @@ class Holdings:
     def save(self, first: int) -> Held:
         """Return what has left the table, with rows counted from ``first``."""
         rows = np.array(list(self._evidence), np.int64)
-        found = self.evidence(rows)
+        parts = self.evidence(rows)
         ids, starts = _joined([name.encode() for name in self.names.values()])
         places = np.array(list(self.names), np.int64)
-        return Held(rows - first, found.fixed.reshape(-1), found.ragged, found.starts, places, ids, starts)
+        return Held(rows - first, parts.fixed.reshape(-1), parts.ragged, parts.starts, places, ids, starts)
 
     def resume(self, held: Held, records: _Longs) -> None:
         """Hold what ``save`` returned, and follow the other contents of ``records`` (``int64[n, RECORD_FIELDS]``)."""
@@ -130,8 +130,8 @@ def parts_of(evidence: Evidence) -> list[bytes]:
 
 def held_of(rows: _Longs, evidence: list[bytes], width: int, places: _Longs, ids: list[bytes]) -> Held:
     """Return holdings from the evidence of each row, with a fixed part of ``width`` bytes, and the id of each place."""
-    found = joined_parts(evidence, width)
-    return Held(rows, found.fixed.reshape(-1), found.ragged, found.starts, places, *_joined(ids))
+    joined = joined_parts(evidence, width)
+    return Held(rows, joined.fixed.reshape(-1), joined.ragged, joined.starts, places, *_joined(ids))
 
 
 def joined_parts(parts: list[bytes], width: int) -> Evidence:

@@ -212,14 +212,14 @@ def add_own_leads(columns, rules, comparing, document, count):
         story = story_of(columns, document.version)
         if is_open(columns, rules, story, document.time):
             count = add_lead(columns, comparing, count, story, np.float32(0.0))
-    record, number, found = newest_story(columns, document.id), single_from(columns, document.newest), 0
-    while found < OWN_MAX and (record != NONE or number != NONE):
+    record, number, lead_count = newest_story(columns, document.id), single_from(columns, document.newest), 0
+    while lead_count < OWN_MAX and (record != NONE or number != NONE):
         if number == NONE or (record != NONE and place_of(columns, record) > columns.places[row_at(columns, number)]):
             story, record = record, columns.story.records[record, OLDER]
         else:
             story, number = single_of(number), single_from(columns, version_before(columns, number))
         if lives(columns, rules, story):
-            found += 1
+            lead_count += 1
             if is_open(columns, rules, story, document.time):
                 count = add_lead(columns, comparing, count, story, np.float32(0.0))
     return count

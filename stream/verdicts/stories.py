@@ -271,5 +271,5 @@ def places_of_contents(columns: Columns) -> npt.NDArray[np.int64]:
     """Return the places of the contents of all records that are held."""
     kept = columns.story.records[held(columns)]
     has = np.arange(CONTENTS_MAX) < kept[:, CONTENTS, None]
-    found: npt.NDArray[np.int64] = kept[:, HEAD + CONTENT_PLACE :: CONTENT][has]
-    return found
+    places: npt.NDArray[np.int64] = kept[:, HEAD + CONTENT_PLACE :: CONTENT][has]
+    return places

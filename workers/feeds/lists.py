@@ -37,7 +37,7 @@ class FeedLists:
     def addresses(self) -> list[str]:
         """Return all addresses, each once, in order."""
         lists = (self._read.get(name, [name]) for name in self._given)
-        return list(dict.fromkeys(address for found in lists for address in found))
+        return list(dict.fromkeys(address for listed in lists for address in listed))
 
     def refresh(self) -> list[str]:
         """Read the files again; returns the names of those that cannot be read."""

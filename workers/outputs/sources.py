@@ -89,12 +89,12 @@ class Sources:
             self._file.discard()
 
     def _lines(self) -> bytes:
-        return b"".join(encoded(found) + b"\n" for found in self.ledger.every())
+        return b"".join(encoded(reading) + b"\n" for reading in self.ledger.every())
 
     def _table(self) -> bytes:
         rows = [
-            {name: value for name, value in found.items() if name not in _LISTS}
-            for found in self.ledger.largest(self.ledger.sources_max)
+            {name: value for name, value in reading.items() if name not in _LISTS}
+            for reading in self.ledger.largest(self.ledger.sources_max)
         ]
         text = io.StringIO()
         writer = csv.DictWriter(text, list(rows[0]) if rows else ["source"], lineterminator="\n")

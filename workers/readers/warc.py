@@ -133,10 +133,10 @@ class _Archive:
             if begin == _MAGIC or _MAGIC.startswith(begin):
                 return begin == _MAGIC
             self.is_searching = self.has_gap = True
-        found = held.find(b"\n" + _MAGIC, self.at)
-        self.is_searching = found < 0
-        self.at = max(self.at, len(held) - len(_MAGIC)) if found < 0 else found + 1
-        return found >= 0
+        index = held.find(b"\n" + _MAGIC, self.at)
+        self.is_searching = index < 0
+        self.at = max(self.at, len(held) - len(_MAGIC)) if index < 0 else index + 1
+        return index >= 0
 
     def _end(self, at_end: bool) -> int:
         """Return where the present record ends, or one of the values below 0; a long record sets ``left``."""

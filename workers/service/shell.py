@@ -25,12 +25,13 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from neardup.stream.errors import CapacityError, ConfigError, NeardupError
 from neardup.stream.window_message import WireError
 from neardup.workers.process.backoff import backoff_seconds
 from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.process.stop import Stop
 from neardup.workers.process.watchdog import Stall, Waits, Watchdog, end_process
 from neardup.workers.service.roles import Made, Role, Tables, Worker, wait_seconds
 from neardup.workers.settings.kafka import StreamSettings
@@ -93,15 +94,6 @@ _CHECK_SECONDS = 10.0
 _COLLECT_SECONDS = 60.0
 
 
-class Stopping(Protocol):
-    """The part of ``neardup.workers.process.stop.Stop`` that the shell uses."""
-
-    signal: int
-
-    def sleep(self, seconds: float) -> None:
-        """Wait until a signal comes, ``seconds`` at most."""
-
-
 class Outside(NamedTuple):
     """What the process provides for the shell; tests provide their own."""
 
@@ -109,7 +101,7 @@ class Outside(NamedTuple):
     observer: Observer
     health: Health
     watchdog: Watchdog
-    stop: Stopping
+    stop: Stop
     now: Callable[[], float] = time.monotonic
     stuck: Callable[[str], None] = end_process
     loaded: Callable[[], None] = lambda: None  # called once, after the kernels are loaded

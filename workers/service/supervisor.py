@@ -26,6 +26,7 @@ from typing import IO, Any, NamedTuple, Protocol
 
 from neardup.workers.process.backoff import backoff_seconds
 from neardup.workers.process.exits import Exit
+from neardup.workers.process.stop import Stop
 from neardup.workers.settings import option_name
 from neardup.workers.topics.names import ROLES
 
@@ -49,18 +50,6 @@ class Process(Protocol):
 
     def kill(self) -> None:
         """Send SIGKILL."""
-
-
-class Stopping(Protocol):
-    """The part of ``neardup.workers.process.stop.Stop`` that is used."""
-
-    signal: int
-
-    def sleep(self, seconds: float) -> None:
-        """Wait until a signal arrives, at most ``seconds``."""
-
-    def nap(self, seconds: float) -> None:
-        """Wait ``seconds``, also after the first signal; a second signal raises ``KeyboardInterrupt``."""
 
 
 class ChildSpec(NamedTuple):
@@ -91,7 +80,7 @@ class Supervisor:
         self,
         specs: Sequence[ChildSpec],
         spawn: Spawn,
-        stop: Stopping,
+        stop: Stop,
         say: Callable[[str], None],
         now: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -224,8 +224,8 @@ class Session:
         from neardup.stream.schemes.partial_sets import shortfall
 
         settings = self.settings
-        if found := shortfall(settings.scheme, settings.tuning, settings.recall_promised, self._bands):
-            self.report.say(f"warning: {found}")
+        if warning := shortfall(settings.scheme, settings.tuning, settings.recall_promised, self._bands):
+            self.report.say(f"warning: {warning}")
 
     def refuse(self, chunk: Chunk, reasons: Mapping[int, str]) -> None:
         """Report the refused entries of a chunk and write them to the rejects, in the order of the input.

@@ -238,9 +238,9 @@ class SignWorker:
         if self._warned_of_size or self._bands.sum() < WARNED_DOCUMENTS_MIN:
             return
         config = self.plan.config
-        if found := shortfall(config.scheme, config.tuning, config.recall_promised, self._bands):
+        if warning := shortfall(config.scheme, config.tuning, config.recall_promised, self._bands):
             self._warned_of_size = True
-            _log.warning("%s", found)
+            _log.warning("%s", warning)
 
     def _renew(self) -> None:
         """Commit only the claims, if there was no commit for a while and another signer may wait for them."""

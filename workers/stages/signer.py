@@ -203,14 +203,14 @@ class _Step:
         """Read the records in order: those of a chunk as columns, or one by one if some are not of the usual form."""
         for first, end in pairwise(_chunk_bounds(self._records)):
             part = self._records[first:end]
-            found = _columns(part, self._plan)
-            if found is None:
+            columns = _columns(part, self._plan)
+            if columns is None:
                 for row, record in enumerate(part, first):
                     self._decode(row, record)
             else:
-                self._chunks.add_columns(first, found.documents, found.shown)
-                self._clamped += found.clamped
-                self._misnamed += found.misnamed
+                self._chunks.add_columns(first, columns.documents, columns.shown)
+                self._clamped += columns.clamped
+                self._misnamed += columns.misnamed
         self._chunks.end()
 
     def _decode(self, row: int, record: Record) -> None:

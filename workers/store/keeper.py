@@ -52,7 +52,7 @@ from neardup.workers.store.extra import sources
 from neardup.workers.store.extra.outbox import NOTHING_ANNOUNCED, Outbox
 from neardup.workers.store.extra.transactions import transaction
 from neardup.workers.store.log import Log, StoreFull
-from neardup.workers.store.rows import EQUAL, LATE, Row, arrivals_of, batch_of, removals_of, restored_of
+from neardup.workers.store.rows import EQUAL, LATE, StoredRow, arrivals_of, batch_of, removals_of, restored_of
 
 # Of the newest documents of a restored window, and of each page of it, so many have canaries: the last step among them.
 _RESTORED_NEWEST = 64
@@ -312,7 +312,7 @@ class Keeper:
 
     def _rows(
         self, batch: Batch, dates: npt.NDArray[np.int64], verdicts: Any, first_place: int, shown: Sequence[Shown]
-    ) -> list[Row]:
+    ) -> list[StoredRow]:
         """Return the rows of a batch for the log, ``dates`` are ``NO_TIME`` for none. An unchanged
         version has the answer of the version before."""
         here = verdicts.originals >= 0
@@ -325,7 +325,7 @@ class Keeper:
         contents, times = batch.contents.astype("<u8").tobytes(), batch.times.tolist()
         id_starts, ragged_starts = batch.id_starts.tolist(), batch.ragged_starts.tolist()
         said: dict[int, tuple[int, int | None]] = {}
-        rows: list[Row] = []
+        rows: list[StoredRow] = []
         columns = (
             verdicts.statuses,
             verdicts.clusters,
@@ -348,7 +348,7 @@ class Keeper:
             said[place] = answer
             evidence = fixed[n * width : (n + 1) * width] + ragged[ragged_starts[n] : ragged_starts[n + 1]]
             rows.append(
-                Row(
+                StoredRow(
                     place, ids[id_starts[n] : id_starts[n + 1]], times[n], contents[16 * n : 16 * n + 16], evidence,
                     status, answer[0], cluster, original if original >= 0 else None, similarity or None, answer[1],
                     previous if previous >= 0 else None, 0, matched if matched >= 0 else None, flags,

@@ -37,7 +37,7 @@ from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.store import extra, stories
 from neardup.workers.store.checkpoints import Checkpoints
 from neardup.workers.store.extra import statements, words
-from neardup.workers.store.rows import FIELDS, TABLES, Row, checksum, erased_name, is_sound
+from neardup.workers.store.rows import FIELDS, TABLES, StoredRow, checksum, erased_name, is_sound
 
 DURABILITIES = {"full": ("FULL", True), "normal": ("NORMAL", False)}  # word of SQLite; whether COMMIT waits
 # Rows of the old end that one step looks at: more than a step adds.
@@ -92,7 +92,7 @@ class Log:
             self._writer.execute(f"PRAGMA synchronous = {DURABILITIES[durability][0]}")
             self._writer.execute("PRAGMA secure_delete = ON")  # erased data is overwritten
             self._writer.create_function(
-                "checksum", len(Row._fields), lambda *values: checksum(Row(*values)), deterministic=True
+                "checksum", len(StoredRow._fields), lambda *values: checksum(StoredRow(*values)), deterministic=True
             )
             self._prepare(fingerprints)
             extra.prepare(self._writer)
@@ -170,7 +170,9 @@ class Log:
         """Open a transaction."""
         self._writer.execute("BEGIN IMMEDIATE")
 
-    def append(self, rows: Sequence[Row], texts: Iterable[tuple[int, str]], places: int, stream_time: int) -> None:
+    def append(
+        self, rows: Sequence[StoredRow], texts: Iterable[tuple[int, str]], places: int, stream_time: int
+    ) -> None:
         """Add rows and texts (with their places), and store the number of assigned places and the stream time."""
         self.insert(rows)
         self._writer.executemany("INSERT INTO texts VALUES (?, ?)", texts)
@@ -198,9 +200,9 @@ class Log:
         """Return the stories; what is damaged is left out."""
         return stories.load(self._writer)
 
-    def insert(self, rows: Iterable[Row]) -> None:
+    def insert(self, rows: Iterable[StoredRow]) -> None:
         """Add rows."""
-        marks = ", ".join("?" * (len(Row._fields) + 1))
+        marks = ", ".join("?" * (len(StoredRow._fields) + 1))
         values = ((*row, checksum(row)) for row in rows)
         self._writer.executemany(f"INSERT INTO documents ({FIELDS}, checksum) VALUES ({marks})", values)
 
@@ -246,7 +248,7 @@ class Log:
         rows = "SELECT place FROM documents WHERE id = ? AND place < ?"
         self._writer.execute(f"DELETE FROM texts WHERE place IN ({rows})", (id_, before))
         erased = {"id": "?1", "said": "status", "gone": "1", "source": "NULL", "url": "NULL", "title": "NULL"}
-        values = ", ".join(erased.get(field, field) for field in Row._fields)
+        values = ", ".join(erased.get(field, field) for field in StoredRow._fields)
         changed = ", ".join(f"{field} = {value}" for field, value in erased.items())
         query = f"UPDATE documents SET {changed}, checksum = checksum({values}) WHERE id = ?2 AND place < ?3"
         return self._writer.execute(query, (name, id_, before)).rowcount
@@ -286,37 +288,37 @@ class Log:
 
     # Reading by the writer
 
-    def row(self, place: int) -> Row | None:
+    def row(self, place: int) -> StoredRow | None:
         """Return the row at a place, including rows of the open transaction."""
         values = self._writer.execute(f"SELECT {FIELDS} FROM documents WHERE place = ?", (place,)).fetchone()
-        return Row(*values) if values else None
+        return StoredRow(*values) if values else None
 
-    def latest(self, id_: bytes) -> tuple[Row, str | None] | None:
+    def latest(self, id_: bytes) -> tuple[StoredRow, str | None] | None:
         """Return the latest row of an id, with its text if texts are stored."""
         query = f"SELECT {FIELDS}, (SELECT text FROM texts t WHERE t.place = d.place) FROM documents d WHERE id = ?"
         values = self._writer.execute(f"{query} ORDER BY place DESC LIMIT 1", (id_,)).fetchone()
-        return (Row(*values[:-1]), values[-1]) if values else None
+        return (StoredRow(*values[:-1]), values[-1]) if values else None
 
-    def decided(self, id_: bytes, original: bytes) -> Row | None:
+    def decided(self, id_: bytes, original: bytes) -> StoredRow | None:
         """Return the latest row of an id if its verdict names an original."""
         story = "SELECT id FROM stories s WHERE s.cluster = d.cluster"
         name = f"(SELECT id FROM documents o WHERE o.place = d.original), ({story})"
         query = f"SELECT {FIELDS} FROM documents d WHERE id = ? AND original NOTNULL AND coalesce({name}) = ?"
         values = self._writer.execute(f"{query} ORDER BY place DESC LIMIT 1", (id_, original)).fetchone()
-        return Row(*values) if values else None
+        return StoredRow(*values) if values else None
 
     def contents(self, id_: bytes, first: int) -> list[bytes]:
         """Return the content hashes of the rows of an id from a place on."""
         query = "SELECT content FROM documents WHERE id = ? AND place >= ?"
         return [content for (content,) in self._writer.execute(query, (id_, first))]
 
-    def rows(self) -> Iterator[list[Row]]:
+    def rows(self) -> Iterator[list[StoredRow]]:
         """Yield the rows of the window in order, some thousand at a time. Raises ``Failure`` if one is damaged."""
         query = f"SELECT {FIELDS}, checksum FROM documents WHERE place >= ? ORDER BY place"
         try:
             cursor = self._writer.execute(query, (self._oldest(),))
             while chunk := cursor.fetchmany(4096):
-                rows = [Row(*values[:-1]) for values in chunk]
+                rows = [StoredRow(*values[:-1]) for values in chunk]
                 for row, values in zip(rows, chunk, strict=True):
                     if not is_sound(row, values[-1]):
                         raise damaged(self.path, f"the row of place {row.place} has another checksum")

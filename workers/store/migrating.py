@@ -41,7 +41,7 @@ from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.store import stories
 from neardup.workers.store.extra import copying, sources
 from neardup.workers.store.log import Log, damaged, locked
-from neardup.workers.store.rows import Row, erased_name, fields_in
+from neardup.workers.store.rows import StoredRow, erased_name, fields_in
 
 # Documents that are signed together.
 _ROWS = 512
@@ -119,11 +119,11 @@ def _copied(source: sqlite3.Connection, target: Log, settings: Config) -> tuple[
     return kept, anonymous, lost
 
 
-def _rows(source: sqlite3.Connection) -> Iterator[tuple[list[Row], list[str | None]]]:
+def _rows(source: sqlite3.Connection) -> Iterator[tuple[list[StoredRow], list[str | None]]]:
     text = "(SELECT text FROM texts t WHERE t.place = d.place)"
     cursor = source.execute(f"SELECT {fields_in(source)}, {text} FROM documents d ORDER BY place")
     while rows := cursor.fetchmany(_ROWS):
-        yield [Row(*values[:-1]) for values in rows], [values[-1] for values in rows]
+        yield [StoredRow(*values[:-1]) for values in rows], [values[-1] for values in rows]
 
 
 def _signed(signer: Signer, texts: dict[int, str]) -> dict[int, _Signed]:
@@ -140,7 +140,7 @@ def _signed(signer: Signer, texts: dict[int, str]) -> dict[int, _Signed]:
     return out
 
 
-def _row(row: Row, signed: _Signed | None, width: int) -> Row:
+def _row(row: StoredRow, signed: _Signed | None, width: int) -> StoredRow:
     if signed is None or row.gone:
         name = row.id if row.gone else erased_name()
         return row._replace(id=name, content=secrets.token_bytes(16), evidence=bytes(width), gone=1)

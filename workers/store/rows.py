@@ -18,7 +18,7 @@ from neardup.stream.verdicts.restoring import PastVerdicts
 from neardup.stream.verdicts.rule import DOCUMENT, REMOVAL, REMOVED
 
 
-class Row(NamedTuple):
+class StoredRow(NamedTuple):
     """One document as it is stored.
 
     ``status`` is the verdict of the library and ``said`` the answered verdict, as numbers of ``STATUSES``; ``original``
@@ -49,9 +49,9 @@ class Row(NamedTuple):
     title: str | None = None
 
 
-# The bits of ``Row.flags``.
+# The bits of ``StoredRow.flags``.
 EQUAL, LATE = 1, 2
-FIELDS = ", ".join(Row._fields)
+FIELDS = ", ".join(StoredRow._fields)
 TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE documents (
@@ -88,11 +88,11 @@ END;
 def fields_in(source: sqlite3.Connection) -> str:
     """Return the fields of a row as columns of a log that may be older: a column that it lacks has its default."""
     known = {column[1] for column in source.execute("PRAGMA table_info(documents)")}
-    defaults = {name: "NULL" if value is None else str(value) for name, value in Row._field_defaults.items()}
-    return ", ".join(field if field in known else defaults[field] for field in Row._fields)
+    defaults = {name: "NULL" if value is None else str(value) for name, value in StoredRow._field_defaults.items()}
+    return ", ".join(field if field in known else defaults[field] for field in StoredRow._fields)
 
 
-def checksum(row: Row) -> int:
+def checksum(row: StoredRow) -> int:
     """The CRC-32C of the values of a row."""
     alike = None if row.similarity is None else float(row.similarity)
     numbers = (
@@ -106,7 +106,7 @@ def checksum(row: Row) -> int:
     return int(crc32c(b"".join((numbers.encode(), row.id, row.content, row.evidence))))
 
 
-def is_sound(row: Row, stored: int | None) -> bool:
+def is_sound(row: StoredRow, stored: int | None) -> bool:
     """Whether a row has its checksum; rows of 0.1.0 have none (``None``)."""
     try:
         return stored is None or checksum(row) == stored
@@ -119,7 +119,7 @@ def erased_name() -> bytes:
     return b"\0" + secrets.token_hex(16).encode()
 
 
-def batch_of(rows: Sequence[Row], width: int) -> Batch:
+def batch_of(rows: Sequence[StoredRow], width: int) -> Batch:
     """Convert rows of the log to a signed batch; ``width``: bytes of the fixed part of the evidence."""
     fixed = np.frombuffer(b"".join(row.evidence[:width] for row in rows), np.uint8).reshape(len(rows), width)
     ragged = np.frombuffer(b"".join(row.evidence[width:] for row in rows), np.uint8)
@@ -129,14 +129,14 @@ def batch_of(rows: Sequence[Row], width: int) -> Batch:
     return make_batch(*id_columns([row.id for row in rows]), times, contents, Evidence(fixed, ragged, starts))
 
 
-def arrivals_of(rows: Sequence[Row], batch: Batch) -> Arrivals:
+def arrivals_of(rows: Sequence[StoredRow], batch: Batch) -> Arrivals:
     """Return rows of the log as arrivals; ``batch`` has their signed documents."""
     places, kinds = np.array([row.place for row in rows]), np.full(len(rows), DOCUMENT, np.uint8)
     hashes, sizes = id_hashes(batch.ids, batch.id_starts), np.diff(batch.ragged_starts) + batch.fixed.shape[1]
     return Arrivals(places, kinds, hashes, batch.times, batch.contents[:, CONTENT_HALF].copy(), sizes)
 
 
-def restored_of(rows: Sequence[Row], removals: int = 0) -> PastVerdicts:
+def restored_of(rows: Sequence[StoredRow], removals: int = 0) -> PastVerdicts:
     """Return what was decided of rows of the log, and of removals behind them. Rows of 0.1.0 name no match: it is
     the original."""
     decided = [

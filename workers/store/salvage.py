@@ -17,7 +17,7 @@ from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.store import stories
 from neardup.workers.store.extra import copying, sources, statements
 from neardup.workers.store.log import VERSION, Log, locked, unusable
-from neardup.workers.store.rows import FIELDS, Row, checksum, erased_name, fields_in, is_sound
+from neardup.workers.store.rows import FIELDS, StoredRow, checksum, erased_name, fields_in, is_sound
 
 # Rows that are read together; if one cannot be read, they are read one by one.
 _ROWS = 512
@@ -76,12 +76,14 @@ def _copied(source: sqlite3.Connection, target: sqlite3.Connection, width: int) 
     query = f"SELECT {fields_in(source)}, {'checksum' if known else 'NULL'} FROM documents"
     [first] = source.execute("SELECT min(place) FROM documents").fetchone()
     first, oldest = meta["places"] if first is None else first, meta.get("oldest", 0)
-    insert = f"INSERT INTO documents ({FIELDS}, checksum) VALUES ({', '.join('?' * (len(Row._fields) + 1))})"
+    insert = f"INSERT INTO documents ({FIELDS}, checksum) VALUES ({', '.join('?' * (len(StoredRow._fields) + 1))})"
     sound, time = 0, meta["stream_time"] or 0
     for place, found in _by_place(source, query, first, meta["places"]):
-        row, kept = (Row(*found[:-1]), found[-1]) if found else (None, None)
+        row, kept = (StoredRow(*found[:-1]), found[-1]) if found else (None, None)
         if row is None or (place >= oldest and not is_sound(row, kept)):
-            row = Row(place, erased_name(), time, secrets.token_bytes(16), bytes(width), 0, 0, place, *(None,) * 4, 1)
+            row = StoredRow(
+                place, erased_name(), time, secrets.token_bytes(16), bytes(width), 0, 0, place, *(None,) * 4, 1
+            )
             kept = checksum(row)
         else:
             sound += 1

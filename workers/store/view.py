@@ -23,7 +23,7 @@ from neardup.stream.verdicts.rule import REFUSED, REMOVED, UNCHANGED
 from neardup.workers.store.extra import words
 from neardup.workers.store.log import Log
 from neardup.workers.store.reading import StoreReader
-from neardup.workers.store.rows import LATE, Row
+from neardup.workers.store.rows import LATE, StoredRow
 
 _TABLES = """
 CREATE TABLE numbers (document INTEGER PRIMARY KEY, place INTEGER NOT NULL);
@@ -80,7 +80,7 @@ class View(Log):
 
     schema = Log.schema + _TABLES
 
-    def add(self, verdicts: Sequence[TopicVerdict]) -> list[Row | int]:
+    def add(self, verdicts: Sequence[TopicVerdict]) -> list[StoredRow | int]:
         """Add verdicts in the open transaction; a verdict that is there already is left out.
 
         Returns:
@@ -97,7 +97,7 @@ class View(Log):
             )
         return added
 
-    def _added(self, verdict: TopicVerdict) -> Row | int:
+    def _added(self, verdict: TopicVerdict) -> StoredRow | int:
         if verdict.status == REMOVED:
             self.remove_pairs(verdict.id)
             return self.erase(verdict.id, verdict.number)
@@ -117,7 +117,7 @@ class View(Log):
             cluster = verdict.number
             self._name("lost", verdict.cluster, cluster)
         said = verdict.status if verdict.status != UNCHANGED else 0 if before is None else before.said
-        row = Row(
+        row = StoredRow(
             verdict.number, verdict.id, verdict.time, verdict.content, b"", verdict.status, said, cluster, original,
             verdict.similarity, self._place(verdict.related) if before is None else before.related, previous, 0,
             self._place(verdict.matched), LATE * verdict.late, None, *verdict.shown,

@@ -27,8 +27,8 @@ def measure_sources(observer: Observer, counted: Counted, now_seconds: float) ->
     documents, own = ({source or "(none)": numbers[n] for source, *numbers in largest} for n in (0, 1))
     observer.set_all("source_documents", {**documents, "(others)": every[0] - sum(documents.values())})
     observer.set_all("source_own_duplicates", {**own, "(others)": every[1] - sum(own.values())})
-    found = counted.repeating(int(now_seconds // _HOUR_SECONDS) - 1)
-    observer.set("sources_repeating", len({each["source"] for each in found}))
+    rows = counted.repeating(int(now_seconds // _HOUR_SECONDS) - 1)
+    observer.set("sources_repeating", len({each["source"] for each in rows}))
 
 
 def forget_sources(observer: Observer) -> None:

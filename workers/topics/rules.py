@@ -150,22 +150,22 @@ def judge_together(settings: StreamSettings, findings: Mapping[str, Sequence[Fin
         for row in findings.get(name, ())
         if row.key == _SIZE_KEY and row.value != UNSEEN
     }
-    found = {name: list(rows) for name, rows in findings.items()}
+    judged = {name: list(rows) for name, rows in findings.items()}
     if len(limits) < 2 or limits[topics.documents] <= limits[topics.unique]:
-        return found
+        return judged
     text = (
         f"is more than the {limits[topics.unique]} of {topics.unique}: signers refuse documents of more than "
         f"{settings.request_bytes_max} bytes (request_bytes_max), unpacked, as dead letters (message_too_large)"
     )
-    found[topics.documents] = [
-        row._replace(warning=text) if row.key == _SIZE_KEY else row for row in found[topics.documents]
+    judged[topics.documents] = [
+        row._replace(warning=text) if row.key == _SIZE_KEY else row for row in judged[topics.documents]
     ]
-    return found
+    return judged
 
 
 def refusal(findings: Mapping[str, Sequence[Finding]]) -> str:
     """Return a sentence with all problems of topics and the remedy; empty if there are none."""
-    rows = [(name, row) for name, found in findings.items() for row in found if row.problem]
+    rows = [(name, row) for name, judged in findings.items() for row in judged if row.problem]
     wrong = "; ".join(f"{name}: {row.key}={row.value} {row.problem}" for name, row in rows)
     return f"{wrong}; alter it with the tools of Kafka, or delete the topic and create it again" if wrong else ""
 
@@ -173,8 +173,8 @@ def refusal(findings: Mapping[str, Sequence[Finding]]) -> str:
 def warnings(findings: Mapping[str, Sequence[Finding]]) -> str:
     """Return a sentence with all recommended changes; empty if there are none."""
     topics: dict[str, list[str]] = {}
-    for name, found in findings.items():
-        for row in found:
+    for name, judged in findings.items():
+        for row in judged:
             if row.warning:
                 topics.setdefault(f"{row.key}={row.value} {row.warning}", []).append(name)
     return "; ".join(f"{', '.join(names)}: {text}" for text, names in topics.items())

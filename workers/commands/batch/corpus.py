@@ -72,7 +72,7 @@ _ALWAYS = int(NO_WINDOW) - 1
 
 def run(options: BatchOptions, settings: Settings) -> Exit:
     """Run to the end; returns the exit code. Raises ``Failure`` for input, output or storage that cannot be used."""
-    counts, found = batch_join.JoinCounts(0, 0, 0), None
+    counts, values = batch_join.JoinCounts(0, 0, 0), None
     check_verdicts(options)
     if options.truth:
         check_truth(options, settings, options.verdicts, "--verdicts", others={})
@@ -105,14 +105,14 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
                         corpus.link()
                     _write(_answers(corpus, options.top), output, session)
                     if options.decides and not session.stop.signal:
-                        found = decide(corpus, places, preference, options, session)
+                        values = decide(corpus, places, preference, options, session)
         except duckdb.Error as error:
             raise _failure(error, options) from None
     if options.truth:
         add_truth(session, settings, verdicts=options.verdicts)
-    if found is None:
+    if values is None:
         return session.end(dict.fromkeys(COUNTERS, 0) | counts._asdict())
-    return session.end(dict.fromkeys(COUNTERS, 0) | counts._asdict(), {"pairs": session.report.pairs, **found})
+    return session.end(dict.fromkeys(COUNTERS, 0) | counts._asdict(), {"pairs": session.report.pairs, **values})
 
 
 class Corpus:

@@ -100,7 +100,7 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
     """Run to the end; returns the exit code. Raises ``Failure`` for what this engine does not do or cannot read."""
     _check(options, settings)
     local = replace(options, paths=[path for path in options.paths if "://" not in path])
-    found: dict[str, Any] | None = None
+    values: dict[str, Any] | None = None
     guards = options.output is not None and not options.allow_loss
     with (
         Session(settings, local) as session,
@@ -139,12 +139,12 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
                     session.report.pairs += len(matches.older)
                     write_pairs(output, encode_matches(matches))
                 if options.decides:
-                    found = decide(corpus, places, preference, options, session)
+                    values = decide(corpus, places, preference, options, session)
         finally:
             if not is_given:
                 spark.stop()
     summary = dict.fromkeys(COUNTERS, 0) | counts._asdict()
-    return session.end(summary, None if found is None else {"pairs": session.report.pairs, **found})
+    return session.end(summary, None if values is None else {"pairs": session.report.pairs, **values})
 
 
 def _check(options: BatchOptions, settings: Settings) -> None:

@@ -104,14 +104,14 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
         session.notes.append(
             f"archive: {archive.revisits:,} copies as revisits, {archive.near:,} near-duplicates {near}"
         )
-    found = outputs.found()
-    if found["largest_clusters"]:
-        named = [f"{cluster['size']:>8,}  {cluster['id']}" for cluster in found["largest_clusters"]]
+    values = outputs.found()
+    if values["largest_clusters"]:
+        named = [f"{cluster['size']:>8,}  {cluster['id']}" for cluster in values["largest_clusters"]]
         session.notes.append("\n".join(["largest clusters:", *named]))
     session.notes.extend(outputs.notes())
     if options.truth:
         add_truth(session, settings, verdicts=options.verdicts)
-    return session.end(matcher.table.counts(), found)
+    return session.end(matcher.table.counts(), values)
 
 
 class _Outputs:
@@ -171,8 +171,8 @@ class _Outputs:
             self._sources.add(entries, accepted, signed, decided)
         ranks = None
         if self._representative != FIRST:
-            found = [entry.found for entry, is_accepted in zip(entries, accepted.tolist(), strict=True) if is_accepted]
-            ranks = ranks_of([one for one in found if isinstance(one, Document)], self._representative)
+            given = [entry.found for entry, is_accepted in zip(entries, accepted.tolist(), strict=True) if is_accepted]
+            ranks = ranks_of([one for one in given if isinstance(one, Document)], self._representative)
         self.clusters.add(decided, accepted, _ids(entries), partial(_collection, entries), ranks)
         self.clusters.close(decider.decisions)
 

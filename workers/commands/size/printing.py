@@ -43,10 +43,10 @@ def bytes_of(name: str, text: str) -> float:
     >>> bytes_of("--memory", "1.5GiB")
     1610612736.0
     """
-    found = _SIZE.fullmatch(text.strip())
-    if found is None:
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
         raise ConfigError(f"{name}={text!r}: must be a number with a unit, one of KiB, MiB, GiB and TiB, as in 16GiB")
-    return float(found[1]) * _UNITS[found[2]]
+    return float(match[1]) * _UNITS[match[2]]
 
 
 def values_of(sized: Sized, loop: float) -> dict[str, Any]:

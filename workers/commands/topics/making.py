@@ -41,7 +41,7 @@ def create(settings: StreamSettings) -> None:
         replicas = replicas_wanted(settings, nodes)
         in_sync = {IN_SYNC_KEY: str(in_sync_wanted(settings, nodes))}
         chosen = judge_replication(Replication(nodes, replicas), in_sync, allow_single=settings.allow_single_replica)
-        fail_if_wanted_unsafe([("new topics", found) for found in chosen if found.problem])
+        fail_if_wanted_unsafe([("new topics", row) for row in chosen if row.problem])
         specs = [TopicSpec(plan.name, plan.partitions, replicas, {**plan.configs, **in_sync}) for plan in plans]
         made = set(transport.admin.create_topics(specs))
         findings = judge_together(settings, {p.name: _judged(p, transport.admin, settings, nodes) for p in plans})
@@ -112,7 +112,7 @@ def _judged(plan: TopicPlan, admin: KafkaAdmin, settings: StreamSettings, nodes:
 def fail_if_wanted_unsafe(wrong: list[tuple[str, Finding]]) -> None:
     """Raise ``ConfigError`` for settings that could lose live state: topics and their findings."""
     if wrong:
-        raise ConfigError("; ".join(f"{name}: {found.key}={found.value} {found.problem}" for name, found in wrong))
+        raise ConfigError("; ".join(f"{name}: {row.key}={row.value} {row.problem}" for name, row in wrong))
 
 
 def _fail_if_unsafe(findings: dict[str, list[Finding]]) -> None:

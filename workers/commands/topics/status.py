@@ -133,7 +133,7 @@ def look(transport: Transport, settings: StreamSettings, names: Names, matched: 
     """Return the standing of each role of the deployment whose topics exist; ``matched`` are the offsets of the
     matchers."""
     wanted = [SIGN, MATCH, LINK, FILTER] if settings.verdicts else [SIGN, MATCH]
-    found = []
+    roles = []
     for role in wanted:
         kind = _ROLES[role]
         topic, shared, group = getattr(names.topics, kind.reads), getattr(names.topics, kind.shares), names.group(role)
@@ -143,8 +143,8 @@ def look(transport: Transport, settings: StreamSettings, names: Names, matched: 
             unread = tuple(_unread(transport, topic, offsets, shared))
         except UnknownTopicError:
             continue
-        found.append(Role(role, group, topic, transport.members(group), unread, output))
-    return found
+        roles.append(Role(role, group, topic, transport.members(group), unread, output))
+    return roles
 
 
 def limits_of(matched: Mapping[int, Committed]) -> dict[str, Any]:
@@ -239,15 +239,15 @@ def _unread(transport: Transport, topic: str, offsets: Mapping[int, Committed], 
         parts = dict.fromkeys(offsets or range(transport.partitions(shared)), bounds[0])
     committed = {partition: offsets[partition].offset if partition in offsets else None for partition in parts}
     starts = {partition: max(first, committed[partition] or 0) for partition, (first, _) in parts.items()}
-    found: dict[int, list[Record]] = {}
+    read: dict[int, list[Record]] = {}
     if shared == topic:
-        found = _read(transport, topic, {p: at for p, at in starts.items() if at < bounds[p][1]}, bounds)
+        read = _read(transport, topic, {p: at for p, at in starts.items() if at < bounds[p][1]}, bounds)
     else:
         for start in {start for start in starts.values() if start < bounds[0][1]}:
             first_records = _read(transport, topic, {0: start}, bounds).get(0, [])
-            found |= {partition: first_records for partition, at in starts.items() if at == start}
+            read |= {partition: first_records for partition, at in starts.items() if at == start}
     for partition, (first, end) in sorted(parts.items()):
-        oldest = found.get(partition, [])[:1]
+        oldest = read.get(partition, [])[:1]
         records = end - oldest[0].offset if oldest else 0
         since = oldest[0].timestamp_ms / _MILLISECONDS if oldest else None
         yield Unread(partition, committed[partition], first, end, records, since)
@@ -257,30 +257,30 @@ def _newest(transport: Transport, topic: str) -> float | None:
     """Return the time of the newest record of a topic, in seconds."""
     bounds = transport.bounds(topic)
     starts = {p: max(first, end - _TAIL_OFFSETS) for p, (first, end) in bounds.items() if end > first}
-    found = [record.timestamp_ms for records in _read(transport, topic, starts, bounds).values() for record in records]
-    return max(found) / _MILLISECONDS if found else None
+    times = [record.timestamp_ms for records in _read(transport, topic, starts, bounds).values() for record in records]
+    return max(times) / _MILLISECONDS if times else None
 
 
 def _read(
     transport: Transport, topic: str, starts: Mapping[int, int], bounds: Mapping[int, tuple[int, int]]
 ) -> dict[int, list[Record]]:
     """Return records of each partition from its start on, at least one if there is one before the end."""
-    found: dict[int, list[Record]] = {}
+    records: dict[int, list[Record]] = {}
     if not starts:
-        return found
+        return records
     reader = transport.reader(topic)
     try:
         reader.follow(starts)
         deadline = time.monotonic() + _WAIT_SECONDS
-        while waiting := {p for p, at in reader.positions().items() if at < bounds[p][1] and p not in found}:
+        while waiting := {p for p, at in reader.positions().items() if at < bounds[p][1] and p not in records}:
             if time.monotonic() > deadline:
                 raise UnreachableError(f"{topic} was not read in {_WAIT_SECONDS:g} s; see whether the broker is up")
             reader.hold(starts.keys() - waiting)
             for record in reader.poll(0.1, _RECORDS_MAX, _BYTES_MAX):
-                found.setdefault(record.partition, []).append(record)
+                records.setdefault(record.partition, []).append(record)
     finally:
         reader.close()
-    return found
+    return records
 
 
 def _values(role: Role, now: float) -> dict[str, Any]:

@@ -56,5 +56,5 @@ class Recall:
 
     def measure(self) -> None:
         """Set the gauges of recall."""
-        found = self.values()
-        set_recall(self.observer, found["limits"], found["canaries"])
+        values = self.values()
+        set_recall(self.observer, values["limits"], values["canaries"])

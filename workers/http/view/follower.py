@@ -35,7 +35,7 @@ from neardup.stream.batches import MICROSECONDS
 from neardup.stream.collections.ids import stored_id
 from neardup.stream.verdicts.rule import REFUSED, STATUSES, UNCHANGED
 from neardup.workers.store.answers import Answer
-from neardup.workers.store.rows import LATE, Row
+from neardup.workers.store.rows import LATE, StoredRow
 from neardup.workers.store.view import PairRow, TopicVerdict, View, ViewReader
 from neardup.workers.topics.names import Topics
 from neardup.workers.topics.places import parse_place, place_of
@@ -261,13 +261,13 @@ class Follower:
             if newest is not None:
                 self._view.drop_before(newest - self._window)
 
-    def _answer(self, lines: Sequence[_Line], rows: Sequence[Row | int]) -> None:
+    def _answer(self, lines: Sequence[_Line], rows: Sequence[StoredRow | int]) -> None:
         answers, awaited = [], []
         for line, row in zip(lines, rows, strict=True):
             with self._lock:
                 future = self._awaited.pop(place_of(line.partition, line.fields["offset"]), None)
             decided = self._decided(line, row, with_pairs=future is not None)
-            if isinstance(row, Row):
+            if isinstance(row, StoredRow):
                 answers.append(decided.answer)
             elif row:
                 self._on_removed(decided.answer.id, decided.answer.collection)
@@ -277,7 +277,7 @@ class Follower:
         for future, decided in awaited:  # a request that is answered is counted, and its event is sent
             future.set_result(decided)
 
-    def _decided(self, line: _Line, row: Row | int, *, with_pairs: bool) -> Resolved:
+    def _decided(self, line: _Line, row: StoredRow | int, *, with_pairs: bool) -> Resolved:
         id_, collection = str(line.fields.get("id", "")), line.fields.get("collection")
         if isinstance(row, int):
             refused = "refused" if line.fields["status"] == STATUSES[REFUSED] else None

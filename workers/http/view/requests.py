@@ -132,8 +132,8 @@ async def _batch(sending: Sending, service: Service, lines: list[bytes]) -> Asyn
     for first in range(0, len(lines), _GROUP):
         while len(pending) >= _AHEAD:
             yield await _answered(sending, service, *pending.popleft())
-        found = await _submitted(sending, service, lines[first : first + _GROUP])
-        pending.append((found, time.monotonic() + sending.seconds_max))
+        answers = await _submitted(sending, service, lines[first : first + _GROUP])
+        pending.append((answers, time.monotonic() + sending.seconds_max))
     while pending:
         yield await _answered(sending, service, *pending.popleft())
     yield json_line({"done": len(lines)})

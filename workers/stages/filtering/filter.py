@@ -239,18 +239,18 @@ class FilterWorker:
         left = self.plan.step_bytes_max - sum(lane.hand_bytes for lane in self._lanes.values())
         with stage(self.observer, "poll"):
             try:
-                found = self.reader.poll(timeout_seconds if starts else 0.0, records_max, max(1, left))
+                records = self.reader.poll(timeout_seconds if starts else 0.0, records_max, max(1, left))
             except OffsetGoneError:
                 if not self.plan.allow_gap:
                     raise
                 firsts = {s: first for s, (first, _) in self.member.transport.bounds(self.topics.documents).items()}
                 self._follow({s: max(at, firsts[s]) for s, at in self.reader.positions().items()})
-                found = []
-        for record in found:
+                records = []
+        for record in records:
             lane = self._lanes[record.partition]
             lane.hand.append(record)
             lane.hand_bytes += record_bytes(record)
-        return len(found)
+        return len(records)
 
     def _has(self, partition: int) -> bool:
         """Whether all wanted documents of a partition have arrived."""
@@ -270,14 +270,14 @@ class FilterWorker:
                 if not lane.runs[0].wanted:
                     lane.end_run()
                     continue
-                found = lane.next_document(positions.get(partition, -1))
-                if found is None:
+                document = lane.next_document(positions.get(partition, -1))
+                if document is None:
                     break
-                if isinstance(found, Record):
-                    messages.append(self._message(found))
-                    size += record_bytes(found)
+                if isinstance(document, Record):
+                    messages.append(self._message(document))
+                    size += record_bytes(document)
                 else:
-                    self._check_gap(partition, found)
+                    self._check_gap(partition, document)
                     gone += 1
             if (lane.offset, lane.metadata.row) != before:
                 offsets[partition] = Committed(lane.offset, encode_metadata(lane.metadata))

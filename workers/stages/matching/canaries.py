@@ -112,9 +112,9 @@ class ShardLooks:
         contents = np.zeros((originals.size, 2), np.uint64)
         probes = make_batch(originals.ids, originals.id_starts, originals.times, contents, originals.evidence)
         items = table_items(probes, bucket_keys(probes, self._config))
-        found = again.looked_up(inner, items)
-        met_before = _is_before(table.places(found.slots), rows.places[found.items]) & ~found.identical
-        marked, missing = np.unique(found.items[met_before]).astype(np.int64), 0
+        candidates = again.looked_up(inner, items)
+        met_before = _is_before(table.places(candidates.slots), rows.places[candidates.items]) & ~candidates.identical
+        marked, missing = np.unique(candidates.items[met_before]).astype(np.int64), 0
         for n in marked[~again.cut(inner, items, marked)].tolist():
             one = select(originals, np.array([n]))
             copies = again.copies(inner, table_items(one, bucket_keys(one, self._config)), -1)

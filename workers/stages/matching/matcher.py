@@ -99,8 +99,8 @@ class MatchWorker:
 
     def waiting_records(self) -> dict[int, int]:
         """Return the number of stretches that are read and not passed, by shard; shards without any are absent."""
-        found = {shard: sum(1 for _ in self._cursor(shard).ahead(t.position)) for shard, t in self.tables.items()}
-        return {shard: count for shard, count in found.items() if count}
+        counts = {shard: sum(1 for _ in self._cursor(shard).ahead(t.position)) for shard, t in self.tables.items()}
+        return {shard: count for shard, count in counts.items() if count}
 
     def positions(self) -> dict[int, int]:
         """Return the offset in ``signed`` up to which each running shard has read."""

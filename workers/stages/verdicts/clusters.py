@@ -149,12 +149,12 @@ class Clusters:
     def restore(self, records: Iterable[Record], decided: DecidedRows, stream_time: int) -> None:
         """Start from the records of the topic, and apply the verdicts that are newer than a record. ``stream_time`` is
         that of the last step: every cluster before its horizon has ended, whether its record is visible or not."""
-        found: dict[bytes, bytes | None] = {}
+        values: dict[bytes, bytes | None] = {}
         for record in records:
             if record.key is not None:
-                found.pop(record.key, None)
-                found[record.key] = record.value
-        known = {key: orjson.loads(value) for key, value in found.items() if value is not None}
+                values.pop(record.key, None)
+                values[record.key] = record.value
+        known = {key: orjson.loads(value) for key, value in values.items() if value is not None}
         decoded = {parse_place(key.decode()): _decode(one, separate=self._separate) for key, one in known.items()}
         self.commit(Changed(dict(decoded)))
         number_of = {place: n for n, place in enumerate(decided.rows.places.tolist())}

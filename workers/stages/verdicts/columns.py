@@ -46,10 +46,10 @@ class _Lane:
     def find(self, offsets: _Longs) -> _Longs:
         live = self.offsets[self.start : self.end]
         at = np.searchsorted(live, offsets)
-        found = at < len(live)
-        found[found] = live[at[found]] == offsets[found]
+        is_live = at < len(live)
+        is_live[is_live] = live[at[is_live]] == offsets[is_live]
         out = np.full(len(offsets), -1)
-        out[found] = self.numbers[self.start + at[found]]
+        out[is_live] = self.numbers[self.start + at[is_live]]
         return out
 
     def select(self, kept: npt.NDArray[np.bool_]) -> None:
@@ -89,10 +89,10 @@ class RowsByPlace:
         for partition, lane in self._lanes.items():
             live = lane.numbers[lane.start : lane.end]
             at = np.searchsorted(live, numbers)
-            found = at < len(live)
-            found[found] = live[at[found]] == numbers[found]
-            offsets = lane.offsets[lane.start + at[found]]
-            out[found] = places_of(np.full(len(offsets), partition), offsets)
+            is_live = at < len(live)
+            is_live[is_live] = live[at[is_live]] == numbers[is_live]
+            offsets = lane.offsets[lane.start + at[is_live]]
+            out[is_live] = places_of(np.full(len(offsets), partition), offsets)
         return out
 
     def cut(self, end: int) -> None:

@@ -138,8 +138,8 @@ class Compared:
         """Return the evidence of contents of stories."""
         out = [self.contents.get(row) for row in numbers.tolist()]
         others = [n for n, part in enumerate(out) if part is None]
-        found = dict(zip(others, self.parts(numbers[others]), strict=True)) if others else {}
-        return [found[n] if part is None else part for n, part in enumerate(out)]
+        read = dict(zip(others, self.parts(numbers[others]), strict=True)) if others else {}
+        return [read[n] if part is None else part for n, part in enumerate(out)]
 
     def _message(self, offset: int) -> Evidence:
         if offset in self._messages:

@@ -263,12 +263,12 @@ class LinkWorker:
         until = self.member.clock() + _RESTORE_SECONDS
         while True:
             try:
-                found = next(self.restoring)
+                loaded = next(self.restoring)
             except UnreachableError:
                 self.member.waiting, self.restoring = {PARTITION}, None  # a reader that has failed returns no more
                 raise
-            if found is not None:
-                self.state, self.clusters, self.sources = found
+            if loaded is not None:
+                self.state, self.clusters, self.sources = loaded
                 self.restoring, self.running, self._ignored = None, {PARTITION}, 0
                 self.observer.count("restored_documents", self.state.decisions.end)
                 self._intake.resume()

@@ -69,8 +69,8 @@ def continued(
 def last_verdicts(transport: Transport, topic: str) -> dict[int, dict[str, Any]]:
     """Return the last verdict of each partition that has one."""
     bounds = transport.bounds(topic).items()
-    found = {partition: last_record(transport, topic, partition, first, end) for partition, (first, end) in bounds}
-    return {partition: dict(parse_run(record.value)[-1]) for partition, record in found.items() if record is not None}
+    records = {partition: last_record(transport, topic, partition, first, end) for partition, (first, end) in bounds}
+    return {partition: dict(parse_run(record.value)[-1]) for partition, record in records.items() if record is not None}
 
 
 def last_record(transport: Transport, topic: str, partition: int, first: int, end: int) -> Record | None:
@@ -78,7 +78,7 @@ def last_record(transport: Transport, topic: str, partition: int, first: int, en
     count = 1
     while first < end:
         start = max(first, end - count)
-        records = [record for found in transport.read(topic, partition, start, end) for record in found]
+        records = [record for batch in transport.read(topic, partition, start, end) for record in batch]
         if records:
             return records[-1]
         if start == first:

@@ -81,8 +81,8 @@ def read_sources(records: Iterable[Record]) -> KeptSources:
             continue
         try:
             kind, *key = orjson.loads(data or b"")
-            found = orjson.loads(value)
-            values = tuple(found[name] for name in _FIELDS[kind])
+            fields = orjson.loads(value)
+            values = tuple(fields[name] for name in _FIELDS[kind])
             if kind == "story":
                 key[0] = parse_place(key[0])
             elif kind == "account":

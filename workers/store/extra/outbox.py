@@ -21,7 +21,7 @@ from neardup.stream.batches import MICROSECONDS
 from neardup.stream.collections.ids import split_id
 from neardup.stream.json_lines import named_collection
 from neardup.stream.verdicts.rule import DUPLICATE, ORIGINAL, STATUSES, UPDATE
-from neardup.workers.store.rows import LATE, Row
+from neardup.workers.store.rows import LATE, StoredRow
 
 TABLES = """
 CREATE TABLE outbox (
@@ -92,7 +92,7 @@ class Outbox:
     def __init__(self, rules: Rules | None = None, *, separate: bool = False) -> None:
         self._rules, self._separate = rules, separate
 
-    def added(self, writer: sqlite3.Connection, rows: Iterable[Row]) -> None:
+    def added(self, writer: sqlite3.Connection, rows: Iterable[StoredRow]) -> None:
         """Store the events of rows that a step has added, in its open transaction."""
         if self._rules is None:
             return
@@ -126,7 +126,7 @@ class Outbox:
         collection, named = split_id(named)
         return {"id": named, **named_collection(collection)}
 
-    def _document(self, row: Row) -> dict[str, Any]:
+    def _document(self, row: StoredRow) -> dict[str, Any]:
         return {
             **self._named(row.id),
             "status": STATUSES[row.status],
@@ -179,8 +179,8 @@ def _grown(writer: sqlite3.Connection, story: int, rules: Rules) -> dict[str, in
     size = writer.execute("SELECT size FROM clusters WHERE cluster = ?", (story,)).fetchone()
     now = {"members": _level(size[0] if size else 0, rules.members), "sources": 0}
     now["sources"] = _level(_sources(writer, story), rules.sources) if rules.sources else 0
-    found = writer.execute("SELECT members, sources FROM story_levels WHERE story = ?", (story,)).fetchone() or (0, 0)
-    before = dict(zip(now, found, strict=True))
+    row = writer.execute("SELECT members, sources FROM story_levels WHERE story = ?", (story,)).fetchone() or (0, 0)
+    before = dict(zip(now, row, strict=True))
     reached = {name: getattr(rules, name) << level - 1 for name, level in now.items() if level > before[name]}
     if reached:
         levels = [max(now[name], before[name]) for name in now]

@@ -141,7 +141,7 @@ def exceeded(connection: sqlite3.Connection) -> dict[str, int]:
 
 def _values(connection: sqlite3.Connection, row: sqlite3.Row) -> dict[str, Any]:
     name = row["source"]
-    found = [
+    counts = [
         partners([(-number, other) for other, number in connection.execute(query, (name, PARTNERS_MAX))])
         for query in (
             "SELECT original, documents FROM source_pairs WHERE source = ? ORDER BY documents DESC, original LIMIT ?",
@@ -149,4 +149,4 @@ def _values(connection: sqlite3.Connection, row: sqlite3.Row) -> dict[str, Any]:
         )
     ]
     values = Account.from_stored(tuple(row)[2:]).values()
-    return {"source": name or None, **values, "earlier_in": found[0], "later_in": found[1]}
+    return {"source": name or None, **values, "earlier_in": counts[0], "later_in": counts[1]}

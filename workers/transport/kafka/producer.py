@@ -77,6 +77,8 @@ _REMEDIES: dict[type[Exception], str] = {
     client_errors.MessageSizeTooLargeError: "raise max.message.bytes of the topic",
     client_errors.RecordListTooLargeError: "raise segment.bytes of the topic",
 }
+# A batch with the order of its records.
+_Sent = tuple[TopicPartition, list[int], batches.SentRecords]
 # The broker refuses 4,097 characters, and then the whole transaction.
 METADATA_CHARACTERS_MAX = 4000
 
@@ -98,9 +100,7 @@ class KafkaTransactionalProducer:
         self._is_abandoned = False  # the client gets no more requests
         self._counts: dict[str, int] = {}  # topics that the client knows -> number of partitions
         self._pending: dict[TopicPartition, PendingRecords] = {}  # records that are in no batch yet
-        self._sent: list[
-            tuple[TopicPartition, list[int], batches.SentRecords]
-        ] = []  # batches with the order of their records
+        self._sent: list[_Sent] = []
         self._unflushed = 0  # records since the last flush
         self.message_bytes_max = settings.message_bytes_max
         try:
@@ -197,18 +197,18 @@ class KafkaTransactionalProducer:
         self._raise_failure()
         if self._unflushed:
             raise AssertionError(f"{self._unflushed} records of {self._id!r} have had no flush: flush first")
-        offsets_ = {}
+        positions = {}
         for partition, committed in offsets.items():
             if len(committed.metadata) > METADATA_CHARACTERS_MAX:
                 raise AssertionError(
                     f"metadata of {topic}-{partition} has {len(committed.metadata)} characters; the limit is "
                     f"{METADATA_CHARACTERS_MAX}"
                 )
-            offsets_[TopicPartition(topic, partition)] = OffsetAndMetadata(committed.offset, committed.metadata, -1)
+            positions[TopicPartition(topic, partition)] = OffsetAndMetadata(committed.offset, committed.metadata, -1)
         try:
             if membership.generation < 0:
                 raise client_errors.CommitFailedError("the member is in no generation")
-            result = transactions.begin_offsets(self._client, offsets_, membership.handle)
+            result = transactions.begin_offsets(self._client, positions, membership.handle)
             transactions.wait(self._client, result, self._settings.commit_timeout_seconds)
         except client_errors.KafkaError as error:
             raise self._fail(f"send_offsets of {membership.group!r} on {topic!r}", error) from error

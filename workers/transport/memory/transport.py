@@ -279,20 +279,20 @@ class MemoryConsumer:
         first = self._turn % max(1, len(positions))
         self._turn += 1
         order = list(positions)
-        found: list[Record] = []
+        read: list[Record] = []
         moved: dict[int, int] = {}
         for partition in order[first:] + order[:first]:
             log = self._cluster.log(self._topic, partition)
-            records, moved[partition] = log.read(positions[partition], records_max - len(found))
+            records, moved[partition] = log.read(positions[partition], records_max - len(read))
             for record in records:
                 if bytes_max <= 0:  # the last record has used up the bytes
                     moved[partition] = record.offset
                     break
                 bytes_max -= len(record.value or b"") + len(record.key or b"")
-                found.append(record)
+                read.append(record)
         for partition, position in moved.items():
             self._assigned[partition].position = position
-        return found
+        return read
 
     def _available(self) -> int:
         positions = self._positions().items()
@@ -329,9 +329,9 @@ class MemoryReader:
         while True:
             with self._cluster.lock:
                 self._cluster.check("read")
-                found = self._read(records_max, bytes_max)
-            if found or self._wait is None or waited >= timeout_seconds:
-                return found
+                records = self._read(records_max, bytes_max)
+            if records or self._wait is None or waited >= timeout_seconds:
+                return records
             self._wait(WAIT_SECONDS)
             waited += WAIT_SECONDS
 
@@ -351,16 +351,16 @@ class MemoryReader:
         """There is nothing to free."""
 
     def _read(self, records_max: int, bytes_max: int) -> list[Record]:
-        found: list[Record] = []
+        read: list[Record] = []
         for partition in self._positions.keys() - self._held:
             log = self._cluster.log(self._topic, partition)
             self._ends[partition] = log.stable_end
-            records, position = log.read(self._positions[partition], records_max - len(found))
+            records, position = log.read(self._positions[partition], records_max - len(read))
             for record in records:
                 if bytes_max <= 0:
                     position = record.offset
                     break
                 bytes_max -= len(record.value or b"") + len(record.key or b"")
-                found.append(record)
+                read.append(record)
             self._positions[partition] = position
-        return found
+        return read

@@ -136,14 +136,14 @@ def note_ends(client: KafkaConsumer, ends: dict[int, End]) -> None:
         return handle(node_id, fetch_offsets, send_time, response)
 
     def parsed(completed_fetch: Any) -> Any:
-        parsed_ = parse(completed_fetch)
-        if parsed_ is not None:  # else the response is an error, or for an old position
+        records = parse(completed_fetch)
+        if records is not None:  # else the response is an error, or for an old position
             data = completed_fetch.partition_data
             stable = data.last_stable_offset
             end = data.high_watermark if stable is None or stable < 0 else stable
             log = completed_fetch.topic_partition
             ends[log.partition] = End(end, requested[log])
-        return parsed_
+        return records
 
     fetcher._handle_fetch_response, fetcher._parse_fetched_data = handled, parsed
 
