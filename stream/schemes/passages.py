@@ -49,6 +49,7 @@ from neardup.stream.texts.shingles import chars
 from neardup.stream.texts.words import StopList
 from neardup.stream.theory.tuning import Tuning, keyed
 from neardup.stream.tokens.bags import sorted_sets
+from neardup.stream.tokens.verify import common_elements
 
 # Separates the seeds of selected hashes and of their keys from the other uses of a seed.
 _HASH_PURPOSE = 3 << 34
@@ -166,8 +167,7 @@ def keys(evidence: Evidence, plan: PassagePlan) -> Keys:
 
 def common(a: Evidence, b: Evidence, plan: PassagePlan) -> Common:
     """The number of common keys, and the fraction of the shorter text that the common runs cover."""
-    count = np.empty(len(a.starts) - 1, np.int32)
-    _common(*_hashes(a), *_hashes(b), count)
+    count = common_elements(*_hashes(a), *_hashes(b)).astype(np.int32)
     one, other = _winnowed(a), _winnowed(b)
     fractions = runs(one, other, plan.gram, plan.window).fractions
     similarity = np.where(one.own <= other.own, fractions[:, 0], fractions[:, 1])
@@ -239,17 +239,3 @@ def _keys(hashes, seed, out):
     key_seed = derive_seed(seed, _KEY_PURPOSE)
     for i in range(len(hashes)):
         out[i] = mix64(hashes[i] ^ key_seed)
-
-
-@kernel
-def _common(values_a, starts_a, values_b, starts_b, count):
-    for pair in range(len(count)):
-        a, b = values_a[starts_a[pair] : starts_a[pair + 1]], values_b[starts_b[pair] : starts_b[pair + 1]]
-        i, j, found = 0, 0, 0
-        while i < len(a) and j < len(b):
-            x, y = a[i], b[j]
-            if x == y:
-                found += 1
-            i += x <= y
-            j += y <= x
-        count[pair] = found

@@ -203,11 +203,4 @@ def _shared(values_a, starts_a, values_b, starts_b, threshold, tokens):
         first_a, first_b = starts_a[pair], starts_b[pair]
         a = values_a[first_a : first_a + _prefix_length(starts_a[pair + 1] - first_a, threshold)]
         b = values_b[first_b : first_b + _prefix_length(starts_b[pair + 1] - first_b, threshold)]
-        i, j, found = 0, 0, 0
-        while i < len(a) and j < len(b):
-            x, y = a[i], b[j]
-            if x == y:
-                found += 1
-            i += x <= y
-            j += y <= x
-        tokens[pair] = found
+        tokens[pair] = verify.merged(a, b)

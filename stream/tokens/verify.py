@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.machine.compile import kernel
+from neardup.stream.machine.compile import inner, kernel
 
 Elements = npt.NDArray[np.uint64]
 Starts = npt.NDArray[np.int64]
@@ -117,14 +117,20 @@ def _ratio(common: Counts, whole: Counts) -> Floats:
     return np.asarray(common / np.maximum(whole, 1))
 
 
+@inner
+def merged(a, b):
+    """Count the common elements of two items, in ascending order both."""
+    i, j, common = 0, 0, 0
+    while i < len(a) and j < len(b):
+        x, y = a[i], b[j]  # no branch, because it would be mispredicted half of the time
+        common += x == y
+        i += x <= y
+        j += y <= x
+    return common
+
+
 @kernel
 def _common(values_a, starts_a, values_b, starts_b, out):
     for pair in range(len(out)):
         a, b = values_a[starts_a[pair] : starts_a[pair + 1]], values_b[starts_b[pair] : starts_b[pair + 1]]
-        i, j, common = 0, 0, 0
-        while i < len(a) and j < len(b):
-            x, y = a[i], b[j]  # no branch, because it would be mispredicted half of the time
-            common += x == y
-            i += x <= y
-            j += y <= x
-        out[pair] = common
+        out[pair] = merged(a, b)

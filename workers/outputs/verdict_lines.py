@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -13,7 +13,7 @@ from neardup.stream.json_lines import escape_unprintable, relation_values
 from neardup.stream.pair_rule import SIMILARITY_DIGITS
 from neardup.stream.verdicts.decider import Decided
 from neardup.stream.verdicts.row_columns import NONE
-from neardup.stream.verdicts.rule import ORIGINAL, REFUSED, STATUSES
+from neardup.stream.verdicts.rule import DUPLICATE, ORIGINAL, REFUSED, STATUSES, UNCHANGED, UPDATE
 from neardup.workers.outputs.output import with_cell
 from neardup.workers.readers.entries import Entry
 
@@ -122,6 +122,15 @@ def verdict_line(place: int, path: str, line: int, id_: str | None, decision: Ve
         verdict["id"] = id_
     verdict |= {name: value for name, value in zip(_NAMES, decision, strict=True) if value is not None}
     return encoded(verdict)
+
+
+def counts_of(statuses: Mapping[int, int]) -> dict[str, float]:
+    """Return the counts of a summary, of documents by number of status."""
+    originals, updates, duplicates, unchanged = (statuses[one] for one in (ORIGINAL, UPDATE, DUPLICATE, UNCHANGED))
+    kept, dropped = originals + updates, duplicates + unchanged
+    fraction = round(dropped / max(1, kept + dropped), 4)
+    names = ("kept", "updates", "duplicates", "unchanged", "duplicate_fraction")
+    return dict(zip(names, (kept, updates, duplicates, unchanged, fraction), strict=True))
 
 
 def encoded(value: Any) -> bytes:

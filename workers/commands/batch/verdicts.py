@@ -34,13 +34,13 @@ from neardup.stream.sources.reports import Reports
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.decider import Decided
 from neardup.stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits, Verdicts
-from neardup.stream.verdicts.rule import DOCUMENT, DUPLICATE, ORIGINAL, REFUSED, STATUSES, UNCHANGED, UPDATE
+from neardup.stream.verdicts.rule import DOCUMENT, DUPLICATE, REFUSED, STATUSES
 from neardup.workers.commands.batch.join import execute_with, insert
 from neardup.workers.commands.batch.rows import RowFiles, Rows
 from neardup.workers.outputs.clusters import LARGEST
 from neardup.workers.outputs.output import write_pairs
 from neardup.workers.outputs.sources import Sources, sources_of
-from neardup.workers.outputs.verdict_lines import VerdictLine, verdict_line
+from neardup.workers.outputs.verdict_lines import VerdictLine, counts_of, verdict_line
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.readers.entries import Entry
 from neardup.workers.readers.lines import BOM
@@ -373,19 +373,12 @@ def _decisions(
 
 def summary_of(rows: RowFiles, places: Rows, verdicts: Verdicts) -> dict[str, Any]:
     """Return the counts of a summary, and the largest clusters."""
-    counts = np.bincount(verdicts.statuses, minlength=len(STATUSES)).tolist()
-    originals, updates, duplicates, unchanged = (counts[status] for status in (ORIGINAL, UPDATE, DUPLICATE, UNCHANGED))
-    kept = originals + updates
     clusters, sizes = np.unique(verdicts.clusters[verdicts.statuses == DUPLICATE], return_counts=True)
     largest = np.lexsort((clusters, -sizes))[:LARGEST]
     named = np.searchsorted(places, clusters[largest])
     ids, collections = rows.ids(named), rows.collections(named) or [None] * len(largest)
     return {
-        "kept": kept,
-        "updates": updates,
-        "duplicates": duplicates,
-        "unchanged": unchanged,
-        "duplicate_fraction": round((duplicates + unchanged) / max(1, kept + duplicates + unchanged), 4),
+        **counts_of(dict(enumerate(np.bincount(verdicts.statuses, minlength=len(STATUSES)).tolist()))),
         "largest_clusters": [
             {"id": id_, "size": size + 1, "cluster": cluster, **named_collection(name)}
             for id_, size, cluster, name in zip(

@@ -25,7 +25,7 @@ from neardup.stream.pipeline import Matcher, Signed, Signer
 from neardup.stream.sources.losses import count_losses
 from neardup.stream.verdicts.decider import Decided, Decider
 from neardup.stream.verdicts.representatives import FIRST, ranks_of
-from neardup.stream.verdicts.rule import DUPLICATE, KEPT, ORIGINAL, REFUSED, STATUSES, UNCHANGED, UPDATE
+from neardup.stream.verdicts.rule import DUPLICATE, KEPT, REFUSED, STATUSES, UNCHANGED
 from neardup.workers.audit.measuring import add_truth, check_truth
 from neardup.workers.commands.dedup.archive import Archive
 from neardup.workers.options.documents import DedupOptions
@@ -41,7 +41,7 @@ from neardup.workers.outputs.output import (
 )
 from neardup.workers.outputs.sources import Sources, sources_of
 from neardup.workers.outputs.table_file import TableFile, columns_of, verdict_columns
-from neardup.workers.outputs.verdict_lines import VERDICT_KEY, annotated, verdict_lines
+from neardup.workers.outputs.verdict_lines import VERDICT_KEY, annotated, counts_of, verdict_lines
 from neardup.workers.outputs.window_file import fill, keep
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.process.interpreter import share_interpreter
@@ -178,16 +178,8 @@ class _Outputs:
 
     def found(self) -> dict[str, Any]:
         """Return the counts of a summary, and the largest clusters."""
-        originals, updates, duplicates, unchanged = (
-            self.statuses[status] for status in (ORIGINAL, UPDATE, DUPLICATE, UNCHANGED)
-        )
-        kept = originals + updates
         return {
-            "kept": kept,
-            "updates": updates,
-            "duplicates": duplicates,
-            "unchanged": unchanged,
-            "duplicate_fraction": round((duplicates + unchanged) / max(1, kept + duplicates + unchanged), 4),
+            **counts_of(self.statuses),
             "largest_clusters": self.clusters.largest(),
             **({} if self._sources is None else {"sources_exceeded": dict(self._sources.ledger.exceeded)}),
         }
