@@ -38,6 +38,7 @@ from neardup.workers.topics.names import names_of
 from neardup.workers.topics.rules import topic_plans
 from neardup.workers.transport.kafka.connect import connect
 from neardup.workers.transport.kafka.transport import TopicSpec
+from neardup.workers.transport.protocol import Message
 
 ROOT = Path(__file__).resolve().parents[2]
 _BROKER = ROOT / "tests" / "kafka" / "servers" / "broker.py"
@@ -154,7 +155,7 @@ def load(settings: StreamSettings, count: int, seed: int, made: Made = values) -
     while batch := list(itertools.islice(stream, _TRANSACTION_DOCUMENTS)):
         producer.begin()
         for key, value in batch:
-            producer.send(topic, partition_of_key(key, _PARTITIONS), value, key)
+            producer.send(Message(topic, partition_of_key(key, _PARTITIONS), value, key))
             total += len(value)
         producer.commit()
     producer.close()

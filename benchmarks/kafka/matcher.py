@@ -23,13 +23,12 @@ from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.stages.matching.matcher import MatchWorker
 from neardup.workers.stages.member import WorkerMember
 from neardup.workers.stages.signer import SignPlan, sign_records
-from neardup.workers.stages.transaction import Message
 from neardup.workers.telemetry.observer import SILENT
 from neardup.workers.topics.names import names_of
 from neardup.workers.topics.signed import offset_and_row
 from neardup.workers.transport.kafka.connect import connect
 from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from neardup.workers.transport.protocol import Record, Transport
+from neardup.workers.transport.protocol import Message, Record, Transport
 
 SEED = 42
 ID, BYTES_ID = "K2-matcher", "K3-bytes"
@@ -129,7 +128,7 @@ def publish(settings: StreamSettings, messages: Sequence[Message]) -> int:
     for first in range(0, len(messages), _TRANSACTION_MESSAGES):
         producer.begin()
         for message in messages[first : first + _TRANSACTION_MESSAGES]:
-            producer.send(message.topic, message.partition, message.value)
+            producer.send(Message(message.topic, message.partition, message.value))
         producer.commit()
     producer.close()
     transport.close()

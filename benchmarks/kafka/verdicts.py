@@ -43,6 +43,7 @@ from neardup.workers.topics.signed import decode_signed, position_of
 from neardup.workers.topics.verdicts import Decision, encode_runs, parse_run
 from neardup.workers.transport.kafka.connect import connect, kafka_settings
 from neardup.workers.transport.kafka.transport import KafkaTransport
+from neardup.workers.transport.protocol import Message
 
 SEED = 47
 VERDICT_ID, FILTER_ID = "K6-verdict-latency", "K7-filter"
@@ -239,7 +240,7 @@ def decide_all(settings: StreamSettings) -> int:
             part = np.array(offsets[at : at + _RUN_DOCUMENTS], np.int64)
             producer.begin()
             for run in encode_runs(_originals(count, places_of(np.full(len(part), partition), part))):
-                producer.send(topics.verdicts, run.partition, run.value, run.key)
+                producer.send(Message(topics.verdicts, run.partition, run.value, run.key))
             producer.commit()
             count += len(part)
     producer.close()

@@ -15,6 +15,7 @@ from sim_scenario import Place, Scenario
 from neardup.stream import Config, Deduplicator, Document
 from neardup.workers.stages import alignment
 from neardup.workers.transport.memory.transport import MemoryTransport
+from neardup.workers.transport.protocol import Message
 
 WINDOW, LATENESS, SKEW = 600.0, 60.0, 100.0
 CONFIG = Config(threshold=0.7, recall=0.9, window_seconds=WINDOW, lateness_seconds=LATENESS)
@@ -167,14 +168,14 @@ def test_transactions_of_the_producers_do_not_hold_back_the_others(signers: int)
         value = orjson.dumps({"id": document.id, "text": text, "timestamp": seconds})
         for is_kept in (False, True):
             producer.begin()
-            producer.send(topic, i % PARTITIONS, value, document.id.encode(), int(seconds * 1000))
+            producer.send(Message(topic, i % PARTITIONS, value, document.id.encode(), int(seconds * 1000)))
             if is_kept:
                 producer.commit()
             else:
                 producer.abort()
         backlog.written.append(document)
     producer.begin()
-    producer.send(topic, 1, b"{}", b"never", int(start * 1000))
+    producer.send(Message(topic, 1, b"{}", b"never", int(start * 1000)))
     backlog.begin(signers)
     backlog.settle()
     assert backlog.found() == backlog.expected()

@@ -35,6 +35,7 @@ from neardup.workers.topics.names import names_of
 from neardup.workers.transport.protocol import (
     AbortedError,
     FencedError,
+    Message,
     OutcomeUnknownError,
     Producer,
     Reader,
@@ -233,9 +234,9 @@ def _send(producer: Producer, documents: str, dead: str, step: Sequence[tuple[Le
             for record in records:
                 at = record.timestamp_ms if record.timestamp_ms >= 0 else None
                 value = record.value if record.value is not None or record.key is not None else b""
-                producer.send(documents, record.partition, value, record.key, at, (*record.headers, header))
+                producer.send(Message(documents, record.partition, value, record.key, at, (*record.headers, header)))
                 sent += 1
-            producer.send(dead, letter.partition, encode_notice(letter), letter.key)
+            producer.send(Message(dead, letter.partition, encode_notice(letter), letter.key))
         producer.flush()
         producer.commit()
     except AbortedError:

@@ -21,10 +21,16 @@ from neardup.workers.readers.entries import Entry
 from neardup.workers.readers.lines import BOM
 from neardup.workers.session.session import Session
 from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.stages.transaction import Message
 from neardup.workers.topics.messages import key_of, partition_of_key
 from neardup.workers.topics.names import names_of
-from neardup.workers.transport.protocol import AbortedError, OutcomeUnknownError, Producer, Transport, TransportError
+from neardup.workers.transport.protocol import (
+    AbortedError,
+    Message,
+    OutcomeUnknownError,
+    Producer,
+    Transport,
+    TransportError,
+)
 
 # Maximum documents and bytes of a transaction. They are held in memory, and sent again after a failure.
 _BATCH_DOCUMENTS = 2_000
@@ -143,7 +149,7 @@ def _publish(producer: Producer, messages: Sequence[Message]) -> None:
     try:
         producer.begin()
         for message in messages:
-            producer.send(message.topic, message.partition, message.value, message.key, message.timestamp_ms)
+            producer.send(message)
         producer.commit()
     except OutcomeUnknownError:
         raise

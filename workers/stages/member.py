@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from neardup.workers.stages.transaction import COMMITTED, Message, transact
+from neardup.workers.stages.transaction import COMMITTED, transact
 from neardup.workers.telemetry.observer import Observer
 from neardup.workers.transport.protocol import (
     UNBOUNDED,
@@ -15,6 +15,7 @@ from neardup.workers.transport.protocol import (
     Committed,
     Consumer,
     Membership,
+    Message,
     Polled,
     Producer,
     Transport,

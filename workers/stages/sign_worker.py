@@ -43,10 +43,10 @@ from neardup.workers.stages.canary_writer import CanaryWriter
 from neardup.workers.stages.member import WorkerMember
 from neardup.workers.stages.signer import SignPlan, SignReport, StartSigning, sign_records
 from neardup.workers.stages.starts import committed_start
-from neardup.workers.stages.transaction import COMMITTED, RENEWED, Message
+from neardup.workers.stages.transaction import COMMITTED, RENEWED
 from neardup.workers.telemetry.observer import Observer, stage
 from neardup.workers.topics.signed import BYTES_MAX
-from neardup.workers.transport.protocol import AbortedError, Committed, Polled, TransportError
+from neardup.workers.transport.protocol import AbortedError, Committed, Message, Polled, TransportError
 
 _log = logging.getLogger(__name__)
 

@@ -29,14 +29,13 @@ from neardup.workers.stages.canary_rows import encode_canaries
 from neardup.workers.stages.canary_writer import CanaryWriter
 from neardup.workers.stages.record_sizes import all_fit, bytes_of_utf8_byte
 from neardup.workers.stages.step_rows import StepRows
-from neardup.workers.stages.transaction import Message
 from neardup.workers.store.blocked import NOTHING_BLOCKED, BlockList
 from neardup.workers.telemetry.observer import SILENT, Observer, stage
 from neardup.workers.topics.messages import DEAD_KEY_BYTES_MAX, encode_dead, full_id_of_key, key_parts, partition_of_key
 from neardup.workers.topics.names import Topics
 from neardup.workers.topics.shown import columns_shown, encode_shown, select_shown
 from neardup.workers.topics.signed import PARTITION, encode_signed
-from neardup.workers.transport.protocol import UNBOUNDED, Record, sent_bytes
+from neardup.workers.transport.protocol import UNBOUNDED, Message, Record, sent_bytes
 
 # Columns are signed in chunks of about this many bytes. A call costs about 100 microseconds: 4 kB take 7.1 microseconds
 # to decode and sign, 8.0 with half of it.

@@ -18,15 +18,14 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
 
 from neardup.workers.telemetry.observer import SILENT, Observer, stage
 from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
     FencedError,
-    Headers,
     Membership,
+    Message,
     OutcomeUnknownError,
     Producer,
     Record,
@@ -47,17 +46,6 @@ _OUTCOMES: dict[type[TransportError], str] = {
 TRIM_SECONDS_MAX = 1.0
 # Records sent between two flushes: larger slices are no faster.
 _FLUSH_MESSAGES = 4_000
-
-
-class Message(NamedTuple):
-    """A record to send; without a time, the producer sets the present time."""
-
-    topic: str
-    partition: int
-    value: bytes | None
-    key: bytes | None = None
-    timestamp_ms: int | None = None
-    headers: Headers = ()
 
 
 def record_bytes(record: Record) -> int:
@@ -109,7 +97,7 @@ def _publish(
         for first in range(0, max(1, len(messages)), _FLUSH_MESSAGES):
             with stage(observer, "send"):
                 for message in messages[first : first + _FLUSH_MESSAGES]:
-                    producer.send(*message)
+                    producer.send(message)
             with stage(observer, "flush"):
                 producer.flush()
         with stage(observer, "commit"):

@@ -113,6 +113,17 @@ def sent_bytes(key: bytes | None, value: bytes | None, headers: Headers) -> int:
     return size + sum(HEADER_BYTES + len(name.encode(errors="replace")) + len(text) for name, text in headers)
 
 
+class Message(NamedTuple):
+    """A record to send. ``timestamp_ms``: since 1970, ``None`` for the present; topics may set their own."""
+
+    topic: str
+    partition: int
+    value: bytes | None
+    key: bytes | None = None
+    timestamp_ms: int | None = None
+    headers: Headers = ()
+
+
 class Committed(NamedTuple):
     """A committed position of a group in a partition: the next offset to read, and at most 4,000 characters."""
 
@@ -260,24 +271,8 @@ class Producer(Protocol):
     def begin(self) -> None:
         """Open a transaction; raises ``AbortedError`` if the broker is away and the client must be replaced."""
 
-    def send(
-        self,
-        topic: str,
-        partition: int,
-        value: bytes | None,
-        key: bytes | None = None,
-        timestamp_ms: int | None = None,
-        headers: Headers = (),
-    ) -> None:
+    def send(self, message: Message) -> None:
         """Append a record to the transaction, asynchronously: ``flush`` reports failures.
-
-        Args:
-            topic: its name.
-            partition: its number, from 0.
-            value: the record's value.
-            key: the record's key.
-            timestamp_ms: milliseconds since 1970; ``None`` for the present. Topics may set their own.
-            headers: the record's headers.
 
         Raises:
             TooLargeError: the record is longer than the limit; the transaction is unchanged.

@@ -15,6 +15,7 @@ from neardup.workers.options.shared import SessionOptions
 from neardup.workers.session.loader import Loader
 from neardup.workers.session.session import Session
 from neardup.workers.topics.names import MATCH, SIGN
+from neardup.workers.transport.protocol import Message
 
 Worlds = Callable[..., World]
 COUNT = 1_000
@@ -52,7 +53,9 @@ def write(world: World, documents: list[Document]) -> None:
         (partition,) = chance.choices(range(PARTITIONS), SHARES)
         assert document.timestamp is not None
         milliseconds = int(document.timestamp * 1000)
-        world.producer.send(world.topics.documents, partition, line(document), document.id.encode(), milliseconds)
+        world.producer.send(
+            Message(world.topics.documents, partition, line(document), document.id.encode(), milliseconds)
+        )
     world.producer.flush()
     world.producer.commit()
 

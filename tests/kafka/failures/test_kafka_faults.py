@@ -14,7 +14,7 @@ from kafka_world import World, stories
 from proxy import Api, Proxy, Side
 
 from neardup.workers.topics.names import MATCH, SIGN
-from neardup.workers.transport.protocol import AbortedError, OutcomeUnknownError
+from neardup.workers.transport.protocol import AbortedError, Message, OutcomeUnknownError
 
 pytestmark = pytest.mark.usefixtures("quiet_client")
 Worlds = Callable[..., World]
@@ -71,7 +71,7 @@ def test_records_that_come_late_belong_to_no_transaction(harnesses: MakeHarness,
     producer = transport.producer(harness.name("writer"))
     producer.begin()
     late = proxy.hold(Api.PRODUCE, times=4)
-    producer.send(topic, 0, b"late")
+    producer.send(Message(topic, 0, b"late"))
     with pytest.raises(AbortedError):
         producer.flush()
     assert late.happened.is_set()
@@ -89,7 +89,7 @@ def test_a_commit_that_comes_late_commits_nothing(harnesses: MakeHarness, proxy:
     transport, topic, name = harness.transport(), harness.make_topic(1), harness.name("writer")
     producer = transport.producer(name)
     producer.begin()
-    producer.send(topic, 0, b"undone")
+    producer.send(Message(topic, 0, b"undone"))
     producer.flush()
     late = proxy.hold(Api.END_TXN)
     with pytest.raises(OutcomeUnknownError):
@@ -97,7 +97,7 @@ def test_a_commit_that_comes_late_commits_nothing(harnesses: MakeHarness, proxy:
     assert late.happened.is_set()
     successor = transport.producer(name)
     successor.begin()
-    successor.send(topic, 0, b"open")
+    successor.send(Message(topic, 0, b"open"))
     successor.flush()
     late.let_pass()
     assert visible(transport, topic) == []

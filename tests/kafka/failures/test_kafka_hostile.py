@@ -22,7 +22,7 @@ from neardup.workers.process.exits import Exit
 from neardup.workers.topics.messages import DEAD_BYTES_MAX
 from neardup.workers.topics.names import MATCH, SIGN
 from neardup.workers.topics.signed import SignedRows, encode_signed
-from neardup.workers.transport.protocol import OffsetGoneError
+from neardup.workers.transport.protocol import Message, OffsetGoneError
 
 Worlds = Callable[..., World]
 YEAR_SECONDS = 365 * 86_400.0
@@ -133,7 +133,7 @@ def test_a_message_of_another_configuration_ends_the_matcher_with_its_code(world
     rows = SignedRows(kinds, places, batch.ids, batch.id_starts, ranks, batch.times, batch.contents, batch.evidence)
     (message,) = encode_signed(rows, other.signing_fingerprint)
     world.producer.begin()
-    world.producer.send(world.topics.signed, 0, message)
+    world.producer.send(Message(world.topics.signed, 0, message))
     world.producer.commit()
     deployment = Deployment(world.kafka.bootstrap_servers, tmp_path, **world.given)
     del deployment.environment["NEARDUP_START"]

@@ -25,6 +25,7 @@ from neardup.workers.transport.protocol import (
     Committed,
     Consumer,
     FencedError,
+    Message,
     OutcomeUnknownError,
     Polled,
     Producer,
@@ -116,7 +117,7 @@ class Copier:
         assert self.producer is not None
         self.producer.begin()
         for record in polled.records:
-            self.producer.send(self.target, 0, record.value)
+            self.producer.send(Message(self.target, 0, record.value))
         if self.before_flush is not None:
             before_flush, self.before_flush = self.before_flush, None
             before_flush()
@@ -145,7 +146,7 @@ def test_a_dead_broker_blocks_no_call_for_long(harnesses: MakeHarness, broker: B
     harness.wait_until(lambda: bool(consumer.poll(0.1, 10).assigned), "the partition is assigned")
     producer = transport.producer(harness.name("worker"))
     producer.begin()
-    producer.send(topic, 0, b"never")
+    producer.send(Message(topic, 0, b"never"))
     producer.flush()
     broker.kill()
     expected: list[tuple[Callable[[], object], type[TransportError] | None]] = [
@@ -199,7 +200,7 @@ def test_close_is_quick_when_the_broker_is_dead(harnesses: MakeHarness, broker: 
     harness.wait_until(lambda: bool(consumer.poll(0.1, 10).assigned), "the partition is assigned")
     producer = transport.producer(harness.name("worker"))
     producer.begin()
-    producer.send(topic, 0, b"never")
+    producer.send(Message(topic, 0, b"never"))
     broker.kill()
     began = time.monotonic()
     producer.close()

@@ -11,7 +11,7 @@ from kafka_world import Place, World, stories
 from neardup.stream import Document
 from neardup.workers.topics.names import MATCH, SIGN
 from neardup.workers.topics.signed import offset_and_row
-from neardup.workers.transport.protocol import OffsetGoneError, Record
+from neardup.workers.transport.protocol import Message, OffsetGoneError, Record
 
 Worlds = Callable[..., World]
 DOCUMENTS = stories(160)
@@ -111,7 +111,7 @@ def test_aborted_messages_of_signed_are_never_seen(worlds: Worlds) -> None:
 
     def abort_garbage() -> None:
         aborting.begin()
-        aborting.send(world.topics.signed, 0, b"no message of signed")
+        aborting.send(Message(world.topics.signed, 0, b"no message of signed"))
         aborting.flush()
         aborting.abort()
 

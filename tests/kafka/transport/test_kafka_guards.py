@@ -15,7 +15,7 @@ from kafka.producer.future import FutureProduceResult
 from kafka_steps import MakeHarness, poll_records, publish, visible
 
 from neardup.workers.transport.kafka.client_internals import batches
-from neardup.workers.transport.protocol import AbortedError, FencedError
+from neardup.workers.transport.protocol import AbortedError, FencedError, Message
 
 pytestmark = pytest.mark.usefixtures("quiet_client")
 
@@ -43,8 +43,8 @@ def test_a_record_without_acknowledgement_fails_the_flush(
     producer = transport.producer(harness.name("writer"))
     producer.begin()
     lose_one_in_silence(monkeypatch)
-    producer.send(topic, 0, b"lost")
-    producer.send(topic, 0, b"there")
+    producer.send(Message(topic, 0, b"lost"))
+    producer.send(Message(topic, 0, b"there"))
     for call in (producer.flush, producer.commit):
         with pytest.raises(AbortedError, match="not acknowledged"):
             call()
@@ -62,13 +62,13 @@ def test_a_producer_that_failed_goes_on_with_another_client(
     producer: Any = transport.producer(harness.name("writer"))
     producer.begin()
     lose_one_in_silence(monkeypatch)
-    producer.send(topic, 0, b"lost")
+    producer.send(Message(topic, 0, b"lost"))
     with pytest.raises(AbortedError):
         producer.flush()
     producer.abort()
     failed = producer._client
     producer.begin()
-    producer.send(topic, 0, b"second try")
+    producer.send(Message(topic, 0, b"second try"))
     producer.flush()
     producer.commit()
     assert producer._client is not failed

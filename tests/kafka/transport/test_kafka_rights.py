@@ -54,7 +54,7 @@ from neardup.workers.store.view import View
 from neardup.workers.topics.names import FILTER, LINK, ROLES, SIGN, names_of
 from neardup.workers.transport.kafka.connect import connect
 from neardup.workers.transport.kafka.transport import KafkaTransport
-from neardup.workers.transport.protocol import TransportError
+from neardup.workers.transport.protocol import Message, TransportError
 
 DOCUMENTS = 200
 OPERATIONS = {"Read": ACLOperation.READ, "Write": ACLOperation.WRITE, "Delete": ACLOperation.DELETE,
@@ -196,7 +196,7 @@ def load_as(name: str, transport: KafkaTransport, topic: str) -> None:
     """Write to a topic in a transaction that is aborted."""
     with closing(transport.producer(name)) as producer:
         producer.begin()
-        producer.send(topic, 0, b"{}")
+        producer.send(Message(topic, 0, b"{}"))
         producer.flush()
         producer.abort()
 

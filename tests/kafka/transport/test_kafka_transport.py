@@ -29,6 +29,7 @@ from neardup.workers.transport.kafka.transport import KafkaSettings, TopicSpec
 from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
+    Message,
     OutcomeUnknownError,
     TooLargeError,
     UnreachableError,
@@ -48,8 +49,8 @@ def test_a_step_whose_records_the_broker_refused_is_not_committed(
     transport, topic = harness.transport(), make_topic("refuses", max_message_bytes=1_000)
     producer = transport.producer(harness.name("writer"))
     producer.begin()
-    producer.send(topic, 0, b"fits")
-    producer.send(topic, 0, b"x" * 2_000)
+    producer.send(Message(topic, 0, b"fits"))
+    producer.send(Message(topic, 0, b"x" * 2_000))
     for call in (producer.flush, producer.commit):
         with pytest.raises(AbortedError):
             call()
@@ -57,7 +58,7 @@ def test_a_step_whose_records_the_broker_refused_is_not_committed(
     assert visible(transport, topic) == []
     publish(transport, topic, [b"end"])
     producer.begin()
-    producer.send(topic, 0, b"later")
+    producer.send(Message(topic, 0, b"later"))
     producer.commit()
     harness.wait_until(lambda: visible(transport, topic) == [b"end", b"later"], "the later step alone is visible")
 
@@ -71,7 +72,7 @@ def test_a_step_without_acknowledgement_ends_by_its_deadline(
     producer = transport.producer(harness.name("writer"))
     producer.begin()
     proxy.lose(Api.PRODUCE, "response", times=1_000, hang=True)
-    producer.send(topic, 0, b"first try")
+    producer.send(Message(topic, 0, b"first try"))
     began = time.monotonic()
     with pytest.raises(AbortedError):
         producer.flush()
@@ -109,7 +110,7 @@ def test_a_commit_without_an_answer_is_reported_as_unknown(
     transactional_id = harness.name("worker")
     producer = transport.producer(transactional_id)
     producer.begin()
-    producer.send(topic, 0, b"out")
+    producer.send(Message(topic, 0, b"out"))
     producer.flush()
     lost = proxy.lose(Api.END_TXN, side, hang=True)  # type: ignore[arg-type]
     threading.Thread(target=lambda: lost.happened.wait(60) and proxy.cut(), daemon=True).start()
@@ -159,7 +160,7 @@ def test_a_read_gives_up_before_a_transaction_that_stays_open(harnesses: MakeHar
     publish(transport, topic, [b"a"])
     producer = transport.producer(harness.name("open"))
     producer.begin()
-    producer.send(topic, 0, b"b")
+    producer.send(Message(topic, 0, b"b"))
     producer.flush()
     reading = filter(None, transport.read(topic, 0, 0, 3))  # drops empty reads
     assert [record.value for record in next(reading)] == [b"a"]
@@ -196,9 +197,9 @@ def test_the_largest_record_fits_and_one_byte_more_is_refused(harnesses: MakeHar
     producer = transport.producer(harness.name("writer"))
     size = transport.message_bytes_max
     producer.begin()
-    producer.send(topic, 0, b"x" * (size - 3), key=b"key")
+    producer.send(Message(topic, 0, b"x" * (size - 3), key=b"key"))
     with pytest.raises(TooLargeError, match=f"{size + 1} bytes"):
-        producer.send(topic, 0, b"x" * (size - 2), key=b"key")
+        producer.send(Message(topic, 0, b"x" * (size - 2), key=b"key"))
     producer.flush()
     producer.commit()
     harness.wait_until(lambda: [len(v or b"") for v in visible(transport, topic)] == [size - 3], "it is there")
@@ -211,8 +212,8 @@ def test_a_record_that_the_topic_refuses_is_reported_with_topic_answer_and_remed
     transport.admin.create_topics([TopicSpec(small, 1, 1, {"max.message.bytes": "1000"})])
     producer = transport.producer(harness.name("writer"))
     producer.begin()
-    producer.send(other, 0, b"short")
-    producer.send(small, 0, b"x" * 5_000)
+    producer.send(Message(other, 0, b"short"))
+    producer.send(Message(small, 0, b"x" * 5_000))
     with pytest.raises(AbortedError, match=rf"send to {small}-0, .*max\.message\.bytes"):
         producer.flush()
     assert "MessageSizeTooLarge" in producer.last_error
@@ -228,7 +229,7 @@ def test_a_batch_that_is_too_large_for_its_topic_is_divided_and_committed(harnes
     producer = transport.producer(harness.name("writer"))
     producer.begin()
     for value in values:
-        producer.send(small, 0, value)
+        producer.send(Message(small, 0, value))
     offsets = producer.flush()
     producer.commit()
     assert offsets == list(range(40))

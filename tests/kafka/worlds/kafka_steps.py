@@ -11,6 +11,7 @@ from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
     Consumer,
+    Message,
     Polled,
     Producer,
 )
@@ -50,7 +51,7 @@ def publish(transport: KafkaTransport, topic: str, values: list[bytes], partitio
     producer = transport.producer(f"publish-{topic}")
     producer.begin()
     for value in values:
-        producer.send(topic, partition, value)
+        producer.send(Message(topic, partition, value))
     producer.flush()
     producer.commit()
     producer.close()
@@ -65,7 +66,7 @@ def visible(transport: KafkaTransport, topic: str) -> list[bytes | None]:
 def step(producer: Producer, topic: str, polled: Polled, value: bytes) -> None:
     """Send one output, then the offsets after the records: the only safe order."""
     producer.begin()
-    producer.send(topic, 0, value)
+    producer.send(Message(topic, 0, value))
     producer.flush()
     offsets = {record.partition: Committed(record.offset + 1, "") for record in polled.records}
     producer.send_offsets(topic, offsets, polled.membership)
@@ -76,7 +77,7 @@ def is_published(producer: Producer, topic: str, value: bytes) -> bool:
     """Take one step; return False if it is known that the step was not committed."""
     try:
         producer.begin()
-        producer.send(topic, 0, value)
+        producer.send(Message(topic, 0, value))
         producer.flush()
         producer.commit()
     except AbortedError:

@@ -25,7 +25,7 @@ from neardup.workers.topics.messages import partition_of_key
 from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN, names_of
 from neardup.workers.topics.rules import topic_plans
 from neardup.workers.transport.kafka.transport import KafkaSettings, KafkaTransport, TopicSpec
-from neardup.workers.transport.protocol import Membership, Record, UnreachableError
+from neardup.workers.transport.protocol import Membership, Message, Record, UnreachableError
 
 # The test itself waits for a broker that starts: a killed one leads its partitions only when its old session ends.
 PATIENT = {
@@ -84,7 +84,7 @@ class World:
         self.producer.begin()
         for key, value in messages:
             partition = partition_of_key(key or b"", self.settings.documents_partitions)
-            self.producer.send(self.topics.documents, partition, value, key, timestamp_ms)
+            self.producer.send(Message(self.topics.documents, partition, value, key, timestamp_ms))
         self.producer.flush()
         self.producer.commit()
 

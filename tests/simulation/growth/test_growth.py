@@ -19,7 +19,7 @@ from neardup.workers.stages.matching.shard_table import decode_window
 from neardup.workers.stages.verdicts.linker import LinkWorker
 from neardup.workers.topics.signed import offset_and_row
 from neardup.workers.transport.memory.transport import MemoryTransport
-from neardup.workers.transport.protocol import AbortedError, UnreachableError
+from neardup.workers.transport.protocol import AbortedError, Message, UnreachableError
 
 
 class Growing(Cluster):
@@ -202,7 +202,7 @@ def test_an_administrator_waits_for_the_transaction_that_hides_the_row() -> None
         cluster.settle()
         signer = MemoryTransport(cluster.memory).producer("slow")
         signer.begin()
-        signer.send(cluster.topics.signed, 0, b"never committed")
+        signer.send(Message(cluster.topics.signed, 0, b"never committed"))
         signer.flush()
         assert add_shards(cluster, 8, lambda _: signer.abort()) == ""
         cluster.send(24)

@@ -8,8 +8,8 @@ from unittest import mock
 import pytest
 from match_world import PLAN, TEXT, TOPICS, World, turns
 
-from neardup.workers.stages.transaction import _FLUSH_MESSAGES, Message, transact
-from neardup.workers.transport.protocol import AbortedError, FencedError, Membership, OutcomeUnknownError
+from neardup.workers.stages.transaction import _FLUSH_MESSAGES, transact
+from neardup.workers.transport.protocol import AbortedError, FencedError, Membership, Message, OutcomeUnknownError
 
 
 def refuse(*_: object) -> None:

@@ -12,6 +12,7 @@ from neardup.workers.topics.names import names_of
 from neardup.workers.topics.rules import topic_plans
 from neardup.workers.transport.memory.cluster import MemoryCluster
 from neardup.workers.transport.memory.transport import MemoryTransport
+from neardup.workers.transport.protocol import Message
 
 GIVEN = {"window_seconds": 100.0, "lateness_seconds": 60.0, "documents_partitions": 2}
 BEFORE = StreamSettings(**GIVEN)  # type: ignore[arg-type]
@@ -25,7 +26,7 @@ def transport() -> MemoryTransport:
     producer = MemoryTransport(cluster).producer("load")
     producer.begin()
     for number in range(7):
-        producer.send("documents", number % 2, b"{}")
+        producer.send(Message("documents", number % 2, b"{}"))
     producer.flush()
     producer.commit()
     return MemoryTransport(cluster)

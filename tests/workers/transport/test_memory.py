@@ -18,6 +18,7 @@ from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTran
 from neardup.workers.transport.protocol import (
     Committed,
     Membership,
+    Message,
     OffsetGoneError,
     Producer,
     UnknownTopicError,
@@ -55,7 +56,7 @@ def test_partitions_take_turns(harness: MemoryHarness, cluster: MemoryCluster) -
 @pytest.mark.parametrize(
     "misuse",
     [
-        lambda producer: producer.send("t", 0, b""),
+        lambda producer: producer.send(Message("t", 0, b"")),
         lambda producer: producer.flush(),
         lambda producer: producer.send_offsets("t", {}, NO_MEMBER),
         lambda producer: producer.commit(),
@@ -97,7 +98,7 @@ def test_what_does_not_exist_is_refused(transport: MemoryTransport, cluster: Mem
     producer = transport.producer("worker")
     producer.begin()
     with pytest.raises(UnknownTopicError, match="partition 1"):
-        producer.send("t", 1, b"")
+        producer.send(Message("t", 1, b""))
     for asked in (lambda: list(transport.read("t", 0, 0, 1)), lambda: transport.trim("t", {0: 1})):
         with pytest.raises(OffsetGoneError):
             asked()
@@ -132,7 +133,7 @@ def test_threads_can_wait_for_each_other(cluster: MemoryCluster) -> None:
     producer.send_offsets("t", {0: Committed(3, "")}, membership)
 
     def finish() -> None:
-        producer.send("t", 0, b"x")
+        producer.send(Message("t", 0, b"x"))
         producer.commit()
 
     finishing = threading.Thread(target=finish)

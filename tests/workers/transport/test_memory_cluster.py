@@ -12,6 +12,7 @@ from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
     FencedError,
+    Message,
     OutcomeUnknownError,
     Producer,
     TransportError,
@@ -35,7 +36,7 @@ def test_a_failed_step_can_only_be_aborted(harness: MemoryHarness, cluster: Memo
     cluster.fail_next(call, transactional_id="worker")
     membership = member.present()
     producer.begin()
-    producer.send("t", 0, b"never")
+    producer.send(Message("t", 0, b"never"))
     with pytest.raises(AbortedError):  # noqa: PT012 -- the first of the two that notices
         producer.flush()
         producer.send_offsets("t", {0: Committed(1, "")}, membership)
@@ -183,7 +184,7 @@ def test_a_transaction_times_out(cluster: MemoryCluster, transport: MemoryTransp
     with pytest.raises(FencedError):
         slow.abort()
     slow.close()
-    idle.send("t", 0, b"done")
+    idle.send(Message("t", 0, b"done"))
     idle.commit()
     assert values(cluster) == [b"done"]
 
@@ -210,7 +211,7 @@ def test_a_record_over_the_limit_fails_its_transaction(cluster: MemoryCluster, t
 
 
 def send_more(producer: Producer, value: bytes) -> None:
-    producer.send("t", 0, value)
+    producer.send(Message("t", 0, value))
     producer.flush()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from neardup.workers.transport.memory.cluster import FAULTS
 from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from neardup.workers.transport.protocol import AbortedError, Committed, Polled, Producer, TransportError
+from neardup.workers.transport.protocol import AbortedError, Committed, Message, Polled, Producer, TransportError
 
 PARTITIONS = 4
 SEEDS = range(150)
@@ -21,7 +21,7 @@ def copy_step(producer: Producer, polled: Polled) -> Iterator[None]:
     """Copy the polled records in one transaction, with a pause between any two calls."""
     producer.begin()
     for record in polled.records:
-        producer.send("out", record.partition, record.value)
+        producer.send(Message("out", record.partition, record.value))
     yield
     producer.flush()
     yield
@@ -67,7 +67,7 @@ def write(cluster: MemoryCluster, random_source: random.Random, number: int) -> 
         return
     key = ("writer", cluster.init_producer("writer"))
     for part in range(random_source.randrange(1, 4)):
-        cluster.write(key, "in", partition, b"%d/%d" % (number, part), None, None)
+        cluster.write(key, Message("in", partition, b"%d/%d" % (number, part)))
     cluster.end(key, commit=kind < 0.8)
 
 

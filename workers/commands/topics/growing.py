@@ -23,7 +23,7 @@ from neardup.workers.stages.matching.plan import passed_growth
 from neardup.workers.topics.names import MATCH, Topics, names_of
 from neardup.workers.topics.signed import PARTITION, encode_signed, growth_row, offset_and_row
 from neardup.workers.transport.kafka.connect import connect
-from neardup.workers.transport.protocol import FencedError, Producer, Transport, UnreachableError
+from neardup.workers.transport.protocol import FencedError, Message, Producer, Transport, UnreachableError
 
 # A committed row is read behind the open transactions of signers, which end within this time.
 _READ_SECONDS = 60
@@ -88,7 +88,7 @@ def grow(
     writer = producer()
     try:
         writer.begin()
-        writer.send(topics.signed, PARTITION, row)
+        writer.send(Message(topics.signed, PARTITION, row))
         writer.flush()
         writer.commit()
     except FencedError as error:

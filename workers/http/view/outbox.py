@@ -20,7 +20,7 @@ from neardup.workers.http.view.follower import Resolved
 from neardup.workers.http.writer import Broken, Busy
 from neardup.workers.topics.messages import partition_of_key
 from neardup.workers.topics.places import place_of
-from neardup.workers.transport.protocol import AbortedError, Producer, TransportError
+from neardup.workers.transport.protocol import AbortedError, Message, Producer, TransportError
 
 _MESSAGES_MAX = 1000
 _BYTES_MAX = 4 << 20
@@ -151,7 +151,7 @@ class ProducerQueue:
             producer.begin()
             partitions = [partition_of_key(key, self._partitions) for key, _ in messages]
             for partition, (key, value) in zip(partitions, messages, strict=True):
-                producer.send(self._topic, partition, value, key)
+                producer.send(Message(self._topic, partition, value, key))
             offsets = producer.flush()
             if min(offsets) < 0:
                 raise AbortedError("the broker has not reported an offset")

@@ -34,13 +34,14 @@ from neardup.workers.stages.filtering.cutover import (
 )
 from neardup.workers.stages.member import WorkerMember
 from neardup.workers.stages.starts import committed_start
-from neardup.workers.stages.transaction import Message, record_bytes
+from neardup.workers.stages.transaction import record_bytes
 from neardup.workers.telemetry.observer import stage
 from neardup.workers.topics.names import Names, generation_header
 from neardup.workers.topics.verdicts import parse_run
 from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
+    Message,
     OffsetGoneError,
     Record,
     UnreachableError,

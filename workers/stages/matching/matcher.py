@@ -48,7 +48,6 @@ from neardup.workers.stages.matching.shard_table import Applied, ShardTable, Win
 from neardup.workers.stages.matching.standbys import Standbys
 from neardup.workers.stages.matching.trims import Trims
 from neardup.workers.stages.member import WorkerMember
-from neardup.workers.stages.transaction import Message
 from neardup.workers.telemetry.observer import stage
 from neardup.workers.topics.signed import PARTITION, offset_and_row, position_of
 from neardup.workers.transport.assignment import Offer
@@ -56,6 +55,7 @@ from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
     FencedError,
+    Message,
     OffsetGoneError,
     Polled,
     UnreachableError,

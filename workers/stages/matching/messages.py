@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from neardup.stream.config import Config
 from neardup.workers.stages.matching.plan import MatchPlan
 from neardup.workers.stages.matching.shard_table import Applied
-from neardup.workers.stages.transaction import Message
 from neardup.workers.topics.links import NO_LINKS, LinkMessage, encode_links, join_links
 from neardup.workers.topics.messages import encode_candidates, encode_removal, partition_of_key
+from neardup.workers.transport.protocol import Message
 
 
 def pair_messages(applied: Applied, shard: int, plan: MatchPlan) -> list[Message]:

@@ -39,7 +39,7 @@ from neardup.workers.stages.growth import growth_at
 from neardup.workers.stages.matching.plan import passed_growth
 from neardup.workers.stages.member import WorkerMember
 from neardup.workers.stages.starts import start_offset
-from neardup.workers.stages.transaction import COMMITTED, RENEWED, TRIM_SECONDS_MAX, Message
+from neardup.workers.stages.transaction import COMMITTED, RENEWED, TRIM_SECONDS_MAX
 from neardup.workers.stages.verdicts.clusters import Changed, Clusters
 from neardup.workers.stages.verdicts.intake import Intake, LinkPlan
 from neardup.workers.stages.verdicts.originals import encode_step
@@ -61,7 +61,7 @@ from neardup.workers.topics.messages import partition_of_key
 from neardup.workers.topics.names import generation, generation_header
 from neardup.workers.topics.signed import PARTITION, position_of
 from neardup.workers.topics.verdicts import Decision, encode_runs
-from neardup.workers.transport.protocol import AbortedError, Committed, OffsetGoneError, UnreachableError
+from neardup.workers.transport.protocol import AbortedError, Committed, Message, OffsetGoneError, UnreachableError
 
 _log = logging.getLogger(__name__)
 # Maximum documents of a step: the producer sends them in about a second.

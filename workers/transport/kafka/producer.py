@@ -55,8 +55,8 @@ from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
     FencedError,
-    Headers,
     Membership,
+    Message,
     OutcomeUnknownError,
     TooLargeError,
     TransportError,
@@ -121,20 +121,13 @@ class KafkaTransactionalProducer:
         except client_errors.KafkaError as error:
             raise self._fail("begin", error) from error
 
-    def send(
-        self,
-        topic: str,
-        partition: int,
-        value: bytes | None,
-        key: bytes | None = None,
-        timestamp_ms: int | None = None,
-        headers: Headers = (),
-    ) -> None:
+    def send(self, message: Message) -> None:
         """Append to the transaction; ``flush`` reports failures of delivery.
 
         Raises ``UnknownTopicError`` and ``TooLargeError`` at once, without harm to the transaction.
         """
         self._expect("send", "open", "failed")
+        topic, partition, value, key, timestamp_ms, headers = message
         if value is None and key is None:
             raise AssertionError(f"a record for {topic}-{partition} has neither key nor value: the client refuses it")
         bytes_sent = sent_bytes(key, value, headers)

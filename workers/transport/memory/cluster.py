@@ -32,6 +32,7 @@ from neardup.workers.transport.protocol import (
     FencedError,
     Headers,
     Membership,
+    Message,
     OutcomeUnknownError,
     Record,
     Replication,
@@ -196,7 +197,7 @@ class MemoryCluster:
     ) -> int:
         """Write a record without a transaction, as an outside producer does; returns its offset."""
         with self.lock:
-            return self._append(topic, partition, value, key, timestamp_ms, None, headers)
+            return self._append(Message(topic, partition, value, key, timestamp_ms, headers))
 
     def append_batch(self, topic: str, partition: int, values: Sequence[bytes], packed_bytes: int) -> None:
         """Write records as one compressed batch; it is refused if it unpacks to more than ``batch_bytes_max``."""
@@ -205,7 +206,7 @@ class MemoryCluster:
                 self.log(topic, partition).append_refused(len(values), packed_bytes, int(self.now_seconds * 1000))
                 return
             for value in values:
-                self._append(topic, partition, value, None, None, None)
+                self._append(Message(topic, partition, value))
 
     def records(self, topic: str) -> list[Record]:
         """Return all records that a read-committed reader sees, partition by partition."""
@@ -286,18 +287,9 @@ class MemoryCluster:
         state.epoch += 1
         return state.epoch
 
-    def write(
-        self,
-        producer: tuple[str, int],
-        topic: str,
-        partition: int,
-        value: bytes | None,
-        key: bytes | None,
-        timestamp_ms: int | None,
-        headers: Headers = (),
-    ) -> int:
+    def write(self, producer: tuple[str, int], message: Message) -> int:
         """Append to the transaction of this transactional id and epoch; returns the offset."""
-        return self._append(topic, partition, value, key, timestamp_ms, self._transaction(producer), headers)
+        return self._append(message, self._transaction(producer))
 
     def write_offsets(
         self, producer: tuple[str, int], topic: str, offsets: Mapping[int, Committed], membership: Membership
@@ -347,16 +339,8 @@ class MemoryCluster:
             state.transaction = Transaction(producer[0], self.now_seconds)
         return state.transaction
 
-    def _append(
-        self,
-        topic: str,
-        partition: int,
-        value: bytes | None,
-        key: bytes | None,
-        timestamp_ms: int | None,
-        writer: Transaction | None,
-        headers: Headers = (),
-    ) -> int:
+    def _append(self, message: Message, writer: Transaction | None = None) -> int:
+        topic, partition, value, key, timestamp_ms, headers = message
         log = self.log(topic, partition)
         bytes_sent = len(value or b"") + len(key or b"")
         if bytes_sent > self.record_bytes_max:

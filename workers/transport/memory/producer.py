@@ -21,8 +21,8 @@ from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
     FencedError,
-    Headers,
     Membership,
+    Message,
     OutcomeUnknownError,
     TransportError,
 )
@@ -48,22 +48,14 @@ class MemoryProducer:
             self._expect("begin", "ready")
             self._state, self._unflushed = "open", []
 
-    def send(
-        self,
-        topic: str,
-        partition: int,
-        value: bytes | None,
-        key: bytes | None = None,
-        timestamp_ms: int | None = None,
-        headers: Headers = (),
-    ) -> None:
+    def send(self, message: Message) -> None:
         """Append to the transaction; ``flush`` reports failures, except an unknown topic, which raises at once."""
         with self._cluster.lock:
             self._expect("send", "open", "failed")
-            self._cluster.log(topic, partition)
+            self._cluster.log(message.topic, message.partition)
             try:
                 self._cluster.check("send", self._id)
-                offset = self._cluster.write(self._key, topic, partition, value, key, timestamp_ms, headers)
+                offset = self._cluster.write(self._key, message)
                 self._unflushed.append(offset)
             except AbortedError as error:
                 self._fail(error)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from transport_harness import RECORDS_MAX, Harness, Member, joined, publish, send, settled
 
-from neardup.workers.transport.protocol import AbortedError, Committed, FencedError, Membership, Record
+from neardup.workers.transport.protocol import AbortedError, Committed, FencedError, Membership, Message, Record
 
 PARTITIONS = 5
 
@@ -267,7 +267,7 @@ def law_close_never_raises(harness: Harness) -> None:
     consumer = transport.consumer(topic, harness.name("group"), harness.name("instance"))
     older, newer = (transport.producer("same" + topic) for _ in range(2))
     newer.begin()
-    newer.send(topic, 0, b"never")
+    newer.send(Message(topic, 0, b"never"))
     for closed in (consumer, older, newer, consumer, older, newer):
         closed.close()
     member = joined(harness, topic)

@@ -10,6 +10,7 @@ from typing import Protocol
 from neardup.workers.transport.protocol import (
     Consumer,
     Membership,
+    Message,
     Polled,
     Producer,
     Record,
@@ -99,7 +100,7 @@ def joined(harness: Harness, topic: str, group: str = "", instance: str = "") ->
 def send(producer: Producer, topic: str, values: Sequence[bytes], partition: int = 0) -> None:
     producer.begin()
     for value in values:
-        producer.send(topic, partition, value)
+        producer.send(Message(topic, partition, value))
     producer.flush()
 
 

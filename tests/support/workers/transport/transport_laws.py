@@ -18,6 +18,7 @@ from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
     FencedError,
+    Message,
     OffsetGoneError,
     TransportError,
     UnknownTopicError,
@@ -44,8 +45,8 @@ def law_keys_and_timestamps_arrive_as_sent(harness: Harness) -> None:
     topic = harness.make_topic(1)
     producer = harness.transport().producer(harness.name("writer"))
     producer.begin()
-    producer.send(topic, 0, b"value", key=b"key", timestamp_ms=1_700_000_000_123)
-    producer.send(topic, 0, None, key=b"gone", timestamp_ms=1_700_000_000_124)
+    producer.send(Message(topic, 0, b"value", key=b"key", timestamp_ms=1_700_000_000_123))
+    producer.send(Message(topic, 0, None, key=b"gone", timestamp_ms=1_700_000_000_124))
     producer.flush()
     producer.commit()
     member = joined(harness, topic)
@@ -65,9 +66,9 @@ def law_a_flush_returns_the_offsets_of_its_records(harness: Harness) -> None:
     producer.begin()
     sent = [(0, b"a"), (1, b"b"), (0, b"c")]
     for partition, value in sent:
-        producer.send(topic, partition, value)
+        producer.send(Message(topic, partition, value))
     offsets = producer.flush()
-    producer.send(topic, 1, b"d")
+    producer.send(Message(topic, 1, b"d"))
     offsets += producer.flush()
     assert producer.flush() == []
     producer.commit()
@@ -378,7 +379,7 @@ def law_offsets_follow_a_flush(harness: Harness) -> None:
     member = joined(harness, topic)
     producer = harness.transport().producer(harness.name("worker"))
     producer.begin()
-    producer.send(topic, 0, b"in flight")
+    producer.send(Message(topic, 0, b"in flight"))
     with pytest.raises(AssertionError, match="flush first"):
         producer.send_offsets(topic, {0: Committed(0, "")}, member.present())
     producer.abort()

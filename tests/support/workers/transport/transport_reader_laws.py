@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from transport_harness import Harness, joined, publish
 
-from neardup.workers.transport.protocol import Committed, Headers, OffsetGoneError
+from neardup.workers.transport.protocol import Committed, Headers, Message, OffsetGoneError
 
 
 def law_a_reader_reads_partitions_without_a_group(harness: Harness) -> None:
@@ -19,7 +19,7 @@ def law_a_reader_reads_partitions_without_a_group(harness: Harness) -> None:
     writer = harness.transport().producer(harness.name("writer"))
     writer.begin()
     for partition in range(3):
-        writer.send(topic, partition, b"new", b"key", 1_700_000_000_123, headers)
+        writer.send(Message(topic, partition, b"new", b"key", 1_700_000_000_123, headers))
     writer.flush()
     writer.commit()
     reader = harness.transport().reader(topic)
@@ -62,7 +62,7 @@ def law_records_of_every_shape_arrive_in_their_order(harness: Harness) -> None:
     for i in range(100):
         value, key, headers = shapes[i % len(shapes)]
         at = 1_700_000_000_000 - i
-        writer.send(topic, i % 3 % 2, value, key, at, headers)
+        writer.send(Message(topic, i % 3 % 2, value, key, at, headers))
         sent[i % 3 % 2].append((at, key, value, headers))
     offsets = writer.flush()
     writer.commit()
@@ -100,7 +100,7 @@ def law_a_reader_knows_the_end_of_what_is_committed(harness: Harness) -> None:
     assert end >= 3
     writer = harness.transport().producer(harness.name("writer"))
     writer.begin()
-    writer.send(topic, 0, b"3")
+    writer.send(Message(topic, 0, b"3"))
     writer.flush()
     harness.wait_until(lambda: came(3), "all that is committed is read")
     assert not reader.poll(harness.poll_seconds, 1)
@@ -160,7 +160,7 @@ def law_an_offset_is_found_by_its_time(harness: Harness) -> None:
     writer = harness.transport().producer(harness.name("writer"))
     writer.begin()
     for milliseconds in (100, 300, 200, 400):
-        writer.send(topic, 0, b"value", None, now_ms + milliseconds)
+        writer.send(Message(topic, 0, b"value", None, now_ms + milliseconds))
     writer.flush()
     writer.commit()
     harness.wait_until(lambda: transport.bounds(topic)[0][1] > 4, "all is committed")
