@@ -47,8 +47,7 @@ from itertools import accumulate, groupby, islice
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
-from neardup.workers.stages.transaction import record_bytes
-from neardup.workers.transport.protocol import Committed, Record
+from neardup.workers.transport.protocol import Committed, Record, record_bytes
 
 # Signers renew their claims this often.
 RENEW_SECONDS = 1.0

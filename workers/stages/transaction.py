@@ -28,8 +28,8 @@ from neardup.workers.transport.protocol import (
     Message,
     OutcomeUnknownError,
     Producer,
-    Record,
     TransportError,
+    record_bytes,
 )
 
 # Outcomes of a committed transaction: a step, or a renewal of known offsets, which is no progress.
@@ -46,16 +46,6 @@ _OUTCOMES: dict[type[TransportError], str] = {
 TRIM_SECONDS_MAX = 1.0
 # Records sent between two flushes: larger slices are no faster.
 _FLUSH_MESSAGES = 4_000
-
-
-def record_bytes(record: Record) -> int:
-    """Bytes of key and value."""
-    return len(record.value or b"") + len(record.key or b"")
-
-
-def message_bytes(message: Message) -> int:
-    """Bytes of key and value."""
-    return len(message.value or b"") + len(message.key or b"")
 
 
 def transact(
@@ -81,7 +71,7 @@ def transact(
         raise
     observer.count("transactions", 1, outcome)
     observer.count("sent_messages", len(messages))
-    observer.count("sent_bytes", sum(map(message_bytes, messages)))
+    observer.count("sent_bytes", sum(map(record_bytes, messages)))
 
 
 def _publish(

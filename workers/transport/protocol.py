@@ -124,6 +124,11 @@ class Message(NamedTuple):
     headers: Headers = ()
 
 
+def record_bytes(record: Record | Message) -> int:
+    """Bytes of key and value."""
+    return len(record.value or b"") + len(record.key or b"")
+
+
 class Committed(NamedTuple):
     """A committed position of a group in a partition: the next offset to read, and at most 4,000 characters."""
 

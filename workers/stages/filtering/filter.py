@@ -34,7 +34,6 @@ from neardup.workers.stages.filtering.cutover import (
 )
 from neardup.workers.stages.member import WorkerMember
 from neardup.workers.stages.starts import committed_start
-from neardup.workers.stages.transaction import record_bytes
 from neardup.workers.telemetry.observer import stage
 from neardup.workers.topics.names import Names, generation_header
 from neardup.workers.topics.verdicts import parse_run
@@ -45,6 +44,7 @@ from neardup.workers.transport.protocol import (
     OffsetGoneError,
     Record,
     UnreachableError,
+    record_bytes,
 )
 
 # Maximum documents of a step: the producer sends them in about a second.

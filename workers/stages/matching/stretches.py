@@ -19,11 +19,10 @@ from neardup.stream.documents import Column
 from neardup.stream.table import NO_TIME
 from neardup.stream.window_message import WireError
 from neardup.workers.stages.canary_rows import CanaryRows, decode_canaries
-from neardup.workers.stages.transaction import record_bytes
 from neardup.workers.topics.messages import refused_batch_sentence
 from neardup.workers.topics.shown import source_at
 from neardup.workers.topics.signed import ROW_BITS, SignedRows, decode_signed, join_signed, position_of
-from neardup.workers.transport.protocol import Record
+from neardup.workers.transport.protocol import Record, record_bytes
 
 # Messages are matched together up to this many bytes: the keys of more documents do not fit in the L2 cache.
 _TOGETHER_BYTES = 256 << 10

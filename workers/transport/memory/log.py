@@ -13,7 +13,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from enum import Enum
 
-from neardup.workers.transport.protocol import Committed, Headers, OffsetGoneError, Record, RefusedBatch
+from neardup.workers.transport.protocol import (
+    UNBOUNDED,
+    Committed,
+    Headers,
+    OffsetGoneError,
+    Record,
+    RefusedBatch,
+    record_bytes,
+)
 
 
 class TransactionState(Enum):
@@ -91,8 +99,11 @@ class PartitionLog:
                 f" {self.first} to {self.end}; start at its beginning, if the trimmed records may be missed"
             )
 
-    def read(self, start: int, records_max: int, end: int | None = None) -> tuple[list[Record], int]:
-        """Return committed records from ``start`` up to ``end`` or the stable end, and the position after them.
+    def read(
+        self, start: int, records_max: int, end: int | None = None, bytes_max: int = UNBOUNDED
+    ) -> tuple[list[Record], int]:
+        """Return committed records from ``start`` up to ``end`` or the stable end, and the position after them; the
+        record that reaches ``bytes_max`` is the last.
 
         Raises ``OffsetGoneError`` if ``start`` is outside the log.
         """
@@ -105,9 +116,10 @@ class PartitionLog:
                 break
             if writer is not None and writer.outcome is not TransactionState.COMMITTED:
                 continue
-            if len(records) == records_max:
+            if len(records) == records_max or bytes_max <= 0:
                 return records, record.offset
             records.append(record)
+            bytes_max -= record_bytes(record)
         return records, max(start, stop)
 
     def offset_at(self, timestamp_ms: int) -> int:

@@ -33,6 +33,7 @@ from neardup.workers.transport.protocol import (
     Record,
     Replication,
     UnreachableError,
+    record_bytes,
 )
 
 __all__ = ["MemoryCluster", "MemoryConsumer", "MemoryProducer", "MemoryReader", "MemoryTransport"]
@@ -283,13 +284,9 @@ class MemoryConsumer:
         moved: dict[int, int] = {}
         for partition in order[first:] + order[:first]:
             log = self._cluster.log(self._topic, partition)
-            records, moved[partition] = log.read(positions[partition], records_max - len(read))
-            for record in records:
-                if bytes_max <= 0:  # the last record has used up the bytes
-                    moved[partition] = record.offset
-                    break
-                bytes_max -= len(record.value or b"") + len(record.key or b"")
-                read.append(record)
+            records, moved[partition] = log.read(positions[partition], records_max - len(read), bytes_max=bytes_max)
+            bytes_max -= sum(map(record_bytes, records))
+            read += records
         for partition, position in moved.items():
             self._assigned[partition].position = position
         return read
@@ -355,12 +352,8 @@ class MemoryReader:
         for partition in self._positions.keys() - self._held:
             log = self._cluster.log(self._topic, partition)
             self._ends[partition] = log.stable_end
-            records, position = log.read(self._positions[partition], records_max - len(read))
-            for record in records:
-                if bytes_max <= 0:
-                    position = record.offset
-                    break
-                bytes_max -= len(record.value or b"") + len(record.key or b"")
-                read.append(record)
-            self._positions[partition] = position
+            start, room = self._positions[partition], records_max - len(read)
+            records, self._positions[partition] = log.read(start, room, bytes_max=bytes_max)
+            bytes_max -= sum(map(record_bytes, records))
+            read += records
         return read

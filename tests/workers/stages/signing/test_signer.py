@@ -24,13 +24,12 @@ from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
 from neardup.workers.stages.member import WorkerMember
 from neardup.workers.stages.sign_worker import SignWorker
 from neardup.workers.stages.signer import SignPlan, sign_records
-from neardup.workers.stages.transaction import record_bytes
 from neardup.workers.store.blocked import BlockList
 from neardup.workers.telemetry.observer import Silent
 from neardup.workers.topics.names import topic_names
 from neardup.workers.topics.signed import decode_signed
 from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from neardup.workers.transport.protocol import Message, Record, UnreachableError
+from neardup.workers.transport.protocol import Message, Record, UnreachableError, record_bytes
 
 CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5, id_bytes_max=100)
 TOPICS = topic_names("", CONFIG.signing_fingerprint, 4)
