@@ -118,11 +118,8 @@ def _restored_sources(cluster: Cluster) -> Sources:
     topics, log = cluster.topics, cluster.memory.log(cluster.topics.signed, 0)
     signed, verdicts = (cluster.memory.offsets("linkers", topic) for topic in (topics.signed, topics.verdicts))
     compared = Compared(cluster.config, lambda offset: log.read(offset, 1)[0][0].value or b"", 1 << 20)
-    plan = cluster.link_plan
-    found = restored(
-        MemoryTransport(cluster.memory), topics, cluster.config, plan.limits, compared, signed[0], verdicts,
-        sources_max=plan.sources_max, allow_gap=False,
-    )  # fmt: skip
+    plan = cluster.link_plan._replace(allow_gap=False)
+    found = restored(MemoryTransport(cluster.memory), plan, compared, signed[0], verdicts)
     return next(one for one in found if one is not None).sources
 
 

@@ -191,9 +191,8 @@ class LinkWorker:
             bounds = transport.bounds(topics.signed)
             if signed is None:
                 start = start_offset(lambda: bounds, PARTITION, self.plan.start)
-                signed, decided_before = continued(
-                    transport, topics, start, bounds[PARTITION][1], self.plan.config, self._passed()
-                )
+                end = bounds[PARTITION][1]
+                signed, decided_before = continued(transport, self.plan, start, end, self._passed())
                 more = {topics.verdicts: decided_before} if decided_before else {}
                 self.member.transact([], topics.signed, {PARTITION: signed}, more_offsets=more)
             # This read precedes that of the committed offsets. A trim between the two lies below a later commit, and is
@@ -224,10 +223,7 @@ class LinkWorker:
             {partition: max(at, firsts[partition]) for partition, at in starts.items()}, signed.offset, metadata.row,
             metadata.growth,
         )  # fmt: skip
-        self.restoring = restored(
-            transport, topics, self.plan.config, self.plan.limits, self._intake.compared(), signed, verdicts,
-            sources_max=self.plan.sources_max, allow_gap=self.plan.allow_gap,
-        )  # fmt: skip
+        self.restoring = restored(transport, self.plan, self._intake.compared(), signed, verdicts)
         self.member.waiting.clear()
 
     def _after_gap(self, signed: Committed, first: int) -> Committed:

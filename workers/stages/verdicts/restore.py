@@ -11,11 +11,11 @@ import numpy.typing as npt
 from neardup.stream.config import Config
 from neardup.stream.shards import Growth
 from neardup.stream.table import NO_TIME
-from neardup.stream.verdicts.decisions import VerdictLimits
 from neardup.stream.verdicts.rule import DOCUMENT
 from neardup.workers.stages.growth import growth_at
 from neardup.workers.stages.verdicts.clusters import Clusters
 from neardup.workers.stages.verdicts.evidence import Compared
+from neardup.workers.stages.verdicts.intake import LinkPlan
 from neardup.workers.stages.verdicts.originals import Stories, read_stories
 from neardup.workers.stages.verdicts.positions import (
     SignedMetadata,
@@ -26,7 +26,6 @@ from neardup.workers.stages.verdicts.positions import (
 )
 from neardup.workers.stages.verdicts.sources import Gathered, KeptSources, Sources, read_sources
 from neardup.workers.stages.verdicts.state import LinkState
-from neardup.workers.topics.names import Topics
 from neardup.workers.topics.places import offsets_of, partitions_of
 from neardup.workers.topics.signed import PARTITION, decode_signed
 from neardup.workers.topics.verdicts import DecidedRows, decided_rows, join_decided, parse_run
@@ -44,13 +43,14 @@ class Restored(NamedTuple):
 
 
 def continued(
-    transport: Transport, topics: Topics, start: int, end: int, config: Config, passed: Mapping[int, Growth]
+    transport: Transport, plan: LinkPlan, start: int, end: int, passed: Mapping[int, Growth]
 ) -> tuple[Committed, dict[int, Committed]]:
     """Return the offsets to commit for a group without any in ``signed`` and ``verdicts``: behind the last verdicts.
 
     A group that was deleted, or whose offsets have expired, thus decides no document twice. ``start`` and ``end`` are
     where it is read: rows from ``start`` on that have no verdict. ``passed`` is what the matchers know of its shards.
     """
+    topics, config = plan.topics, plan.config
     decided: dict[int, int] = {}
     offsets: dict[int, Committed] = {}
     arrivals = row = 0
@@ -106,23 +106,14 @@ def _first_open(
 
 
 def restored(
-    transport: Transport,
-    topics: Topics,
-    config: Config,
-    limits: VerdictLimits,
-    compared: Compared,
-    signed: Committed,
-    verdicts: Mapping[int, Committed],
-    *,
-    sources_max: int,
-    allow_gap: bool,
+    transport: Transport, plan: LinkPlan, compared: Compared, signed: Committed, verdicts: Mapping[int, Committed]
 ) -> Iterator[Restored | None]:
     """Read stories and ledger, the verdicts from the committed offsets on, and the messages of the window. Yields
     ``None`` after each stretch, then the state of the last linker.
 
-    Raises ``OffsetGoneError`` if retention has deleted verdicts of the window and ``allow_gap`` is off.
+    Raises ``OffsetGoneError`` if retention has deleted verdicts of the window and ``plan.allow_gap`` is off.
     """
-    metadata, separate = decode_signed_metadata(signed), config.separate
+    topics, config, metadata = plan.topics, plan.config, decode_signed_metadata(signed)
     stories = yield from _compacted(
         transport, topics.originals, metadata.step, lambda read: read_stories(read, config.signing_fingerprint)
     )
@@ -132,11 +123,11 @@ def restored(
     for partition, committed in sorted(verdicts.items()):
         known = decode_verdicts_metadata(committed)
         decided[partition] = known.decided
-        for part in _partition(transport, topics.verdicts, partition, committed, allow_gap, separate):
+        for part in _partition(transport, topics.verdicts, partition, committed, plan.allow_gap, config.separate):
             if part is not None:
                 parts.append(part.select((part.numbers >= metadata.first).nonzero()[0]))
             yield None
-    state = LinkState(limits, compared, metadata.arrivals, metadata.row)
+    state = LinkState(plan.limits, compared, metadata.arrivals, metadata.row)
     stream_time = int(NO_TIME) if metadata.stream_time is None else metadata.stream_time
     found = join_decided(parts or [decided_rows(0, [], int(NO_TIME))])
     state.name(found, stories)
@@ -153,13 +144,13 @@ def restored(
                 gathered.add(rows.arrivals(), record.timestamp_ms)
         yield None
     state.restore(found, stream_time, decided, stories, sizes)
-    clusters, records = Clusters(limits, separate=separate), []
+    clusters, records = Clusters(plan.limits, separate=config.separate), []
     for partition, (first, end) in transport.bounds(topics.clusters).items():
         for stretch in transport.read(topics.clusters, partition, first, end):
             records += stretch
             yield None
     clusters.restore(records, found, stream_time)
-    sources = Sources(sources_max)
+    sources = Sources(plan.sources_max)
     sources.restore(kept, found, gathered, stories, state.decisions.end)
     yield Restored(state, clusters, sources)
 
