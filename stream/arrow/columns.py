@@ -310,9 +310,9 @@ def _parsed(array: Any, unit: str) -> tuple[npt.NDArray[np.float64], dict[int, s
     absent = set(missing)
     for position in range(len(array)):
         if position not in absent:
-            found = event_seconds(column.at(position).decode(errors="replace"), unit)
-            if isinstance(found, Reason):
-                reasons[position] = found
+            read = event_seconds(column.at(position).decode(errors="replace"), unit)
+            if isinstance(read, Reason):
+                reasons[position] = read
             else:
-                seconds[position] = found
+                seconds[position] = read
     return seconds, reasons

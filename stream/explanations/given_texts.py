@@ -129,9 +129,9 @@ def marked(older: str, newer: str, relation: Relation, plan: Any) -> tuple[tuple
     spans: list[list[tuple[int, int, int, bool]]] = [[], []]
     for number, span in enumerate(relation.passages):
         exact = verified(texts[0].codes, texts[1].codes, span, plan.window // 2)
-        found = exact or span
+        part = exact or span
         for side in range(2):
-            spans[side].append((*texts[side].given(*found[2 * side : 2 * side + 2]), number, exact is not None))
+            spans[side].append((*texts[side].given(*part[2 * side : 2 * side + 2]), number, exact is not None))
     return tuple(tuple(_pieces(text, sorted(side))) for text, side in zip((older, newer), spans, strict=True))
 
 

@@ -113,8 +113,8 @@ def _neighbours(matcher: Matcher, batch: Batch, met: Candidates, k: int, first: 
         rows = rows[same_collection(batch.ids_at(met.items[rows]), matcher.table.ids(met.slots[rows]))]
     rows = rows[best(met.items[rows], judged.similarity[rows], met.slots[rows], k)]
     similarity = judged.similarity[rows]
-    found = np.where(met.identical[rows], 1.0, chance_found(config, similarity))
+    chances = np.where(met.identical[rows], 1.0, chance_found(config, similarity))
     ids = matcher.table.ids(met.slots[rows])
-    named = list(map(Neighbour, bare_ids(ids) if config.separate else ids, similarity.tolist(), found.tolist()))
+    named = list(map(Neighbour, bare_ids(ids) if config.separate else ids, similarity.tolist(), chances.tolist()))
     starts = np.searchsorted(met.items[rows], np.arange(first, met.end + 1)).tolist()
     return [named[a:b] for a, b in pairwise(starts)]

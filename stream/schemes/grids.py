@@ -82,10 +82,10 @@ def _squares(document: Document, squares: int) -> npt.NDArray[np.uint64] | Reaso
     tokens = document.tokens
     if tokens is None or len(tokens) == 0:
         return Reason("no_square")
-    found = np.asarray(tokens)
-    if found.dtype.kind not in "iu" or found.min() < 0 or found.max() >= squares:
+    given = np.asarray(tokens)
+    if given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= squares:
         return Reason("square_range")
-    return np.unique(found).astype(np.uint64)
+    return np.unique(given).astype(np.uint64)
 
 
 def contents(features: Features) -> npt.NDArray[np.uint64]:

@@ -165,10 +165,10 @@ def compete_below(count, bound, scratch, row):
     for i in range(np.uint64(count), end):
         numbers[i] = INFINITY  # wins no row, if it is kept at all
     if has_compress():
-        found = keep(numbers, end, bound, np.uint64(len(row)), kept)
+        kept_count = keep(numbers, end, bound, np.uint64(len(row)), kept)
     else:
-        found = keep_by_mask(numbers, end, bound, np.uint64(len(row)), scratch.values, kept)
-    for i in range(found):
+        kept_count = keep_by_mask(numbers, end, bound, np.uint64(len(row)), scratch.values, kept)
+    for i in range(kept_count):
         _compete(kept[i], row)
 
 

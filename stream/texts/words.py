@@ -287,21 +287,21 @@ def _language_tokens(languages: tuple[str, ...]) -> set[int]:
             known = ", ".join(stop_languages())
             raise ConfigError(f"stop-word language {language!r} has no list; choose among: {known}.")
         for entry in stop_words.get_stop_words(language):
-            found = _entry_hashes(entry)
-            tokens |= {int(hashes[0]) for hashes in found if len(hashes) == 1}
+            of_entry = _entry_hashes(entry)
+            tokens |= {int(hashes[0]) for hashes in of_entry if len(hashes) == 1}
     return tokens
 
 
 def _own_tokens(words: tuple[str, ...]) -> set[int]:
     tokens: set[int] = set()
     for entry in words:
-        found = _entry_hashes(entry)
-        if any(len(hashes) != 1 for hashes in found):
+        of_entry = _entry_hashes(entry)
+        if any(len(hashes) != 1 for hashes in of_entry):
             raise ConfigError(
-                f"stop_words has {entry!r}, which is {len(found[0])} words by UAX #29: give each word an entry or a "
+                f"stop_words has {entry!r}, which is {len(of_entry[0])} words by UAX #29: give each word an entry or a "
                 "line of its own"
             )
-        tokens |= {int(hashes[0]) for hashes in found}
+        tokens |= {int(hashes[0]) for hashes in of_entry}
     return tokens
 
 

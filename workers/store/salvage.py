@@ -78,8 +78,8 @@ def _copied(source: sqlite3.Connection, target: sqlite3.Connection, width: int) 
     first, oldest = meta["places"] if first is None else first, meta.get("oldest", 0)
     insert = f"INSERT INTO documents ({FIELDS}, checksum) VALUES ({', '.join('?' * (len(StoredRow._fields) + 1))})"
     sound, time = 0, meta["stream_time"] or 0
-    for place, found in _by_place(source, query, first, meta["places"]):
-        row, kept = (StoredRow(*found[:-1]), found[-1]) if found else (None, None)
+    for place, stored in _by_place(source, query, first, meta["places"]):
+        row, kept = (StoredRow(*stored[:-1]), stored[-1]) if stored else (None, None)
         if row is None or (place >= oldest and not is_sound(row, kept)):
             row = StoredRow(
                 place, erased_name(), time, secrets.token_bytes(16), bytes(width), 0, 0, place, *(None,) * 4, 1
@@ -93,9 +93,9 @@ def _copied(source: sqlite3.Connection, target: sqlite3.Connection, width: int) 
             target.execute("UPDATE documents SET gone = 1 WHERE place = ?", (place,))
     texts = _by_place(source, "SELECT place, text FROM texts", first, meta["places"])
     gone = "SELECT 1 FROM documents WHERE place = ? AND gone = 1"
-    for place, found in texts:
-        if found and isinstance(found[1], str) and not target.execute(gone, (place,)).fetchone():
-            target.execute("INSERT INTO texts VALUES (?, ?)", found)
+    for place, stored in texts:
+        if stored and isinstance(stored[1], str) and not target.execute(gone, (place,)).fetchone():
+            target.execute("INSERT INTO texts VALUES (?, ?)", stored)
     if meta.get("stories"):
         stories.copy(source, target)
     sources.copy(source, target)
@@ -111,8 +111,8 @@ def _by_place(
     for begin in range(first, end, _ROWS):
         places = range(begin, min(begin + _ROWS, end))
         try:
-            found = source.execute(f"{query} WHERE place BETWEEN ? AND ?", (places[0], places[-1])).fetchall()
-            rows = {row[0]: row for row in found}
+            stored = source.execute(f"{query} WHERE place BETWEEN ? AND ?", (places[0], places[-1])).fetchall()
+            rows = {row[0]: row for row in stored}
         except sqlite3.DatabaseError:
             rows = {place: row for place in places if (row := _one(source, query, place))}
         yield from ((place, rows.get(place)) for place in places)

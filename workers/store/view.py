@@ -104,9 +104,9 @@ class View(Log):
         if verdict.status == REFUSED:
             return 0
         known = self._place(verdict.document)
-        found = None if known is None else self.row(known)
-        if found is not None:
-            return found
+        earlier = None if known is None else self.row(known)
+        if earlier is not None:
+            return earlier
         original, previous = self._place(verdict.original), self._place(verdict.previous)
         before = None if verdict.status != UNCHANGED or previous is None else self.row(previous)
         self._name("numbers", verdict.document, verdict.number)

@@ -34,8 +34,8 @@ def decode_columns(data: bytes, magic: bytes, dtypes: Sequence[str], fingerprint
     begin = _HEADER.size + 8 * count
     if len(data) < begin:
         raise WireError(f"a message of {len(data)} bytes is shorter than its header of {begin}")
-    found, version, flags, columns, generation = _HEADER.unpack_from(data)
-    if (found, version, flags, columns) != (magic, _VERSION, 0, count):
+    mark, version, flags, columns, generation = _HEADER.unpack_from(data)
+    if (mark, version, flags, columns) != (magic, _VERSION, 0, count):
         raise WireError(
             f"a message that begins {data[:8].hex()} is not of format {magic.decode()} version {_VERSION}, "
             f"which has {count} columns and no flags"

@@ -73,10 +73,10 @@ def write_kept(
         for chunk in chunked(reader.parts(paths)):
             entries = () if chunk is None else chunk.entries
             first, at = at, at + len(entries)
-            found = statuses[first:at]
-            if len(found) < len(entries):
+            span = statuses[first:at]
+            if len(span) < len(entries):
                 break
-            chosen = found != REFUSED if annotates else np.isin(found, KEPT)
+            chosen = span != REFUSED if annotates else np.isin(span, KEPT)
             decided = None if decided_between is None else decided_between(first, at)
             if table is None:
                 _add_lines(lines, entries, np.flatnonzero(chosen).tolist(), decided, texts)

@@ -155,12 +155,12 @@ async def _submitted(sending: Sending, service: Service, lines: list[bytes]) -> 
 async def _answered(sending: Sending, service: Service, lines: list[_Line], deadline: float) -> bytes:
     """Return the answers of some lines."""
     out = []
-    for id_, found in lines:
-        reason: str | None = found if isinstance(found, Reason) else None
-        if isinstance(found, Sent):
-            decided = await _decided(sending, found, deadline)
+    for id_, answer in lines:
+        reason: str | None = answer if isinstance(answer, Reason) else None
+        if isinstance(answer, Sent):
+            decided = await _decided(sending, answer, deadline)
             if decided is None:
-                out.append(json_line(_undecided(str(id_), found)))
+                out.append(json_line(_undecided(str(id_), answer)))
                 continue
             reason = decided.answer.refused
             if reason is None:

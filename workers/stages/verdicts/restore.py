@@ -129,10 +129,10 @@ def restored(
             yield None
     state = LinkState(plan.limits, compared, metadata.arrivals, metadata.row)
     stream_time = int(NO_TIME) if metadata.stream_time is None else metadata.stream_time
-    found = join_decided(parts or [decided_rows(0, [], int(NO_TIME))])
-    state.name(found, stories)
-    gathered = Gathered(found, kept)
-    sizes = np.zeros(int((found.rows.kinds == DOCUMENT).sum()), np.int64)
+    past = join_decided(parts or [decided_rows(0, [], int(NO_TIME))])
+    state.name(past, stories)
+    gathered = Gathered(past, kept)
+    sizes = np.zeros(int((past.rows.kinds == DOCUMENT).sum()), np.int64)
     first, end = transport.bounds(topics.signed)[PARTITION]
     start, end = max(first, metadata.window), min(end, signed.offset + (metadata.row > 0))
     for stretch in transport.read(topics.signed, PARTITION, start, end) if start < end else ():
@@ -143,15 +143,15 @@ def restored(
                 state.add_message(record.offset, rows, len(data), sizes)
                 gathered.add(rows.arrivals(), record.timestamp_ms)
         yield None
-    state.restore(found, stream_time, decided, stories, sizes)
+    state.restore(past, stream_time, decided, stories, sizes)
     clusters, records = Clusters(plan.limits, separate=config.separate), []
     for partition, (first, end) in transport.bounds(topics.clusters).items():
         for stretch in transport.read(topics.clusters, partition, first, end):
             records += stretch
             yield None
-    clusters.restore(records, found, stream_time)
+    clusters.restore(records, past, stream_time)
     sources = Sources(plan.sources_max)
-    sources.restore(kept, found, gathered, stories, state.decisions.end)
+    sources.restore(kept, past, gathered, stories, state.decisions.end)
     yield Restored(state, clusters, sources)
 
 

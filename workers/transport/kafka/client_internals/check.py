@@ -155,7 +155,7 @@ def _accepts(call: Any, parameters: str) -> bool:
     """Whether a call has these first parameters, and no other required parameter."""
     if not callable(call):
         return False
-    found = [one for one in signature(call).parameters.values() if one.name != "self"]
+    given = [one for one in signature(call).parameters.values() if one.name != "self"]
     names = [name for name in parameters.split(", ") if name]
-    needs_more = any(one.default is one.empty and one.kind == one.POSITIONAL_OR_KEYWORD for one in found[len(names) :])
-    return [one.name for one in found[: len(names)]] == names and not needs_more
+    needs_more = any(one.default is one.empty and one.kind == one.POSITIONAL_OR_KEYWORD for one in given[len(names) :])
+    return [one.name for one in given[: len(names)]] == names and not needs_more
