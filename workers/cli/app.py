@@ -11,7 +11,7 @@ import os
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO, cast
 
 import typer
 
@@ -30,7 +30,7 @@ from neardup.workers.options.judging import (
     TuneOptions,
 )
 from neardup.workers.process.exits import Exit, Failure, exit_codes_help
-from neardup.workers.process.printable import printable
+from neardup.workers.process.printable import Messages, printable
 
 _ORIGINS = (
     "Settings also come from the environment (NEARDUP_THRESHOLD=0.9) and a TOML file (threshold = 0.9); "
@@ -215,6 +215,7 @@ def main() -> int:
     """Run the command line and return its exit code. Each expected failure is one sentence on standard error."""
     if sys.stderr is None:  # the parent process closed it: messages are dropped
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - open as long as the process
+    sys.stderr = cast(TextIO, Messages(sys.stderr))
     return _main()
 
 

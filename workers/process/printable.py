@@ -1,6 +1,9 @@
-"""Untrusted text (ids, names of files) made safe for a terminal or a log."""
+"""What goes to standard error: untrusted text (ids, names of files) made safe, to a reader that may leave."""
 
 from __future__ import annotations
+
+import os
+from typing import Any, TextIO
 
 
 def printable(text: str) -> str:
@@ -10,3 +13,34 @@ def printable(text: str) -> str:
     'a\\\\x9b2J \\\\u202e é'
     """
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+
+
+class Messages:
+    """Standard error. If its reader leaves (``2>&1 | head``), later messages are dropped, and the work goes on: a file
+    that is written meanwhile must not end where the reader left."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write text, or drop it."""
+        try:
+            return self._stream.write(text)
+        except BrokenPipeError:
+            self._drop()
+            return len(text)
+
+    def flush(self) -> None:
+        """Write what is held back, or drop it."""
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            self._drop()
+
+    def _drop(self) -> None:
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, self._stream.fileno())
+        os.close(nothing)
