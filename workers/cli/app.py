@@ -11,7 +11,7 @@ import os
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, TextIO, cast
+from typing import Annotated, Any, TextIO, cast
 
 import typer
 
@@ -241,8 +241,8 @@ def _main() -> int:
             if type(error).__name__ == "NoArgsIsHelpError":  # versions of typer have it in different modules
                 typer.echo(error.format_message(), err=True)
                 return Exit.USAGE
-            sentence = error.format_message().rstrip(".")  # empty if the help is already printed
-            return _fail(Exit.USAGE, f"{sentence}; neardup --help shows what there is") if sentence else Exit.USAGE
+            sentence = _usage_sentence(error)
+            return _fail(Exit.USAGE, sentence) if sentence else Exit.USAGE
         code = _library_code(error)
         if code is not None:
             return _fail(code, str(error))
@@ -252,6 +252,19 @@ def _main() -> int:
             raise
         log_fatal("an invariant of the program is broken: please report this", error)
         return Exit.BROKEN
+
+
+def _usage_sentence(error: Any) -> str:
+    """Return an error of the parser with its value and its remedy; empty if the help is already printed."""
+    sentence = error.format_message().rstrip(".")
+    if not sentence:
+        return ""
+    if hasattr(error.__cause__, "errors"):  # of pydantic, whose sentence names the rule alone
+        value = error.__cause__.errors()[0]["input"]
+        sentence = sentence.replace("Invalid value for", f"Invalid value {value!r} for", 1)
+        sentence = sentence.replace(": Input should", ": it should", 1)
+    command = error.ctx.command_path if error.ctx else "neardup"
+    return f"{sentence}; {command} --help shows what there is"
 
 
 def _library_code(error: Exception) -> Exit | None:

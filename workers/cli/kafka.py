@@ -66,7 +66,7 @@ def register(app: typer.Typer, epilog: str) -> None:
 
 @command_of(WorkerOptions)
 def sign_command(options: WorkerOptions, given: Given) -> None:
-    """Sign documents from Kafka: read documents, publish bands, put what cannot be read into documents.dead.
+    """Sign documents from Kafka: read documents, publish signed, put what cannot be read into documents.dead.
 
     A worker is known by its names to Kafka, the same after every restart: member of the group and transactional id are
     {topic-prefix}{group}-sign-{generation}-{instance}. Give each signer its own --instance.
@@ -76,7 +76,7 @@ def sign_command(options: WorkerOptions, given: Given) -> None:
 
 @command_of(WorkerOptions)
 def match_command(options: WorkerOptions, given: Given) -> None:
-    """Match documents from Kafka: read bands, keep the window in memory, publish pairs as candidates.
+    """Match documents from Kafka: read signed, keep the window in memory, publish pairs as candidates.
 
     A worker is known by its names to Kafka, the same after every restart: member of the group and transactional id are
     {topic-prefix}{group}-match-{generation}-{instance}. Give each matcher its own --instance.
@@ -86,7 +86,7 @@ def match_command(options: WorkerOptions, given: Given) -> None:
 
 @command_of(WorkerOptions)
 def link_command(options: WorkerOptions, given: Given) -> None:
-    """Decide documents from Kafka: read arrivals and links, publish one final verdict for each document, and clusters.
+    """Decide documents from Kafka: read signed and links, publish one final verdict for each document, and clusters.
 
     All roles need --verdicts. One linker works, others stand by. A worker is known by its names to Kafka: member of the
     group and transactional id are {topic-prefix}{group}-link-{generation}-{instance}.
@@ -114,17 +114,20 @@ def up_command(options: UpOptions, given: Given) -> None:
     """
     import logging
 
+    from neardup.workers.process.exits import Exit, Failure
     from neardup.workers.process.logs import start_log
     from neardup.workers.process.stop import Stop
     from neardup.workers.service.supervisor import Supervisor, child_specs, spawn
     from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN
 
+    counts = {SIGN: options.signers, MATCH: options.matchers, LINK: options.linkers, FILTER: options.filters}
+    if not any(counts.values()):
+        raise Failure(Exit.USAGE, "up has no worker to run, for each role has 0: name one, for instance --signers 1")
     start_log(_log_format(given), "up")
     settings = _settings(given, options.config, options.start)
     start_log(settings.log_format, "up")
     stop = Stop()
     stop.install()
-    counts = {SIGN: options.signers, MATCH: options.matchers, LINK: options.linkers, FILTER: options.filters}
     specs = child_specs(counts, _with_start(given, options.start), options.config, settings.health_port)
     raise typer.Exit(Supervisor(specs, spawn, stop, logging.getLogger(__name__).warning).run())
 
