@@ -22,7 +22,7 @@ from oracle import (
     tail_above,
     tail_below,
 )
-from quick_parameters import quick_seeds
+from quick_parameters import quick_first
 
 from neardup.stream import Config, Deduplicator, Document
 from neardup.stream.documents import Features
@@ -79,7 +79,7 @@ def test_candidates_follow_the_s_curve(scheme: str, similarity: float, union: in
 @pytest.mark.long
 @pytest.mark.parametrize("union", SEEDS)
 @pytest.mark.parametrize("similarity", SIMILARITIES)
-@pytest.mark.parametrize("scheme", quick_seeds(SKETCHED, 1))
+@pytest.mark.parametrize("scheme", quick_first(SKETCHED, 1))
 def test_emitted_pairs_keep_the_promise(scheme: str, similarity: float, union: int) -> None:
     """From the threshold on, at least as many pairs as the curve says; below ``score_min``, at most as many.
 
@@ -118,7 +118,7 @@ def test_the_requested_recall_is_the_recall_at_the_threshold(scheme: str, settin
         assert tail_below(600, config.recall, emitted) > NEVER, (union, emitted)
 
 
-@pytest.mark.parametrize("similarity", quick_seeds([0.1, 0.8, 0.0, 0.5], 2))
+@pytest.mark.parametrize("similarity", quick_first([0.1, 0.8, 0.0, 0.5], 2))
 @pytest.mark.parametrize("scheme", SKETCHED)
 def test_estimates_are_unbiased(scheme: str, similarity: float) -> None:
     """The mean of ten thousand pairs of random sets would show agreement by chance, which is .4% of the rows.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import orjson
 import pytest
-from quick_parameters import quick_seeds
+from quick_parameters import quick_first
 from sim_cluster import MATCHERS, SIGNERS, Cluster
 from sim_documents import UNREADABLE, Habits
 from sim_scenario import Place, Scenario
@@ -88,11 +88,11 @@ def pairs_of(documents: list[Document]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("signers", quick_seeds([3, 1, 2], 1))
+@pytest.mark.parametrize("signers", quick_first([3, 1, 2], 1))
 @pytest.mark.parametrize(
     "shares", [(1, 1, 1, 1), (10, 1, 1, 1), (1, 1, 1, 0)], ids=["even", "one has ten times as many", "one is idle"]
 )
-@pytest.mark.parametrize("records_max", quick_seeds([7, 500], 1))
+@pytest.mark.parametrize("records_max", quick_first([7, 500], 1))
 def test_a_backlog_gives_the_pairs_of_an_undisturbed_stream(
     signers: int, shares: tuple[int, ...], records_max: int
 ) -> None:
@@ -197,7 +197,7 @@ def test_a_signer_that_dies_holds_back_the_others_until_its_partitions_have_move
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("signers", quick_seeds([3, 1, 2], 1))
+@pytest.mark.parametrize("signers", quick_first([3, 1, 2], 1))
 def test_an_archive_that_is_loaded_into_idle_partitions_is_signed_in_its_order(signers: int) -> None:
     """Each tenth of a second loads hours of the archive; batches become visible in one partition after the other."""
     loaded = Backlog()

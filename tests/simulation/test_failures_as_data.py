@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import Enum, auto
 
 import pytest
-from quick_parameters import quick_seeds
+from quick_parameters import quick_first
 from sim_checks import check
 from sim_cluster import MATCHERS, SIGNERS, Cluster, Crash
 from sim_documents import Habits
@@ -138,8 +138,8 @@ class Played(Cluster):
 
 
 @pytest.mark.parametrize("failure", Failure, ids=lambda failure: failure.name.lower())
-@pytest.mark.parametrize("place", quick_seeds([1, 2, 0, 3], 2))
-@pytest.mark.parametrize("static", quick_seeds([True, False], 1), ids=["static", "dynamic"])
+@pytest.mark.parametrize("place", quick_first([1, 2, 0, 3], 2))
+@pytest.mark.parametrize("static", quick_first([True, False], 1), ids=["static", "dynamic"])
 def test_one_failure_anywhere_changes_nothing(failure: Failure, place: int, static: bool) -> None:
     """With any failure before, between or after the documents, the same pairs join the contents.
 

@@ -10,7 +10,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from quick_parameters import quick_seeds
+from quick_parameters import quick_first
 
 from neardup.stream import Config, ConfigError, Deduplicator, Document, Matcher, Pair, Refusal, Signer
 from neardup.stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, chunks, match_step
@@ -223,7 +223,7 @@ def test_a_pair_at_the_cut_is_emitted() -> None:
     assert dedup.counts()["copies"] == 0
 
 
-@pytest.mark.parametrize("bits", quick_seeds([16, 8, 32], 1))
+@pytest.mark.parametrize("bits", quick_first([16, 8, 32], 1))
 def test_as_many_equal_rows_as_the_cut_asks_for_pass_it(bits: int) -> None:
     """Their estimate is ``score_min`` to the last digit; with one row less it is below."""
     for threshold in np.linspace(0.55, 1, 10):

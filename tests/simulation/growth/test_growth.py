@@ -6,7 +6,7 @@ The documents before, between and after have copies, near-duplicates, versions a
 from __future__ import annotations
 
 import pytest
-from quick_parameters import quick_seeds
+from quick_parameters import quick_first
 from sim_checks import Outcome, check
 from sim_cluster import LINKERS, MATCHERS, SIGNERS, Cluster
 from sim_documents import Habits
@@ -104,7 +104,7 @@ def test_shards_are_added_where_there_was_one() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", [MATCHERS, LINKERS])
-@pytest.mark.parametrize("call", quick_seeds(CRASHES, 2))
+@pytest.mark.parametrize("call", quick_first(CRASHES, 2))
 def test_a_worker_dies_at_each_call_around_a_growth(call: str, kind: str) -> None:
     """Wherever the process ends, before the row, in the step that passes it, or behind it, nothing is lost or
     repeated."""
@@ -126,7 +126,7 @@ def test_a_worker_dies_at_each_call_around_a_growth(call: str, kind: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "fault", quick_seeds(["commit_before", "commit_after", "flush", "send_offsets", "group_offsets"], 2)
+    "fault", quick_first(["commit_before", "commit_after", "flush", "send_offsets", "group_offsets"], 2)
 )
 def test_the_step_that_passes_the_row_fails(fault: str) -> None:
     """The first offsets of new shards are committed with the step, once, whatever comes of its transaction."""

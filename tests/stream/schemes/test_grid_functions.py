@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from quick_parameters import quick_seeds
+from quick_parameters import quick_first
 
 from neardup.stream.errors import ConfigError
 from neardup.stream.schemes import grid_functions
@@ -48,7 +48,7 @@ def test_a_thousand_functions_and_two_groups_meet_as_often_as_the_book_says():
     assert other == pytest.approx(0.00397, abs=0.00006)
 
 
-@pytest.mark.parametrize("squares", quick_seeds([1000, 50_000], 1))
+@pytest.mark.parametrize("squares", quick_first([1000, 50_000], 1))
 def test_generated_fingerprints_are_candidates_as_often_as_they_should(squares):
     """An OR of 1024 functions and an AND of two groups, on pairs of one finger and of two, over several seeds.
 

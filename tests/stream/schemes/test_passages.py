@@ -7,7 +7,7 @@ import random
 import numpy as np
 import orjson
 import pytest
-from quick_parameters import quick_seeds
+from quick_parameters import quick_first
 
 from benchmarks.recall.passages import SCRIPTS, prose, sharing, signed
 from neardup.stream import Config, ConfigError, Deduplicator, Document, Signer
@@ -17,7 +17,7 @@ from neardup.stream.schemes import SCHEMES
 
 
 @pytest.mark.parametrize("shape", [(40, 150), (20, 60), (30, 30)])
-@pytest.mark.parametrize("script", quick_seeds(SCRIPTS, 2))
+@pytest.mark.parametrize("script", quick_first(SCRIPTS, 2))
 def test_texts_that_share_a_run_share_a_key(script: str, shape: tuple[int, int]) -> None:
     """Of ``passage_characters``, wherever it stands, also where it repeats itself."""
     config = Config(scheme="passages", passage_gram=shape[0], passage_characters=shape[1])

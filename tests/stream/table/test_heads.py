@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 from python_calls import from_python
-from quick_parameters import quick_seeds
+from quick_parameters import quick_first
 
 from neardup.stream.table import heads as h
 from neardup.stream.table.heads import NONE, SEGMENTS, Heads, add_pages, empty_heads, locate, make_room, put_at, rebuild
@@ -71,8 +71,8 @@ def check_pages(heads: Heads) -> None:
     assert len(heads.scratch) >= heads.sizes.max()
 
 
-@pytest.mark.parametrize("base", quick_seeds([2**32 - 3_000, 2**40 - 1, 0, 1, 2**32], 2))
-@pytest.mark.parametrize("segments", quick_seeds([3, 1, SEGMENTS], 1))
+@pytest.mark.parametrize("base", quick_first([2**32 - 3_000, 2**40 - 1, 0, 1, 2**32], 2))
+@pytest.mark.parametrize("segments", quick_first([3, 1, SEGMENTS], 1))
 def test_the_newest_posting_of_a_bucket_is_found(segments: int, base: int) -> None:
     """For any first posting number, while old postings expire, in few segments or in all."""
     seed = segments * 31 + base % 1_009

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from quick_parameters import examples, quick_seeds
+from quick_parameters import examples, quick_first
 
 from neardup.stream.texts.normalize import NormalForm, code_points, normalize, normalize_any
 
@@ -168,7 +168,7 @@ def test_surrogates_refuse_only_their_own_text() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    quick_seeds(["itn_multilingual", "ja_jglue", "blns", "licence_texts", "irplag_java", "mccormick_minhash", "sotu",
+    quick_first(["itn_multilingual", "ja_jglue", "blns", "licence_texts", "irplag_java", "mccormick_minhash", "sotu",
                  "textreuse_legal", "html_articles"], 3),
 )  # fmt: skip
 def test_real_texts_are_normalised_as_unicodedata_does(name: str, real_data: Callable[[str], Path]) -> None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from quick_parameters import quick_seeds
+from quick_parameters import quick_first
 
 from neardup.stream.errors import ConfigError
 from neardup.stream.signatures.banding import estimate
@@ -76,7 +76,7 @@ class TestChoice:
         assert shapes == [(13, 7), (18, 7), (18, 7), (18, 7), (25, 5)]
 
     @pytest.mark.parametrize("bits", [8, 16, 32])
-    @pytest.mark.parametrize("threshold", quick_seeds([0.8, 0.3, 0.97, 0.4, 0.5, 0.6, 0.7, 0.9, 0.95], 2))
+    @pytest.mark.parametrize("threshold", quick_first([0.8, 0.3, 0.97, 0.4, 0.5, 0.6, 0.7, 0.9, 0.95], 2))
     def test_recall_is_reached_with_the_highest_cut_or_refused(self, threshold: float, bits: int) -> None:
         """For recalls of .8 to .99: all figures fit together, and a refusal means that no shape could."""
         shapes = [(b, r) for r in range(32 // bits, 129) for b in range(1, 128 // r + 1)]

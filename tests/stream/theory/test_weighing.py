@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from quick_parameters import quick_seeds
+from quick_parameters import quick_first
 
 from neardup.stream import Config
 from neardup.stream.errors import ConfigError
@@ -27,7 +27,7 @@ def plain(tuning: Tuning, weight: float, *, emitted: bool) -> float:
 
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("bands_min", [1, 2])
-@pytest.mark.parametrize("weight", quick_seeds([0.5, 0.1, 0.9], 1))
+@pytest.mark.parametrize("weight", quick_first([0.5, 0.1, 0.9], 1))
 def test_no_other_bands_and_rows_have_less_error(weight: float, bands_min: int, exact: bool) -> None:
     """Of all shapes of up to 40 rows, by the areas either side of the threshold."""
     law: dict[str, Any] = {"bands_min": bands_min, "exact_score": exact}

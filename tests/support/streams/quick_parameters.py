@@ -9,11 +9,11 @@ import pytest
 from hypothesis import settings
 
 
-def quick_seeds(seeds: Sequence[Any], quick: int) -> list[Any]:
-    """The seeds, or other parameters; those after the first ``quick`` are marked as long."""
+def quick_first(parameters: Sequence[Any], quick: int) -> list[Any]:
+    """The parameters of a test; those after the first ``quick`` are marked as long."""
     return [
-        pytest.param(*(seed if isinstance(seed, tuple) else (seed,)), marks=() if n < quick else pytest.mark.long)
-        for n, seed in enumerate(seeds)
+        pytest.param(*(one if isinstance(one, tuple) else (one,)), marks=() if n < quick else pytest.mark.long)
+        for n, one in enumerate(parameters)
     ]
 
 

@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 import trustme
-from quick_parameters import quick_seeds
+from quick_parameters import quick_first
 from web_server import WebServer
 
 from neardup.workers.feeds.addresses import addresses_of, is_public
@@ -240,7 +240,7 @@ def late(web, before, each):
 
 @pytest.mark.parametrize(
     ("before", "each"),
-    quick_seeds(
+    quick_first(
         [
             (b"", b""),
             (b"HTTP/1.1 200 OK\r\nX: ", b"y"),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from ledger_replay import One, check, replay
-from quick_parameters import quick_seeds
+from quick_parameters import quick_first
 from service_world import NEAR, NOW, TEXT, World, opened, world_in
 
 from neardup import Document
@@ -98,7 +98,7 @@ def documents_of(name: str, folder: Path) -> list[Document]:
     return [Document(f"{url}#{n}", text) for n in range(2) for url, text in articles]
 
 
-@pytest.mark.parametrize("name", quick_seeds(["html_articles", "itn_multilingual"], 1))
+@pytest.mark.parametrize("name", quick_first(["html_articles", "itn_multilingual"], 1))
 def test_the_ledger_equals_a_replay_of_the_answers(name: str, real_data: Callable[[str], Path], tmp_path: Path) -> None:
     """On real texts, with copies, retries, removals, full disks and restarts: in memory, and as requests read it."""
     documents, rng, clock = documents_of(name, real_data(name)), random.Random(3), [NOW]

@@ -4,7 +4,7 @@ import random
 
 import pytest
 from cases import CASES
-from quick_parameters import quick_seeds
+from quick_parameters import quick_first
 from service_world import NOW, TEXT, opened
 
 from neardup.workers.process.exits import Exit, Failure
@@ -20,7 +20,7 @@ def closed(keeper):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", quick_seeds(SCHEMES, 3))
+@pytest.mark.parametrize("name", quick_first(SCHEMES, 3))
 def test_a_restart_changes_no_answer(name, tmp_path):
     """The input has versions, copies, removals, and stories that outlive the documents of their original in a moving
     window; one service restarts after every step."""

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from cases import CASES
 from command import PROCESS_SECONDS_MAX, WORDS
-from quick_parameters import quick_seeds
+from quick_parameters import quick_first
 
 from neardup.stream import Deduplicator, Document
 from neardup.stream.machine.compile import kernel
@@ -77,8 +77,8 @@ def lines(documents):
     return b"".join(json.dumps(row).encode() + b"\n" for row in kept)
 
 
-@pytest.mark.parametrize("window", quick_seeds([40.0, None], 1))
-@pytest.mark.parametrize("name", quick_seeds(SCHEMES, 5))
+@pytest.mark.parametrize("window", quick_first([40.0, None], 1))
+@pytest.mark.parametrize("name", quick_first(SCHEMES, 5))
 def test_a_corpus_gives_what_the_stream_gives(name, window, tmp_path, monkeypatch):
     """Pairs agree in order, similarity and buckets, for copies, versions and disordered times; candidates agree too."""
     monkeypatch.setattr(batch, "_ARRIVALS", 16)
@@ -192,7 +192,7 @@ def test_a_corpus_that_outgrows_the_memory_goes_to_disk_and_loses_nothing(tmp_pa
         found(tmp_path / "kept")
 
 
-@pytest.mark.parametrize("window", quick_seeds([50.0, None], 1))
+@pytest.mark.parametrize("window", quick_first([50.0, None], 1))
 @pytest.mark.parametrize("name", ["one_permutation chars", "prefix chars", "records exact"])
 def test_a_run_that_begins_with_a_kept_window_goes_on_like_one_long_run(name, window, tmp_path):
     """After the first half, the second half gives the pairs of one long run."""

@@ -9,7 +9,7 @@ import pytest
 from cases import CASES
 from command import WORDS
 from dedup_outputs import deduplicated
-from quick_parameters import quick_seeds
+from quick_parameters import quick_first
 from scheme_streams import brought
 
 from neardup.stream import Config, Deduplicator, Document
@@ -69,7 +69,7 @@ def test_the_preferred_document_of_a_cluster_is_its_original(decided, tmp_path):
         assert summary["largest_clusters"] == [{"id": kept, "size": 3, "cluster": "abc".index(kept)}]
 
 
-@pytest.mark.parametrize("name", quick_seeds(SCHEMES, 4))
+@pytest.mark.parametrize("name", quick_first(SCHEMES, 4))
 def test_in_order_of_arrival_the_verdicts_equal_those_of_dedup(decided, tmp_path, name):
     """Every kind of scheme has the same rule, with copies and refused documents."""
     case = CASES[name]

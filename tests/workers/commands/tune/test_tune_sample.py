@@ -4,7 +4,7 @@ import json
 import random
 
 import pytest
-from quick_parameters import quick_seeds
+from quick_parameters import quick_first
 from typer.testing import CliRunner
 
 from neardup.stream.errors import ConfigError
@@ -84,7 +84,7 @@ def test_what_gives_no_advice_is_refused(mails, tmp_path):
     assert "leave out --family and --plot" in refused_with("--sample", mails, "--plot", "x.svg")
 
 
-@pytest.mark.parametrize("words", quick_seeds([20, 2000], 1))
+@pytest.mark.parametrize("words", quick_first([20, 2000], 1))
 def test_the_recall_of_grouped_signatures_is_measured_on_the_sizes_of_a_sample(tmp_path, words):
     """Small documents leave most bands without a key; documents of some thousand shingles keep the promise."""
     path = tmp_path / "texts.jsonl"
