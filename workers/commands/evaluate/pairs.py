@@ -79,6 +79,8 @@ def evaluate(options: EvaluateOptions, config: Config) -> Evaluation:
             links.append((older, newer))
         if not options.candidates or (isinstance(similarity, int | float) and similarity >= config.tuning.score_min):
             emitted.append((older, newer))
+    if left_out and not listed:
+        raise Failure(Exit.INPUT, f"{options.pairs} holds lines and no pair: give what run or probe wrote")
     known = read_truth(options.truth, left_out)
     contents = Contents(links)
     between = contents.pairs(known.pairs)

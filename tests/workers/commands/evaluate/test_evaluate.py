@@ -97,6 +97,14 @@ def test_a_truth_that_cannot_be_used_is_refused(emitted: str, tmp_path: Path, te
         invoke(emitted, "--truth", known)
 
 
+def test_documents_in_place_of_pairs_are_refused(tmp_path: Path) -> None:
+    """Each line is left out, so nothing would be compared."""
+    documents = tmp_path / "documents.jsonl"
+    documents.write_text('{"id": "a", "text": "some"}\n')
+    with pytest.raises(Failure, match=r"documents\.jsonl holds lines and no pair: give what run or probe wrote"):
+        invoke(str(documents), "--truth", truth(tmp_path, "a,b\nc,d\n"))
+
+
 @pytest.mark.long
 def test_the_measured_curve_is_drawn_over_the_promised_one(emitted: str, tmp_path: Path) -> None:
     """The command draws it in characters and to a file, but only with similarities."""
