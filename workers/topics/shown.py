@@ -5,7 +5,7 @@ The list of a document that has none of the three is empty bytes; the column is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -45,13 +45,38 @@ def _values(column: Column) -> list[bytes]:
     return [data[first:end] for first, end in pairwise(starts)]
 
 
-def decode_shown(column: Column | None, count: int) -> Iterator[dict[str, str]]:
-    """Yield for each of ``count`` rows what is known of it, by name."""
-    if column is None:
-        yield from ({} for _ in range(count))
-        return
-    for value in _values(column):
-        yield {name: said for name, said in zip(NAMES, orjson.loads(value or b"[]"), strict=False) if said}
+def texts_of(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> list[str]:
+    """Return the texts of a column of UTF-8."""
+    whole, bounds = data.tobytes(), pairwise(starts.tolist())
+    if whole.isascii():
+        text = whole.decode()
+        return [text[first:end] for first, end in bounds]
+    return [whole[first:end].decode() for first, end in bounds]
+
+
+def quoted(texts: list[str]) -> list[str]:
+    """Return texts as strings in JSON.
+
+    >>> quoted(["a", 'b"', ""])
+    ['"a"', '"b\\\\""', '""']
+    """
+    data = orjson.dumps(texts).decode()
+    if "\\" in data:  # else each quote is the begin or the end of a text
+        return [orjson.dumps(text).decode() for text in texts]
+    return [f'"{text}"' for text in data[2:-2].split('","')] if texts else []
+
+
+def fields_shown(column: Column | None, count: int) -> list[str]:
+    """Return for each of ``count`` rows what is known of it as fields in JSON, each behind a comma."""
+    return [""] * count if column is None else [_fields(value) for value in texts_of(*column)]
+
+
+def _fields(value: str) -> str:
+    if value.count('"') == 2 * len(NAMES) and "\\" not in value:  # three texts, and their quotes
+        _, source, _, url, _, title, _ = value.split('"')
+        return f',"source":"{source}","url":"{url}","title":"{title}"'
+    said = zip(NAMES, orjson.loads(value or "[]"), strict=False)
+    return "".join([f',"{name}":{orjson.dumps(one).decode()}' for name, one in said if one])
 
 
 def sources_shown(column: Column | None, count: int) -> list[str]:

@@ -23,7 +23,6 @@ import numpy.typing as npt
 import orjson
 
 from neardup.stream.collections.ids import split_id, stored_id
-from neardup.stream.json_lines import named_collection
 from neardup.stream.pair_rule import SIMILARITY_DIGITS
 from neardup.stream.scheme_interface import in_parts, starts_of_lengths
 from neardup.stream.verdicts.decisions import Verdicts
@@ -32,7 +31,7 @@ from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL, STATUSES
 from neardup.stream.window_message import WireError
 from neardup.workers.topics.arrivals import ArrivalRows
 from neardup.workers.topics.places import offsets_of, parse_place, partitions_of, place_name
-from neardup.workers.topics.shown import decode_shown
+from neardup.workers.topics.shown import fields_shown, quoted, texts_of
 
 # Approximate maximum bytes of a run: messages of ``signed`` are split at the same size.
 RUN_BYTES_MAX = 512 << 10
@@ -71,80 +70,103 @@ class Run(NamedTuple):
 def encode_runs(decision: Decision, *, separate: bool = False) -> Iterator[Run]:
     """Return the records of a step: one for each partition, or several if one would be too long. Ids are full ids, if
     collections are ``separate``."""
-    lines = [orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE) for fields in _fields(decision, separate)]
+    lines = _lines(decision, separate) if len(decision.rows.places) else []
     partitions, offsets = partitions_of(decision.rows.places), offsets_of(decision.rows.places)
     for partition in np.unique(partitions).tolist():
         rows = np.flatnonzero(partitions == partition)
-        sizes = np.array([len(lines[row]) for row in rows.tolist()])
-        for part in (rows[numbers] for numbers in in_parts(sizes, RUN_BYTES_MAX)):
-            key = f"{offsets[part[0]]}-{offsets[part[-1]] + 1}"
-            yield Run(partition, key.encode(), b"".join(lines[row] for row in part.tolist()))
+        own = [lines[row] for row in rows.tolist()]
+        for part in in_parts(np.array(list(map(len, own))), RUN_BYTES_MAX):
+            first, last = int(part[0]), int(part[-1])
+            key = f"{offsets[rows[first]]}-{offsets[rows[last]] + 1}"
+            yield Run(partition, key.encode(), b"".join(own[first : last + 1]))
 
 
-def _fields(decision: Decision, separate: bool) -> Iterator[dict[str, Any]]:
-    rows, verdicts = decision.rows, decision.verdicts
-    data, starts = rows.ids.tobytes(), rows.id_starts.tolist()
+def _lines(decision: Decision, separate: bool) -> list[bytes]:
+    """Return the lines, as ``orjson`` would encode their fields. It encodes the values column by column: an object for
+    each line takes much longer."""
+    rows, lines = decision.rows, []
     columns = zip(
         offsets_of(rows.places).tolist(),
-        rows.kinds.tolist(),
-        rows.times.tolist(),
-        rows.contents.tolist(),
-        rows.ranks.tolist(),
-        verdicts.statuses.tolist(),
-        verdicts.clusters.tolist(),
-        decision.originals.tolist(),
-        [None if of is None else _named(of.decode(), separate)["id"] for of in decision.original_ids],
-        np.round(verdicts.similarities.astype(np.float64), SIMILARITY_DIGITS).tolist(),
-        verdicts.related.tolist(),
-        verdicts.previous.tolist(),
-        verdicts.matched.tolist(),
-        verdicts.equal.tolist(),
-        verdicts.late.tolist(),
+        _named(texts_of(rows.ids, rows.id_starts), separate),
+        (rows.kinds == DOCUMENT).tolist(),
+        [STATUSES[status] for status in decision.verdicts.statuses.tolist()],
+        fields_shown(rows.shown, len(rows.places)),
+        _decided(decision, separate),
+        _numbers(rows.times / _MICROSECONDS),
+        _digits(rows.contents),
+        _numbers(rows.ranks),
+        np.isnan(rows.ranks).tolist(),
         decision.incomplete.tolist(),
-        decode_shown(rows.shown, len(rows.places)),
         strict=True,
     )
-    for i, (offset, kind, time, content, rank, status, *others) in enumerate(columns):
-        out: dict[str, Any] = {"offset": offset}
-        if starts[i] < starts[i + 1]:
-            out |= _named(data[starts[i] : starts[i + 1]].decode(), separate)
-        out["status"] = STATUSES[status]
-        *verdict, gap, shown = others
-        if kind == DOCUMENT:
-            out |= shown
-            out |= _decided(*verdict)
-            out["timestamp"], out["content"] = time / _MICROSECONDS, f"{content:016x}"
-            if rank == rank:  # else it is not a number: none
-                out["rank"] = rank
-        out["arrival"] = decision.first + i
-        if gap:
-            out["incomplete"] = True
-        yield out
+    for arrival, row in enumerate(columns, decision.first):
+        offset, named, is_document, status, shown, decided, time, content, rank, is_unranked, gap = row
+        line = f'{{"offset":{offset}{named},"status":"{status}"'
+        if is_document:
+            line += f'{shown}{decided},"timestamp":{time},"content":"{content}"'
+            if not is_unranked:
+                line += f',"rank":{rank}'
+        end = ',"incomplete":true}\n' if gap else "}\n"
+        lines.append(f'{line},"arrival":{arrival}{end}'.encode())
+    return lines
 
 
-def _decided(
-    cluster: int, original: int, of: str | None, similarity: float, related: int, previous: int, matched: int,
-    equal: bool, late: bool,
-) -> dict[str, Any]:  # fmt: skip
-    """Return the fields of a line that only a document has, without those that have no value."""
-    out: dict[str, Any] = {}
-    if of is not None:
-        out["duplicate_of"] = of
-    if original >= 0:
-        out["original"] = place_name(original)
-    if similarity:
-        out["similarity"] = similarity
-    out["cluster"] = place_name(cluster)
-    for name, place in (("related", related), ("previous", previous), ("matched", matched)):
-        if place >= 0:
-            out[name] = place_name(place)
-    return out | {name: True for name, value in (("equal", equal), ("late", late)) if value}
+def _decided(decision: Decision, separate: bool) -> list[str]:
+    """Return the fields that only a document has, without those that have no value; most have a cluster alone."""
+    verdicts = decision.verdicts
+    places = zip(partitions_of(verdicts.clusters).tolist(), offsets_of(verdicts.clusters).tolist(), strict=True)
+    out = [f',"cluster":"{partition}-{offset}"' for partition, offset in places]
+    similarities = np.round(verdicts.similarities.astype(np.float64), SIMILARITY_DIGITS)
+    has_more = verdicts.equal | verdicts.late | (similarities != 0)
+    for column in (decision.originals, verdicts.related, verdicts.previous, verdicts.matched):
+        has_more |= column >= 0
+    has_more |= np.array([of is not None for of in decision.original_ids], np.bool_)
+    rows = np.flatnonzero(has_more)
+    at = rows.tolist()
+    ids = [decision.original_ids[row] for row in at]
+    bare = [(split_id(of.decode())[1] if separate else of.decode()) if of is not None else "" for of in ids]
+    columns = zip(
+        at, ids, quoted(bare), decision.originals[rows].tolist(), similarities[rows].tolist(),
+        _numbers(similarities[rows]), verdicts.related[rows].tolist(), verdicts.previous[rows].tolist(),
+        verdicts.matched[rows].tolist(), verdicts.equal[rows].tolist(), verdicts.late[rows].tolist(), strict=True,
+    )  # fmt: skip
+    for row, of, id_, original, similarity, rounded, related, previous, matched, equal, late in columns:
+        text = "" if of is None else f',"duplicate_of":{id_}'
+        if original >= 0:
+            text += f',"original":"{place_name(original)}"'
+        if similarity:
+            text += f',"similarity":{rounded}'
+        text += out[row]
+        for name, place in (("related", related), ("previous", previous), ("matched", matched)):
+            if place >= 0:
+                text += f',"{name}":"{place_name(place)}"'
+        out[row] = text + (',"equal":true' if equal else "") + (',"late":true' if late else "")
+    return out
 
 
-def _named(id_: str, separate: bool) -> dict[str, str]:
-    """Return an id, and its collection, as fields of a line."""
-    collection, bare = split_id(id_) if separate else (None, id_)
-    return {"id": bare, **named_collection(collection)}
+def _named(ids: list[str], separate: bool) -> list[str]:
+    """Return ids, and their collections, as fields of lines; nothing for an empty id."""
+    if not separate:
+        return [f',"id":{id_}' if id_ != '""' else "" for id_ in quoted(ids)]
+    named = [split_id(id_) for id_ in ids]
+    columns = zip(ids, quoted([id_ for _, id_ in named]), quoted([name or "" for name, _ in named]), strict=True)
+    return [
+        (f',"id":{id_}' + (f',"collection":{name}' if name != '""' else "")) if full else ""
+        for full, id_, name in columns
+    ]
+
+
+def _digits(contents: npt.NDArray[np.uint64]) -> list[str]:
+    """Return hashes as 16 digits each."""
+    text = contents.astype(">u8").tobytes().hex()
+    return [text[at : at + 16] for at in range(0, len(text), 16)]
+
+
+def _numbers(values: npt.NDArray[np.floating]) -> list[str]:
+    """Return numbers in JSON."""
+    if not len(values):
+        return []
+    return orjson.dumps(np.ascontiguousarray(values), option=orjson.OPT_SERIALIZE_NUMPY).decode()[1:-1].split(",")
 
 
 class DecidedRows(NamedTuple):

@@ -10,11 +10,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import orjson
 from verdict_model import Decision, Event, VerdictModel
 
 from neardup.stream.batches import CONTENT_HALF
 from neardup.stream.config import Config
-from neardup.stream.documents import Document, Refusal, Verdict
+from neardup.stream.documents import Column, Document, Refusal, Verdict
 from neardup.stream.pair_rule import compares_directly
 from neardup.stream.pipeline import Matcher, Signed, similarity_of, table_limits
 from neardup.stream.scheme_interface import Evidence
@@ -25,7 +26,7 @@ from neardup.stream.verdicts.records import STORY_BYTES
 from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
 from neardup.workers.topics.links import SIMILARITY_STEPS, decode_links
 from neardup.workers.topics.places import place_name
-from neardup.workers.topics.shown import decode_shown
+from neardup.workers.topics.shown import NAMES
 from neardup.workers.topics.signed import decode_signed
 from neardup.workers.transport.protocol import Record
 
@@ -41,6 +42,15 @@ class Arrival:
         self.arrived_ms = -1  # the time of its message
 
 
+def said_of(column: Column | None, count: int) -> list[dict[str, str]]:
+    """What is known of each row, by name."""
+    if column is None:
+        return [{} for _ in range(count)]
+    data, starts = column.data.tobytes(), column.starts.tolist()
+    values = [orjson.loads(data[first:end] or b"[]") for first, end in pairwise(starts)]
+    return [{name: said for name, said in zip(NAMES, value, strict=False) if said} for value in values]
+
+
 def arrivals_of(records: Sequence[Record], config: Config) -> list[Arrival]:
     """The committed records of ``signed``, in order."""
     out = []
@@ -52,7 +62,7 @@ def arrivals_of(records: Sequence[Record], config: Config) -> list[Arrival]:
         data, starts = rows.ids.tobytes(), rows.id_starts.tolist()
         ids = [data[a:b].decode() for a, b in pairwise(starts)]
         numbers = rows.times.tolist(), rows.contents.tolist(), rows.ranks.tolist(), rows.sizes.tolist()
-        shown = decode_shown(rows.shown, len(ids))
+        shown = said_of(rows.shown, len(ids))
         columns = rows.places.tolist(), rows.kinds.tolist(), ids, *numbers, shown
         for row in zip(*columns, strict=True):
             out.append(Arrival(*row))

@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 from cases import Case, every_case
+from verdict_oracle import said_of
 
 from neardup.stream import Signer
 from neardup.stream.batches import Batch, id_columns, removal_batch
@@ -17,7 +18,7 @@ from neardup.stream.verdicts.representatives import NO_RANK
 from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
 from neardup.stream.window_message import WireError
 from neardup.workers.topics import signed
-from neardup.workers.topics.shown import decode_shown, encode_shown
+from neardup.workers.topics.shown import encode_shown
 from neardup.workers.topics.signed import SignedRows, decode_signed, encode_signed, growth_row, join_signed
 
 FINGERPRINT = "0123456789abcdef" * 2
@@ -63,8 +64,8 @@ def test_rows_of_every_kind_come_back(case: Case, monkeypatch: pytest.MonkeyPatc
         parts = [decode_signed(message, FINGERPRINT, config.plan.width) for message in messages]
         for was, now in zip(columns_of(rows), columns_of(join_signed(parts)), strict=True):
             assert np.array_equal(was, now, equal_nan=was.dtype.kind == "f")
-        said, held = list(decode_shown(rows.arrivals().shown, rows.size)), rows.kinds == DOCUMENT
-        assert [said[i] for i in np.flatnonzero(held)] == list(decode_shown(rows.shown, batch.size))
+        said, held = said_of(rows.arrivals().shown, rows.size), rows.kinds == DOCUMENT
+        assert [said[i] for i in np.flatnonzero(held)] == said_of(rows.shown, batch.size)
         assert not any(said[i] for i in np.flatnonzero(~held))
         assert bound != 1 << 20 or len(messages) == 1
         assert bound > 1 or len(messages) == rows.size

@@ -5,22 +5,30 @@ from __future__ import annotations
 import io
 
 import numpy as np
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from shell_harness import settings_of
 
+from neardup.stream.batches import id_columns
 from neardup.stream.errors import ConfigError
+from neardup.stream.table import NO_TIME
+from neardup.stream.verdicts.decisions import Verdicts
+from neardup.stream.verdicts.representatives import NO_RANK
+from neardup.stream.verdicts.rule import DOCUMENT
 from neardup.stream.window_message import WireError
 from neardup.workers.commands.tail import follow
 from neardup.workers.service.roles import ROLES
 from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.stages.member import WorkerMember
 from neardup.workers.telemetry.observer import Silent
+from neardup.workers.topics.arrivals import ArrivalRows
 from neardup.workers.topics.links import NO_PROGRESS, LinkMessage, Links, decode_links, encode_links
 from neardup.workers.topics.names import FILTER, LINK
 from neardup.workers.topics.rules import judge, topic_plans
-from neardup.workers.topics.verdicts import parse_run
+from neardup.workers.topics.shown import NAMES, encode_shown
+from neardup.workers.topics.verdicts import Decision, encode_runs, parse_run
 from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
 
 FINGERPRINT, OTHER = "0123456789abcdef" * 2, "f" * 32
@@ -53,6 +61,47 @@ def test_progress_follows_the_last_pair() -> None:
     assert [each.end == NO_PROGRESS for each in found] == [True] * (len(found) - 1) + [False]
     assert sum(len(each.links.later) for each in found) == 40_000
     assert max(map(len, values)) < 600_000
+
+
+_TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x1f"), max_size=6)
+_SHOWN = st.tuples(*[_TEXTS | st.none()] * 3)
+_ROWS = st.lists(st.tuples(_TEXTS, _TEXTS | st.none(), _SHOWN, st.floats(-1e17, 1e17) | st.none()), max_size=8)
+
+
+@given(_ROWS, st.sampled_from([None, "", "news"]), st.integers(-(2**62), 2**62))
+def test_a_line_is_what_an_encoder_writes_of_its_fields(
+    made: list[tuple[str, str | None, tuple[str | None, str | None, str | None], float | None]],
+    collection: str | None, time: int,
+) -> None:  # fmt: skip
+    """Quotes, commas and control characters in ids and sources, any numbers, with collections and without."""
+    full = [one if collection is None else f"{collection}\x1f{one}" for one, *_ in made]
+    count, places = len(made), np.arange(len(made))
+    ranks = np.array([NO_RANK if rank is None else rank for *_, rank in made], np.float64)
+    rows = ArrivalRows(
+        places, np.full(count, DOCUMENT), np.full(count, time), places.astype(np.uint64),
+        *id_columns([one.encode() for one in full]), ranks, places, encode_shown([shown for _, _, shown, _ in made]),
+    )  # fmt: skip
+    of = [None if one is None else f"{collection or ''}\x1f{one}" for _, one, *_ in made]
+    of = of if collection is not None else [one for _, one, *_ in made]
+    ids, times = [None if one is None else one.encode() for one in of], np.full(count, NO_TIME)
+    none, flags = np.full(count, -1), places % 2 == 1
+    verdicts = Verdicts(
+        np.zeros(count, np.uint8), places, none, (places / 7).astype(np.float32), none, places, none, flags, ~flags
+    )
+    decision = Decision(0, rows, verdicts, places, ids, times, ranks, places > 2, times)
+    lines = [
+        line + b"\n"
+        for run in encode_runs(decision, separate=collection is not None)
+        for line in run.value.split(b"\n")[:-1]
+    ]
+    found = [orjson.loads(line) for line in lines]
+    assert lines == [orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE) for fields in found]
+    for fields, whole, (id_, original, shown, rank) in zip(found, full, made, strict=True):
+        assert fields.get("id", "") == (id_ if whole else "")
+        assert (fields.get("duplicate_of"), fields.get("rank")) == (original, rank)
+        assert fields.get("collection") == (collection or None)
+        assert tuple(fields.get(name) for name in NAMES) == tuple(said or None for said in shown)
+        assert fields["timestamp"] == time / 1e6
 
 
 @given(st.data())
