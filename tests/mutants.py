@@ -148,8 +148,8 @@ MUTANTS = (
     ),
     Mutant(
         "a story keeps the record of its second member", "simulation", LEDGER,
-        "            *(one for one in stories if one.value != self._shared[one.key[0]]),\n",
-        "            *(one for one in stories if self._shared[one.key[0]] is None),\n",
+        "[one for one in self._written.items() if one[1] != self._shared[one[0]]]",
+        "[one for one in self._written.items() if self._shared[one[0]] is None]",
         (SOURCES,),
     ),
     Mutant(

@@ -10,6 +10,9 @@ from heapq import nsmallest
 from itertools import compress
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from neardup.stream.verdicts.rule import STATUSES
 
 # What an account counts. ``own`` are duplicates of other ids of the same source; ``first_by_arrival`` and
@@ -31,6 +34,7 @@ _OF_STATUS = {
 STATUS_COUNTS = [COUNTS.index(_OF_STATUS[one]) if one in _OF_STATUS else UNCERTAIN for one in STATUSES]
 # A lag falls into a bin of 1/8 of a power of two: a median is within 5 percent, or half a second.
 _BINS = 8
+_BEGINS = 2.0 ** (np.arange(64 * _BINS) / _BINS)  # of one second plus the lag
 LAGS = ("arrival", "date")
 LAG_NAMES = [f"lag_seconds_by_{name}" for name in LAGS]
 # The hour of documents without a time.
@@ -49,12 +53,15 @@ class Account:
     counts: list[int] = field(default_factory=lambda: [0] * len(COUNTS))
     lags: tuple[dict[int, int], ...] = ()  # none until the first lag: most accounts of an hour have none
 
-    def add_lag(self, kind: int, one: int) -> None:
-        """Count a lag by its bin, which is negative if the original came, or is dated, later."""
-        if not self.lags:
-            self.lags = ({}, {})
-        lags = self.lags[kind]
-        lags[one] = lags.get(one, 0) + 1
+    def add_lags(self, bins: Sequence[int], no_lag: int) -> None:
+        """Count lags of arrival and of date by bins, which are negative if the original came, or is dated, later;
+        ``no_lag`` stands for none."""
+        for kind, one in enumerate(bins):
+            if one != no_lag:
+                if not self.lags:
+                    self.lags = ({}, {})
+                lags = self.lags[kind]
+                lags[one] = lags.get(one, 0) + 1
 
     def values(self) -> dict[str, Any]:
         """Return the account as values of JSON."""
@@ -81,10 +88,14 @@ class Account:
         return cls(counts, tuple(map(dict, json.loads(lags))) if lags else ())
 
 
-def bin_of(seconds: float) -> int:
-    """Return the bin of a lag."""
-    size = int(_BINS * math.log2(1.0 + abs(seconds)))
-    return -size if seconds < 0 else size
+def bins_of(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """Return the bins of lags.
+
+    >>> bins_of(np.array([0.0, 1.0, -3.0])).tolist()
+    [0, 8, -16]
+    """
+    sizes = np.searchsorted(_BEGINS, 1.0 + np.abs(seconds), "right") - 1
+    return np.where(seconds < 0, -sizes, sizes)
 
 
 def median_of(lags: dict[int, int]) -> float | None:

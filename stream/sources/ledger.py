@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from itertools import compress, islice
+from functools import partial
+from itertools import compress, islice, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,7 +39,7 @@ from neardup.stream.sources.accounts import (
     STATUS_COUNTS,
     UNCERTAIN,
     Account,
-    bin_of,
+    bins_of,
 )
 from neardup.stream.sources.brake import is_repeated
 from neardup.stream.sources.readings import Readings
@@ -72,6 +73,9 @@ class Story(NamedTuple):
     is_shared: bool = False
 
 
+_NEW_STORY: Callable[[Iterable[Any]], Story] = partial(tuple.__new__, Story)
+
+
 class Ledger(Readings):
     """The accounts of at most ``sources_max`` sources; a store follows the parts that are ``stored``, some of
     ``PARTS``."""
@@ -94,14 +98,7 @@ class Ledger(Readings):
         hours = hours_of(reports)
         self._count(reports, hours)
         self._begin(reports, hours)
-        joins = np.flatnonzero(((reports.statuses == DUPLICATE) | (reports.statuses == UPDATE)) & ~reports.late)
-        columns = (reports.statuses, reports.clusters, reports.arrivals, reports.dates, hours)
-        for n, status, cluster, arrival, date, hour in zip(
-            joins.tolist(), *(column[joins].tolist() for column in columns), strict=True
-        ):
-            story = self._stories.get(cluster)
-            if story is not None:
-                self._join(cluster, story, reports.sources[n], status == DUPLICATE, (hour, arrival, date))
+        self._join(reports, hours)
         self._bound()
 
     # Counting
@@ -193,48 +190,65 @@ class Ledger(Readings):
         )
         for place in places if "story" in self._stored else ():
             self._note("story", (place,))
-        rows = zip(sources, at, arrivals, dates, sources, at, dates, strict=True)
-        self._stories.update(zip(places, (Story(*row) for row in rows), strict=True))
+        rows = zip(sources, at, arrivals, dates, sources, at, dates, repeat(False))
+        self._stories.update(zip(places, map(_NEW_STORY, rows), strict=True))
 
-    def _join(self, place: int, story: Story, source: str, is_duplicate: bool, when: tuple[int, int, int]) -> None:
-        """Count a document that joins a story; ``when``: its hour, arrival and date."""
-        hour, _, date = when
-        if is_duplicate:
-            self._pair(source, story, *when)
-        joined = story
-        if date != _NO_TIME and (story.by_date_date == _NO_TIME or date < story.by_date_date):
-            joined = joined._replace(by_date=source, by_date_hour=hour, by_date_date=date)
-        if source != story.source and not story.is_shared:
-            joined = joined._replace(is_shared=True)
-            self._add(story.source, story.hour, FIRST_BY_ARRIVAL, 1)
-        if joined is story:
-            return
-        if story.is_shared and story.by_date_date != _NO_TIME:
-            self._add(story.by_date, story.by_date_hour, FIRST_BY_DATE, -1)
-        if joined.is_shared and joined.by_date_date != _NO_TIME:
-            self._add(joined.by_date, joined.by_date_hour, FIRST_BY_DATE, 1)
-        self._note("story", (place,))
-        self._stories[place] = joined
+    def _join(self, reports: Reports, hours: npt.NDArray[np.int64]) -> None:
+        """Count the documents that join stories, in order of arrival."""
+        joins = np.flatnonzero(((reports.statuses == DUPLICATE) | (reports.statuses == UPDATE)) & ~reports.late)
+        columns = (reports.statuses == DUPLICATE, reports.clusters, reports.dates, hours)
+        firsts = Counter[tuple[str, int, int]]()  # source, hour, count -> how much it changes
+        rows, known = [], []  # the duplicates, and their stories
+        for row, is_duplicate, place, date, hour in zip(
+            joins.tolist(), *(column[joins].tolist() for column in columns), strict=True
+        ):
+            story, source = self._stories.get(place), reports.sources[row]
+            if story is None:
+                continue
+            if is_duplicate:
+                rows.append(row)
+                known.append(story)
+            is_earlier = date != _NO_TIME and (story.by_date_date == _NO_TIME or date < story.by_date_date)
+            is_shared = story.is_shared or source != story.source
+            if is_earlier or is_shared != story.is_shared:
+                by_date = (source, hour, date) if is_earlier else story[4:7]
+                joined = _NEW_STORY((*story[:4], *by_date, is_shared))
+                _change_firsts(firsts, story, joined)
+                self._note("story", (place,))
+                self._stories[place] = joined
+        for (source, hour, count), number in firsts.items():
+            for account in self._existing(source, hour):
+                account.counts[count] += number
+        self._pair(reports, hours, np.array(rows, np.int64), known)
 
-    def _pair(self, source: str, story: Story, hour: int, arrival: int, date: int) -> None:
-        """Count a duplicate for the sources of it and of its original."""
-        accounts = self._existing(source, hour)
-        if source == story.source:
-            for account in accounts:
-                account.counts[OWN] += 1
-            return
-        pair = source, story.source
-        self._note("pair", pair)
-        self._pairs[pair] = self._pairs.get(pair, 0) + 1
-        for kind, (time, original) in enumerate(((arrival, story.arrival), (date, story.date))):
-            if time != _NO_TIME and original != _NO_TIME:
-                lag = bin_of((time - original) / MICROSECONDS)
+    def _pair(
+        self, reports: Reports, hours: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], stories: list[Story]
+    ) -> None:
+        """Count duplicates for their sources, and those of the originals of their stories."""
+        lags: list[list[int]] = []
+        for column, of in (
+            (reports.arrivals, [story.arrival for story in stories]),
+            (reports.dates, [story.date for story in stories]),
+        ):
+            times, originals = column[rows], np.array(of, np.int64)
+            bins = bins_of((times - originals) / MICROSECONDS)
+            lags.append(np.where((times != NO_TIME) & (originals != NO_TIME), bins, _NO_TIME).tolist())
+        existing: dict[tuple[str, int], list[Account]] = {}
+        columns = rows.tolist(), hours[rows].tolist(), stories, *lags
+        for row, hour, story, by_arrival, by_date in zip(*columns, strict=True):
+            source = reports.sources[row]
+            accounts = existing.get((source, hour))
+            if accounts is None:
+                accounts = existing[source, hour] = self._existing(source, hour)
+            if source == story.source:
                 for account in accounts:
-                    account.add_lag(kind, lag)
-
-    def _add(self, source: str, hour: int, count: int, number: int) -> None:
-        for account in self._existing(source, hour):
-            account.counts[count] += number
+                    account.counts[OWN] += 1
+                continue
+            pair = source, story.source
+            self._note("pair", pair)
+            self._pairs[pair] = self._pairs.get(pair, 0) + 1
+            for account in accounts:
+                account.add_lags((by_arrival, by_date), _NO_TIME)
 
     def end(self, places: Iterable[int]) -> None:
         """Forget stories that have ended: no document joins them any more."""
@@ -349,6 +363,15 @@ class Ledger(Readings):
         accounts = self._accounts[ALL_HOURS]
         self._smallest = [(account.counts[DOCUMENTS], name) for name, account in accounts.items()]
         heapq.heapify(self._smallest)
+
+
+def _change_firsts(firsts: Counter[tuple[str, int, int]], story: Story, joined: Story) -> None:
+    """Note what a document that joined a story changes of the accounts of its first sources."""
+    if joined.is_shared and not story.is_shared:
+        firsts[story.source, story.hour, FIRST_BY_ARRIVAL] += 1
+    for one, number in ((story, -1), (joined, 1)):
+        if one.is_shared and one.by_date_date != _NO_TIME:
+            firsts[one.by_date, one.by_date_hour, FIRST_BY_DATE] += number
 
 
 def _set(values: dict[Any, Any], key: Any, value: Any) -> None:

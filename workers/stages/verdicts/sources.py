@@ -36,7 +36,7 @@ from neardup.stream.window_message import WireError
 from neardup.workers.stages.verdicts.originals import Sent, Stories
 from neardup.workers.topics.arrivals import ArrivalRows, arrived_at
 from neardup.workers.topics.places import parse_place, place_name
-from neardup.workers.topics.shown import sources_shown
+from neardup.workers.topics.shown import quoted, sources_shown
 from neardup.workers.topics.verdicts import DecidedRows, Decision
 from neardup.workers.transport.protocol import Record
 
@@ -71,6 +71,21 @@ def encode_part(one: Kept) -> Sent:
         key[2] = {ALL_HOURS: "all", NO_HOUR: None}.get(key[2], key[2] * _HOUR_SECONDS)
     value = None if one.value is None else dict(zip(_FIELDS[one.kind], one.value, strict=True))
     return orjson.dumps(key), None if value is None else orjson.dumps(value)
+
+
+def _encode_stories(stories: list[tuple[int, tuple[Any, ...] | None]]) -> list[Sent]:
+    """Return key and value of stories, as ``encode_part`` does."""
+    values = [value for _, value in stories if value is not None]
+    columns = (values, *(quoted([value[at] for value in values]) for at in (0, 4)))
+    written = iter(
+        f'{{"source":{source},"hour":{value[1]},"arrival":{value[2]},"date":{value[3]},"by_date":{by_date},'
+        f'"by_date_hour":{value[5]},"by_date_date":{value[6]},"is_shared":{"true" if value[7] else "false"}}}'.encode()
+        for value, source, by_date in zip(*columns, strict=True)
+    )
+    return [
+        (f'["story","{place_name(place)}"]'.encode(), None if value is None else next(written))
+        for place, value in stories
+    ]
 
 
 def read_sources(records: Iterable[Record]) -> KeptSources:
@@ -110,6 +125,7 @@ class Sources:
         # have ended, since the last write.
         self._shared: dict[int, tuple[Any, ...] | None] = {}
         self._changed: set[int] = set()
+        self._written: dict[int, tuple[Any, ...] | None] = {}  # by the open write
         self._ended: list[int] = []
         self._begun: deque[tuple[int, list[int]]] = deque()  # stories, by the end of the rows that they came with
 
@@ -139,24 +155,23 @@ class Sources:
 
     def changes(self, arrivals: int) -> list[Sent]:
         """Return what has changed since the last write, as records; so many arrivals are counted."""
-        stories = [self._ledger.kept("story", (place,)) for place in sorted(self._changed)]
-        parts = [
-            *self._ledger.pending(),
-            *(one for one in stories if one.value != self._shared[one.key[0]]),
-            *(Kept("story", (place,), None) for place in self._ended),
-            Kept("step", (), (arrivals,)),
+        self._written = {place: self._ledger.kept("story", (place,)).value for place in sorted(self._changed)}
+        return [
+            *map(encode_part, self._ledger.pending()),
+            *_encode_stories([one for one in self._written.items() if one[1] != self._shared[one[0]]]),
+            *(encode_part(Kept("story", (place,), None)) for place in self._ended),
+            encode_part(Kept("step", (), (arrivals,))),
         ]
-        return [encode_part(one) for one in parts]
 
     def settle(self, first: int) -> None:
         """Close a write that is committed; ``first`` is the first row of the window."""
-        for place in self._changed:
-            self._shared[place] = self._ledger.kept("story", (place,)).value
+        self._shared.update(self._written)
         for one in self._ledger.began_repeating():
             _log.warning("%s", sentence(one))
         self._ledger.settle()
         self._changed.clear()
         self._ended.clear()
+        self._written.clear()
         self.first = first
 
     def restore(self, kept: KeptSources, found: DecidedRows, gathered: Gathered, stories: Stories, end: int) -> None:
