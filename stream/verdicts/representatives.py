@@ -63,12 +63,14 @@ def join(best: tuple[Member, ...], member: Member) -> tuple[Member, ...]:
     >>> join((Member(0, "a", 2.0), Member(1, "b", 1.0)), Member(2, "c", 1.5))[1].id
     'c'
     """
-    same = next((one for one in best if one.id == member.id), None)
-    if same is not None:
-        if _order(same) == _order(member):
-            return best
-        best = without(best, member.id)
-    at = sum(_order(one) >= _order(member) for one in best)
+    order = _order(member)
+    for one in best:
+        if one.id == member.id:
+            if _order(one) == order:
+                return best
+            best = without(best, member.id)
+            break
+    at = len(best) if order == -math.inf else sum(_order(one) >= order for one in best)
     return (*best[:at], member, *best[at:])[:BEST_MAX]
 
 

@@ -1,4 +1,5 @@
-"""Messages of columns: the form of ``arrivals`` and ``links``. Decoding makes no Python object for a row.
+"""Messages of columns: the form of ``arrivals`` and ``links``. Decoding makes no Python object for a row. And
+columns as values in JSON: one call for all of a column.
 
 Layout, little-endian: magic 4 bytes, version u8, flags u8 (none is defined: 0), number of columns u16, signing
 fingerprint 16 bytes, bytes of each column u64; then the columns, each padded to a multiple of eight bytes.
@@ -8,10 +9,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 
 from neardup.stream.window_message import WireError
 
@@ -55,3 +58,31 @@ def decode_columns(data: bytes, magic: bytes, dtypes: Sequence[str], fingerprint
         out.append(np.frombuffer(data, dtype, size // np.dtype(dtype).itemsize, begin))
         begin += size + -size % _ALIGNMENT
     return out
+
+
+def texts_of(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> list[str]:
+    """Return the texts of a column of UTF-8."""
+    whole, bounds = data.tobytes(), pairwise(starts.tolist())
+    if whole.isascii():
+        text = whole.decode()
+        return [text[first:end] for first, end in bounds]
+    return [whole[first:end].decode() for first, end in bounds]
+
+
+def quoted(texts: list[str]) -> list[str]:
+    """Return texts as strings in JSON.
+
+    >>> quoted(["a", 'b"', ""])
+    ['"a"', '"b\\\\""', '""']
+    """
+    data = orjson.dumps(texts).decode()
+    if "\\" in data:  # else each quote is the begin or the end of a text
+        return [orjson.dumps(text).decode() for text in texts]
+    return [f'"{text}"' for text in data[2:-2].split('","')] if texts else []
+
+
+def numbers(values: npt.NDArray[np.floating]) -> list[str]:
+    """Return numbers in JSON."""
+    if not len(values):
+        return []
+    return orjson.dumps(np.ascontiguousarray(values), option=orjson.OPT_SERIALIZE_NUMPY).decode()[1:-1].split(",")

@@ -17,6 +17,7 @@ from neardup.stream.documents import Column
 from neardup.stream.json_lines import TITLE_CHARACTERS_MAX
 from neardup.stream.scheme_interface import select_ragged, starts_of_lengths
 from neardup.stream.sources.names import Shown, source_named
+from neardup.workers.topics.columns import texts_of
 
 NAMES = ("source", "url", "title")
 
@@ -43,27 +44,6 @@ def columns_shown(ids: Column, sources: Column, urls: Column, titles: Column) ->
 def _values(column: Column) -> list[bytes]:
     data, starts = column.data.tobytes(), column.starts.tolist()
     return [data[first:end] for first, end in pairwise(starts)]
-
-
-def texts_of(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> list[str]:
-    """Return the texts of a column of UTF-8."""
-    whole, bounds = data.tobytes(), pairwise(starts.tolist())
-    if whole.isascii():
-        text = whole.decode()
-        return [text[first:end] for first, end in bounds]
-    return [whole[first:end].decode() for first, end in bounds]
-
-
-def quoted(texts: list[str]) -> list[str]:
-    """Return texts as strings in JSON.
-
-    >>> quoted(["a", 'b"', ""])
-    ['"a"', '"b\\\\""', '""']
-    """
-    data = orjson.dumps(texts).decode()
-    if "\\" in data:  # else each quote is the begin or the end of a text
-        return [orjson.dumps(text).decode() for text in texts]
-    return [f'"{text}"' for text in data[2:-2].split('","')] if texts else []
 
 
 def fields_shown(column: Column | None, count: int) -> list[str]:

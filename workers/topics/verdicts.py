@@ -30,8 +30,9 @@ from neardup.stream.verdicts.representatives import NO_RANK
 from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL, STATUSES
 from neardup.stream.window_message import WireError
 from neardup.workers.topics.arrivals import ArrivalRows
+from neardup.workers.topics.columns import numbers, quoted, texts_of
 from neardup.workers.topics.places import offsets_of, parse_place, partitions_of, place_name
-from neardup.workers.topics.shown import fields_shown, quoted, texts_of
+from neardup.workers.topics.shown import fields_shown
 
 # Approximate maximum bytes of a run: messages of ``signed`` are split at the same size.
 RUN_BYTES_MAX = 512 << 10
@@ -92,9 +93,9 @@ def _lines(decision: Decision, separate: bool) -> list[bytes]:
         [STATUSES[status] for status in decision.verdicts.statuses.tolist()],
         fields_shown(rows.shown, len(rows.places)),
         _decided(decision, separate),
-        _numbers(rows.times / _MICROSECONDS),
+        numbers(rows.times / _MICROSECONDS),
         _digits(rows.contents),
-        _numbers(rows.ranks),
+        numbers(rows.ranks),
         np.isnan(rows.ranks).tolist(),
         decision.incomplete.tolist(),
         strict=True,
@@ -127,7 +128,7 @@ def _decided(decision: Decision, separate: bool) -> list[str]:
     bare = [(split_id(of.decode())[1] if separate else of.decode()) if of is not None else "" for of in ids]
     columns = zip(
         at, ids, quoted(bare), decision.originals[rows].tolist(), similarities[rows].tolist(),
-        _numbers(similarities[rows]), verdicts.related[rows].tolist(), verdicts.previous[rows].tolist(),
+        numbers(similarities[rows]), verdicts.related[rows].tolist(), verdicts.previous[rows].tolist(),
         verdicts.matched[rows].tolist(), verdicts.equal[rows].tolist(), verdicts.late[rows].tolist(), strict=True,
     )  # fmt: skip
     for row, of, id_, original, similarity, rounded, related, previous, matched, equal, late in columns:
@@ -160,13 +161,6 @@ def _digits(contents: npt.NDArray[np.uint64]) -> list[str]:
     """Return hashes as 16 digits each."""
     text = contents.astype(">u8").tobytes().hex()
     return [text[at : at + 16] for at in range(0, len(text), 16)]
-
-
-def _numbers(values: npt.NDArray[np.floating]) -> list[str]:
-    """Return numbers in JSON."""
-    if not len(values):
-        return []
-    return orjson.dumps(np.ascontiguousarray(values), option=orjson.OPT_SERIALIZE_NUMPY).decode()[1:-1].split(",")
 
 
 class DecidedRows(NamedTuple):

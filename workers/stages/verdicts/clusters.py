@@ -25,12 +25,13 @@ import numpy.typing as npt
 import orjson
 
 from neardup.stream.collections.ids import bare_ids, full_id, split_id
-from neardup.stream.json_lines import named_collection
+from neardup.stream.scheme_interface import select_ragged
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.decisions import VerdictLimits
 from neardup.stream.verdicts.representatives import NO_RANK, Member, join, without
 from neardup.stream.verdicts.rule import DUPLICATE, REFUSED, REMOVED, UNCHANGED, UPDATE
 from neardup.workers.topics.arrivals import ArrivalRows
+from neardup.workers.topics.columns import numbers, quoted, texts_of
 from neardup.workers.topics.places import parse_place, place_name
 from neardup.workers.topics.verdicts import DecidedRows, Decision
 from neardup.workers.transport.protocol import Record
@@ -92,9 +93,10 @@ class Changed(NamedTuple):
 
     def messages(self) -> Iterator[tuple[bytes, bytes | None]]:
         """Return key and value of each record."""
+        left = [(place_name(place), cluster) for place, cluster in self.clusters.items() if cluster is not None]
+        values = iter(_encode(left, separate=self.separate))
         for place, cluster in self.clusters.items():
-            name = place_name(place)
-            yield name.encode(), None if cluster is None else _encode(name, cluster, separate=self.separate)
+            yield place_name(place).encode(), None if cluster is None else next(values)
 
 
 class Clusters:
@@ -134,6 +136,8 @@ class Clusters:
                 self._clusters[place] = cluster
                 if before is None:
                     heapq.heappush(self._times, (cluster.time, place))
+            if before is not None and cluster is not None and before.best == cluster.best:
+                continue
             old, new = (set() if one is None else one.names() for one in (before, cluster))
             for name in new - old:
                 self._by_id[name] = (*self._by_id.get(name, ()), place)
@@ -186,29 +190,37 @@ class Clusters:
         nothing."""
         changed: dict[int, _Cluster | None] = {}
         named: dict[str, set[int]] = {}  # as ``_by_id``, of the changed clusters
+        rows, statuses = members.rows, members.statuses
+        at = np.flatnonzero(np.isin(statuses, (DUPLICATE, UPDATE, UNCHANGED, REMOVED)))
+        removes = bool((statuses[at] == REMOVED).any())
 
         def put(place: int, cluster: _Cluster) -> None:
             changed[place] = cluster
-            for name in cluster.names():
+            for name in cluster.names() if removes else ():
                 named.setdefault(name, set()).add(place)
 
-        rows, statuses, clusters, numbers, originals, original_ids, original_times, original_ranks = members
-        for i in np.flatnonzero(np.isin(statuses, (DUPLICATE, UPDATE, UNCHANGED, REMOVED))).tolist():
-            id_, arrival = rows.ids[rows.id_starts[i] : rows.id_starts[i + 1]].tobytes().decode(), int(numbers[i])
-            if statuses[i] == REMOVED:
-                for place in sorted({*self._by_id.get(id_, ()), *named.get(id_, ())}):
-                    known = changed.get(place) or self._clusters[place]
+        columns = (
+            rows.places, rows.times, rows.ranks, statuses, members.clusters, members.numbers, members.originals,
+            members.original_times, members.original_ranks,
+        )  # fmt: skip
+        ids = texts_of(*select_ragged(rows.ids, rows.id_starts, at))
+        names = [members.original_ids[i] for i in at.tolist()]
+        for id_, of, own, time, rank, status, place, arrival, newest, original_time, original_rank in zip(
+            ids, names, *(column[at].tolist() for column in columns), strict=True
+        ):
+            if status == REMOVED:
+                for removed in sorted({*self._by_id.get(id_, ()), *named.get(id_, ())}):
+                    known = changed.get(removed) or self._clusters[removed]
                     if known.arrival < arrival and known.has(id_):
-                        put(place, known.after_removal(id_, arrival))
+                        put(removed, known.after_removal(id_, arrival))
                 continue
-            place, time, original_time = int(clusters[i]), int(rows.times[i]), int(original_times[i])
             cluster = changed.get(place) or self._clusters.get(place)
-            member = _member(rows.places[i], id_, rows.ranks[i])
-            joins = int(statuses[i] == DUPLICATE)
+            member = _member(own, id_, rank)
+            joins = int(status == DUPLICATE)
             if cluster is None and joins:
-                name = (original_ids[i] or b"").decode()
-                is_known = originals[i] >= 0  # else its versions have left, and the first one stands for it
-                original = _member(originals[i] if is_known else clusters[i], name, original_ranks[i])
+                name = (of or b"").decode()
+                is_known = newest >= 0  # else its versions have left, and the first one stands for it
+                original = _member(newest if is_known else place, name, original_rank)
                 first = time if original_time == NO_TIME else original_time
                 best = join((original,), member)
                 put(place, _Cluster(name, 2, name, first, False, first, arrival, best).with_time(id_, time))
@@ -224,31 +236,35 @@ def _joining(statuses: npt.NDArray[np.uint8], late: npt.NDArray[np.bool_]) -> np
     return np.where(late, np.uint8(REFUSED), statuses)
 
 
-def _member(place: np.int64, id_: str, rank: np.float64) -> Member:
-    return Member(int(place), id_, NO_RANK if np.isnan(rank) else float(rank))
+def _member(place: int, id_: str, rank: float) -> Member:
+    return Member(place, id_, NO_RANK if math.isnan(rank) else rank)
 
 
-def _encode(name: str, cluster: _Cluster, *, separate: bool) -> bytes:
-    collection = split_id(cluster.id)[0] if separate else None
-    bare = [cluster.id, cluster.earliest, *(member.id for member in cluster.best)]
-    id_, earliest, *best = bare_ids(bare) if separate else bare
-    return orjson.dumps(
-        {
-            "cluster": name,
-            "id": id_,
-            **named_collection(collection),
-            "members": cluster.members,
-            "earliest": earliest,
-            "earliest_timestamp": cluster.earliest_time / _MICROSECONDS,
-            "original_removed": cluster.removed,
-            "representatives": [
-                {"place": place_name(place), "id": member, **({} if math.isnan(rank) else {"rank": rank})}
-                for (place, _, rank), member in zip(cluster.best, best, strict=True)
-            ],
-            "timestamp": cluster.time / _MICROSECONDS,
-            "arrival": cluster.arrival,
-        }
+def _encode(clusters: list[tuple[str, _Cluster]], *, separate: bool) -> list[bytes]:
+    """Return the values of clusters: an object in JSON each."""
+    full = [name for _, one in clusters for name in (one.id, one.earliest, *(member.id for member in one.best))]
+    names = iter(quoted(bare_ids(full) if separate else full))
+    earliest, newest = (
+        numbers(np.array(times, np.int64) / _MICROSECONDS)
+        for times in ([one.earliest_time for _, one in clusters], [one.time for _, one in clusters])
     )
+    out = []
+    for (place, one), first, last in zip(clusters, earliest, newest, strict=True):
+        collection = split_id(one.id)[0] if separate else None
+        named = f'"id":{next(names)}' + (f',"collection":{quoted([collection])[0]}' if collection else "")
+        of_earliest = next(names)
+        best = ",".join([_encode_member(member, next(names)) for member in one.best])
+        out.append(
+            f'{{"cluster":"{place}",{named},"members":{one.members},"earliest":{of_earliest},'
+            f'"earliest_timestamp":{first},"original_removed":{"true" if one.removed else "false"},'
+            f'"representatives":[{best}],"timestamp":{last},"arrival":{one.arrival}}}'.encode()
+        )
+    return out
+
+
+def _encode_member(member: Member, id_: str) -> str:
+    rank = "" if math.isnan(member.rank) else f',"rank":{orjson.dumps(member.rank).decode()}'
+    return f'{{"place":"{place_name(member.place)}","id":{id_}{rank}}}'
 
 
 def _decode(fields: dict[str, Any], *, separate: bool) -> _Cluster:

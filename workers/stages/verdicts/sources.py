@@ -35,8 +35,9 @@ from neardup.stream.verdicts.rule import DUPLICATE, ORIGINAL, REMOVAL, UNCHANGED
 from neardup.stream.window_message import WireError
 from neardup.workers.stages.verdicts.originals import Sent, Stories
 from neardup.workers.topics.arrivals import ArrivalRows, arrived_at
+from neardup.workers.topics.columns import quoted
 from neardup.workers.topics.places import parse_place, place_name
-from neardup.workers.topics.shown import quoted, sources_shown
+from neardup.workers.topics.shown import sources_shown
 from neardup.workers.topics.verdicts import DecidedRows, Decision
 from neardup.workers.transport.protocol import Record
 
