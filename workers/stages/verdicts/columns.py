@@ -7,7 +7,6 @@ end, release the old end with the window, and truncate the new end when a step i
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable
 
 import numpy as np
@@ -198,20 +197,21 @@ class NamesByRow:
         else:
             self._chunks.append(_Chunk(first, ids, starts, known))
 
-    def get(self, numbers: list[int]) -> tuple[list[bytes | None], npt.NDArray[np.float64]]:
+    def get(self, numbers: _Longs) -> tuple[list[bytes | None], npt.NDArray[np.float64]]:
         """Return the ids and the ranks of rows in the window: ``None`` and ``NO_RANK`` for a number below 0."""
-        firsts = [chunk.first for chunk in self._chunks]
-        ids: list[bytes | None] = []
+        ids: list[bytes | None] = [None] * len(numbers)
         ranks = np.full(len(numbers), NO_RANK)
-        for n, number in enumerate(numbers):
-            if number < 0:
-                ids.append(None)
-                continue
-            chunk = self._chunks[bisect_right(firsts, number) - 1]
-            at = number - chunk.first
-            ids.append(chunk.ids[chunk.starts[at] : chunk.starts[at + 1]].tobytes())
+        rows = np.flatnonzero(numbers >= 0)
+        chunks = np.searchsorted([chunk.first for chunk in self._chunks], numbers[rows], "right") - 1
+        for k in np.unique(chunks).tolist():
+            chunk, of_chunk = self._chunks[k], rows[chunks == k]
+            at = numbers[of_chunk] - chunk.first
+            bounds = zip(chunk.starts[at].tolist(), chunk.starts[at + 1].tolist(), strict=True)
+            data = chunk.ids.data
+            for n, (first, end) in zip(of_chunk.tolist(), bounds, strict=True):
+                ids[n] = bytes(data[first:end])
             if chunk.ranks is not None:
-                ranks[n] = chunk.ranks[at]
+                ranks[of_chunk] = chunk.ranks[at]
         return ids, ranks
 
     def cut(self, end: int) -> None:

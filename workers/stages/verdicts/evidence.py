@@ -93,12 +93,14 @@ class Compared:
         out = [b""] * len(numbers)
         for offset in np.unique(offsets[positions >= 0]).tolist():
             evidence = self._message(offset)
-            starts = evidence.starts
-            for n in np.flatnonzero(offsets == offset).tolist():
-                k = int(index[n])
-                if k < len(evidence.fixed):
-                    ragged = evidence.ragged[starts[k] : starts[k + 1]]
-                    out[n] = evidence.fixed[k].tobytes() + (ragged.tobytes() if len(ragged) else b"")
+            rows = np.flatnonzero((offsets == offset) & (index < len(evidence.fixed)))
+            at = index[rows]
+            fixed, width = evidence.fixed[at].tobytes(), evidence.fixed.shape[1]
+            bounds = zip(evidence.starts[at].tolist(), evidence.starts[at + 1].tolist(), strict=True)
+            for k, (n, (first, end)) in enumerate(zip(rows.tolist(), bounds, strict=True)):
+                out[n] = fixed[k * width : (k + 1) * width]
+                if first < end:
+                    out[n] += evidence.ragged[first:end].tobytes()
         return out
 
     def comparing(self, numbers: _Longs, sizes: Callable[[_Longs], _Longs]) -> Compare | None:

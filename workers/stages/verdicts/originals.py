@@ -92,15 +92,12 @@ class Stories(NamedTuple):
         return self.step >= 0
 
 
-def encode_story(place: int, story: Story, fingerprint: str) -> Sent:
-    """Return key and value of a story."""
-    return _key("story", place), _VALUE.pack(_STORY, bytes.fromhex(fingerprint), *story[:4]) + story.id
-
-
-def encode_content(place: int, content: Content, fingerprint: str) -> Sent:
-    """Return key and value of a content."""
-    kept = content.evidence if len(content.evidence) <= EVIDENCE_BYTES_MAX else b""
-    return _key("content", place), _VALUE.pack(_CONTENT, bytes.fromhex(fingerprint), *content[:4]) + kept
+def _values(kind: bytes, numbers: _Longs, parts: Iterable[bytes], fingerprint: str) -> Iterator[bytes]:
+    """Return the values of stories, or of contents: their numbers, ``int64[n, 4]``, then ids or evidence."""
+    head, data = kind + bytes.fromhex(fingerprint), numbers.astype("<i8").tobytes()
+    size = _VALUE.size - len(head)
+    for at, part in zip(range(0, len(data), size), parts, strict=True):
+        yield head + data[at : at + size] + part
 
 
 def encode_ends(stories: Iterable[int], contents: Iterable[int]) -> Iterator[Sent]:
@@ -145,19 +142,19 @@ def changed_stories(
     changes, parts, names = added
     records = changes.records[(changes.records[:, ID] != 0) & (changes.records[:, CONTENTS] > 0)]
     places = placed(records[:, PLACE]).tolist()
-    for place, record in zip(places, records, strict=True):
-        named = int(record[PLACE])
-        id_ = (names[named] if named in names else compared.names[named]).encode()
-        hash_, begin, oldest, newest = record[[ID, BEGIN, OLDEST, NEWEST]].tolist()
-        yield encode_story(place, Story(hash_, begin, oldest, newest, id_), fingerprint)
+    named = records[:, PLACE].tolist()
+    ids = [(names[one] if one in names else compared.names[one]).encode() for one in named]
+    values = _values(_STORY, records[:, [ID, BEGIN, OLDEST, NEWEST]], ids, fingerprint)
+    yield from zip((_key("story", place) for place in places), values, strict=True)
     contents = records[:, HEAD:].reshape(len(records), CONTENTS_MAX, CONTENT)
     is_new = np.isin(contents[:, :, CONTENT_ROW], changes.added)
     is_new &= np.arange(CONTENTS_MAX) < records[:, CONTENTS, None]
     story, number = np.nonzero(is_new)
     rows, names_of, hashes, sizes = contents[story, number].T
-    columns = placed(names_of), story, compared.rows.find(rows), hashes, sizes, rows
-    for place, at, position, hash_, size, row in zip(*(column.tolist() for column in columns), strict=True):
-        yield encode_content(place, Content(places[at], position, hash_, size, parts[row]), fingerprint)
+    kept = (parts[row] if len(parts[row]) <= EVIDENCE_BYTES_MAX else b"" for row in rows.tolist())
+    numbers = np.stack([np.array(places, np.int64)[story], compared.rows.find(rows), hashes, sizes], 1)
+    values = _values(_CONTENT, numbers, kept, fingerprint)
+    yield from zip((_key("content", place) for place in placed(names_of).tolist()), values, strict=True)
     yield from encode_ends(placed(changes.ended).tolist(), placed(changes.dropped_places).tolist())
 
 

@@ -216,7 +216,7 @@ class LinkState:
         arrived: _Longs,
     ) -> Decision:  # fmt: skip
         """Return verdicts about rows with these numbers, by place; ``time`` was the stream time before them."""
-        ids, ranks = self._names.get(verdicts.originals.tolist())
+        ids, ranks = self._names.get(verdicts.originals)
         for i in np.flatnonzero(verdicts.originals == GONE).tolist():
             ids[i] = self.compared.names[int(verdicts.clusters[i])].encode()
         shown = np.flatnonzero(verdicts.originals >= 0)
@@ -232,9 +232,19 @@ class LinkState:
         originals = np.full(len(ids), -1)
         originals[shown], times[shown] = self._rows.places(newest), self.decisions.times(newest)
         named = (verdicts.clusters, verdicts.related, verdicts.previous, verdicts.matched)
-        clusters, related, previous, matched = (self._rows.places(column - _ZERO) for column in named)
+        clusters, related, previous, matched = (self._placed(column, rows, numbers) for column in named)
         placed = verdicts._replace(clusters=clusters, related=related, previous=previous, matched=matched)
         return Decision(self.arrivals, rows, placed, originals, ids, times, ranks, gaps, arrived)
+
+    def _placed(self, column: _Longs, rows: ArrivalRows, numbers: _Longs) -> _Longs:
+        """Return the places of what verdicts about rows with these numbers name, -1 for nothing. Most name themselves,
+        or nothing."""
+        named = column - _ZERO
+        is_own = named == numbers
+        out = np.where(is_own, rows.places, -1)
+        others = np.flatnonzero(~is_own & (column != NONE))
+        out[others] = self._rows.places(named[others])
+        return out
 
     def stories(self, fingerprint: str) -> list[Sent]:
         """Return what the open step changed of the stories, as records of ``originals``."""
@@ -315,7 +325,7 @@ class LinkState:
     def _added(self, changes: Changes) -> Added:
         parts = dict(zip(changes.added.tolist(), self.compared.parts(changes.added), strict=True))
         named = changes.begun_rows != NONE
-        ids, _ = self._names.get(changes.begun_rows[named].tolist())
+        ids, _ = self._names.get(changes.begun_rows[named])
         names = {place: (id_ or b"").decode() for place, id_ in zip(changes.begun[named].tolist(), ids, strict=True)}
         return Added(changes, parts, names)
 
