@@ -18,12 +18,11 @@ documents (``begin``) leaves stories out of the parts that are noted, and asks f
 from __future__ import annotations
 
 import heapq
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from itertools import compress, islice, repeat
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -60,20 +59,10 @@ _KINDS = 2 * len(STATUS_COUNTS)
 _NO_ACCOUNTS: dict[str, Account] = {}
 
 
-class Story(NamedTuple):
-    """The first of a story by arrival, and the time of its first by date so far."""
-
-    source: str
-    hour: int
-    arrival: int
-    date: int
-    by_date: str
-    by_date_hour: int
-    by_date_date: int
-    is_shared: bool = False
-
-
-_NEW_STORY: Callable[[Iterable[Any]], Story] = partial(tuple.__new__, Story)
+# The first of a story by arrival, and the time of its first by date so far. A plain tuple, of which the collector of
+# garbage keeps no list: there are a million.
+STORY = ("source", "hour", "arrival", "date", "by_date", "by_date_hour", "by_date_date", "is_shared")
+_Story = tuple[str, int, int, int, str, int, int, bool]
 
 
 class Ledger(Readings):
@@ -86,7 +75,7 @@ class Ledger(Readings):
         super().__init__()
         self.sources_max, self._stories_max, self._stored = sources_max, stories_max, stored
         self.exceeded: Counter[str] = Counter()
-        self._stories: dict[int, Story] = {}
+        self._stories: dict[int, _Story] = {}
         self._smallest: list[tuple[int, str]] = []  # a heap; a number in it may be older than the account
         # Kind and key of the stored parts that the open step has changed -> the value before.
         self._before: dict[tuple[str, Any], Any] = {}
@@ -190,14 +179,14 @@ class Ledger(Readings):
         )
         for place in places if "story" in self._stored else ():
             self._note("story", (place,))
-        rows = zip(sources, at, arrivals, dates, sources, at, dates, repeat(False))
-        self._stories.update(zip(places, map(_NEW_STORY, rows), strict=True))
+        stories = zip(sources, at, arrivals, dates, sources, at, dates, repeat(False))
+        self._stories.update(zip(places, stories, strict=True))
 
     def _join(self, reports: Reports, hours: npt.NDArray[np.int64]) -> None:
         """Count the documents that join stories, in order of arrival."""
         joins = np.flatnonzero(((reports.statuses == DUPLICATE) | (reports.statuses == UPDATE)) & ~reports.late)
         columns = (reports.statuses == DUPLICATE, reports.clusters, reports.dates, hours)
-        firsts = Counter[tuple[str, int, int]]()  # source, hour, count -> how much it changes
+        firsts: dict[tuple[str, int, int], int] = defaultdict(int)  # source, hour, count -> how much it changes
         rows, known = [], []  # the duplicates, and their stories
         for row, is_duplicate, place, date, hour in zip(
             joins.tolist(), *(column[joins].tolist() for column in columns), strict=True
@@ -208,47 +197,55 @@ class Ledger(Readings):
             if is_duplicate:
                 rows.append(row)
                 known.append(story)
-            is_earlier = date != _NO_TIME and (story.by_date_date == _NO_TIME or date < story.by_date_date)
-            is_shared = story.is_shared or source != story.source
-            if is_earlier or is_shared != story.is_shared:
-                by_date = (source, hour, date) if is_earlier else story[4:7]
-                joined = _NEW_STORY((*story[:4], *by_date, is_shared))
-                _change_firsts(firsts, story, joined)
-                self._note("story", (place,))
-                self._stories[place] = joined
+            first, first_hour, *_, by_date, by_hour, by_time, was_shared = story
+            is_earlier = date != _NO_TIME and (by_time == _NO_TIME or date < by_time)
+            is_shared = was_shared or source != first
+            if not is_earlier and is_shared == was_shared:
+                continue
+            if is_shared and not was_shared:
+                firsts[first, first_hour, FIRST_BY_ARRIVAL] += 1
+            if was_shared and by_time != _NO_TIME:
+                firsts[by_date, by_hour, FIRST_BY_DATE] -= 1
+            if is_earlier:
+                by_date, by_hour, by_time = source, hour, date
+            if is_shared and by_time != _NO_TIME:
+                firsts[by_date, by_hour, FIRST_BY_DATE] += 1
+            self._note("story", (place,))
+            self._stories[place] = (*story[:4], by_date, by_hour, by_time, is_shared)
         for (source, hour, count), number in firsts.items():
             for account in self._existing(source, hour):
                 account.counts[count] += number
         self._pair(reports, hours, np.array(rows, np.int64), known)
 
     def _pair(
-        self, reports: Reports, hours: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], stories: list[Story]
+        self, reports: Reports, hours: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], stories: list[_Story]
     ) -> None:
         """Count duplicates for their sources, and those of the originals of their stories."""
+        originals = [source for source, *_ in stories]
         lags: list[list[int]] = []
         for column, of in (
-            (reports.arrivals, [story.arrival for story in stories]),
-            (reports.dates, [story.date for story in stories]),
+            (reports.arrivals, [story[2] for story in stories]),
+            (reports.dates, [story[3] for story in stories]),
         ):
-            times, originals = column[rows], np.array(of, np.int64)
-            bins = bins_of((times - originals) / MICROSECONDS)
-            lags.append(np.where((times != NO_TIME) & (originals != NO_TIME), bins, _NO_TIME).tolist())
+            times, before = column[rows], np.array(of, np.int64)
+            bins = bins_of((times - before) / MICROSECONDS)
+            lags.append(np.where((times != NO_TIME) & (before != NO_TIME), bins, _NO_TIME).tolist())
         existing: dict[tuple[str, int], list[Account]] = {}
-        columns = rows.tolist(), hours[rows].tolist(), stories, *lags
-        for row, hour, story, by_arrival, by_date in zip(*columns, strict=True):
+        columns = rows.tolist(), hours[rows].tolist(), originals, zip(*lags, strict=True)
+        for row, hour, original, bins_of_both in zip(*columns, strict=True):
             source = reports.sources[row]
             accounts = existing.get((source, hour))
             if accounts is None:
                 accounts = existing[source, hour] = self._existing(source, hour)
-            if source == story.source:
+            if source == original:
                 for account in accounts:
                     account.counts[OWN] += 1
                 continue
-            pair = source, story.source
+            pair = source, original
             self._note("pair", pair)
             self._pairs[pair] = self._pairs.get(pair, 0) + 1
             for account in accounts:
-                account.add_lags((by_arrival, by_date), _NO_TIME)
+                account.add_lags(bins_of_both, _NO_TIME)
 
     def end(self, places: Iterable[int]) -> None:
         """Forget stories that have ended: no document joins them any more."""
@@ -320,6 +317,10 @@ class Ledger(Readings):
         """Return a part as a store keeps it."""
         return Kept(kind, key, self._value(kind, key))
 
+    def story(self, place: int) -> tuple[Any, ...] | None:
+        """Return the values of a story as a store keeps them."""
+        return self._stories.get(place)
+
     def settle(self) -> None:
         """Close a step whose changes are stored; it was not opened with ``step``."""
         self._before.clear()
@@ -355,23 +356,14 @@ class Ledger(Readings):
                 if hour != ALL_HOURS and not self._accounts[hour]:
                     del self._accounts[hour]
             elif kind == "story":
-                _set(self._stories, key[0], None if value is None else Story(*value))
+                _set(self._stories, key[0], None if value is None else (*value[:-1], bool(value[-1])))
             else:
                 numbers: dict[Any, int] = self._pairs if kind == "pair" else self.exceeded
                 _set(numbers, key if kind == "pair" else key[0], None if value is None else value[0])
-        self._stories = dict(sorted(self._stories.items(), key=lambda item: (item[1].arrival, item[0])))
+        self._stories = dict(sorted(self._stories.items(), key=lambda item: (item[1][2], item[0])))
         accounts = self._accounts[ALL_HOURS]
         self._smallest = [(account.counts[DOCUMENTS], name) for name, account in accounts.items()]
         heapq.heapify(self._smallest)
-
-
-def _change_firsts(firsts: Counter[tuple[str, int, int]], story: Story, joined: Story) -> None:
-    """Note what a document that joined a story changes of the accounts of its first sources."""
-    if joined.is_shared and not story.is_shared:
-        firsts[story.source, story.hour, FIRST_BY_ARRIVAL] += 1
-    for one, number in ((story, -1), (joined, 1)):
-        if one.is_shared and one.by_date_date != _NO_TIME:
-            firsts[one.by_date, one.by_date_hour, FIRST_BY_DATE] += number
 
 
 def _set(values: dict[Any, Any], key: Any, value: Any) -> None:

@@ -28,7 +28,7 @@ import orjson
 
 from neardup.stream.sources.accounts import ALL_HOURS, COUNTS, NO_HOUR
 from neardup.stream.sources.brake import sentence
-from neardup.stream.sources.ledger import STORIES_MAX, Ledger, Story
+from neardup.stream.sources.ledger import STORIES_MAX, STORY, Ledger
 from neardup.stream.sources.reports import Kept, Reports
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.rule import DUPLICATE, ORIGINAL, REMOVAL, UNCHANGED, UPDATE
@@ -48,7 +48,7 @@ _STORIES = 20_000
 _REPORTED = 100
 # Kind of a record -> the names of its values.
 _FIELDS: dict[str, tuple[str, ...]] = {
-    "account": (*COUNTS, "lags"), "pair": ("documents",), "story": Story._fields, "exceeded": ("number",),
+    "account": (*COUNTS, "lags"), "pair": ("documents",), "story": STORY, "exceeded": ("number",),
     "step": ("arrivals",),
 }  # fmt: skip
 _HOUR_SECONDS = 3600
@@ -156,7 +156,7 @@ class Sources:
 
     def changes(self, arrivals: int) -> list[Sent]:
         """Return what has changed since the last write, as records; so many arrivals are counted."""
-        self._written = {place: self._ledger.kept("story", (place,)).value for place in sorted(self._changed)}
+        self._written = {place: self._ledger.story(place) for place in sorted(self._changed)}
         return [
             *map(encode_part, self._ledger.pending()),
             *_encode_stories([one for one in self._written.items() if one[1] != self._shared[one[0]]]),
