@@ -69,16 +69,16 @@ def texts_of(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> list
     return [whole[first:end].decode() for first, end in bounds]
 
 
-def quoted(texts: list[str]) -> list[str]:
-    """Return texts as strings in JSON.
+def escaped(texts: list[str]) -> list[str]:
+    """Return texts as strings in JSON, without their quotes.
 
-    >>> quoted(["a", 'b"', ""])
-    ['"a"', '"b\\\\""', '""']
+    >>> escaped(["a", 'b"', ""])
+    ['a', 'b\\\\"', '']
     """
     data = orjson.dumps(texts).decode()
     if "\\" in data:  # else each quote is the begin or the end of a text
-        return [orjson.dumps(text).decode() for text in texts]
-    return [f'"{text}"' for text in data[2:-2].split('","')] if texts else []
+        return [orjson.dumps(text).decode()[1:-1] for text in texts]
+    return data[2:-2].split('","') if texts else []
 
 
 def numbers(values: npt.NDArray[np.floating]) -> list[str]:

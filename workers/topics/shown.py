@@ -63,7 +63,13 @@ def sources_shown(column: Column | None, count: int) -> list[str]:
     """Return the source of each of ``count`` rows, empty where none is known."""
     if column is None:
         return [""] * count
-    return [(orjson.loads(value)[0] or "") if value else "" for value in _values(column)]
+    return [_source(value) for value in texts_of(*column)]
+
+
+def _source(value: str) -> str:
+    if value.startswith('["') and "\\" not in value:
+        return value[2 : value.index('"', 2)]
+    return (orjson.loads(value)[0] or "") if value else ""
 
 
 def source_at(column: Column, row: int) -> str:

@@ -30,7 +30,7 @@ from neardup.stream.verdicts.representatives import NO_RANK
 from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL, STATUSES
 from neardup.stream.window_message import WireError
 from neardup.workers.topics.arrivals import ArrivalRows
-from neardup.workers.topics.columns import numbers, quoted, texts_of
+from neardup.workers.topics.columns import escaped, numbers, texts_of
 from neardup.workers.topics.places import offsets_of, parse_place, partitions_of, place_name
 from neardup.workers.topics.shown import fields_shown
 
@@ -127,12 +127,12 @@ def _decided(decision: Decision, separate: bool) -> list[str]:
     ids = [decision.original_ids[row] for row in at]
     bare = [(split_id(of.decode())[1] if separate else of.decode()) if of is not None else "" for of in ids]
     columns = zip(
-        at, ids, quoted(bare), decision.originals[rows].tolist(), similarities[rows].tolist(),
+        at, ids, escaped(bare), decision.originals[rows].tolist(), similarities[rows].tolist(),
         numbers(similarities[rows]), verdicts.related[rows].tolist(), verdicts.previous[rows].tolist(),
         verdicts.matched[rows].tolist(), verdicts.equal[rows].tolist(), verdicts.late[rows].tolist(), strict=True,
     )  # fmt: skip
     for row, of, id_, original, similarity, rounded, related, previous, matched, equal, late in columns:
-        text = "" if of is None else f',"duplicate_of":{id_}'
+        text = "" if of is None else f',"duplicate_of":"{id_}"'
         if original >= 0:
             text += f',"original":"{place_name(original)}"'
         if similarity:
@@ -148,12 +148,11 @@ def _decided(decision: Decision, separate: bool) -> list[str]:
 def _named(ids: list[str], separate: bool) -> list[str]:
     """Return ids, and their collections, as fields of lines; nothing for an empty id."""
     if not separate:
-        return [f',"id":{id_}' if id_ != '""' else "" for id_ in quoted(ids)]
+        return [f',"id":"{id_}"' if id_ else "" for id_ in escaped(ids)]
     named = [split_id(id_) for id_ in ids]
-    columns = zip(ids, quoted([id_ for _, id_ in named]), quoted([name or "" for name, _ in named]), strict=True)
+    columns = zip(ids, escaped([id_ for _, id_ in named]), escaped([name or "" for name, _ in named]), strict=True)
     return [
-        (f',"id":{id_}' + (f',"collection":{name}' if name != '""' else "")) if full else ""
-        for full, id_, name in columns
+        (f',"id":"{id_}"' + (f',"collection":"{name}"' if name else "")) if full else "" for full, id_, name in columns
     ]
 
 

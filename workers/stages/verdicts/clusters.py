@@ -31,7 +31,7 @@ from neardup.stream.verdicts.decisions import VerdictLimits
 from neardup.stream.verdicts.representatives import NO_RANK, Member, join, without
 from neardup.stream.verdicts.rule import DUPLICATE, REFUSED, REMOVED, UNCHANGED, UPDATE
 from neardup.workers.topics.arrivals import ArrivalRows
-from neardup.workers.topics.columns import numbers, quoted, texts_of
+from neardup.workers.topics.columns import escaped, numbers, texts_of
 from neardup.workers.topics.places import parse_place, place_name
 from neardup.workers.topics.verdicts import DecidedRows, Decision
 from neardup.workers.transport.protocol import Record
@@ -243,7 +243,7 @@ def _member(place: int, id_: str, rank: float) -> Member:
 def _encode(clusters: list[tuple[str, _Cluster]], *, separate: bool) -> list[bytes]:
     """Return the values of clusters: an object in JSON each."""
     full = [name for _, one in clusters for name in (one.id, one.earliest, *(member.id for member in one.best))]
-    names = iter(quoted(bare_ids(full) if separate else full))
+    names = iter(escaped(bare_ids(full) if separate else full))
     earliest, newest = (
         numbers(np.array(times, np.int64) / _MICROSECONDS)
         for times in ([one.earliest_time for _, one in clusters], [one.time for _, one in clusters])
@@ -251,11 +251,11 @@ def _encode(clusters: list[tuple[str, _Cluster]], *, separate: bool) -> list[byt
     out = []
     for (place, one), first, last in zip(clusters, earliest, newest, strict=True):
         collection = split_id(one.id)[0] if separate else None
-        named = f'"id":{next(names)}' + (f',"collection":{quoted([collection])[0]}' if collection else "")
+        named = f'"id":"{next(names)}"' + (f',"collection":"{escaped([collection])[0]}"' if collection else "")
         of_earliest = next(names)
         best = ",".join([_encode_member(member, next(names)) for member in one.best])
         out.append(
-            f'{{"cluster":"{place}",{named},"members":{one.members},"earliest":{of_earliest},'
+            f'{{"cluster":"{place}",{named},"members":{one.members},"earliest":"{of_earliest}",'
             f'"earliest_timestamp":{first},"original_removed":{"true" if one.removed else "false"},'
             f'"representatives":[{best}],"timestamp":{last},"arrival":{one.arrival}}}'.encode()
         )
@@ -264,7 +264,7 @@ def _encode(clusters: list[tuple[str, _Cluster]], *, separate: bool) -> list[byt
 
 def _encode_member(member: Member, id_: str) -> str:
     rank = "" if math.isnan(member.rank) else f',"rank":{orjson.dumps(member.rank).decode()}'
-    return f'{{"place":"{place_name(member.place)}","id":{id_}{rank}}}'
+    return f'{{"place":"{place_name(member.place)}","id":"{id_}"{rank}}}'
 
 
 def _decode(fields: dict[str, Any], *, separate: bool) -> _Cluster:

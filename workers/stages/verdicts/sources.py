@@ -35,7 +35,7 @@ from neardup.stream.verdicts.rule import DUPLICATE, ORIGINAL, REMOVAL, UNCHANGED
 from neardup.stream.window_message import WireError
 from neardup.workers.stages.verdicts.originals import Sent, Stories
 from neardup.workers.topics.arrivals import ArrivalRows, arrived_at
-from neardup.workers.topics.columns import quoted
+from neardup.workers.topics.columns import escaped
 from neardup.workers.topics.places import parse_place, place_name
 from neardup.workers.topics.shown import sources_shown
 from neardup.workers.topics.verdicts import DecidedRows, Decision
@@ -77,9 +77,9 @@ def encode_part(one: Kept) -> Sent:
 def _encode_stories(stories: list[tuple[int, tuple[Any, ...] | None]]) -> list[Sent]:
     """Return key and value of stories, as ``encode_part`` does."""
     values = [value for _, value in stories if value is not None]
-    columns = (values, *(quoted([value[at] for value in values]) for at in (0, 4)))
+    columns = (values, *(escaped([value[at] for value in values]) for at in (0, 4)))
     written = iter(
-        f'{{"source":{source},"hour":{value[1]},"arrival":{value[2]},"date":{value[3]},"by_date":{by_date},'
+        f'{{"source":"{source}","hour":{value[1]},"arrival":{value[2]},"date":{value[3]},"by_date":"{by_date}",'
         f'"by_date_hour":{value[5]},"by_date_date":{value[6]},"is_shared":{"true" if value[7] else "false"}}}'.encode()
         for value, source, by_date in zip(*columns, strict=True)
     )
