@@ -197,7 +197,7 @@ class Ledger(Readings):
             if is_duplicate:
                 rows.append(row)
                 known.append(story)
-            first, first_hour, *_, by_date, by_hour, by_time, was_shared = story
+            first, first_hour, first_arrival, first_date, by_date, by_hour, by_time, was_shared = story
             is_earlier = date != _NO_TIME and (by_time == _NO_TIME or date < by_time)
             is_shared = was_shared or source != first
             if not is_earlier and is_shared == was_shared:
@@ -211,7 +211,9 @@ class Ledger(Readings):
             if is_shared and by_time != _NO_TIME:
                 firsts[by_date, by_hour, FIRST_BY_DATE] += 1
             self._note("story", (place,))
-            self._stories[place] = (*story[:4], by_date, by_hour, by_time, is_shared)
+            self._stories[place] = (
+                first, first_hour, first_arrival, first_date, by_date, by_hour, by_time, is_shared,
+            )  # fmt: skip
         for (source, hour, count), number in firsts.items():
             for account in self._existing(source, hour):
                 account.counts[count] += number

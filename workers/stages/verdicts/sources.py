@@ -79,13 +79,25 @@ def _encode_stories(stories: list[tuple[int, tuple[Any, ...] | None]]) -> list[S
     values = [value for _, value in stories if value is not None]
     columns = (values, *(escaped([value[at] for value in values]) for at in (0, 4)))
     written = iter(
-        f'{{"source":"{source}","hour":{value[1]},"arrival":{value[2]},"date":{value[3]},"by_date":"{by_date}",'
-        f'"by_date_hour":{value[5]},"by_date_date":{value[6]},"is_shared":{"true" if value[7] else "false"}}}'.encode()
-        for value, source, by_date in zip(*columns, strict=True)
+        f'{{"source":"{source}","hour":{hour},"arrival":{arrival},"date":{date},"by_date":"{by_date}",'
+        f'"by_date_hour":{by_hour},"by_date_date":{by_time},"is_shared":{"true" if is_shared else "false"}}}'.encode()
+        for (_, hour, arrival, date, _, by_hour, by_time, is_shared), source, by_date in zip(*columns, strict=True)
     )
     return [
         (f'["story","{place_name(place)}"]'.encode(), None if value is None else next(written))
         for place, value in stories
+    ]
+
+
+def _encode_pairs(pairs: list[Kept]) -> list[Sent]:
+    """Return key and value of pairs of sources, as ``encode_part`` does."""
+    columns = pairs, *(escaped([one.key[at] for one in pairs]) for at in (0, 1))
+    return [
+        (
+            f'["pair","{source}","{original}"]'.encode(),
+            None if one.value is None else f'{{"documents":{one.value[0]}}}'.encode(),
+        )
+        for one, source, original in zip(*columns, strict=True)
     ]
 
 
@@ -157,8 +169,10 @@ class Sources:
     def changes(self, arrivals: int) -> list[Sent]:
         """Return what has changed since the last write, as records; so many arrivals are counted."""
         self._written = {place: self._ledger.story(place) for place in sorted(self._changed)}
+        pending = self._ledger.pending()
         return [
-            *map(encode_part, self._ledger.pending()),
+            *(encode_part(one) for one in pending if one.kind != "pair"),
+            *_encode_pairs([one for one in pending if one.kind == "pair"]),
             *_encode_stories([one for one in self._written.items() if one[1] != self._shared[one[0]]]),
             *(encode_part(Kept("story", (place,), None)) for place in self._ended),
             encode_part(Kept("step", (), (arrivals,))),
