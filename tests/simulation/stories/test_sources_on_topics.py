@@ -6,9 +6,13 @@ from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sim_links import LinkWorld
 
+from neardup.stream.sources.reports import Kept
 from neardup.stream.window_message import WireError
+from neardup.workers.stages.verdicts import sources
 from neardup.workers.stages.verdicts.sources import read_sources
 from neardup.workers.transport.protocol import Committed, Record
 
@@ -191,3 +195,18 @@ def test_a_record_that_no_linker_wrote_is_refused_by_name(key: bytes) -> None:
     """Whatever stands in it."""
     with pytest.raises(WireError, match="no linker of this version wrote it"):
         read_sources([Record(0, 0, 0, key, b"{}")])
+
+
+_NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
+_STORIES = st.tuples(*[_NAMES, *[st.integers(-(2**63), 2**63 - 1)] * 3] * 2).map(lambda one: (*one[:7], one[3] > 0))
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**62), _STORIES | st.none())), st.lists(st.tuples(_NAMES, _NAMES)))
+def test_records_that_are_encoded_together_are_those_of_each(
+    stories: list[tuple[int, tuple[Any, ...] | None]], pairs: list[tuple[str, str]]
+) -> None:
+    """Quotes and control characters in the names of sources, and stories and pairs that end."""
+    parts = [Kept("pair", pair, (number,) if number else None) for number, pair in enumerate(pairs)]
+    assert sources._encode_pairs(parts) == [sources.encode_part(one) for one in parts]
+    each = [sources.encode_part(Kept("story", (place,), value)) for place, value in stories]
+    assert sources._encode_stories(stories) == each
