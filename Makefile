@@ -38,8 +38,7 @@ check: $(STAMP)  ## style, types and the quick tests: no processes, no servers; 
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -p no:schemathesis -n 2 --dist loadfile --no-loadscope-reorder -m '$(QUICK)' \
-	  --hypothesis-profile quick $(CHECKED)
+	$(BIN)/python -m pytest -q -p no:schemathesis --hypothesis-profile quick -n 2 --dist loadfile --no-loadscope-reorder -m '$(QUICK)' $(CHECKED)
 
 test: $(STAMP)  ## style, types and tests
 	$(BIN)/ruff check .
