@@ -176,7 +176,7 @@ def test_the_command_of_the_runbooks_names_the_worker_of_an_open_transaction(
     transport, topic, name = harness.transport(), harness.make_topic(1), harness.name("open")
     producer = transport.producer(name)
     producer.begin()
-    producer.send(topic, 0, b"b")
+    producer.send(Message(topic, 0, b"b"))
     producer.flush()
     (command,) = set(re.findall("^    (kafka-python .*)$", OPERATIONS.read_text(encoding="utf-8"), re.M))
 
