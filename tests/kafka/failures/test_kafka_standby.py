@@ -75,7 +75,8 @@ def test_the_shards_of_a_killed_process_go_to_its_standby(worlds: Callable[..., 
             done = deployment.run("status", "--json")
             assert done.stdout, done.stderr
             found = json.loads(done.stdout)
-            return sorted((one["owner"], one["standbys"]) for one in found["shards"])
+            # A shard has no owner while its group moves it.
+            return sorted((one["owner"] or "", one["standbys"]) for one in found["shards"])
 
         start = ("--from", "earliest", "--supervised", "--instance")
         deployment.start(SIGN, *start, "0")
@@ -95,4 +96,4 @@ def test_the_shards_of_a_killed_process_go_to_its_standby(worlds: Callable[..., 
         more = counted(port) - before
         assert (more["takeovers kept"], more["takeovers restored"]) == (1, 0)
         assert more["restored_documents"] + more["standby_documents"] <= len(LATER)
-        assert shown() == [(survivor, [])] * 2
+        wait_until(lambda: shown() == [(survivor, [])] * 2, "the survivor owns both, and nothing stands by")
