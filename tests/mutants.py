@@ -273,8 +273,14 @@ MUTANTS = (
     ),
     Mutant(
         "a claim of catch-up counts before it was seen renewed", "twin", ALIGNMENT,
-        "            elif seen.claim.is_caught_up and at - seen.changed_at <= CLAIM_SECONDS:\n",
-        "            elif seen.claim.is_caught_up:\n",
+        "            if seen.claim.is_caught_up and at - seen.changed_at <= CLAIM_SECONDS:\n",
+        "            if seen.claim.is_caught_up:\n",
+        (ALIGNED,),
+    ),
+    Mutant(
+        "a partition with an open transaction counts as empty", "twin", ALIGNMENT,
+        "lane.position == end.written",
+        "lane.position >= end.committed",
         (ALIGNED,),
     ),
     Mutant(

@@ -9,10 +9,9 @@ record without a time, or with a time ahead of the wall clock, inherits the maxi
 partitions:
 
 - *Own* partitions have a **lane**: the records that were polled and are not signed, with their times. A lane without
-  records is *caught up* if the client knows that its position is the end of the log. Else it is *dry*: its next record
-  has not arrived yet.
+  records is *caught up* if a broker said lately that no committed record follows. Else it is *dry*.
 - *Other* partitions are known by the **claims** that their owners commit as metadata of offsets. A claim has the clock,
-  whether the partition is caught up, and a stamp that changes with each commit.
+  whether the partition is caught up, when it was last empty, and a stamp that changes with each commit.
 
 ``take`` merges the lanes in order of time and ends at the **horizon**: the clock of the slowest partition that has a
 backlog, plus ``span_ms``. Every unsigned record of the group is at or after the clock of its partition. So a signed
@@ -22,14 +21,14 @@ these conditions:
 - A claim of catch-up counts once the reader has seen it renewed, and then for ``CLAIM_SECONDS``, because the last claim
   of an owner outlives the owner. Until then the claimed clock counts. A partition without a claim holds back all
   records.
-- An *old* record (more than ``span_ms`` before now) may have a sibling that its producer wrote to the empty partition
-  in the same transaction and that is not visible there yet. So an old record passes a caught-up partition only if it
-  was in the log ``SETTLE_SECONDS`` before a reader saw the partition empty. A live record need not wait: later records
-  of the empty partition are as new as the live record.
+- An *old* record (more than ``span_ms`` before now) may have a sibling in that partition, of the same transaction,
+  that is not visible there yet, however long it takes; but it is written already. So an old record passes a caught-up
+  partition only if it was visible ``SETTLE_SECONDS`` before the partition was *empty*: nothing followed there, not even
+  in an open transaction. A live record need not wait: later records of the partition are as new as the live record.
 
-The time at which another owner saw its partition empty is derived without comparing clocks. An owner looks, commits,
-and looks again. So claim n + 1 describes a moment after claim n became visible, and the reader knows the time of a read
-that did not show claim n.
+The time at which another owner saw its partition empty is derived without comparing clocks. A claim says how long ago
+that was. Claim n + 2 is made after commit n + 1, which began when claim n was visible; and the reader knows the time of
+a read that did not show claim n.
 
 Conflict: a partition that is revoked loses its lane with all records; its next owner starts at the committed offset.
 Crash: this module holds no state beyond the log and the committed claims.
@@ -47,14 +46,14 @@ from itertools import accumulate, groupby, islice
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
-from neardup.workers.transport.protocol import Committed, Record, record_bytes
+from neardup.workers.transport.protocol import Committed, LogEnd, Record, record_bytes
 
 # Signers renew their claims this often.
 RENEW_SECONDS = 1.0
-# A claim counts for this long after a renewal was seen: some renewals may be slow.
+# A claim counts for this long after a renewal was seen, and an answer of a broker after its request: some may be slow.
 CLAIM_SECONDS = 5.0
-# A transaction becomes visible in all of its partitions within a second, and the client may have looked .75 s ago.
-SETTLE_SECONDS = 1.75
+# A producer without transactions writes the records of one time to all partitions within this time.
+SETTLE_SECONDS = 1.0
 # The fraction of lateness_seconds that alignment uses. The rest is for clocks and for the disorder of the producers.
 SPAN_FRACTION = 0.5
 # Ends of a log are recorded at this interval, and kept for this long: longer than a claim can be behind.
@@ -67,18 +66,19 @@ _PARTITION, _OFFSET, _SIZE = attrgetter("partition"), attrgetter("offset"), item
 
 class Claim(NamedTuple):
     """What the owner of a partition reports; ``clock_ms`` is ``None`` before the first record. ``texts`` is what it
-    signs the constant texts as, empty if that is not known."""
+    signs the constant texts as, empty if that is not known. The partition was empty ``empty_ms`` ago, or never."""
 
     clock_ms: int | None = None
     is_caught_up: bool = False
     stamp: int = 0
     texts: str = ""
+    empty_ms: int | None = None
 
 
 def encode_claim(claim: Claim) -> str:
     """Encode a claim as metadata of an offset."""
     fields = {"clock_ms": claim.clock_ms, "caught_up": claim.is_caught_up, "stamp": claim.stamp, "texts": claim.texts}
-    return json.dumps(fields)
+    return json.dumps({**fields, "empty_ms": claim.empty_ms})
 
 
 def decode_claim(metadata: str) -> Claim:
@@ -86,8 +86,11 @@ def decode_claim(metadata: str) -> Claim:
     try:
         claim = json.loads(metadata)
         clock, stamp = claim["clock_ms"], claim["stamp"]
-        texts = str(claim.get("texts", ""))
-        return Claim(None if clock is None else int(clock), claim["caught_up"] is True, int(stamp), texts)
+        texts, empty = str(claim.get("texts", "")), claim.get("empty_ms")
+        return Claim(
+            None if clock is None else int(clock), claim["caught_up"] is True, int(stamp), texts,
+            None if empty is None else int(empty),
+        )  # fmt: skip
     except (ValueError, TypeError, KeyError, AttributeError):
         return Claim()
 
@@ -111,15 +114,11 @@ class _Lane:
     times: list[int] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     position: int = -1
-    end: int | None = None
+    is_read: bool = False  # no committed record followed the position lately
+    empty_at: float = -math.inf  # no record at all followed at that moment
     marks: deque[tuple[float, int]] = field(default_factory=deque)  # (time, end of the log at that time)
     is_overdue: bool = False
     held_since: float | None = None  # it has records, and none of them could be taken
-
-    @property
-    def is_read(self) -> bool:
-        """Whether the position of the client is known to be the end of the log."""
-        return self.end is not None and self.position >= self.end
 
     @property
     def is_caught_up(self) -> bool:
@@ -151,12 +150,13 @@ class _Lane:
 
 @dataclass
 class _Seen:
-    """What is known of another owner's partition. ``floor_at``: the time of a read that did not show the last
-    change."""
+    """What is known of another owner's partition. ``floor_at``: the time of a read that did not show the last change;
+    ``before_at``: the change before it."""
 
     claim: Claim
     changed_at: float = -math.inf
     floor_at: float = -math.inf
+    before_at: float = -math.inf
     empty_at: float = -math.inf  # the partition was empty at some moment after this
     is_overdue: bool = False
 
@@ -186,9 +186,12 @@ class _Limits:
         if not is_overdue:
             self.hard = min(self.hard, until_ms)
 
-    def pass_empty(self, until_ms: float, empty_at: float) -> None:
-        self.soft = min(self.soft, until_ms)
-        self.settled_at = min(self.settled_at, empty_at - SETTLE_SECONDS)
+    def pass_empty(self, until_ms: float, empty_at: float, is_overdue: bool) -> None:
+        if is_overdue:
+            self.strict = min(self.strict, until_ms)
+        else:
+            self.soft = min(self.soft, until_ms)
+            self.settled_at = min(self.settled_at, empty_at - SETTLE_SECONDS)
 
 
 class Alignment:
@@ -205,9 +208,7 @@ class Alignment:
         self.lanes: dict[int, _Lane] = {}
         self.partitions: frozenset[int] | None = None  # of the topic; no record is signed before they are known
         self.waiting_since: float | None = None  # records are pending, and none may be signed
-        self.looked_at = -math.inf
-        self._others: dict[int, _Seen] = {}
-        self._polled_at = -math.inf
+        self.looked_at, self._others = -math.inf, dict[int, _Seen]()
 
     @property
     def is_alone(self) -> bool:
@@ -242,16 +243,18 @@ class Alignment:
             lane.sizes += map(record_bytes, some)
             lane.tail_ms, lane.is_overdue = lane.times[-1], False
 
-    def see(self, positions: Mapping[int, int], ends: Mapping[int, int], at: float) -> None:
+    def see(self, positions: Mapping[int, int], ends: Mapping[int, LogEnd], at: float) -> None:
         """Update the position of the client and the end of the log of each own partition; call it after each poll."""
-        self._polled_at = at
         for partition, lane in self.lanes.items():
             lane.position = positions.get(partition, lane.position)
-            end = lane.end = ends.get(partition)
+            end = ends.get(partition)
+            lane.is_read = end is not None and lane.position >= end.committed and end.age_seconds <= CLAIM_SECONDS
             if end is None:
                 continue
-            if not lane.marks or (end > lane.marks[-1][1] and at - lane.marks[-1][0] >= _MARK_SECONDS):
-                lane.marks.append((at, end))
+            if lane.position == end.written:
+                lane.empty_at = max(lane.empty_at, at - end.age_seconds)
+            if not lane.marks or (end.committed > lane.marks[-1][1] and at - lane.marks[-1][0] >= _MARK_SECONDS):
+                lane.marks.append((at, end.committed))
                 if len(lane.marks) > _MARKS_MAX:
                     lane.marks.popleft()
 
@@ -266,8 +269,10 @@ class Alignment:
             elif claim.stamp != seen.claim.stamp:
                 if claim[:2] != seen.claim[:2]:
                     seen.is_overdue = False
+                if claim.empty_ms is not None:
+                    seen.empty_at = max(seen.empty_at, seen.before_at - claim.empty_ms / 1e3)
                 seen.claim, seen.changed_at = claim, at
-                seen.empty_at, seen.floor_at = seen.floor_at, self.looked_at
+                seen.before_at, seen.floor_at = seen.floor_at, self.looked_at
         self.looked_at = at
 
     def take(self, records_max: int, bytes_max: int, now_ms: float, at: float) -> Step:
@@ -318,14 +323,14 @@ class Alignment:
             lane.sizes[:0] = [record_bytes(step.records[i]) for i in indices]
             lane.offset = offset
 
-    def commits(self, stamp: int) -> dict[int, Committed]:
+    def commits(self, stamp: int, at: float) -> dict[int, Committed]:
         """Return offset and claim of every own partition after the last ``take``."""
-        return {
-            partition: Committed(
-                lane.offset, encode_claim(Claim(lane.next_ms(), lane.is_caught_up, stamp, self._texts))
-            )
-            for partition, lane in self.lanes.items()
-        }
+        commits = {}
+        for partition, lane in self.lanes.items():
+            empty_ms = None if lane.empty_at == -math.inf else math.ceil((at - lane.empty_at) * 1e3)
+            claim = Claim(lane.next_ms(), lane.is_caught_up, stamp, self._texts, empty_ms)
+            commits[partition] = Committed(lane.offset, encode_claim(claim))
+        return commits
 
     def held(self) -> dict[int, int]:
         """Return the number of pending records of each own partition that has some."""
@@ -337,11 +342,8 @@ class Alignment:
 
     def full(self, records_max: int, bytes_max: int) -> set[int]:
         """Return the own partitions with enough pending records: the next poll should return others."""
-        return {
-            partition
-            for partition, lane in self.lanes.items()
-            if len(lane.records) >= records_max or sum(lane.sizes) >= bytes_max
-        }
+        lanes = self.lanes.items()
+        return {p for p, lane in lanes if len(lane.records) >= records_max or sum(lane.sizes) >= bytes_max}
 
     @property
     def hand_bytes(self) -> int:
@@ -370,18 +372,19 @@ class Alignment:
             seen = self._others.get(partition)
             if seen is None:
                 limits.hold(_BEFORE_ALL - 1, is_overdue=False)
-            elif seen.claim.is_caught_up and at - seen.changed_at <= CLAIM_SECONDS:
-                limits.pass_empty(self._until(seen.claim.clock_ms), seen.empty_at)
+                continue
+            until_ms = self._until(seen.claim.clock_ms)
+            seen.is_overdue = seen.is_overdue or until_ms < overdue_ms
+            if seen.claim.is_caught_up and at - seen.changed_at <= CLAIM_SECONDS:
+                limits.pass_empty(until_ms, seen.empty_at, seen.is_overdue)
             else:
-                until_ms = self._until(seen.claim.clock_ms)
-                seen.is_overdue = seen.is_overdue or until_ms < overdue_ms
                 limits.hold(until_ms, seen.is_overdue)
         for lane in self.lanes.values():
             until_ms = self._until(lane.last_ms())  # later records are not before the last pending one
+            lane.is_overdue = lane.is_overdue or until_ms < overdue_ms
             if lane.is_read:
-                limits.pass_empty(until_ms, self._polled_at)
+                limits.pass_empty(until_ms, lane.empty_at, lane.is_overdue)
             else:
-                lane.is_overdue = lane.is_overdue or until_ms < overdue_ms
                 limits.hold(until_ms, lane.is_overdue)
         return limits
 

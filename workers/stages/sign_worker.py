@@ -251,7 +251,7 @@ class SignWorker:
 
     def _commit(self, messages: list[Message], step: Step, outcome: str = COMMITTED) -> bool:
         """Publish with the offsets of all own partitions; returns false if the transaction was aborted."""
-        offsets = self.alignment.commits(round(self.member.clock() * _MILLISECONDS))
+        offsets = self.alignment.commits(round(self.member.clock() * _MILLISECONDS), self.now())
         try:
             self.member.transact(messages, self.plan.topics.documents, offsets, outcome)
         except TransportError as error:

@@ -169,6 +169,14 @@ class Polled(NamedTuple):
     standbys: tuple[int, ...] = ()
 
 
+class LogEnd(NamedTuple):
+    """The ends of a partition's committed records and of all that are written, ``age_seconds`` ago or later."""
+
+    committed: int
+    written: int
+    age_seconds: float
+
+
 class Consumer(Protocol):
     """One member of a group on one topic; it reads committed records. Offsets are committed by a ``Producer``.
 
@@ -186,12 +194,11 @@ class Consumer(Protocol):
 
         Returns:
             Records of partitions that are still assigned, and the membership that they belong to. A member that the
-            group has removed sees its partitions in ``revoked``, and joins again by itself. A member whose instance
-            was taken over by another process may learn it only when ``send_offsets`` fails.
+            group has removed sees its partitions in ``revoked``, and joins again by itself. One whose instance another
+            process took over may learn it only when ``send_offsets`` fails.
 
         Raises:
-            OffsetGoneError: the position of a partition is outside its log.
-            UnreachableError: the broker does not answer.
+            OffsetGoneError, UnreachableError: as ``Reader.poll``.
             FencedError: another process uses the same instance; make a new consumer.
         """
 
@@ -220,12 +227,8 @@ class Consumer(Protocol):
     def positions(self) -> dict[int, int]:
         """Return the position of each assigned partition that has one; control and aborted records move it, too."""
 
-    def ends(self) -> dict[int, int]:
-        """Return the end of committed records of each assigned partition for which the client knows it. Sends no
-        request.
-
-        A partition whose position is at its end is listed only when the client has looked since it got there.
-        """
+    def ends(self) -> dict[int, LogEnd]:
+        """Return the end of each assigned partition for which the client knows it. Sends no request."""
 
     def close(self) -> None:
         """Free everything; never raises.
@@ -264,9 +267,9 @@ class Reader(Protocol):
 class Producer(Protocol):
     """A transactional producer: ``begin``, any number of ``send``, ``flush``, ``send_offsets``, ``commit``.
 
-    One thread uses it. Every call may raise ``FencedError`` (make a new producer) and, where it says so,
-    ``AbortedError`` (call ``abort``) and ``OutcomeUnknownError`` (make a new producer, read the committed offsets). A
-    call that the state does not allow raises ``AssertionError``.
+    One thread uses it. Calls may raise ``FencedError`` (make a new producer) and, where they say so, ``AbortedError``
+    (call ``abort``) and ``OutcomeUnknownError`` (make a new producer, read the committed offsets). A call that the
+    state does not allow raises ``AssertionError``.
 
     ``last_error`` is the last error as a sentence: topic, reason of the broker, remedy; empty if there was none.
     """
@@ -288,8 +291,7 @@ class Producer(Protocol):
         """Wait until every record is acknowledged; raises ``AbortedError`` if one is not.
 
         Returns:
-            The offsets of the records since the last flush, in the order of ``send``; -1 for a record whose offset the
-            broker has not reported.
+            The offsets of the records since the last flush, in the order of ``send``; -1 for one that is not known.
         """
 
     def send_offsets(self, topic: str, offsets: Mapping[int, Committed], membership: Membership) -> None:

@@ -26,7 +26,6 @@ closes.
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -50,6 +49,7 @@ from neardup.workers.transport.protocol import (
     UNBOUNDED,
     Committed,
     FencedError,
+    LogEnd,
     OffsetGoneError,
     Polled,
     Record,
@@ -68,10 +68,6 @@ _ENOUGH_BYTES = 16 << 20
 # A poll with about this many bytes takes what the client has fetched besides, and waits for no other fetch: the next
 # one runs during the worker's step.
 _FILLED_BYTES = 8 << 20
-# The broker answers a fetch that finds nothing after half a second, and the next one is under way by then.
-_FETCHED_SECONDS = 1.0
-# An answer that was requested this long ago says where the log ends now; ``SETTLE_SECONDS`` of alignment allows for it.
-_ANSWERED_SECONDS = 0.75
 # Without a coordinator for this long, the broker counts as away; a start or a rebalance takes less.
 _AWAY_SECONDS = 2.0
 
@@ -98,8 +94,7 @@ class KafkaGroupConsumer:
         self._silent_since: float | None = None
         self._away_since: float | None = None
         self._away = False
-        self._ends: dict[int, fetches.End] = {}  # of committed records, by the last fetch
-        self._reached: dict[int, tuple[int, float]] = {}  # a position at its end, and since when it is fetched
+        self._ends: dict[int, fetches.End] = {}  # by the last fetch
         self._limits = kafka_records.ClientLimits(
             batch_bytes_max=settings.batch_bytes_max, with_headers=settings.with_headers
         )
@@ -166,7 +161,6 @@ class KafkaGroupConsumer:
                 break
         self._check_membership(bool(records))
         self._watch()
-        self._note_reached()
         assigned, revoked = self._owned - unbroken, owned_before - unbroken
         joining, share = groups.is_joining(self._client), self._notes.share
         return Polled(
@@ -211,8 +205,6 @@ class KafkaGroupConsumer:
     def pause(self, partitions: Sequence[int]) -> None:
         """Read no records of these partitions until ``resume``; fetched records stay."""
         self._client.pause(*[self._named(partition) for partition in partitions])
-        for partition in partitions:
-            self._reached.pop(partition, None)
 
     def resume(self, partitions: Sequence[int]) -> None:
         """Read records of these partitions again; they must have a position."""
@@ -237,25 +229,14 @@ class KafkaGroupConsumer:
         positions = {partition: self._position(log) for partition, log in logs.items()}
         return {partition: position for partition, position in positions.items() if position is not None}
 
-    def ends(self) -> dict[int, int]:
-        """Return the end of committed records of each placed partition, by its last fetch; sends no request.
-
-        The last fetch may be older than a pause. So a partition at its end is listed if the answer with that end was
-        requested a moment ago, or after the partition has been fetched for ``_FETCHED_SECONDS``: by then the broker has
-        answered a fetch, if there was a record to read. The first rule also holds for a partition with records all the
-        time.
-        """
-        now = time.monotonic()
-        ends = {}
-        for partition, position in self.positions().items():
-            end = self._ends.get(partition)
-            if end is None:
-                continue
-            reached_at = self._reached.get(partition, (-1, math.inf))[1]
-            is_fresh = now - end.requested_at <= _ANSWERED_SECONDS and reached_at <= now
-            if position < end.offset or is_fresh or now - reached_at >= _FETCHED_SECONDS:
-                ends[partition] = end.offset
-        return ends
+    def ends(self) -> dict[int, LogEnd]:
+        """Return the end of each placed partition, by its last fetch; sends no request."""
+        now, ends = time.monotonic(), {partition: self._ends.get(partition) for partition in self.positions()}
+        return {
+            partition: LogEnd(end.committed, end.written, now - end.requested_at)
+            for partition, end in ends.items()
+            if end is not None
+        }
 
     def close(self) -> None:
         """Stop; never raises. A named instance keeps its membership until its session ends."""
@@ -312,16 +293,6 @@ class KafkaGroupConsumer:
             raise self._final_error from error
         return batches
 
-    def _note_reached(self) -> None:
-        """Record since when each partition is at its end and is fetched."""
-        now = time.monotonic()
-        paused = {log.partition for log in self._client.paused()}
-        for partition, position in self.positions().items():
-            if partition in paused or partition not in self._ends or position < self._ends[partition].offset:
-                self._reached.pop(partition, None)
-            elif self._reached.get(partition, (-1, now))[0] != position:
-                self._reached[partition] = (position, now)
-
     def _position(self, log: TopicPartition) -> int | None:
         try:
             position: int | None = self._client.position(log, timeout_ms=0)
@@ -338,7 +309,6 @@ class KafkaGroupConsumer:
             self._placed -= change.partitions
             for partition in change.partitions:
                 self._ends.pop(partition, None)
-                self._reached.pop(partition, None)
             if change.is_assigned:
                 self._owned |= change.partitions
             else:

@@ -85,7 +85,7 @@ class KafkaReader:
 
     def ends(self) -> dict[int, int]:
         """Return the end of committed records of each partition, by its last fetch."""
-        return {partition: end.offset for partition, end in self._ends.items() if partition in self._assigned}
+        return {partition: end.committed for partition, end in self._ends.items() if partition in self._assigned}
 
     def close(self) -> None:
         """Free the client; never raises."""

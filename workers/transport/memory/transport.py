@@ -26,6 +26,7 @@ from neardup.workers.transport.protocol import (
     UNBOUNDED,
     Committed,
     Consumer,
+    LogEnd,
     Membership,
     Polled,
     Producer,
@@ -242,10 +243,11 @@ class MemoryConsumer:
         with self._cluster.lock:
             return self._positions()
 
-    def ends(self) -> dict[int, int]:
-        """Where a reader of committed records stops, of each partition that has a position."""
+    def ends(self) -> dict[int, LogEnd]:
+        """Return the end of each partition that has a position."""
         with self._cluster.lock:
-            return {partition: self._end(partition) for partition in self._positions()}
+            logs = {partition: self._cluster.log(self._topic, partition) for partition in self._positions()}
+            return {partition: LogEnd(log.stable_end, log.end, 0.0) for partition, log in logs.items()}
 
     def close(self) -> None:
         """Stop. A named instance keeps its membership until its session ends; a member without a name leaves at

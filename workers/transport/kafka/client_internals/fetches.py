@@ -113,9 +113,11 @@ class _PartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
 
 
 class End(NamedTuple):
-    """Where a reader of committed records stops, and when the answer that says so was requested (monotonic seconds)."""
+    """Where the committed records of a partition end and where all do, and when the answer that says so was requested
+    (monotonic seconds)."""
 
-    offset: int
+    committed: int
+    written: int
     requested_at: float
 
 
@@ -123,7 +125,8 @@ def note_ends(client: KafkaConsumer, ends: dict[int, End]) -> None:
     """Update ``ends`` when the records of an answer are read: by partition, the end that the same answer gives.
 
     The client itself stores only the end of the log, which includes open transactions. An answer may wait for a while
-    before its records are read; a partition has one such answer at most.
+    before its records are read; a partition has one such answer at most. A broker leaves partitions out of an answer
+    of which it has nothing new: one that was asked for at its end still ends there.
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/consumer/fetcher.py#L1351
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/consumer/fetcher.py#L1420
     """
@@ -133,6 +136,12 @@ def note_ends(client: KafkaConsumer, ends: dict[int, End]) -> None:
 
     def handled(node_id: Any, fetch_offsets: Any, send_time: float, response: Any) -> Any:
         requested.update(dict.fromkeys(fetch_offsets, send_time))
+        if not response.error_code:
+            given = {(topic.topic, one.partition_index) for topic in response.responses for one in topic.partitions}
+            for log, offset in fetch_offsets.items():
+                end = ends.get(log.partition)
+                if end is not None and offset >= end.committed and log not in given:
+                    ends[log.partition] = end._replace(requested_at=send_time)
         return handle(node_id, fetch_offsets, send_time, response)
 
     def parsed(completed_fetch: Any) -> Any:
@@ -140,9 +149,9 @@ def note_ends(client: KafkaConsumer, ends: dict[int, End]) -> None:
         if records is not None:  # else the response is an error, or for an old position
             data = completed_fetch.partition_data
             stable = data.last_stable_offset
-            end = data.high_watermark if stable is None or stable < 0 else stable
+            committed = data.high_watermark if stable is None or stable < 0 else stable
             log = completed_fetch.topic_partition
-            ends[log.partition] = End(end, requested[log])
+            ends[log.partition] = End(committed, data.high_watermark, requested[log])
         return records
 
     fetcher._handle_fetch_response, fetcher._parse_fetched_data = handled, parsed
