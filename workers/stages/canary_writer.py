@@ -52,13 +52,14 @@ class CanaryWriter:
         self._documents: list[Document] = []
         self._batches: list[Batch] = []
         self._places: list[int] = []
+        self._times: list[npt.NDArray[np.int64]] = []
         self._removed: set[bytes] = set()
         self._before = _Before(self._pool.before(), self._now, 0)
 
     def begin(self, share: float) -> None:
         """Begin a step. ``share`` is the part of the stream that comes to this signer, about: so many documents of
         others come for each of its own."""
-        self._documents, self._batches, self._places, self._removed = [], [], [], set()
+        self._documents, self._batches, self._places, self._times, self._removed = [], [], [], [], set()
         self._before = _Before(self._pool.before(), self._now, self._seen)
         self._share = share
 
@@ -73,14 +74,14 @@ class CanaryWriter:
         """Take signed documents of the step: row i of the batch is ``documents[rows[i]]``, at ``places[i]``."""
         if not self._every or not batch.size:
             return
-        chosen = np.arange(-self._seen % self._every, batch.size, self._every)
+        offered = range(-self._seen % self._every, batch.size, self._every)
         self._seen += batch.size
-        time = max(self._now.time, int(batch.times.max()))
-        self._now = Now(self._now.number + round(batch.size / self._share), time)
-        if self._allowance is not None and len(chosen):
-            allowed = self._allowance.take(len(chosen), self._share)
-            chosen = chosen[np.arange(allowed) * len(chosen) // max(1, allowed)]
-        if len(chosen):
+        self._times.append(batch.times)
+        wanted = allowed = len(offered)
+        if self._allowance is not None and wanted:
+            allowed = self._allowance.take(wanted, self._share)
+        if allowed:
+            chosen = np.array([offered[n * wanted // allowed] for n in range(allowed)])
             self._documents += [documents[row] for row in rows[chosen].tolist()]
             self._batches.append(select(batch, chosen))
             self._places += places[chosen].tolist()
@@ -93,6 +94,10 @@ class CanaryWriter:
         """Return the canaries of the step, if there are any."""
         if self._removed:
             self._pool.forget(self._removed)
+        if self._times:
+            times = np.concatenate(self._times)
+            number = self._now.number + round(len(times) / self._share)
+            self._now = Now(number, max(self._now.time, int(times.max())))
         if not self._batches:
             return None
         batch, now = concatenate(self._batches), self._now
