@@ -10,7 +10,7 @@ from pathlib import Path
 
 import dying_worker
 import pytest
-from kafka_deployment import Deployment, wait_until
+from kafka_deployment import Deployment
 from kafka_world import World, stories
 
 from neardup.workers.topics.names import MATCH, SIGN
@@ -45,7 +45,7 @@ class Processes:
         return [(call, int(pid)) for _, call, pid in starts]
 
     def wait(self, is_so: Callable[[], object], what: str) -> None:
-        wait_until(lambda: bool(is_so()), f"{what}\n{self.deployment.log[-3000:]}")
+        self.deployment.wait(is_so, what)
 
     def is_done(self) -> bool:
         """Whether all documents are signed and matched."""

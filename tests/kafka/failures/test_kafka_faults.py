@@ -9,12 +9,19 @@ import pytest
 from broker import Broker
 from kafka import KafkaAdminClient
 from kafka_deployment import WAIT_SECONDS_MAX, wait_until
-from kafka_steps import TRANSACTION_OUTLASTS_RESTART_SECONDS, MakeHarness, is_published, publish, visible
+from kafka_steps import (
+    TRANSACTION_OUTLASTS_RESTART_SECONDS,
+    MakeHarness,
+    is_published,
+    made_producer,
+    publish,
+    visible,
+)
 from kafka_world import World, stories
 from proxy import Api, Proxy, Side
 
 from neardup.workers.topics.names import MATCH, SIGN
-from neardup.workers.transport.protocol import AbortedError, Message, OutcomeUnknownError
+from neardup.workers.transport.protocol import Message, OutcomeUnknownError
 
 pytestmark = pytest.mark.usefixtures("quiet_client")
 Worlds = Callable[..., World]
@@ -67,15 +74,15 @@ def test_a_produce_error_in_a_transaction_undoes_the_whole_step(
 def test_records_that_come_late_belong_to_no_transaction(harnesses: MakeHarness, proxy: Proxy) -> None:
     """A produce request arrives after its transaction has ended: its records stay invisible and block no reader."""
     harness = harnesses(proxied=True, request_timeout_seconds=1.0, flush_timeout_seconds=2.0)
-    transport, topic = harness.transport(), harness.make_topic(1)
-    producer = transport.producer(harness.name("writer"))
-    producer.begin()
+    transport, topic = harnesses().transport(), harness.make_topic(1)
+    producer = made_producer(harness, harness.transport(), harness.name("writer"))
     late = proxy.hold(Api.PRODUCE, times=4)
-    producer.send(Message(topic, 0, b"late"))
-    with pytest.raises(AbortedError):
-        producer.flush()
-    assert late.happened.is_set()
-    producer.abort()
+
+    def is_late() -> bool:
+        assert not is_published(producer, topic, b"late")
+        return late.happened.is_set()  # a busy broker may be late with an earlier answer
+
+    harness.wait_until(is_late, "the records are on their way")
     proxy.heal()
     harness.wait_until(lambda: is_published(producer, topic, b"second try"), "the second try is committed")
     late.let_pass()
@@ -85,7 +92,7 @@ def test_records_that_come_late_belong_to_no_transaction(harnesses: MakeHarness,
 
 def test_a_commit_that_comes_late_commits_nothing(harnesses: MakeHarness, proxy: Proxy) -> None:
     """By then a successor has ended the transaction and begun its own."""
-    harness = harnesses(proxied=True, commit_timeout_seconds=1.5)
+    harness = harnesses(proxied=True, commit_timeout_seconds=2.0)
     transport, topic, name = harness.transport(), harness.make_topic(1), harness.name("writer")
     producer = transport.producer(name)
     producer.begin()
@@ -95,6 +102,7 @@ def test_a_commit_that_comes_late_commits_nothing(harnesses: MakeHarness, proxy:
     with pytest.raises(OutcomeUnknownError):
         producer.commit()
     assert late.happened.is_set()
+    transport = harnesses(proxied=True).transport()
     successor = transport.producer(name)
     successor.begin()
     successor.send(Message(topic, 0, b"open"))

@@ -172,7 +172,8 @@ def test_more_workers_than_partitions_wait_ready_and_take_over(worlds: Worlds) -
     world.load(documents[:30])
     world.settle()
     world.run(
-        lambda: all(place.worker.member.joined and place.worker.ready for place in matchers), "all are in the group"
+        lambda: all(one.worker and one.worker.member.joined and one.worker.ready for one in matchers),
+        "all are in the group",
     )
     owners = [place for place in matchers if place.worker.tables]
     assert len(owners) == 1

@@ -16,7 +16,9 @@ from typing import Any
 import kafka_deployment
 import pytest
 from broker import Broker, tail
-from kafka_deployment import COMMAND, ROOT, Deployment, documents, wait_until
+from kafka_deployment import COMMAND, ROOT, Deployment, documents
+from kafka_harness import quick_settings
+from kafka_world import PATIENT
 
 sys.path.insert(0, str(ROOT / "tests" / "reproduce"))
 
@@ -27,7 +29,7 @@ from neardup.stream import Deduplicator, Document
 from neardup.workers.settings.load import load_stream
 from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN, names_of
 from neardup.workers.topics.verdicts import parse_run
-from neardup.workers.transport.kafka.transport import KafkaSettings, KafkaTransport
+from neardup.workers.transport.kafka.transport import KafkaTransport
 from neardup.workers.transport.protocol import Committed, Record
 
 REF = RELEASED["0.1.0"]
@@ -70,7 +72,7 @@ class Mixed(Deployment):
         }
         self.settings = load_stream(given)
         self.names = names_of(self.settings)
-        self.transport = KafkaTransport(KafkaSettings(bootstrap))
+        self.transport = KafkaTransport(quick_settings(bootstrap, **PATIENT))
 
     def do(self, *arguments: str, old: bool = False) -> subprocess.CompletedProcess[str]:
         """Run a command of a version."""
@@ -128,7 +130,7 @@ class Mixed(Deployment):
         return Counter(record.key for record in self.records(self.names.topics.unique))
 
     def decided(self, count: int) -> None:
-        wait_until(lambda: len(self.verdicts()) >= count, f"{count} verdicts: {tail(self.log)}")
+        self.wait(lambda: len(self.verdicts()) >= count, f"{count} verdicts")
 
     def committed(self, role: str, topic: str) -> dict[int, Committed]:
         return self.transport.group_offsets(self.names.group(role), topic)
@@ -141,7 +143,7 @@ class Mixed(Deployment):
             at = {partition: one.offset for partition, one in self.committed(SIGN, topic).items()}
             return sum(one.offset < at.get(one.partition, 0) for one in self.records(topic)) >= count
 
-        wait_until(is_so, f"{count} documents are signed: {tail(self.log)}")
+        self.wait(is_so, f"{count} documents are signed")
 
     def ids(self, some: list[dict[str, object]]) -> frozenset[str]:
         return frozenset(str(one["id"]) for one in some)
@@ -161,16 +163,16 @@ class Mixed(Deployment):
         """End what ``up`` runs, in order."""
         up.terminate()
         assert up.wait() in (0, 143), tail(self.log)
-        wait_until(lambda: self.transport.members(self.names.group(SIGN)) == 0, "the signers have left")
+        self.wait(lambda: self.transport.members(self.names.group(SIGN)) == 0, "the signers have left")
 
     def left(self, role: str, *processes: subprocess.Popen[bytes]) -> None:
         """End workers, and wait until their group has no member but those of other processes."""
         group = self.names.group(role)
-        wanted = self.transport.members(group) - len(processes)
+        wanted = max(0, self.transport.members(group) - len(processes))
         for process in processes:
             process.terminate()
             process.wait()
-        wait_until(lambda: self.transport.members(group) <= wanted, f"the sessions of {role} end")
+        self.wait(lambda: self.transport.members(group) <= wanted, f"the sessions of {role} end")
 
     def close(self) -> None:
         super().close()
@@ -211,7 +213,7 @@ def refused_signer(mixed: Mixed) -> None:
 def all_forwarded(mixed: Mixed) -> None:
     """Each document that is kept comes once."""
     wanted = Counter(line["id"].encode() for _, line in mixed.verdicts() if line["status"] in ("original", "update"))
-    wait_until(lambda: mixed.forwarded() >= wanted, "what is decided is forwarded")
+    mixed.wait(lambda: mixed.forwarded() >= wanted, "what is decided is forwarded")
     assert mixed.forwarded() == wanted
 
 
@@ -234,12 +236,12 @@ def test_each_role_of_0_1_0_works_next_to_new_ones_or_is_refused(make: Callable[
     # An old signer, and an old matcher next to a new one, while the linker is new: it signs for old matchers only.
     new_matcher, new_linker = mixed.begin(MATCH, "--from", "earliest"), mixed.begin(LINK, "--from", "earliest")
     shards, signed = mixed.names.topics.links, mixed.names.topics.signed
-    wait_until(lambda: len(mixed.committed(MATCH, shards)) == 4, "new matchers have begun")
-    wait_until(lambda: len(mixed.committed(LINK, signed)) == 1, "the new linker has begun")
+    mixed.wait(lambda: len(mixed.committed(MATCH, shards)) == 4, "new matchers have begun")
+    mixed.wait(lambda: len(mixed.committed(LINK, signed)) == 1, "the new linker has begun")
     mixed.load(some[30:50])
     mixed.signed(50)
     refused_signer(mixed)
-    wait_until(lambda: any(pair & mixed.ids(some[30:50]) for pair in mixed.pairs()), "the old matcher publishes pairs")
+    mixed.wait(lambda: any(pair & mixed.ids(some[30:50]) for pair in mixed.pairs()), "the old matcher publishes pairs")
     assert dict(mixed.verdicts()) == before
 
     # A new linker: an old one is refused next to it.
@@ -279,22 +281,22 @@ def test_the_steps_of_the_page_lead_to_this_version_and_back(make: Callable[[boo
     up = mixed.begin_up(old=True)
     mixed.load(some[:40])
     expected = mixed.expected(some[:40])
-    wait_until(lambda: mixed.pairs() >= expected, "0.1.0 publishes the pairs")
+    mixed.wait(lambda: mixed.pairs() >= expected, "0.1.0 publishes the pairs")
     mixed.ended(up)
     up = mixed.follow_page("On Kafka, from 0.1.0")
     mixed.load(some[40:80])
     expected = mixed.expected(some[:80])
     assert any(len(pair & mixed.ids(some[:40])) == 1 for pair in expected)
-    wait_until(lambda: mixed.pairs() >= expected, "this version publishes the pairs with documents of 0.1.0")
+    mixed.wait(lambda: mixed.pairs() >= expected, "this version publishes the pairs with documents of 0.1.0")
     assert mixed.pairs() == expected
     mixed.ended(up)
     up = mixed.follow_page("Back", old=True)
     mixed.load(some[80:])
     expected = mixed.expected(some[80:])
-    wait_until(lambda: mixed.pairs() >= expected, "0.1.0 goes on")
+    mixed.wait(lambda: mixed.pairs() >= expected, "0.1.0 goes on")
     assert mixed.pairs() <= mixed.expected(some)
     mixed.ended(up)
     refused_signer(mixed)
-    wait_until(lambda: mixed.transport.members(mixed.names.group(SIGN)) == 0, "the session of that signer ends")
+    mixed.wait(lambda: mixed.transport.members(mixed.names.group(SIGN)) == 0, "the session of that signer ends")
     forward = mixed.do("topics", "replay", "--no-window")
     assert "0 offsets are signed again" in forward.stdout, forward.stderr

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Any
 
 import pytest
 from kafka_steps import (
     MakeHarness,
+    committed_offset,
     poll_records,
     publish,
     start,
@@ -47,25 +49,34 @@ def test_records_polled_before_their_partition_went_cannot_be_committed(harnesse
     with pytest.raises(FencedError):
         step(producer, topic, before, b"never")
     producer.abort()
-    assert newer.committed(revoked[0]) is None
+    assert committed_offset(harness, newer, revoked[0]) is None
 
 
 def test_a_step_in_hand_is_committed_while_the_group_waits_to_rebalance(harnesses: MakeHarness) -> None:
     """A poll returns its records before the client joins the rebalance, so the open step is not lost."""
     harness = harnesses()
     transport, topic, group = harness.transport(), harness.make_topic(2), harness.name("group")
-    older = transport.consumer(topic, group, "older")
+    older: Any = transport.consumer(topic, group, "older")
     harness.wait_until(lambda: start(older, older.poll(0.1, 10)) is None and len(older.positions()) == 2, "both owned")
     publish(transport, topic, [b"in"])
     newer = transport.consumer(topic, group, "newer")
-    begins, ended = threading.Event(), threading.Event()
+    has_records, begins, ended = threading.Event(), threading.Event(), threading.Event()
+    fetch = older._fetch
+
+    def fetch_and_say(timeout_seconds: float, records_max: int) -> Any:
+        batches = fetch(timeout_seconds, records_max)
+        if batches:
+            has_records.set()
+        return batches
 
     def join() -> None:
+        has_records.wait(POLL_SECONDS)  # the rebalance begins while the poll holds the record
         begins.set()
         while not ended.is_set():
             newer.poll(0.5, 10)
 
-    joining = threading.Timer(1.0, join)
+    older._fetch = fetch_and_say
+    joining = threading.Thread(target=join)
     joining.start()
     began = time.monotonic()
     polled = older.poll(POLL_SECONDS, 10)
@@ -73,7 +84,7 @@ def test_a_step_in_hand_is_committed_while_the_group_waits_to_rebalance(harnesse
     assert time.monotonic() - began < POLL_SECONDS - 1.0  # and not at the end of its own time
     assert [record.value for record in polled.records] == [b"in"]
     step(transport.producer(harness.name("worker")), topic, polled, b"out")
-    assert older.committed(0) == Committed(1, "")
+    assert committed_offset(harness, older) == Committed(1, "")
     before = polled.membership.generation
     harness.wait_until(lambda: older.poll(0.1, 10).membership.generation > before, "the group has another generation")
     ended.set()

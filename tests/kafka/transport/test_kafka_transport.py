@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 from broker import Broker
-from kafka_harness import quick_settings
+from kafka_harness import WAIT_SECONDS_MAX, quick_settings
 from kafka_steps import (
     MakeHarness,
+    committed_offset,
     is_published,
+    made_producer,
     poll_records,
     publish,
     step,
@@ -67,9 +69,9 @@ def test_a_step_without_acknowledgement_ends_by_its_deadline(
     harnesses: MakeHarness, proxy: Proxy, broker: Broker
 ) -> None:
     """Rule 1: while all answers to produce requests are lost, flush times out; the step is undone and then repeated."""
-    harness = harnesses(proxied=True, request_timeout_seconds=0.8, flush_timeout_seconds=2.0)
-    transport, topic = harness.transport(), harness.make_topic(1)
-    producer = transport.producer(harness.name("writer"))
+    harness, direct = harnesses(proxied=True, request_timeout_seconds=0.8, flush_timeout_seconds=2.0), harnesses()
+    topic = harness.make_topic(1)
+    producer = made_producer(harness, harness.transport(), harness.name("writer"))
     producer.begin()
     proxy.lose(Api.PRODUCE, "response", times=1_000, hang=True)
     producer.send(Message(topic, 0, b"first try"))
@@ -80,7 +82,8 @@ def test_a_step_without_acknowledgement_ends_by_its_deadline(
     proxy.heal()
     producer.abort()
     harness.wait_until(lambda: is_published(producer, topic, b"second try"), "the second try is committed")
-    harness.wait_until(lambda: visible(transport, topic) == [b"second try"], "the second try alone is visible")
+    reading = direct.transport()
+    harness.wait_until(lambda: visible(reading, topic) == [b"second try"], "the second try alone is visible")
 
 
 @pytest.mark.parametrize("side", ["request", "response"])
@@ -95,7 +98,7 @@ def test_a_commit_whose_message_was_lost_once_is_repeated(harnesses: MakeHarness
     step(transport.producer(harness.name("worker")), topic, polled, b"out")
     assert lost.happened.is_set()
     harness.wait_until(lambda: visible(transport, topic) == [b"in", b"out"], "the output is there once")
-    assert consumer.committed(0) == Committed(1, "")
+    assert committed_offset(harness, consumer) == Committed(1, "")
 
 
 @pytest.mark.parametrize(("side", "kept"), [("request", []), ("response", [b"out"])])
@@ -138,19 +141,15 @@ def test_a_producer_whose_start_is_not_answered_can_be_made_again(
     harness = harnesses(proxied=True, request_timeout_seconds=0.8)
     transport, name = harness.transport(), harness.name("worker")
     lost = proxy.lose(api, "response", hang=True)
-    with pytest.raises(UnreachableError, match="no answer in time"):
-        transport.producer(name)
-    assert lost.happened.is_set()
-    proxy.heal()
 
-    def is_made() -> bool:
-        try:
+    def is_lost() -> bool:
+        with pytest.raises(UnreachableError, match="no answer in time"):
             transport.producer(name)
-        except UnreachableError:
-            return False
-        return True
+        return lost.happened.is_set()  # a busy broker may be late with another answer
 
-    harness.wait_until(is_made, "the producer is made")
+    harness.wait_until(is_lost, "the answer is lost")
+    proxy.heal()
+    made_producer(harness, transport, name)
 
 
 def test_a_read_gives_up_before_a_transaction_that_stays_open(harnesses: MakeHarness) -> None:
@@ -162,10 +161,21 @@ def test_a_read_gives_up_before_a_transaction_that_stays_open(harnesses: MakeHar
     producer.begin()
     producer.send(Message(topic, 0, b"b"))
     producer.flush()
-    reading = filter(None, transport.read(topic, 0, 0, 3))  # drops empty reads
-    assert [record.value for record in next(reading)] == [b"a"]
-    with pytest.raises(UnreachableError, match="at 2"):
-        next(reading)
+
+    values: list[bytes | None] = []
+
+    def read() -> None:
+        values.clear()
+        for records in transport.read(topic, 0, 0, 3):
+            values.extend(record.value for record in records)
+
+    def stops_before_it() -> bool:
+        with pytest.raises(UnreachableError) as stopped:
+            read()
+        assert values in ([], [b"a"])  # nothing if the first answer comes too late
+        return bool(values) and "at 2" in str(stopped.value)
+
+    harness.wait_until(stops_before_it, "the read stops before the transaction")
 
 
 def test_the_command_of_the_runbooks_names_the_worker_of_an_open_transaction(
@@ -236,18 +246,25 @@ def test_a_batch_that_is_too_large_for_its_topic_is_divided_and_committed(harnes
     harness.wait_until(lambda: visible(transport, small) == values, "all are read in their order")
 
 
-def test_a_partition_with_records_all_the_time_is_known_to_be_read_to_its_end(harnesses: MakeHarness) -> None:
+def test_a_partition_with_records_all_the_time_is_known_to_be_read_to_its_end(
+    harnesses: MakeHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The answer that brought a record also says that the log ends there: no second without records is needed."""
+    for name, seconds in (("_ANSWERED_SECONDS", WAIT_SECONDS_MAX), ("_FETCHED_SECONDS", 10 * WAIT_SECONDS_MAX)):
+        monkeypatch.setattr(f"neardup.workers.transport.kafka.consumer.{name}", seconds)
     harness = harnesses()
     transport, topic = harness.transport(), harness.make_topic(1)
     consumer = transport.consumer(topic, harness.name("group"), "one")
-    known = 0
-    for i in range(12):
+
+    def stands_at(position: int) -> bool:
+        consumer.poll(0.0, 10)
+        return consumer.positions() == {0: position}
+
+    for i in range(3):
         publish(transport, topic, [b"%d" % i])
         poll_records(harness, consumer)
-        consumer.poll(0.0, 10)  # past the control record of the transaction
-        known += consumer.ends()[0][:2] == (2 * i + 2, 2 * i + 2)
-    assert known >= 6  # a machine that stands still for a second between two calls knows it later
+        harness.wait_until(lambda i=i: stands_at(2 * i + 2), "it is past the control record of the transaction")  # type: ignore[misc]
+        assert consumer.ends()[0][:2] == (2 * i + 2, 2 * i + 2)
 
 
 def test_topics_are_created_once_and_described(harnesses: MakeHarness) -> None:

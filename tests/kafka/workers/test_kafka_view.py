@@ -35,11 +35,15 @@ class Serving:
             cwd=folder.parent, env={**kept, "PYTHONPATH": str(ROOT), **given}, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert self.process.stderr is not None
-        line = self.process.stderr.readline()
-        if "serving on" not in line:
+        said: list[str] = []
+        for line in self.process.stderr:
+            said.append(line)
+            if "serving on" in line:
+                break
+        else:
             self.process.kill()
-            pytest.fail(line + self.process.communicate()[1])
-        self.url = line.split()[-1]
+            pytest.fail("".join(said))
+        self.url = said[-1].split()[-1]
 
     def stop(self) -> int:
         """End the process by SIGTERM; return its code."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kafka_deployment import WAIT_SECONDS_MAX, Deployment, documents, get, pairs_in, wait_until
+from kafka_deployment import WAIT_SECONDS_MAX, Deployment, documents, get, pairs_in
 from ports import free_port
 
 from neardup.workers.transport.kafka.transport import KafkaSettings, KafkaTransport, TopicSpec
@@ -40,14 +40,14 @@ def test_up_finds_the_pairs_that_run_finds_and_ends_in_order(deployment: Deploym
     port = free_port(count=2)
     up = deployment.start("up", "--signers", "1", "--matchers", "1", "--from", "earliest", "--health-port", str(port))
     for each in (port, port + 1):
-        wait_until(lambda each=each: get(each, "/readyz")[0] == 200, f"{each} is ready\n{deployment.log}")  # type: ignore[misc]
+        deployment.wait(lambda each=each: get(each, "/readyz")[0] == 200, f"{each} is ready")  # type: ignore[misc]
     loaded = deployment.run("load", "documents.jsonl")
     assert loaded.stderr == f"{DOCUMENTS:,} documents loaded, 0 refused\n"
     tail = deployment.run("tail", "--from", "earliest", "--max", str(len(expected)))
-    wait_until(lambda: f"neardup_documents_total {DOCUMENTS}.0" in get(port, "/metrics")[1], "all are signed")
+    deployment.wait(lambda: f"neardup_documents_total {DOCUMENTS}.0" in get(port, "/metrics")[1], "all are signed")
     assert pairs_in(tail.stdout) == expected
     # A worker counts what it has committed, so readers may see the pairs before the counter is raised.
-    wait_until(lambda: f"neardup_pairs_total {len(expected)}.0" in get(port + 1, "/metrics")[1], "all are counted")
+    deployment.wait(lambda: f"neardup_pairs_total {len(expected)}.0" in get(port + 1, "/metrics")[1], "all are counted")
     assert 'neardup_transactions_total{outcome="unknown"} 0.0' in get(port + 1, "/metrics")[1]
     assert get(port, "/healthz")[0] == 200
     up.send_signal(signal.SIGTERM)
@@ -63,11 +63,11 @@ def test_workers_end_with_a_supervisor_that_was_killed(deployment: Deployment) -
     port = free_port(count=2)
     up = deployment.start("up", "--signers", "1", "--matchers", "1", "--from", "earliest", "--health-port", str(port))
     for each in (port, port + 1):
-        wait_until(lambda each=each: get(each, "/readyz")[0] == 200, f"{each} is ready\n{deployment.log}")  # type: ignore[misc]
+        deployment.wait(lambda each=each: get(each, "/readyz")[0] == 200, f"{each} is ready")  # type: ignore[misc]
     up.kill()
     up.wait()
     for each in (port, port + 1):
-        wait_until(lambda each=each: get(each, "/healthz")[0] == 0, f"{each} has ended")  # type: ignore[misc]
+        deployment.wait(lambda each=each: get(each, "/healthz")[0] == 0, f"{each} has ended")  # type: ignore[misc]
 
 
 def test_up_ends_with_the_code_of_what_no_start_can_mend(deployment: Deployment) -> None:

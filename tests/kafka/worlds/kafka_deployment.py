@@ -60,15 +60,19 @@ class Deployment:
             if process.stdin is not None:
                 process.stdin.close()
 
+    def wait(self, is_so: Callable[[], object], what: str) -> None:
+        wait_until(lambda: bool(is_so()), what, lambda: self.log)
+
     @property
     def log(self) -> str:
         return (self.folder / "up.log").read_text()
 
 
-def wait_until(is_so: Callable[[], bool], what: str) -> None:
+def wait_until(is_so: Callable[[], bool], what: str, log: Callable[[], str] = str) -> None:
+    """Call the condition until it holds; after a time limit, fail with ``what`` and the end of the log by then."""
     deadline = time.monotonic() + WAIT_SECONDS_MAX
     while not is_so():
-        assert time.monotonic() < deadline, f"not so in {WAIT_SECONDS_MAX:.0f} s: {what}"
+        assert time.monotonic() < deadline, f"not so in {WAIT_SECONDS_MAX:.0f} s: {what}\n{log()[-3000:]}"
         time.sleep(0.1)
 
 

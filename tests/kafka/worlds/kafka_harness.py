@@ -13,21 +13,24 @@ from neardup.workers.transport.kafka.transport import KafkaSettings, KafkaTransp
 from neardup.workers.transport.protocol import Consumer, Transport
 
 WAIT_SECONDS_MAX = 90.0  # a wait of a second or two, on the slowest machine
-SESSION_SECONDS = 4.0  # a heartbeat may come late on a busy machine
+SESSION_SECONDS = 4.0  # where a test waits for the end of a session; a heartbeat may come late on a busy machine
 
 
 def quick_settings(bootstrap_servers: str, **changes: object) -> KafkaSettings:
-    """Settings whose waits are as short as a busy machine allows."""
+    """Settings that notice changes at once and have limits which no pause of a busy machine reaches.
+
+    A test that waits for the end of a limit gives a short one.
+    """
     settings: dict[str, object] = {
-        "session_timeout_seconds": SESSION_SECONDS,
+        "session_timeout_seconds": 30.0,
         "heartbeat_seconds": 0.3,
-        "poll_interval_seconds_max": 20.0,
-        "request_timeout_seconds": 3.0,
-        "flush_timeout_seconds": 5.0,
-        "transaction_timeout_seconds": 8.0,
-        "commit_timeout_seconds": 5.0,
-        "committed_timeout_seconds": 1.5,
-        "read_timeout_seconds": 10.0,
+        "poll_interval_seconds_max": 60.0,
+        "request_timeout_seconds": 10.0,
+        "flush_timeout_seconds": 20.0,
+        "transaction_timeout_seconds": 60.0,
+        "commit_timeout_seconds": 20.0,
+        "committed_timeout_seconds": 20.0,
+        "read_timeout_seconds": 30.0,
         "metadata_age_seconds": 1.0,
     }
     return KafkaSettings(bootstrap_servers, **{**settings, **changes})  # type: ignore[arg-type]
@@ -75,7 +78,7 @@ class KafkaHarness:
             time.sleep(0.01)
 
     def pass_session(self, keep_alive: Callable[[], object]) -> None:
-        deadline = time.monotonic() + SESSION_SECONDS + 0.5
+        deadline = time.monotonic() + self._settings.session_timeout_seconds + 0.5
         while time.monotonic() < deadline:
             keep_alive()
             time.sleep(0.05)

@@ -14,6 +14,7 @@ from neardup.workers.transport.protocol import (
     Message,
     Polled,
     Producer,
+    UnreachableError,
 )
 
 MakeHarness = Callable[..., KafkaHarness]
@@ -35,16 +36,53 @@ def start(consumer: Consumer, polled: Polled) -> None:
 
 
 def poll_records(harness: KafkaHarness, consumer: Consumer, count: int = 1) -> Polled:
-    """Poll until a step has that many records; start the partitions that are assigned meanwhile."""
+    """Poll until a step has that many records; start the partitions that are assigned meanwhile. A poll with fewer, of
+    which the others had not arrived, goes back."""
     steps: list[Polled] = []
 
     def has_records() -> bool:
         steps.append(consumer.poll(0.5, count))
-        start(consumer, steps[-1])
-        return len(steps[-1].records) == count
+        polled = steps[-1]
+        start(consumer, polled)
+        if len(polled.records) == count:
+            return True
+        for record in reversed(polled.records):
+            if record.partition not in polled.assigned:
+                consumer.seek(record.partition, record.offset)
+        return False
 
     harness.wait_until(has_records, f"{count} records are polled at once")
     return steps[-1]
+
+
+def made_producer(harness: KafkaHarness, transport: KafkaTransport, transactional_id: str) -> Producer:
+    """Make a producer whose limits are so short that a busy broker may answer its start too late."""
+    made: list[Producer] = []
+
+    def is_made() -> bool:
+        try:
+            made.append(transport.producer(transactional_id))
+        except UnreachableError:
+            return False
+        return True
+
+    harness.wait_until(is_made, f"{transactional_id!r} has started")
+    return made[0]
+
+
+def committed_offset(harness: KafkaHarness, consumer: Consumer, partition: int = 0) -> Committed | None:
+    """The committed offset, once the broker says it: its coordinator may be loading, or write markers."""
+    found: list[Committed | None] = []
+
+    def is_known() -> bool:
+        try:
+            found.append(consumer.committed(partition))
+        except UnreachableError:
+            return False
+        return True
+
+    harness.wait_until(is_known, f"the committed offset of {partition} is known")
+    return found[0]
 
 
 def publish(transport: KafkaTransport, topic: str, values: list[bytes], partition: int = 0) -> None:

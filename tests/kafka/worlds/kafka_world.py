@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -32,6 +33,9 @@ PATIENT = {
     "request_timeout_seconds": WAIT_SECONDS_MAX / 2, "flush_timeout_seconds": WAIT_SECONDS_MAX,
     "transaction_timeout_seconds": WAIT_SECONDS_MAX, "read_timeout_seconds": WAIT_SECONDS_MAX,
 }  # fmt: skip
+# A worker polls before it asks again for an offset that an open transaction holds: the transaction may be that of
+# another worker, which has its turn later.
+OF_WORKERS = {"committed_timeout_seconds": 1.5}
 # What each role reads, and what its group commits to.
 READS = {SIGN: "documents", MATCH: "signed", LINK: "signed", FILTER: "verdicts"}
 
@@ -62,12 +66,15 @@ class World:
         self.names = names_of(self.settings)
         self.topics = self.names.topics
         self.kafka: KafkaSettings = quick_settings(bootstrap, **PATIENT)
-        self.kafka_of_workers: KafkaSettings = quick_settings(workers_bootstrap or bootstrap, **(quick or {}))
+        self.kafka_of_workers: KafkaSettings = quick_settings(
+            workers_bootstrap or bootstrap, **{**OF_WORKERS, **(quick or {})}
+        )
         self.transport = KafkaTransport(self.kafka)
         plans = topic_plans(self.settings)
         self.transport.admin.create_topics([TopicSpec(p.name, p.partitions, -1, p.configs) for p in plans])
         self.producer = self.transport.producer(f"{self.names.prefix}-load")
         self.places: list[Place] = []
+        self._logs: dict[str, Log] = {}
 
     def place(self, role: str, instance: str = "0", **changes: object) -> Place:
         """Add a worker of a role; it joins the group in its first turn."""
@@ -94,9 +101,9 @@ class World:
 
     def records(self, topic: str) -> list[Record]:
         """All committed records of a topic; waits for open transactions."""
-        firsts = self.transport.bounds(topic)
-        spans = [(p, firsts[p][0], end) for p, end in self.ends(topic).items()]
-        return [record for span in spans for found in self.transport.read(topic, *span) for record in found]
+        if topic not in self._logs:
+            self._logs[topic] = Log(self.transport, topic)
+        return self._logs[topic].records()
 
     def pairs(self) -> list[tuple[str, str]]:
         """The unordered pairs that readers of candidates see, sorted, with repetitions."""
@@ -114,9 +121,7 @@ class World:
         committed = {partition: at.offset for partition, at in self.transport.group_offsets(group, shared).items()}
         if topic != shared:
             committed = {0: min(committed.values())} if len(committed) == self.transport.partitions(shared) else {}
-        firsts = self.transport.bounds(topic)
-        spans = [(p, max(firsts[p][0], committed.get(p, 0)), end) for p, end in self.ends(topic).items()]
-        return sum(len(found) for span in spans for found in self.transport.read(topic, *span))
+        return sum(record.offset >= committed.get(record.partition, 0) for record in self.records(topic))
 
     def expected(self, documents: Sequence[Document]) -> list[tuple[str, str]]:
         """The pairs that the library alone finds in the documents, in the form of ``pairs``."""
@@ -148,6 +153,8 @@ class World:
     def close(self) -> None:
         for place in self.places:
             place.close()
+        for log in self._logs.values():
+            log.reader.close()
         self.producer.close()
         self.transport.close()
 
@@ -156,6 +163,30 @@ def reached(places: Sequence[Place], ends: Mapping[int, int]) -> bool:
     """Whether every partition runs in one of the places and has reached its end."""
     positions = {partition: at for place in places for partition, at in place.running().items()}
     return all(positions.get(partition, -1) >= end for partition, end in ends.items())
+
+
+class Log:
+    """The committed records of a topic; each is read once, and kept while it is in the log."""
+
+    def __init__(self, transport: KafkaTransport, topic: str) -> None:
+        self.transport, self.topic = transport, topic
+        self.reader = transport.reader(topic)
+        self.kept: dict[int, list[Record]] = defaultdict(list)
+
+    def records(self) -> list[Record]:
+        """The records of each partition up to its present end, in order; waits for open transactions."""
+        partitions, admin = range(self.transport.partitions(self.topic)), self.transport.admin
+        bounds = {partition: admin.log_bounds(self.topic, partition) for partition in partitions}
+        positions = self.reader.positions()
+        starts = {partition: max(first, positions.get(partition, 0)) for partition, (first, _) in bounds.items()}
+        if starts != positions:
+            self.reader.follow(starts)
+        deadline = time.monotonic() + WAIT_SECONDS_MAX
+        while any(position < bounds[partition][1] for partition, position in self.reader.positions().items()):
+            assert time.monotonic() < deadline, f"{self.topic}: {self.reader.positions()} of {bounds}"
+            for record in self.reader.poll(0.05, 10_000):
+                self.kept[record.partition].append(record)
+        return [one for p, (first, end) in bounds.items() for one in self.kept[p] if first <= one.offset < end]
 
 
 class Place:

@@ -10,6 +10,7 @@ goes through ``harness.wait_until`` or ``harness.pass_session``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 from transport_harness import Harness, joined, publish, read_values, send, send_and_commit
@@ -22,6 +23,7 @@ from neardup.workers.transport.protocol import (
     OffsetGoneError,
     TransportError,
     UnknownTopicError,
+    UnreachableError,
 )
 
 
@@ -231,8 +233,16 @@ def law_committed_waits_for_a_pending_transaction(harness: Harness) -> None:
     with pytest.raises(TransportError):
         member.consumer.committed(0)
     harness.transport().producer(transactional_id)  # ends it
-    member.step()
-    assert member.consumer.committed(0) is None
+    found: list[Committed | None] = []
+
+    def is_known() -> bool:
+        member.step()
+        with suppress(UnreachableError):
+            found.append(member.consumer.committed(0))
+        return bool(found)
+
+    harness.wait_until(is_known, "the committed offset is known")
+    assert found == [None]
 
 
 def law_offsets_of_a_group_are_returned_without_waiting(harness: Harness) -> None:
