@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from kafka_deployment import Deployment, wait_until
+from kafka_deployment import Deployment
 from kafka_world import World, stories
 from verdict_oracle import expected_lines
 
@@ -59,12 +59,12 @@ class Growing:
         return sum(len(parse_run(record.value)) for record in records)
 
     def wait(self, is_so: Callable[[], bool], what: str) -> None:
-        wait_until(is_so, f"{what}\n{self.deployment.log[-3000:]}")
+        self.deployment.wait(is_so, what)
 
 
-@pytest.fixture(params=[0, 1], ids=["restores", "standbys"])
-def growing(request: pytest.FixtureRequest, worlds: Worlds, tmp_path: Path) -> Iterator[Growing]:
-    made = Growing(worlds(**SETTINGS, standbys=request.param), tmp_path)
+@pytest.fixture
+def growing(worlds: Worlds, tmp_path: Path) -> Iterator[Growing]:
+    made = Growing(worlds(**SETTINGS), tmp_path)
     yield made
     made.deployment.close()
 
