@@ -6,7 +6,9 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -21,13 +23,15 @@ from secured_listener import require
 
 from neardup.workers.process.exits import Exit
 from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.transport.kafka.connect import connect, kafka_settings
+from neardup.workers.transport.kafka.connect import kafka_settings
+from neardup.workers.transport.kafka.transport import KafkaTransport
 from neardup.workers.transport.protocol import TransportError, UnreachableError
 
 USER, PASSWORD, WRONG = "reader-of-pairs", "v3ry;s3cret=p4ss", "wr0ng;gu3ss=p4ss"
 STORE_PASSWORD = "of-the-key-store"
 DOCUMENTS = 300
 KEYTOOL_SECONDS_MAX = 60.0
+CONNECT_SECONDS_MAX = 10.0  # busy machines take a second for a handshake
 # The command of the test; it gives up earlier on a broker that refuses it.
 IMPATIENT = """
 from dataclasses import replace
@@ -121,38 +125,57 @@ def test_workers_find_pairs_over_tls_with_a_password_that_no_output_shows(deploy
         assert PASSWORD not in text
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"sasl_password": WRONG}, "due to invalid credentials with SASL mechanism"),
-        ({"sasl_password": WRONG, "sasl_mechanism": "PLAIN"}, "Invalid username or password"),
-        ({"sasl_password": PASSWORD, "sasl_mechanism": "SCRAM-SHA-256"}, "UnsupportedSaslMechanismError"),
-        ({"sasl_password": PASSWORD, "ssl_cafile": ""}, "certificate verify failed"),
-    ],
-    ids=["a wrong password for SCRAM", "one for PLAIN", "another mechanism", "a certificate that is not trusted"],
-)
-def test_a_refusal_gives_its_reason_and_not_the_password(
-    secured: Secured, changes: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every command that connects to the broker prints one sentence without a secret."""
+# What is wrong -> settings, and what each error says.
+REFUSED: dict[str, tuple[dict[str, str], str]] = {
+    "a wrong password for SCRAM": ({"sasl_password": WRONG}, "due to invalid credentials with SASL mechanism"),
+    "one for PLAIN": ({"sasl_password": WRONG, "sasl_mechanism": "PLAIN"}, "Invalid username or password"),
+    "another mechanism": (
+        {"sasl_password": PASSWORD, "sasl_mechanism": "SCRAM-SHA-256"}, "UnsupportedSaslMechanismError"
+    ),
+    "a certificate that is not trusted": (
+        {"sasl_password": PASSWORD, "ssl_cafile": ""}, "certificate verify failed"
+    ),
+}  # fmt: skip
+CALLS: tuple[Callable[[KafkaTransport], object], ...] = (
+    lambda transport: transport.partitions("documents"), lambda transport: transport.producer("a worker"),
+)  # fmt: skip
+
+
+def refusal(settings: StreamSettings, call: Callable[[KafkaTransport], object]) -> TransportError:
+    """The error of a call. The client repeats a refused handshake until the end of this time."""
+    quick = replace(kafka_settings(settings), request_timeout_seconds=1.0, connect_timeout_seconds=CONNECT_SECONDS_MAX)
+    with closing(KafkaTransport(quick)) as transport, pytest.raises(TransportError) as refused:
+        call(transport)
+    return refused.value
+
+
+@pytest.fixture(scope="module")
+def refusals(secured: Secured) -> dict[str, list[TransportError]]:
+    """The errors of every call with each of the wrong settings; all wait at the same time."""
     common = {
         "bootstrap_servers": secured.bootstrap, "security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512",
         "sasl_username": USER, "ssl_cafile": str(secured.cafile),
     }  # fmt: skip
-    settings = StreamSettings(**{name: value for name, value in {**common, **changes}.items() if value})
-    # The client repeats a refused handshake until the end of this time; busy machines take a second for one.
-    quick = replace(kafka_settings(settings), request_timeout_seconds=1.0, connect_timeout_seconds=5.0)
-    monkeypatch.setattr("neardup.workers.transport.kafka.connect.kafka_settings", lambda _: quick)
-    transport = connect(settings)
-    for call in (lambda: transport.partitions("documents"), lambda: transport.producer("a worker")):
-        with pytest.raises(TransportError) as refused:
-            call()
-        said = repr(refused.value) + str(refused.value)
+    given = {
+        name: StreamSettings(**{key: value for key, value in {**common, **changes}.items() if value})  # type: ignore[arg-type]
+        for name, (changes, _) in REFUSED.items()
+    }
+    with ThreadPoolExecutor(len(REFUSED) * len(CALLS)) as pool:
+        waiting = {name: [pool.submit(refusal, each, call) for call in CALLS] for name, each in given.items()}
+        return {name: [one.result() for one in errors] for name, errors in waiting.items()}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_refusal_gives_its_reason_and_not_the_password(refusals: dict[str, list[TransportError]], name: str) -> None:
+    """Every command that connects to the broker prints one sentence without a secret."""
+    _, words = REFUSED[name]
+    assert len(refusals[name]) == len(CALLS)
+    for refused in refusals[name]:
+        said = repr(refused) + str(refused)
         assert words in said
-        assert isinstance(refused.value, UnreachableError) == ("certificate" in words)
+        assert isinstance(refused, UnreachableError) == ("certificate" in words)
         assert PASSWORD not in said
         assert WRONG not in said
-    transport.close()
 
 
 def test_a_worker_whose_password_is_wrong_ends_with_one_sentence(deployment: Deployment) -> None:
