@@ -223,7 +223,7 @@ class Place:
             self.start()
             return 0
         try:
-            taken = int(self.worker.turn(0.05, records_max))
+            taken = int(self.worker.turn(0.02, records_max))
             self.aborted += self.worker.member.aborted_in_row > 0
             return taken
         except UnreachableError:
