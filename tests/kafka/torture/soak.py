@@ -162,6 +162,7 @@ class Soak:
         if self.loader.error:
             raise TortureError("the loader failed") from self.loader.error
         self.verdicts.finish()
+        self._sample()  # in a short run on a busy machine, the first verdicts come after the last document
 
     def close(self) -> None:
         self.verdicts.close()

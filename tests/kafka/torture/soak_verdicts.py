@@ -23,11 +23,13 @@ class Verdicts:
         self._readers: tuple[Reader, Reader] | None = None
         self._sent: dict[tuple[int, int], int] = {}  # place -> time in milliseconds, of what has no verdict
         self._early: dict[tuple[int, int], int] = {}  # the same of verdicts that were read before their documents
+        self._waits: list[float] = []  # milliseconds from documents to verdicts, since the last call of latency
         self.decided = 0
 
     def latency(self) -> dict[str, float]:
         """The median time from a document to its verdict since the last call; nothing if none was decided."""
-        waits = self._read()
+        self._read()
+        waits, self._waits = self._waits, []
         return {"latency_ms": median(waits)} if waits else {}
 
     def finish(self) -> None:
@@ -45,7 +47,8 @@ class Verdicts:
         for reader in self._readers or ():
             reader.close()
 
-    def _read(self) -> list[float]:
+    def _read(self) -> int:
+        """Read what has come; return how many documents got their verdicts."""
         if self._readers is None:
             self._readers = self._reader(self._topics.documents), self._reader(self._topics.verdicts)
         documents, verdicts = self._readers
@@ -61,9 +64,9 @@ class Verdicts:
         except UnreachableError:
             pass
         both = self._early.keys() & self._sent.keys()
-        waits = [float(self._early.pop(place) - self._sent.pop(place)) for place in both]
-        self.decided += len(waits)
-        return waits
+        self._waits += [float(self._early.pop(place) - self._sent.pop(place)) for place in both]
+        self.decided += len(both)
+        return len(both)
 
     def _reader(self, topic: str) -> Reader:
         reader = self._transport.reader(topic)
