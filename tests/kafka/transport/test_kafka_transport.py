@@ -246,12 +246,8 @@ def test_a_batch_that_is_too_large_for_its_topic_is_divided_and_committed(harnes
     harness.wait_until(lambda: visible(transport, small) == values, "all are read in their order")
 
 
-def test_a_partition_with_records_all_the_time_is_known_to_be_read_to_its_end(
-    harnesses: MakeHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_partition_with_records_all_the_time_is_known_to_be_read_to_its_end(harnesses: MakeHarness) -> None:
     """The answer that brought a record also says that the log ends there: no second without records is needed."""
-    for name, seconds in (("_ANSWERED_SECONDS", WAIT_SECONDS_MAX), ("_FETCHED_SECONDS", 10 * WAIT_SECONDS_MAX)):
-        monkeypatch.setattr(f"neardup.workers.transport.kafka.consumer.{name}", seconds)
     harness = harnesses()
     transport, topic = harness.transport(), harness.make_topic(1)
     consumer = transport.consumer(topic, harness.name("group"), "one")
