@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from command import neardup, start  # noqa: F401 - fixtures of all tests here
+from command import forked, neardup, start  # noqa: F401 - fixtures of all tests here

@@ -10,10 +10,12 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
 import pytest
+from fork_server import STARTED, forks
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = sorted(
@@ -37,34 +39,49 @@ VARIABLES = {
     "$(QUICK)": "not long",
     "$(DEMO_PATHS)": "docs",
 }
-# Runs the code of a script up to its main part: every import is made.
-IMPORTS = "import runpy, sys; sys.path.insert(0, sys.argv[1]); runpy.run_path(sys.argv[2], run_name='started')"
+Start = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def started(arguments: list[str]) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    command = [sys.executable, *arguments]
-    return subprocess.run(command, cwd=ROOT, env=kept, capture_output=True, check=False, text=True, timeout=120)
+def run(*command: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=ROOT, capture_output=True, check=False, text=True, timeout=120)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[Start]:
+    """Starts Python with arguments, in the folder of a clone."""
+    with forks({name: value for name, value in os.environ.items() if name != "PYTHONPATH"}) as python:
+        yield lambda *arguments: run(*python, *arguments)
 
 
 @pytest.mark.processes
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_a_script_starts(script: str) -> None:
+def test_a_script_starts(script: str, started: Start) -> None:
     """It finds what it imports; if it has options, it shows them."""
     path = ROOT / script
-    if "ArgumentParser" not in path.read_text(encoding="utf-8"):
-        arguments = ["-c", IMPORTS, str(ROOT if script.startswith("benchmarks") else path.parent), str(path)]
+    if "ArgumentParser" not in path.read_text(encoding="utf-8"):  # its code up to its main part: every import is made
+        done = started(STARTED, str(ROOT if script.startswith("benchmarks") else path.parent), str(path))
     elif script.startswith("benchmarks"):
-        arguments = ["-m", script.removesuffix(".py").replace("/", ".").removesuffix(".__main__"), "--help"]
+        done = started("-m", script.removesuffix(".py").replace("/", ".").removesuffix(".__main__"), "--help")
     else:
-        arguments = [script, "--help"]
-    done = started(arguments)
+        done = started(script, "--help")
     assert done.returncode == 0, done.stderr[-2000:]
 
 
 @pytest.mark.processes
+@pytest.mark.parametrize(("script", "said"), [("absent.py", "absent.py"), ("broken.py", "NameError"), ("left.py", "3")])
+def test_a_script_that_does_not_start_is_seen(script: str, said: str, started: Start, tmp_path: Path) -> None:
+    """One that is not there, one that fails, and one that ends with another exit code than 0."""
+    (tmp_path / "broken.py").write_text("absent_name\n")
+    (tmp_path / "left.py").write_text("import sys\nprint(3, file=sys.stderr)\nsys.exit(3)\n")
+    for arguments in ((str(tmp_path / script),), (STARTED, str(tmp_path), str(tmp_path / script))):
+        done = started(*arguments)
+        assert done.returncode == (3 if script == "left.py" else 1)
+        assert said in done.stderr
+
+
+@pytest.mark.processes
 @pytest.mark.parametrize("line", RECIPES)
-def test_a_target_of_the_makefile_starts(line: str) -> None:
+def test_a_target_of_the_makefile_starts(line: str, started: Start) -> None:
     """Its program exists and knows every option that the recipe gives it, and the tests that it names are there."""
     target, filled = RECIPES[line], line
     for name, value in VARIABLES.items():
@@ -73,8 +90,12 @@ def test_a_target_of_the_makefile_starts(line: str) -> None:
     while "=" in words[0]:
         del words[0]
     program = Path(sys.executable).parent / words[0].removeprefix("$(BIN)/")
-    help_of = "--help-all" if program.name == "neardup" else "--help"
-    done = subprocess.run([program, *words[1:], help_of], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    if program.name == "python":
+        done = started(*words[1:], "--help")
+    elif program.name == "neardup":
+        done = started(str(program), *words[1:], "--help-all")
+    else:
+        done = run(program, *words[1:], "--help")
     assert done.returncode == 0, f"{target}: {done.stderr[-2000:]}"
     assert [word for word in words if word.startswith("--") and word not in done.stdout] == []
     assert [word for word in words if word.startswith("tests/") and not (ROOT / word).exists()] == []

@@ -20,7 +20,7 @@ from typing import Any
 from unittest import mock
 
 from sim_documents import Feed
-from sim_growth import add_shards, control_of, growth_of
+from sim_growth import add_shards, end_of, growth_of
 from sim_scenario import Crash, Place, Scenario
 from sim_watched import CRASHES, FAULTS, Counting, Watched, check_fence
 from verdict_oracle import limits_of
@@ -231,15 +231,14 @@ class Cluster:
         read = [(SIGNERS, topics.documents, topics.documents), (MATCHERS, topics.links, topics.signed)]
         read += [(LINKERS, topics.signed, topics.signed)] if self.scenario.linkers else []
         read += [(FILTERS, topics.verdicts, topics.verdicts)] if self.scenario.filters else []
+        ends: dict[tuple[str, int], int] = {}
         for name, shared, topic in read:
             offsets = self.memory.group(name, shared).offsets
             for partition in range(shards if name == MATCHERS else self.memory.partitions(shared)):
-                log = self.memory.log(topic, partition if shared == topic else 0)
-                records, _ = log.read(log.first, 1 << 30)
-                while topic == topics.signed and records and control_of(self, records[-1]) is not None:
-                    records.pop()  # a linker commits behind it with the next row
-                end = records[-1].offset + 1 if records else log.first
-                out[name, partition] = (offsets[partition].offset if partition in offsets else -1, end)
+                place = topic, partition if shared == topic else 0
+                if place not in ends:
+                    ends[place] = end_of(self, *place)
+                out[name, partition] = (offsets[partition].offset if partition in offsets else -1, ends[place])
         return out
 
     @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sim_scenario import Crash, Place
@@ -25,7 +26,13 @@ GROUP = "matchers"
 
 def control_of(cluster: Cluster, record: Record) -> tuple[int, int] | None:
     """The numbers of shards of a message of ``signed`` that is a control row."""
-    return decode_signed(record.value or b"", cluster.config.signing_fingerprint, cluster.config.plan.width).growth
+    return _growth_in(record.value or b"", cluster.config.signing_fingerprint, cluster.config.plan.width)
+
+
+@lru_cache(1 << 14)
+def _growth_in(message: bytes, fingerprint: str, width: int) -> tuple[int, int] | None:
+    """As ``SignedRows.growth``. The wait for quiet asks it of every message in every round."""
+    return decode_signed(message, fingerprint, width).growth
 
 
 def growth_of(cluster: Cluster) -> Growth:
@@ -36,6 +43,15 @@ def growth_of(cluster: Cluster) -> Growth:
         if (row := control_of(cluster, record)) is not None:
             growth = growth.grown(position_of(record.offset + 1), *row)
     return growth
+
+
+def end_of(cluster: Cluster, topic: str, partition: int) -> int:
+    """Behind the last committed record; a linker commits behind a control row with the next row."""
+    log = cluster.memory.log(topic, partition)
+    records, _ = log.read(log.first, 1 << 30)
+    while topic == cluster.topics.signed and records and control_of(cluster, records[-1]) is not None:
+        records.pop()
+    return records[-1].offset + 1 if records else log.first
 
 
 def give_up(_: float) -> None:

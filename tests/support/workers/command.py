@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from fork_server import forks
 
 ROOT = Path(__file__).resolve().parents[3]
 # A process may compile kernels first, while every core is busy.
@@ -25,14 +26,21 @@ def without_compilation(report):
     return [line for line in report if "for this machine" not in line]
 
 
+@pytest.fixture(scope="session")
+def forked():
+    """The words of a command that stand for ``python`` and start it as a fork."""
+    with forks(clean_environment()) as words:
+        yield words
+
+
 @pytest.fixture
-def neardup(tmp_path):
+def neardup(forked, tmp_path):
     """Run ``neardup`` with arguments in a folder of the test; returns the finished process, whose standard error does
     not depend on what is compiled already."""
 
     def run(*args, stdin=b"", environment=None, **options):
         done = subprocess.run(
-            [*COMMAND, *map(str, args)],
+            [*forked, "-m", "neardup", *map(str, args)],
             input=stdin,
             capture_output="stdout" not in options,
             cwd=tmp_path,

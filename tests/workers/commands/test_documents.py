@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -32,10 +33,17 @@ def sessions(page: str) -> list[tuple[str, str]]:
 
 @pytest.mark.processes
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_prints_what_it_shows(page: str, tmp_path: Path) -> None:
-    """The commands run one after the other in an empty folder with the examples; ``...`` matches anything."""
+def test_a_page_prints_what_it_shows(page: str, forked: list[str], tmp_path: Path) -> None:
+    """The commands run one after the other in an empty folder with the examples; ``...`` matches anything.
+
+    The command ``neardup`` is a fork; ``test_first_use.py`` and ``test_wheel.py`` start the installed one.
+    """
     shutil.copytree(ROOT / "docs" / "examples", tmp_path / "docs" / "examples")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    program = tmp_path / "bin" / "neardup"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(forked)} -m neardup "$@"\n', encoding="utf-8")
+    program.chmod(0o755)
+    path = os.pathsep.join([str(program.parent), str(Path(sys.executable).parent), os.environ["PATH"]])
     commands = sessions(page)
     assert commands
     for command, shown in commands:

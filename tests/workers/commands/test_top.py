@@ -6,7 +6,7 @@ import json
 
 import orjson
 import pytest
-from command import neardup  # noqa: F401 - a fixture
+from command import forked, neardup  # noqa: F401 - fixtures
 
 from neardup.stream import Config, Deduplicator, Document
 from neardup.stream.pipeline import Signer
