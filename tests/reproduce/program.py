@@ -36,10 +36,12 @@ _VARIABLE_PYTHON, _VARIABLE_TREE = "NEARDUP_TRIED_PYTHON", "NEARDUP_TRIED_TREE"
 
 
 class Program(NamedTuple):
-    """One version: ``python`` is its interpreter, ``tree`` a checkout."""
+    """One version: ``python`` is its interpreter, ``tree`` a checkout; ``forked`` starts the command of this tree as a
+    fork."""
 
     python: Path
     tree: Path
+    forked: tuple[str, ...] = ()
 
     def run(
         self,
@@ -50,7 +52,8 @@ class Program(NamedTuple):
         env: dict[str, str] | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
         """Run the command ``neardup``, and capture what it writes."""
-        return self._started(["-m", "neardup", *map(str, arguments)], input, cwd, timeout, env or {})
+        words = ["-m", "neardup", *map(str, arguments)]
+        return self._started(words, input, cwd, timeout, env or {}, () if env else self.forked)
 
     def code(
         self,
@@ -74,9 +77,15 @@ class Program(NamedTuple):
         return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=kept_environment())
 
     def _started(
-        self, arguments: list[str], input: bytes, cwd: Path | None, timeout: float, env: dict[str, str]
+        self,
+        arguments: list[str],
+        input: bytes,
+        cwd: Path | None,
+        timeout: float,
+        env: dict[str, str],
+        forked: tuple[str, ...] = (),
     ) -> subprocess.CompletedProcess[bytes]:
-        command = [str(self.python), "-P", *arguments]
+        command = [*(forked or (str(self.python), "-P")), *arguments]
         return subprocess.run(
             command,
             input=input,
@@ -93,10 +102,15 @@ def kept_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
 
 
+def this_tree() -> Program:
+    """The tree that this file is in, with the interpreter that runs it."""
+    return Program(Path(sys.executable), ROOT)
+
+
 def tried() -> Program:
     """The version that the environment names, or this tree."""
     python, tree = os.environ.get(_VARIABLE_PYTHON), os.environ.get(_VARIABLE_TREE)
-    return Program(Path(python or sys.executable), Path(tree or ROOT))
+    return Program(Path(python or sys.executable), Path(tree or ROOT)) if python or tree else this_tree()
 
 
 def environment_of(program: Program) -> dict[str, str]:

@@ -13,7 +13,7 @@ HEAD_BYTES = 8
 
 
 def main() -> int:
-    """Ask the server, and wait for the exit code; a signal that ended the process is told as shells tell it."""
+    """Ask the server, and wait for the exit code; after a signal it is 128 and the number, as in shells."""
     asked = marshal.dumps((os.getcwd(), sys.argv[2:], dict(os.environ)))
     with socket.socket(socket.AF_UNIX) as server:
         server.connect(sys.argv[1])

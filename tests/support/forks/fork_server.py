@@ -94,7 +94,7 @@ def code_of(arguments: Sequence[str]) -> int:
 
 
 def answer(connection: socket.socket) -> None:
-    """Start what a client asks for, wait for its end, and tell its exit code."""
+    """Start what a client asks for, wait for its end, and send its exit code."""
     head, streams, _, _ = socket.recv_fds(connection, HEAD_BYTES, 3)
     with connection.makefile("rb") as file:
         folder, arguments, environment = marshal.loads(file.read(int.from_bytes(head, "big")))
