@@ -23,6 +23,7 @@ from neardup.workers.settings.load import load
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 # A proof with 1, 7 and 64 takes minutes: make torture.
 PARTITIONS = [int(number) for number in os.environ.get("NEARDUP_SPARK_PARTITIONS", "7").split()]
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 REFUSED = [b"{", b'{"id":"\xff","text":"x"}', b'{"id":"bad","text":"\xff"}', b'{"id":"e","text":""}', b"", b"  "]
 
 
@@ -54,6 +55,8 @@ def spark() -> Generator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
         patch.setenv("PYSPARK_PYTHON", sys.executable)
+        # A session of a minute ends before the second compiler of Java has paid for itself.
+        patch.setenv("PYSPARK_SUBMIT_ARGS", f"--driver-java-options '{JAVA}' pyspark-shell")
         settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"}
         made = session.builder.master("local[2]").config(map=settings).getOrCreate()
         made.sparkContext.setLogLevel("ERROR")
