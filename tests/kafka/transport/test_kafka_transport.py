@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from broker import Broker
-from kafka_harness import WAIT_SECONDS_MAX, quick_settings
+from kafka_harness import quick_settings
 from kafka_steps import (
     MakeHarness,
     committed_offset,

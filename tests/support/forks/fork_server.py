@@ -42,8 +42,9 @@ def forks(environment: Mapping[str, str]) -> Iterator[list[str]]:
     with tempfile.TemporaryDirectory(prefix="forks-") as folder:
         address = f"{folder}/socket"
         command = [sys.executable, __file__, address]
+        alone = {**environment, "OPENBLAS_NUM_THREADS": "1"}  # only a process without threads forks safely
         with subprocess.Popen(
-            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder
+            command, env=alone, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder
         ) as server:  # fmt: skip
             assert server.stdout is not None
             assert server.stdout.readline() == b"ready\n"
