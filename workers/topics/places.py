@@ -6,6 +6,8 @@ A place is an ``int64``: the offset in the lower 48 bits, the partition above it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
@@ -53,3 +55,33 @@ def parse_place(text: str) -> int:
     """
     partition, offset = text.split("-")
     return place_of(int(partition), int(offset))
+
+
+def parse_places(texts: Sequence[str]) -> _Places:
+    """Return the places that texts name, ``int64[n]``; raises ``ValueError`` for any other text.
+
+    >>> parse_places(["3-17", "0-4"]).tolist() == [place_of(3, 17), 4]
+    True
+    """
+    if not texts:
+        return np.empty(0, np.int64)
+    numbers = "-".join(texts).split("-")
+    if len(numbers) != 2 * len(texts):
+        raise ValueError(f"of {len(texts)} places with {len(numbers)} numbers, each must be partition-offset")
+    columns = np.array(list(map(int, numbers)), np.int64).reshape(-1, 2)
+    return places_of(columns[:, 0], columns[:, 1])
+
+
+def found_at(places: _Places, among: _Places) -> _Places:
+    """Return where each place stands among distinct others, ``int64[n]``, -1 for nowhere.
+
+    >>> found_at(np.array([7, 9]), np.array([9, 3])).tolist()
+    [-1, 0]
+    """
+    order = np.append(np.argsort(among, kind="stable"), -1)
+    at = np.searchsorted(among, places, sorter=order[:-1])
+    known = np.flatnonzero(at < len(among))
+    known = known[among[order[at[known]]] == places[known]]
+    out = np.full(len(places), -1)
+    out[known] = order[at[known]]
+    return out

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from neardup.stream.batches import id_columns
 from neardup.stream.collections.ids import split_id, stored_id
 from neardup.stream.pair_rule import SIMILARITY_DIGITS
 from neardup.stream.scheme_interface import in_parts, starts_of_lengths
@@ -31,13 +32,16 @@ from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL, STATUSES
 from neardup.stream.window_message import WireError
 from neardup.workers.topics.arrivals import ArrivalRows
 from neardup.workers.topics.columns import escaped, numbers, texts_of
-from neardup.workers.topics.places import offsets_of, parse_place, partitions_of, place_name
+from neardup.workers.topics.places import offsets_of, parse_places, partitions_of, place_name, places_of
 from neardup.workers.topics.shown import fields_shown
 
 # Approximate maximum bytes of a run: messages of ``signed`` are split at the same size.
 RUN_BYTES_MAX = 512 << 10
 _MICROSECONDS = 1e6
-_KINDS = {"removed": REMOVAL, "refused": REFUSAL}
+# Status -> its number; number -> the kind of the arrival.
+_NUMBERS = {status: number for number, status in enumerate(STATUSES)}
+_KINDS = np.array([{"removed": REMOVAL, "refused": REFUSAL}.get(status, DOCUMENT) for status in STATUSES], np.uint8)
+_NO_CONTENT = "0" * 16
 
 
 class Decision(NamedTuple):
@@ -190,7 +194,8 @@ class DecidedRows(NamedTuple):
 def parse_run(value: bytes | None) -> list[dict[str, Any]]:
     """Return the verdicts of a record; raises ``WireError``."""
     try:
-        return [orjson.loads(line) for line in (value or b"").splitlines()]
+        lines = (value or b"").rstrip(b"\n").replace(b"\n", b",")
+        return orjson.loads(b"[%b]" % lines)  # type: ignore[no-any-return]
     except ValueError:
         raise WireError(
             f"a record of verdicts begins {(value or b'')[:40]!r}: no linker wrote it; see who writes to that topic"
@@ -202,37 +207,50 @@ def decided_rows(
 ) -> DecidedRows:
     """Return verdicts of a partition as columns; ``no_time`` stands for an absent timestamp. Ids are full ids, if
     collections are ``separate``."""
-    ids = [_id(line, "id", separate) for line in lines]
-    starts = np.zeros(len(ids) + 1, np.int64)
-    np.cumsum([len(id_) for id_ in ids], out=starts[1:])
-    timestamps = [line.get("timestamp") for line in lines]
+    statuses = np.array([_NUMBERS[line["status"]] for line in lines], np.uint8)
+    contents = [line.get("content", _NO_CONTENT) for line in lines]
+    times = np.array([line.get("timestamp", np.nan) for line in lines], np.float64)
+    offsets = np.array([line["offset"] for line in lines], np.int64)
+    originals, matched = _places(lines, "original"), _places(lines, "matched")
+    named = [row for row, line in enumerate(lines) if "duplicate_of" in line]
+    original_ids: list[bytes | None] = [None] * len(lines)
+    for row, id_ in zip(named, _ids([lines[row] for row in named], "duplicate_of", separate), strict=True):
+        original_ids[row] = id_
     rows = ArrivalRows(
-        np.array([line["offset"] for line in lines], np.int64) + parse_place(f"{partition}-0"),
-        np.array([_KINDS.get(line["status"], DOCUMENT) for line in lines], np.uint8),
-        np.array([no_time if time is None else round(time * _MICROSECONDS) for time in timestamps], np.int64),
-        np.array([int(line.get("content", "0"), 16) for line in lines], np.uint64),
-        np.frombuffer(b"".join(ids), np.uint8),
-        starts,
+        places_of(np.full(len(lines), partition), offsets),
+        _KINDS[statuses],
+        np.where(np.isnan(times), no_time, np.round(np.nan_to_num(times) * _MICROSECONDS).astype(np.int64)),
+        np.frombuffer(bytes.fromhex("".join(contents)), ">u8").astype(np.uint64),
+        *id_columns(_ids(lines, "id", separate)),
         np.array([line.get("rank", NO_RANK) for line in lines], np.float64),
         np.zeros(len(lines), np.int64),
     )
     return DecidedRows(
         np.array([line["arrival"] for line in lines], np.int64),
         rows,
-        np.array([STATUSES.index(line["status"]) for line in lines], np.uint8),
-        np.array([_place(line, "cluster") for line in lines], np.int64),
-        np.array([_place(line, "original") for line in lines], np.int64),
+        statuses,
+        _places(lines, "cluster"),
+        originals,
         np.array([line.get("similarity", 0.0) for line in lines], np.float32),
-        # Lines of 0.1.0 name no match: it is the original.
-        np.array([_place(line, "matched" if "matched" in line else "original") for line in lines], np.int64),
+        np.where(matched < 0, originals, matched),  # lines of 0.1.0 name no match: it is the original
         np.array([line.get("equal", False) for line in lines], np.bool_),
         np.array([line.get("late", False) for line in lines], np.bool_),
-        [_id(line, "duplicate_of", separate) if "duplicate_of" in line else None for line in lines],
+        original_ids,
     )
 
 
-def _id(line: dict[str, Any], name: str, separate: bool) -> bytes:
-    return stored_id(line[name], line.get("collection"), separate=separate) if name in line else b""
+def _ids(lines: Sequence[dict[str, Any]], name: str, separate: bool) -> list[bytes]:
+    if not separate:
+        return [line.get(name, "").encode("utf-8", "surrogatepass") for line in lines]
+    return [stored_id(line[name], line.get("collection"), separate=True) if name in line else b"" for line in lines]
+
+
+def _places(lines: Sequence[dict[str, Any]], name: str) -> npt.NDArray[np.int64]:
+    """Return the places that lines name, -1 for none."""
+    rows = [row for row, line in enumerate(lines) if name in line]
+    out = np.full(len(lines), -1)
+    out[rows] = parse_places([lines[row][name] for row in rows])
+    return out
 
 
 def join_decided(parts: Sequence[DecidedRows]) -> DecidedRows:
@@ -249,7 +267,3 @@ def join_decided(parts: Sequence[DecidedRows]) -> DecidedRows:
     rows = ArrivalRows(places, kinds, times, contents, ids, starts, ranks, np.zeros(len(ranks), np.int64))
     joined = DecidedRows._make([numbers, rows, *columns, original_ids])
     return joined.select(np.argsort(numbers, kind="stable"))
-
-
-def _place(line: dict[str, Any], name: str) -> int:
-    return parse_place(line[name]) if name in line else -1

@@ -50,7 +50,7 @@ def test_originals_has_the_living_stories_and_their_contents() -> None:
     def stories() -> tuple[list[bytes], list[int]]:
         found = read_stories(world.cluster.records(world.topics.originals), world.plan.config.signing_fingerprint)
         assert found.step == world.linker.state.arrivals - 1
-        return [story.id for story in found.stories.values()], sorted(found.contents)
+        return found.stories.data, sorted(found.contents.places.tolist())
 
     steps = (("a", "x", 0.0), ("b", "x", 1.0), ("c", "y", 2.0), ("d", "y", 3.0), ("a", "x1", 4.0), ("-c", "", 0.0))
     wanted = [([], []), ([b"a"], [0]), None, ([b"a", b"c"], [0, 2]), ([b"a", b"c"], [0, 2, 4]), ([b"a"], [0, 4])]
@@ -112,8 +112,8 @@ def test_verdicts_of_a_program_without_stories_are_continued() -> None:
     world.link(done=(3, 5))
     assert world.turns().verdicts()[-2:] == ["a update", "d duplicate c"]
     found = read_stories(world.cluster.records(world.topics.originals), world.plan.config.signing_fingerprint)
-    assert sorted(found.contents) == [place_of(0, n) for n in (0, 2, 3)]
-    assert all(len(content.evidence) == content.size for content in found.contents.values())
+    assert sorted(found.contents.places.tolist()) == [place_of(0, n) for n in (0, 2, 3)]
+    assert list(map(len, found.contents.data)) == found.contents.numbers[:, -1].tolist()
 
 
 def test_a_record_of_another_generation_is_refused_by_name() -> None:

@@ -12,7 +12,14 @@ from neardup.stream.json_lines import Fields
 from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
 from neardup.workers.stages.signer import SignPlan, sign_records
 from neardup.workers.topics.names import topic_names
-from neardup.workers.topics.places import offsets_of, parse_place, partitions_of, place_name
+from neardup.workers.topics.places import (
+    found_at,
+    offsets_of,
+    parse_place,
+    parse_places,
+    partitions_of,
+    place_name,
+)
 from neardup.workers.topics.signed import SignedRows, decode_signed
 from neardup.workers.transport.protocol import Record, RefusedBatch
 
@@ -86,6 +93,22 @@ def test_a_place_is_read_back_from_its_text(text: str) -> None:
     assert place_name(place) == text
     places = np.array([place])
     assert (int(partitions_of(places)[0]), int(offsets_of(places)[0])) == tuple(map(int, text.split("-")))
+    assert parse_places([text, "1-2", text]).tolist() == [place, parse_place("1-2"), place]
+
+
+@pytest.mark.parametrize("text", ["", "3", "3-", "1-2-3", "1-a"])
+def test_what_is_no_place_is_refused(text: str) -> None:
+    """Alone, and between places."""
+    for texts in ([text], ["1-2", text, "3-4"]):
+        with pytest.raises(ValueError, match=r"invalid literal|of . places"):
+            parse_places(texts)
+
+
+def test_a_place_is_found_among_others_in_any_order() -> None:
+    """What is not there has no index, also where there is nothing."""
+    places, among = np.array([7, 3, 9, 1, 7]), np.array([9, 1, 7])
+    assert found_at(places, among).tolist() == [2, -1, 0, 1, 2]
+    assert found_at(places, among[:0]).tolist() == [-1] * 5
 
 
 def test_many_rows_are_several_messages_in_order() -> None:

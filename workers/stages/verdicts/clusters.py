@@ -32,7 +32,7 @@ from neardup.stream.verdicts.representatives import NO_RANK, Member, join, witho
 from neardup.stream.verdicts.rule import DUPLICATE, REFUSED, REMOVED, UNCHANGED, UPDATE
 from neardup.workers.topics.arrivals import ArrivalRows
 from neardup.workers.topics.columns import escaped, numbers, texts_of
-from neardup.workers.topics.places import parse_place, place_name
+from neardup.workers.topics.places import found_at, parse_places, place_name
 from neardup.workers.topics.verdicts import DecidedRows, Decision
 from neardup.workers.transport.protocol import Record
 
@@ -112,10 +112,12 @@ class Clusters:
     def change(self, decision: Decision, stream_time: int) -> Changed:
         """Return what a step of decisions changes."""
         numbers = np.arange(decision.first, decision.first + len(decision.rows.places))
-        changed = self._join(
-            _Members(decision.rows, _joining(decision.verdicts.statuses, decision.verdicts.late),
-                     decision.verdicts.clusters, numbers, decision.originals, decision.original_ids,
-                     decision.original_times, decision.original_ranks)
+        changed: dict[int, _Cluster | None] = dict(
+            self._join(
+                _Members(decision.rows, _joining(decision.verdicts.statuses, decision.verdicts.late),
+                         decision.verdicts.clusters, numbers, decision.originals, decision.original_ids,
+                         decision.original_times, decision.original_ranks)
+            )
         )  # fmt: skip
         for entry in self._popped:  # by a step that was undone
             heapq.heappush(self._times, entry)
@@ -158,37 +160,45 @@ class Clusters:
             if record.key is not None:
                 values.pop(record.key, None)
                 values[record.key] = record.value
-        known = {key: orjson.loads(value) for key, value in values.items() if value is not None}
-        decoded = {parse_place(key.decode()): _decode(one, separate=self._separate) for key, one in known.items()}
-        self.commit(Changed(dict(decoded)))
-        number_of = {place: n for n, place in enumerate(decided.rows.places.tolist())}
-        at = np.array([number_of.get(place, -1) for place in decided.originals.tolist()], np.int64)
+        known = {key: value for key, value in values.items() if value is not None}
+        places = parse_places([key.decode() for key in known])
+        clusters = _decode(known.values(), separate=self._separate)
+        self._clusters = dict(zip(places.tolist(), clusters, strict=True))
+        self._by_id = self._named() if (decided.statuses == REMOVED).any() else {}
+        at = found_at(decided.originals, decided.rows.places)
         is_known = at >= 0
         times, ranks = (
             np.where(is_known, decided.rows.times[at], NO_TIME),
             np.where(is_known, decided.rows.ranks[at], NO_RANK),
         )
+        last = np.array([*(one.arrival for one in clusters), -1], np.int64)[found_at(decided.clusters, places)]
+        is_late = decided.late | (last >= decided.numbers)  # what the record counts already joins nothing
         members = _Members(
-            decided.rows, _joining(decided.statuses, decided.late), decided.clusters, decided.numbers,
-            decided.originals, decided.original_ids, times, ranks,
+            decided.rows, _joining(decided.statuses, is_late), decided.clusters, decided.numbers, decided.originals,
+            decided.original_ids, times, ranks,
         )  # fmt: skip
-        self.commit(Changed(self._join(members)))
+        self._clusters.update(self._join(members))
         horizon = self._horizon(stream_time)
         self._clusters = {place: cluster for place, cluster in self._clusters.items() if cluster.time >= horizon}
         self._times = sorted((cluster.time, place) for place, cluster in self._clusters.items())
-        self._by_id = {}
+        self._by_id = self._named()
+
+    def _named(self) -> dict[str, tuple[int, ...]]:
+        """Return which clusters the removal of an id changes."""
+        by_id: dict[str, tuple[int, ...]] = {}
         for place, cluster in self._clusters.items():
             for name in cluster.names():
-                self._by_id[name] = (*self._by_id.get(name, ()), place)
+                by_id[name] = (*by_id.get(name, ()), place)
+        return by_id
 
     def _horizon(self, stream_time: int) -> int:
         """Return the time from which on a cluster may get another member."""
         return int(NO_TIME) if stream_time == NO_TIME else stream_time - self._limits.window - self._limits.lateness
 
-    def _join(self, members: _Members) -> dict[int, _Cluster | None]:
+    def _join(self, members: _Members) -> dict[int, _Cluster]:
         """Return the clusters with new members or removed originals. Members that a cluster already counts change
         nothing."""
-        changed: dict[int, _Cluster | None] = {}
+        changed: dict[int, _Cluster] = {}
         named: dict[str, set[int]] = {}  # as ``_by_id``, of the changed clusters
         rows, statuses = members.rows, members.statuses
         at = np.flatnonzero(np.isin(statuses, (DUPLICATE, UPDATE, UNCHANGED, REMOVED)))
@@ -267,20 +277,29 @@ def _encode_member(member: Member, id_: str) -> str:
     return f'{{"place":"{place_name(member.place)}","id":"{id_}"{rank}}}'
 
 
-def _decode(fields: dict[str, Any], *, separate: bool) -> _Cluster:
-    def whole(id_: str) -> str:
+def _decode(values: Iterable[bytes], *, separate: bool) -> list[_Cluster]:
+    every = orjson.loads(b"[%b]" % b",".join(values))
+    named = parse_places([one["place"] for fields in every for one in fields["representatives"]])
+    places = iter(named.tolist())
+
+    def whole(fields: dict[str, Any], id_: str) -> str:
         return full_id(id_, fields.get("collection")) if separate else id_
 
-    return _Cluster(
-        whole(fields["id"]),
-        fields["members"],
-        whole(fields["earliest"]),
-        round(fields.get("earliest_timestamp", fields["timestamp"]) * _MICROSECONDS),  # 0.1.0 wrote none
-        fields["original_removed"],
-        round(fields["timestamp"] * _MICROSECONDS),
-        fields["arrival"],
-        tuple(
-            Member(parse_place(one["place"]), whole(one["id"]), one.get("rank", NO_RANK))
-            for one in fields["representatives"]
-        ),
-    )
+    return [
+        _Cluster(
+            whole(fields, fields["id"]),
+            fields["members"],
+            whole(fields, fields["earliest"]),
+            round(fields.get("earliest_timestamp", fields["timestamp"]) * _MICROSECONDS),  # 0.1.0 wrote none
+            fields["original_removed"],
+            round(fields["timestamp"] * _MICROSECONDS),
+            fields["arrival"],
+            tuple(
+                [
+                    Member(next(places), whole(fields, one["id"]), one.get("rank", NO_RANK))
+                    for one in fields["representatives"]
+                ]
+            ),
+        )
+        for fields in every
+    ]

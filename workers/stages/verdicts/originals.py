@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator
+from itertools import compress
+from operator import not_
 from typing import NamedTuple
 
 import numpy as np
@@ -45,7 +47,7 @@ from neardup.stream.verdicts.records import (
 from neardup.stream.verdicts.row_columns import GONE, NONE
 from neardup.stream.window_message import WireError
 from neardup.workers.stages.verdicts.evidence import EVIDENCE_BYTES_MAX, Added, Compared
-from neardup.workers.topics.places import OFFSET_BITS, parse_place, place_name
+from neardup.workers.topics.places import OFFSET_BITS, found_at, parse_places, place_name
 from neardup.workers.topics.verdicts import DecidedRows
 from neardup.workers.transport.protocol import Record
 
@@ -53,37 +55,34 @@ from neardup.workers.transport.protocol import Record
 _VALUE = struct.Struct("<4s16sqqqq")
 _STORY, _CONTENT = b"NDUO", b"NDUC"
 STEP_KEY = b"step"
+# The numbers of a content that are read: see ``Columns``. Behind the hash are the bytes.
+_OF_STORY, _POSITION, _HASH = range(3)
 Sent = tuple[bytes, bytes | None]
 _Longs = npt.NDArray[np.int64]
 
 
-class Story(NamedTuple):
-    """A story: the hash of the id of its original, the times of its begin and of its oldest and newest member, and the
-    id of its original."""
+class Columns(NamedTuple):
+    """n records of one kind: their places; ``numbers`` (``int64[n, 4]``); and what stands behind these.
 
-    hash: int
-    begin: int
-    oldest: int
-    newest: int
-    id: bytes
+    The numbers of a story are the hash of the id of its original, the times of its begin and of its oldest and newest
+    member; the data is the id of its original. Those of a content are the place of the story, the position of the
+    document in ``signed``, the hash of what is compared, the bytes of the evidence; the data is the evidence, empty if
+    it is not kept.
+    """
+
+    places: _Longs
+    numbers: _Longs
+    data: list[bytes]
 
 
-class Content(NamedTuple):
-    """A content of a story: the place of the story, the position of the document in ``signed``, the hash of what is
-    compared, the bytes of the evidence, and the evidence, empty if it is not kept."""
-
-    story: int
-    position: int
-    hash: int
-    size: int
-    evidence: bytes
+NO_COLUMNS = Columns(np.empty(0, np.int64), np.empty((0, 4), np.int64), [])
 
 
 class Stories(NamedTuple):
-    """All stories of the topic: by place, stories and contents; ``step`` is that of the last record."""
+    """All stories of the topic, and their contents; ``step`` is that of the last record."""
 
-    stories: dict[int, Story]
-    contents: dict[int, Content]
+    stories: Columns
+    contents: Columns
     step: int
 
     @property
@@ -116,23 +115,28 @@ def read_stories(records: Iterable[Record], fingerprint: str) -> Stories:
     """Return the stories of all records of the topic; raises ``WireError``."""
     last: dict[bytes, bytes | None] = {record.key: record.value for record in records if record.key is not None}
     step = int(last.pop(STEP_KEY, b"-1") or b"-1")
-    out, known = Stories({}, {}, step), bytes.fromhex(fingerprint)
-    for key, value in last.items():
-        if value is None:
-            continue
-        kind, _, place = key.decode().partition(" ")
-        if len(value) < _VALUE.size or value[:20] != (_STORY if kind == "story" else _CONTENT) + known:
+    values = [(key, value) for key, value in last.items() if value is not None]
+    head, is_story = bytes.fromhex(fingerprint), [key.startswith(b"story ") for key, _ in values]
+    return Stories(
+        _columns(list(compress(values, is_story)), _STORY + head),
+        _columns(list(compress(values, map(not_, is_story))), _CONTENT + head),
+        step,
+    )
+
+
+def _columns(values: list[tuple[bytes, bytes]], head: bytes) -> Columns:
+    """Return records that begin with ``head``; raises ``WireError`` for others."""
+    for key, value in values:
+        if len(value) < _VALUE.size or not value.startswith(head):
             raise WireError(
                 f"the record {key.decode()!r} of originals begins {value[:20].hex()}: no linker of this generation "
                 "wrote it; see who writes to that topic"
             )
-        _, _, *numbers = _VALUE.unpack_from(value)
-        fields = (*numbers, value[_VALUE.size :])
-        if kind == "story":
-            out.stories[parse_place(place)] = Story._make(fields)
-        else:
-            out.contents[parse_place(place)] = Content._make(fields)
-    return out
+    places = parse_places([key.partition(b" ")[2].decode() for key, _ in values])
+    numbers = b"".join([value[len(head) : _VALUE.size] for _, value in values])
+    return Columns(
+        places, np.frombuffer(numbers, "<i8").reshape(-1, 4), [value[_VALUE.size :] for _, value in values]
+    )  # fmt: skip
 
 
 def changed_stories(
@@ -166,8 +170,9 @@ def left_places(found: DecidedRows, stories: Stories) -> _Longs:
 
     Where no record says where a place stands in ``signed``, it stands behind the place before it in its partition.
     """
-    known = {place: content.position for place, content in stories.contents.items()}
-    named = np.unique(np.concatenate([found.clusters, found.matched, np.array([*stories.stories, *known], np.int64)]))
+    contents = stories.contents
+    known = dict(zip(contents.places.tolist(), contents.numbers[:, _POSITION].tolist(), strict=True))
+    named = np.unique(np.concatenate([found.clusters, found.matched, stories.stories.places, contents.places]))
     left = named[~np.isin(named, found.rows.places) & (named >= 0)]
     order, position, partition = [], 0, -1
     for place in left.tolist():  # by partition, then offset
@@ -190,32 +195,29 @@ def kept_stories(
         numbers: of the decided rows, -1 for what is no document.
         zero: the place of row 0.
     """
-    contents: dict[int, list[tuple[int, Content]]] = {}
-    for place, content in stories.contents.items():
-        contents.setdefault(content.story, []).append((place, content))
-    places = [place for place in stories.stories if place in contents]
-    records = np.zeros((len(places), RECORD_FIELDS), np.int64)
+    of = found_at(stories.contents.numbers[:, _OF_STORY], stories.stories.places)
+    order = np.lexsort((stories.contents.numbers[:, _POSITION], of))
+    order = order[of[order] >= 0]
+    known, firsts, counts = np.unique(of[order], return_index=True, return_counts=True)
+    places, content_numbers = stories.stories.places[known], numbers_of(stories.contents.places[order])
+    records = np.zeros((len(known), RECORD_FIELDS), np.int64)
     records[:, [OWN, OLDER, MEMBERS, SIZE]] = GONE, NONE, 2, STORY_BYTES
-    records[:, PLACE] = numbers_of(np.array(places, np.int64)) + zero
-    members = (numbers >= 0) & ~found.late
-    ids = id_hashes(found.rows.ids, found.rows.id_starts).view(np.int64)
-    for record, place in zip(records, places, strict=True):
-        story, own = stories.stories[place], sorted(contents[place], key=lambda one: one[1].position)
-        record[[ID, BEGIN, OLDEST, NEWEST, CONTENTS]] = *story[:4], len(own)
-        for k, (name, content) in enumerate(own):
-            (number,) = numbers_of(np.array([name])).tolist()
-            at = HEAD + k * CONTENT
-            record[at : at + CONTENT] = number, number + zero, content.hash, content.size
-            record[SIZE] += content.size
-    story_of = {place: n for n, place in enumerate(places)}
-    rows = np.flatnonzero(members)
-    for row, cluster in zip(rows.tolist(), found.clusters[rows].tolist(), strict=True):
-        n = story_of.get(cluster)
-        if n is not None and records[n, ID] == ids[row]:
-            records[n, OWN] = numbers[row]
-    clusters, counts = np.unique(found.clusters[rows], return_counts=True)
-    ended = [place for place in clusters[counts > 1].tolist() if place not in story_of]
-    return KeptStories(records, {}, {}, numbers_of(np.array(ended, np.int64)) + zero)
+    records[:, [ID, BEGIN, OLDEST, NEWEST]] = stories.stories.numbers[known]
+    records[:, PLACE], records[:, CONTENTS] = numbers_of(places) + zero, counts
+    record, at = np.repeat(np.arange(len(known)), counts), np.arange(len(order)) - np.repeat(firsts, counts)
+    hashes, sizes = stories.contents.numbers[order, _HASH:].T
+    fields = np.stack([content_numbers, content_numbers + zero, hashes, sizes], 1)
+    records[record[:, None], HEAD + CONTENT * at[:, None] + np.arange(CONTENT)] = fields
+    np.add.at(records[:, SIZE], record, sizes)
+    rows = np.flatnonzero((numbers >= 0) & ~found.late)
+    clusters, ids = found.clusters[rows], id_hashes(found.rows.ids, found.rows.id_starts).view(np.int64)[rows]
+    story = found_at(clusters, places)
+    is_own = story >= 0
+    is_own[is_own] = records[story[is_own], ID] == ids[is_own]
+    records[story[is_own], OWN] = numbers[rows[is_own]]  # of several, the last one
+    named, members = np.unique(clusters, return_counts=True)
+    ended = named[(members > 1) & (found_at(named, places) < 0)]
+    return KeptStories(records, {}, {}, numbers_of(ended) + zero)
 
 
 def _key(kind: str, place: int) -> bytes:

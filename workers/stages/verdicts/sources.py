@@ -198,7 +198,8 @@ class Sources:
         self._begun.append((end, found.rows.places[gathered.begun].tolist()))
         self._add(gathered.reports(found, gathered.counted), end)
         if stories.is_known:
-            self._end([place for place in self._shared if place not in stories.stories])
+            living = set(stories.stories.places.tolist())
+            self._end([place for place in self._shared if place not in living])
 
     def report(self) -> dict[str, Any]:
         """Return the sources with the most documents, the hours in which one repeated itself, and what the ledger had

@@ -114,7 +114,7 @@ class LinkState:
         if len(known):
             self.compared.rows.add(numbers[known], position_of(offset) + known)
             self.compared.keep(offset, rows.evidence, size)
-            sizes[numbers[known]] = rows.arrivals().sizes[rows.kinds == DOCUMENT][known]
+            sizes[numbers[known]] = np.diff(rows.evidence.starts)[known] + rows.evidence.fixed.shape[1]
 
     def restore(
         self, found: DecidedRows, stream_time: int, decided: dict[int, int], stories: Stories, sizes: _Longs
@@ -132,10 +132,9 @@ class LinkState:
         kept = None
         if stories.is_known:
             kept = kept_stories(found, stories, self._rows.find, numbers, _ZERO)
-            for place, content in stories.contents.items():
-                self.compared.contents[int(self._rows.find(np.array([place]))[0])] = content.evidence
-            for place, story in stories.stories.items():
-                self.compared.names[int(self._rows.find(np.array([place]))[0]) + _ZERO] = story.id.decode()
+            contents, named = self._rows.find(stories.contents.places), self._rows.find(stories.stories.places) + _ZERO
+            self.compared.contents.update(zip(contents.tolist(), stories.contents.data, strict=True))
+            self.compared.names.update(zip(named.tolist(), map(bytes.decode, stories.stories.data), strict=True))
         self.decisions.restore(_arrivals(rows, numbers), past, stream_time, kept)
         if kept is None:  # verdicts of a program without the topic
             self._unwritten = self._added(self.decisions.changes)
