@@ -32,6 +32,7 @@ from neardup.workers.transport.protocol import Record
 ROOT = Path(__file__).resolve().parents[3]
 SESSION_SECONDS = 3.0
 TRANSACTION_SECONDS = 5.0
+TRIM_SECONDS, TRIM_ROUNDS_MAX = 5.0, 12
 # A node that comes back after SIGKILL has no leaders until the session of its former life is over, and the markers of
 # transactions that end meanwhile are dropped by Kafka as those of deleted topics: an abort that readers never hear of,
 # and that the producer's next commit undoes. The broker's own default looks for overdue transactions after that.
@@ -121,7 +122,7 @@ class Cluster:
             "bootstrap_servers": self.brokers.bootstrap, "topic_prefix": "torture.", "window_seconds": given.window,
             "lateness_seconds": given.lateness, "shards": SHARDS, "documents_partitions": DOCUMENTS_PARTITIONS,
             "candidates_partitions": 2, "session_timeout_seconds": SESSION_SECONDS, "health_port": 0,
-            "transaction_timeout_seconds": TRANSACTION_SECONDS, "trim_interval_seconds": 5,
+            "transaction_timeout_seconds": TRANSACTION_SECONDS, "trim_interval_seconds": TRIM_SECONDS,
             "step_documents_max": STEPS[given.seed % len(STEPS)], "sign_threads": 1,
             "turn_seconds_max": 60, "stall_seconds_max": 60, "verdicts": given.linkers > 0, "standbys": given.standbys,
             "representative": REPRESENTATIVES[given.seed % len(REPRESENTATIVES)],
@@ -196,6 +197,16 @@ class Cluster:
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         return patient(f"bounds of {topic}", lambda: self.transport.bounds(topic))
+
+    def is_trimmed(self) -> bool:
+        """Whether ``signed`` has lost its beginning. The owner of shard 0 trims in the second round of its life at the
+        earliest, and may have begun a moment ago."""
+        deadline = time.monotonic() + TRIM_ROUNDS_MAX * TRIM_SECONDS
+        while not self.bounds(self.names.topics.signed)[0][0]:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.3)
+        return True
 
     def is_open(self) -> bool:
         """Whether a transaction has written to one of the topics and not ended: readers stop before the end there."""
