@@ -25,6 +25,7 @@ these conditions:
   that is not visible there yet, however long it takes; but it is written already. So an old record passes a caught-up
   partition only if it was visible ``SETTLE_SECONDS`` before the partition was *empty*: nothing followed there, not even
   in an open transaction. A live record need not wait: later records of the partition are as new as the live record.
+  But it waits as an old one does while an *archive* arrives in the partition: old records, in less than their own time.
 
 The time at which another owner saw its partition empty is derived without comparing clocks. A claim says how long ago
 that was. Claim n + 2 is made after commit n + 1, which began when claim n was visible; and the reader knows the time of
@@ -52,6 +53,8 @@ from neardup.workers.transport.protocol import Committed, LogEnd, Record, record
 RENEW_SECONDS = 1.0
 # A claim counts for this long after a renewal was seen, and an answer of a broker after its request: some may be slow.
 CLAIM_SECONDS = 5.0
+# An archive has ended if nothing has come of it for so long; what is known of its partition may be half as old.
+ARRIVING_SECONDS = 2 * CLAIM_SECONDS
 # A producer without transactions writes the records of one time to all partitions within this time.
 SETTLE_SECONDS = 1.0
 # The fraction of lateness_seconds that alignment uses. The rest is for clocks and for the disorder of the producers.
@@ -59,6 +62,8 @@ SPAN_FRACTION = 0.5
 # Ends of a log are recorded at this interval, and kept for this long: longer than a claim can be behind.
 _MARK_SECONDS = 0.1
 _MARKS_MAX = 600
+# The clock of an archive gains more milliseconds a second than this; half a second more is the disorder of polls.
+_ARCHIVE_MS, _DISORDER_SECONDS = 2_000, 0.5
 # The time of records that come before the first record with a time.
 _BEFORE_ALL = -1
 _PARTITION, _OFFSET, _SIZE = attrgetter("partition"), attrgetter("offset"), itemgetter(2)
@@ -77,20 +82,15 @@ class Claim(NamedTuple):
 
 def encode_claim(claim: Claim) -> str:
     """Encode a claim as metadata of an offset."""
-    fields = {"clock_ms": claim.clock_ms, "caught_up": claim.is_caught_up, "stamp": claim.stamp, "texts": claim.texts}
-    return json.dumps({**fields, "empty_ms": claim.empty_ms})
+    return json.dumps(dict(zip(("clock_ms", "caught_up", "stamp", "texts", "empty_ms"), claim, strict=True)))
 
 
 def decode_claim(metadata: str) -> Claim:
     """Decode a claim from the metadata of an offset; any other text is the empty claim."""
     try:
-        claim = json.loads(metadata)
-        clock, stamp = claim["clock_ms"], claim["stamp"]
-        texts, empty = str(claim.get("texts", "")), claim.get("empty_ms")
-        return Claim(
-            None if clock is None else int(clock), claim["caught_up"] is True, int(stamp), texts,
-            None if empty is None else int(empty),
-        )  # fmt: skip
+        fields = json.loads(metadata)
+        clock, empty = (None if one is None else int(one) for one in (fields["clock_ms"], fields.get("empty_ms")))
+        return Claim(clock, fields["caught_up"] is True, int(fields["stamp"]), str(fields.get("texts", "")), empty)
     except (ValueError, TypeError, KeyError, AttributeError):
         return Claim()
 
@@ -102,10 +102,8 @@ def is_of_bands(metadata: str) -> bool:
 
 @dataclass
 class _Lane:
-    """An own partition. ``clock_ms`` is the time of the last record taken, ``tail_ms`` of the last record polled.
-
-    The pending records are in order, each with its time and its bytes. The times never decrease.
-    """
+    """An own partition. ``clock_ms`` is the time of the last record taken, ``tail_ms`` of the last record polled. The
+    pending records are in order, each with its time and its bytes; the times never decrease."""
 
     offset: int  # of the next record to sign
     clock_ms: int | None
@@ -116,6 +114,8 @@ class _Lane:
     position: int = -1
     is_read: bool = False  # no committed record followed the position lately
     empty_at: float = -math.inf  # no record at all followed at that moment
+    moved_at: float = -math.inf  # the last record came then
+    archive_at: float = -math.inf  # the last record of an archive came then
     marks: deque[tuple[float, int]] = field(default_factory=deque)  # (time, end of the log at that time)
     is_overdue: bool = False
     held_since: float | None = None  # it has records, and none of them could be taken
@@ -134,12 +134,12 @@ class _Lane:
         """Return the end of the log that was known at that moment; 0 if none was known."""
         return next((end for when, end in reversed(self.marks) if when <= at), 0)
 
-    def waiting_from(self, limits: _Limits, fresh_ms: float) -> int:
+    def waiting_from(self, limits: _Limits, now_ms: float) -> int:
         """Return the index of the first record that was appended too recently to pass the caught-up partitions."""
         index = bisect_right(self.times, limits.soft)
         if index < len(self.times):
             index = bisect_left(self.records, self.settled_end(limits.settled_at), index, key=_OFFSET)
-        return index if index < len(self.times) and self.times[index] < fresh_ms else len(self.times)
+        return index if index < len(self.times) and self.times[index] < limits.live_from(now_ms) else len(self.times)
 
     def drop(self, count: int) -> None:
         """Remove the first records."""
@@ -150,13 +150,13 @@ class _Lane:
 
 @dataclass
 class _Seen:
-    """What is known of another owner's partition. ``floor_at``: the time of a read that did not show the last change;
-    ``before_at``: the change before it."""
+    """Another owner's partition; ``floor_at``: of a read that did not show the last change; ``before_at``: one more."""
 
     claim: Claim
     changed_at: float = -math.inf
     floor_at: float = -math.inf
     before_at: float = -math.inf
+    archive_at: float = -math.inf
     empty_at: float = -math.inf  # the partition was empty at some moment after this
     is_overdue: bool = False
 
@@ -172,26 +172,27 @@ class Step(NamedTuple):
 
 
 class _Limits:
-    """The record times up to which records may be signed: limits of the partitions with a backlog, and of those caught
-    up."""
+    """Record times up to which records may be signed, by partitions with a backlog (``strict``: overdue ones too), and
+    by those caught up."""
 
-    def __init__(self) -> None:
-        self.hard: float = math.inf
-        self.strict: float = math.inf  # including overdue partitions
-        self.soft: float = math.inf
-        self.settled_at: float = math.inf
+    def __init__(self, span_ms: float) -> None:
+        self.hard = self.strict = self.soft = self.settled_at = math.inf
+        self.span_ms, self.is_arriving = span_ms, False
 
     def hold(self, until_ms: float, is_overdue: bool) -> None:
         self.strict = min(self.strict, until_ms)
         if not is_overdue:
             self.hard = min(self.hard, until_ms)
 
-    def pass_empty(self, until_ms: float, empty_at: float, is_overdue: bool) -> None:
-        if is_overdue:
+    def pass_empty(self, until_ms: float, of: _Lane | _Seen, is_arriving: bool) -> None:
+        if of.is_overdue:
             self.strict = min(self.strict, until_ms)
         else:
-            self.soft = min(self.soft, until_ms)
-            self.settled_at = min(self.settled_at, empty_at - SETTLE_SECONDS)
+            self.soft, self.is_arriving = min(self.soft, until_ms), self.is_arriving or is_arriving
+            self.settled_at = min(self.settled_at, of.empty_at - SETTLE_SECONDS)
+
+    def live_from(self, now_ms: float) -> float:
+        return math.inf if self.is_arriving else now_ms - self.span_ms
 
 
 class Alignment:
@@ -241,7 +242,9 @@ class Alignment:
             lane.times += islice(accumulate(known, max, initial=before), 1, None)
             lane.records += some
             lane.sizes += map(record_bytes, some)
-            lane.tail_ms, lane.is_overdue = lane.times[-1], False
+            if lane.times[-1] - before > _ARCHIVE_MS * (at - lane.moved_at + _DISORDER_SECONDS):
+                lane.archive_at = at
+            lane.tail_ms, lane.is_overdue, lane.moved_at = lane.times[-1], False, at
 
     def see(self, positions: Mapping[int, int], ends: Mapping[int, LogEnd], at: float) -> None:
         """Update the position of the client and the end of the log of each own partition; call it after each poll."""
@@ -271,6 +274,9 @@ class Alignment:
                     seen.is_overdue = False
                 if claim.empty_ms is not None:
                     seen.empty_at = max(seen.empty_at, seen.before_at - claim.empty_ms / 1e3)
+                gained_ms = (claim.clock_ms or 0) - (seen.claim.clock_ms or 0)
+                if gained_ms > _ARCHIVE_MS * (at - seen.changed_at + _DISORDER_SECONDS):
+                    seen.archive_at = at
                 seen.claim, seen.changed_at = claim, at
                 seen.before_at, seen.floor_at = seen.floor_at, self.looked_at
         self.looked_at = at
@@ -280,10 +286,10 @@ class Alignment:
 
         The step ends with the record that reaches ``bytes_max``.
         """
-        limits = self._limits(at)
+        limits = self._limits(at, now_ms)
         counts = {}
         for partition, lane in self.lanes.items():
-            counts[partition] = lane.waiting_from(limits, now_ms - self.span_ms)
+            counts[partition] = lane.waiting_from(limits, now_ms)
             if counts[partition] < len(lane.times):
                 limits.hold(lane.times[counts[partition]] + self.span_ms, is_overdue=False)
         merged: list[tuple[int, Record, int]] = []
@@ -356,15 +362,11 @@ class Alignment:
 
     def behind_seconds(self, now_ms: float) -> dict[int, float]:
         """Return the time from the clock of each own partition to now; 0 for a caught-up partition."""
-        behind = {}
-        for partition, lane in self.lanes.items():
-            clock = lane.next_ms()
-            is_known = clock is not None and clock >= 0 and not lane.is_caught_up
-            behind[partition] = max(0.0, (now_ms - (clock or 0)) / 1e3) if is_known else 0.0
-        return behind
+        clocks = {p: -1 if lane.is_caught_up else lane.next_ms() for p, lane in self.lanes.items()}
+        return {p: max(0.0, (now_ms - ms) / 1e3) if ms is not None and ms >= 0 else 0.0 for p, ms in clocks.items()}
 
-    def _limits(self, at: float) -> _Limits:
-        limits, overdue_ms = _Limits(), self._overdue_ms(at)
+    def _limits(self, at: float, now_ms: float) -> _Limits:
+        limits, overdue_ms = _Limits(self.span_ms), self._overdue_ms(at)
         if self.partitions is None:
             limits.hold(_BEFORE_ALL - 1, is_overdue=False)
             return limits
@@ -376,14 +378,14 @@ class Alignment:
             until_ms = self._until(seen.claim.clock_ms)
             seen.is_overdue = seen.is_overdue or until_ms < overdue_ms
             if seen.claim.is_caught_up and at - seen.changed_at <= CLAIM_SECONDS:
-                limits.pass_empty(until_ms, seen.empty_at, seen.is_overdue)
+                limits.pass_empty(until_ms, seen, until_ms < now_ms and at - seen.archive_at <= ARRIVING_SECONDS)
             else:
                 limits.hold(until_ms, seen.is_overdue)
         for lane in self.lanes.values():
             until_ms = self._until(lane.last_ms())  # later records are not before the last pending one
             lane.is_overdue = lane.is_overdue or until_ms < overdue_ms
             if lane.is_read:
-                limits.pass_empty(until_ms, lane.empty_at, lane.is_overdue)
+                limits.pass_empty(until_ms, lane, until_ms < now_ms and at - lane.archive_at <= ARRIVING_SECONDS)
             else:
                 limits.hold(until_ms, lane.is_overdue)
         return limits

@@ -65,7 +65,9 @@ def test_a_topic_that_refuses_records_is_named_with_the_error_of_the_broker(prog
 
 _OLD_TIMES = """
 from neardup.workers.stages.alignment import Alignment
+from neardup.workers.transport import protocol
 from neardup.workers.transport.protocol import Committed, Record
+end = getattr(protocol, "LogEnd", lambda committed, written, age_seconds: committed)
 now_ms = 1_700_000_000_000
 alignment = Alignment(30_000, 60.0)
 alignment.partitions = frozenset((0, 1))
@@ -74,7 +76,7 @@ for partition in (0, 1):
 alignment.add([Record(0, 0, now_ms, b"", b"x")], now_ms, 0.0)
 for second in range(1, 200):
     alignment.add([Record(1, second, 1_000 + second, b"", b"x")], now_ms, float(second))
-    alignment.see({0: 1, 1: second + 1}, {0: 1, 1: 10_000}, float(second))
+    alignment.see({0: 1, 1: second + 1}, {0: end(1, 1, 0.0), 1: end(10_000, 10_000, 0.0)}, float(second))
     step = alignment.take(10_000, 1 << 30, now_ms, float(second))
     if any(record.partition == 0 for record in step.records):
         print("signed after", second)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from neardup.workers.stages.alignment import (
+    ARRIVING_SECONDS,
     CLAIM_SECONDS,
     RENEW_SECONDS,
     SETTLE_SECONDS,
@@ -116,6 +117,35 @@ def test_an_old_record_waits_for_its_transaction_in_other_partitions_however_lon
         assert taken(alignment, at) == []
     poll(alignment, 301, record(1, 0, OLD_MS), ends={0: 1, 1: 1})
     assert taken(alignment, 301) == [(1, 0), (0, 0)]
+
+
+def test_a_live_record_waits_while_old_records_arrive() -> None:
+    """The last records of an archive are not read yet in one partition, when the stream goes on in another one."""
+    alignment = own(0, 1)
+    poll(alignment, 0, record(0, 0, OLD_MS), record(1, 0, OLD_MS), ends={0: 1, 1: 1})
+    poll(alignment, 0.2, record(1, 1, OLD_MS + 1_401), ends={0: 1, 1: 2})
+    assert taken(alignment, 0.2) == [(0, 0), (1, 0), (1, 1)]
+    poll(alignment, 1, record(0, 1, NOW_MS), ends={0: 2, 1: 2}, age_seconds=0.5)
+    assert taken(alignment, 1) == []
+    poll(alignment, 2, record(1, 2, OLD_MS + 9_000), ends={0: 2, 1: 3})
+    assert taken(alignment, 2) == [(1, 2), (0, 1)]
+    poll(alignment, 2 + ARRIVING_SECONDS, record(0, 2, NOW_MS), ends={0: 3, 1: 3})
+    assert taken(alignment, 2 + ARRIVING_SECONDS) == []
+    late = 2 + ARRIVING_SECONDS + 0.1
+    poll(alignment, late, ends={0: 3, 1: 3})
+    assert taken(alignment, late) == [(0, 2)]  # none has come for a while
+
+
+def test_a_live_record_waits_while_the_clock_of_another_owner_is_old_and_moves() -> None:
+    """Afterwards, a partition with an old clock stops no live record."""
+    alignment = own(0, of=2)
+    for at, clock_ms in ((0, OLD_MS), (1, OLD_MS), (2, OLD_MS + 3_001), (3, OLD_MS + 3_001)):
+        alignment.look(claims(p1=Claim(clock_ms, True, at, empty_ms=0)), at)
+    poll(alignment, 3, record(0, 0, NOW_MS), ends={0: 1})
+    assert taken(alignment, 3) == []
+    late = 2 + ARRIVING_SECONDS + 0.1
+    alignment.look(claims(p1=Claim(OLD_MS + 3_001, True, 9, empty_ms=0)), late)
+    assert taken(alignment, late) == [(0, 0)]
 
 
 def test_a_live_record_does_not_wait_for_open_transactions() -> None:
