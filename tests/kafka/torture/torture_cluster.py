@@ -25,6 +25,8 @@ from torture_documents import Shape
 
 from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.settings.load import load_stream
+from neardup.workers.stages.matching.shard_table import decode_window
+from neardup.workers.stages.verdicts.positions import decode_signed_metadata
 from neardup.workers.topics.names import FILTER, LINK, MATCH, ROLES, SIGN, names_of
 from neardup.workers.transport.kafka.transport import KafkaSettings, KafkaTransport
 from neardup.workers.transport.protocol import Record
@@ -199,14 +201,25 @@ class Cluster:
         return patient(f"bounds of {topic}", lambda: self.transport.bounds(topic))
 
     def is_trimmed(self) -> bool:
-        """Whether ``signed`` has lost its beginning. The owner of shard 0 trims in the second round of its life at the
+        """Whether ``signed`` has lost its beginning, or a window still needs its first message: after an outage, all of
+        a small run may be in some large ones. The owner of shard 0 trims in the second round of its life at the
         earliest, and may have begun a moment ago."""
         deadline = time.monotonic() + TRIM_ROUNDS_MAX * TRIM_SECONDS
-        while not self.bounds(self.names.topics.signed)[0][0]:
+        while not self.bounds(self.names.topics.signed)[0][0] and self._needed_from():
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.3)
         return True
+
+    def _needed_from(self) -> int:
+        """The first message of ``signed`` that a window of a shard or of a linker has, as they have committed it."""
+        topics, offsets = self.names.topics, self.transport.group_offsets
+        shards = offsets(self.names.group(MATCH), topics.links).values()
+        linkers = offsets(self.names.group(LINK), topics.signed).values() if self.settings.verdicts else ()
+        return min(
+            *(decode_window(one.metadata).start for one in shards),
+            *(decode_signed_metadata(one).window for one in linkers),
+        )
 
     def is_open(self) -> bool:
         """Whether a transaction has written to one of the topics and not ended: readers stop before the end there."""
