@@ -41,7 +41,7 @@ def outputs(world: World) -> dict[str, Any]:
     shared = {role: ROLES[role].topic(world.topics) for role in (SIGN, MATCH, LINK, FILTER)}
     places = {role: world.transport.group_offsets(world.names.group(role), topic) for role, topic in shared.items()}
     for partition, at in places[SIGN].items():
-        places[SIGN][partition] = at._replace(metadata=re.sub(r'"stamp": \d+', "", at.metadata))
+        places[SIGN][partition] = at._replace(metadata=re.sub(r'"(stamp|empty_ms)": \d+', "", at.metadata))
     return {"signed": signed(world)[0], **records, **places}
 
 
