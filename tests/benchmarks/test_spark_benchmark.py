@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -20,10 +21,17 @@ def test_shuffled_bytes_are_those_of_ended_tasks() -> None:
 
 @pytest.mark.processes
 def test_a_process_that_outlives_the_command_is_counted(tmp_path: Path) -> None:
-    """As the machine of Java may outlive it; a command that fails is an error with its last words."""
+    """As the machine of Java may outlive it; a command that fails is an error with its last words.
+
+    A child that was here before is not waited for: another test may have left a machine of Java.
+    """
+    before = subprocess.Popen(["sleep", "600"])
     work = "import time\nwhile time.process_time() < .5: pass"
     shell = ["sh", "-c", '"$0" -c "$1" & exit "$2"', sys.executable, work]
     own, _ = spark.processor_seconds([*shell, "0"], tmp_path, {})
     assert own >= 0.5
     with pytest.raises(RuntimeError, match="ended with 3"):
         spark.processor_seconds([*shell, "3"], tmp_path, {})
+    assert before.poll() is None
+    before.kill()
+    before.wait()
