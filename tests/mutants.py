@@ -117,8 +117,8 @@ MUTANTS = (
     ),
     Mutant(
         "evidence of a living original is not restored", "simulation", LINK_STATE,
-        "(np.array([place]))[0])] = content.evidence\n",
-        '(np.array([place]))[0])] = b""\n',
+        "zip(contents.tolist(), stories.contents.data, strict=True)",
+        'zip(contents.tolist(), [b""] * len(contents), strict=True)',
         (STORIES,),
     ),
     Mutant(
@@ -129,8 +129,8 @@ MUTANTS = (
     ),
     Mutant(
         "a restart forgets the time of the newest member", "simulation", "workers/stages/verdicts/originals.py",
-        "        record[[ID, BEGIN, OLDEST, NEWEST, CONTENTS]] = *story[:4], len(own)\n",
-        "        record[[ID, BEGIN, OLDEST, NEWEST, CONTENTS]] = *story[:3], story.begin, len(own)\n",
+        "[ID, BEGIN, OLDEST, NEWEST]] = stories.stories.numbers[known]\n",
+        "[ID, BEGIN, OLDEST, NEWEST]] = stories.stories.numbers[known][:, [0, 1, 2, 1]]\n",
         (STORIES,),
     ),
     Mutant(
@@ -285,8 +285,8 @@ MUTANTS = (
     ),
     Mutant(
         "an old record passes an empty partition at once", "twin", ALIGNMENT,
-        "        return index if index < len(self.times) and self.times[index] < fresh_ms else len(self.times)\n",
-        "        return len(self.times)\n",
+        "index if index < len(self.times) and self.times[index] < limits.live_from(now_ms) else len(self.times)",
+        "len(self.times)",
         (ALIGNED,),
     ),
     Mutant(
