@@ -273,8 +273,8 @@ MUTANTS = (
     ),
     Mutant(
         "a claim of catch-up counts before it was seen renewed", "twin", ALIGNMENT,
-        "            if seen.claim.is_caught_up and at - seen.changed_at <= CLAIM_SECONDS:\n",
-        "            if seen.claim.is_caught_up:\n",
+        "seen.claim.is_caught_up and at - seen.changed_at <= CLAIM_SECONDS\n",
+        "seen.claim.is_caught_up\n",
         (ALIGNED,),
     ),
     Mutant(
@@ -285,7 +285,7 @@ MUTANTS = (
     ),
     Mutant(
         "an old record passes an empty partition at once", "twin", ALIGNMENT,
-        "index if index < len(self.times) and self.times[index] < limits.live_from(now_ms) else len(self.times)",
+        "index if index < len(self.times) and self.times[index] < limits.live_ms else len(self.times)",
         "len(self.times)",
         (ALIGNED,),
     ),

@@ -108,7 +108,7 @@ def test_a_backlog_gives_the_pairs_of_an_undisturbed_stream(
 @pytest.mark.long
 def test_without_alignment_pairs_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without this fact the tests above would prove nothing."""
-    monkeypatch.setattr(alignment.Alignment, "_limits", lambda self, *_: alignment._Limits(self.span_ms))
+    monkeypatch.setattr(alignment.Alignment, "_limits", lambda self, at, now_ms: alignment._Limits(at, now_ms, now_ms))
     backlog = Backlog()
     backlog.write()
     backlog.begin(2)

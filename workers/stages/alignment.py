@@ -134,12 +134,12 @@ class _Lane:
         """Return the end of the log that was known at that moment; 0 if none was known."""
         return next((end for when, end in reversed(self.marks) if when <= at), 0)
 
-    def waiting_from(self, limits: _Limits, now_ms: float) -> int:
+    def waiting_from(self, limits: _Limits) -> int:
         """Return the index of the first record that was appended too recently to pass the caught-up partitions."""
         index = bisect_right(self.times, limits.soft)
         if index < len(self.times):
             index = bisect_left(self.records, self.settled_end(limits.settled_at), index, key=_OFFSET)
-        return index if index < len(self.times) and self.times[index] < limits.live_from(now_ms) else len(self.times)
+        return index if index < len(self.times) and self.times[index] < limits.live_ms else len(self.times)
 
     def drop(self, count: int) -> None:
         """Remove the first records."""
@@ -173,26 +173,27 @@ class Step(NamedTuple):
 
 class _Limits:
     """Record times up to which records may be signed, by partitions with a backlog (``strict``: overdue ones too), and
-    by those caught up."""
+    by those caught up, which live records pass: those from ``live_ms`` on."""
 
-    def __init__(self, span_ms: float) -> None:
+    def __init__(self, at: float, now_ms: float, live_ms: float) -> None:
         self.hard = self.strict = self.soft = self.settled_at = math.inf
-        self.span_ms, self.is_arriving = span_ms, False
+        self.at, self.now_ms, self.live_ms = at, now_ms, live_ms
 
     def hold(self, until_ms: float, is_overdue: bool) -> None:
         self.strict = min(self.strict, until_ms)
         if not is_overdue:
             self.hard = min(self.hard, until_ms)
 
-    def pass_empty(self, until_ms: float, of: _Lane | _Seen, is_arriving: bool) -> None:
-        if of.is_overdue:
-            self.strict = min(self.strict, until_ms)
+    def limit(self, of: _Lane | _Seen, until_ms: float, overdue_ms: float, is_caught_up: bool) -> None:
+        """Take in a partition: no later record of it holds back those up to ``until_ms``."""
+        of.is_overdue = of.is_overdue or until_ms < overdue_ms
+        if of.is_overdue or not is_caught_up:
+            self.hold(until_ms, of.is_overdue)
         else:
-            self.soft, self.is_arriving = min(self.soft, until_ms), self.is_arriving or is_arriving
+            self.soft = min(self.soft, until_ms)
             self.settled_at = min(self.settled_at, of.empty_at - SETTLE_SECONDS)
-
-    def live_from(self, now_ms: float) -> float:
-        return math.inf if self.is_arriving else now_ms - self.span_ms
+            if until_ms < self.now_ms and self.at - of.archive_at <= ARRIVING_SECONDS:
+                self.live_ms = math.inf
 
 
 class Alignment:
@@ -289,7 +290,7 @@ class Alignment:
         limits = self._limits(at, now_ms)
         counts = {}
         for partition, lane in self.lanes.items():
-            counts[partition] = lane.waiting_from(limits, now_ms)
+            counts[partition] = lane.waiting_from(limits)
             if counts[partition] < len(lane.times):
                 limits.hold(lane.times[counts[partition]] + self.span_ms, is_overdue=False)
         merged: list[tuple[int, Record, int]] = []
@@ -366,7 +367,7 @@ class Alignment:
         return {p: max(0.0, (now_ms - ms) / 1e3) if ms is not None and ms >= 0 else 0.0 for p, ms in clocks.items()}
 
     def _limits(self, at: float, now_ms: float) -> _Limits:
-        limits, overdue_ms = _Limits(self.span_ms), self._overdue_ms(at)
+        limits, overdue_ms = _Limits(at, now_ms, now_ms - self.span_ms), self._overdue_ms(at)
         if self.partitions is None:
             limits.hold(_BEFORE_ALL - 1, is_overdue=False)
             return limits
@@ -375,19 +376,10 @@ class Alignment:
             if seen is None:
                 limits.hold(_BEFORE_ALL - 1, is_overdue=False)
                 continue
-            until_ms = self._until(seen.claim.clock_ms)
-            seen.is_overdue = seen.is_overdue or until_ms < overdue_ms
-            if seen.claim.is_caught_up and at - seen.changed_at <= CLAIM_SECONDS:
-                limits.pass_empty(until_ms, seen, until_ms < now_ms and at - seen.archive_at <= ARRIVING_SECONDS)
-            else:
-                limits.hold(until_ms, seen.is_overdue)
-        for lane in self.lanes.values():
-            until_ms = self._until(lane.last_ms())  # later records are not before the last pending one
-            lane.is_overdue = lane.is_overdue or until_ms < overdue_ms
-            if lane.is_read:
-                limits.pass_empty(until_ms, lane, until_ms < now_ms and at - lane.archive_at <= ARRIVING_SECONDS)
-            else:
-                limits.hold(until_ms, lane.is_overdue)
+            is_caught_up = seen.claim.is_caught_up and at - seen.changed_at <= CLAIM_SECONDS
+            limits.limit(seen, self._until(seen.claim.clock_ms), overdue_ms, is_caught_up)
+        for lane in self.lanes.values():  # later records are not before the last pending one
+            limits.limit(lane, self._until(lane.last_ms()), overdue_ms, lane.is_read)
         return limits
 
     def _until(self, clock_ms: int | None) -> float:
