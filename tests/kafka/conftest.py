@@ -45,18 +45,6 @@ if TYPE_CHECKING:
 UNCLOSED_SOCKET = r"unclosed <(ssl\.SSLS|s)ocket"
 
 
-# The files that take longest come first, so that at the end no test process is alone with one of them.
-LONG = (
-    "test_torture.py", "test_transport_laws.py", "test_kafka_upgrade.py", "test_kafka_rights.py", "test_soak.py",
-    "test_scrape.py", "test_kafka_verdicts.py",
-)  # fmt: skip
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the long files; the order in each file stays."""
-    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """Ignore kafka-python's unclosed sockets, in the tests and in the collection after the last test."""
     config.addinivalue_line("filterwarnings", f"ignore:{UNCLOSED_SOCKET}:ResourceWarning")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kafka_harness import KafkaHarness
+from transport_harness import answered
 
 from neardup.workers.transport.kafka.transport import KafkaTransport
 from neardup.workers.transport.protocol import (
@@ -14,7 +15,6 @@ from neardup.workers.transport.protocol import (
     Message,
     Polled,
     Producer,
-    UnreachableError,
 )
 
 MakeHarness = Callable[..., KafkaHarness]
@@ -57,32 +57,12 @@ def poll_records(harness: KafkaHarness, consumer: Consumer, count: int = 1) -> P
 
 def made_producer(harness: KafkaHarness, transport: KafkaTransport, transactional_id: str) -> Producer:
     """Make a producer whose limits are so short that a busy broker may answer its start too late."""
-    made: list[Producer] = []
-
-    def is_made() -> bool:
-        try:
-            made.append(transport.producer(transactional_id))
-        except UnreachableError:
-            return False
-        return True
-
-    harness.wait_until(is_made, f"{transactional_id!r} has started")
-    return made[0]
+    return answered(harness, lambda: transport.producer(transactional_id), f"{transactional_id!r} has started")
 
 
 def committed_offset(harness: KafkaHarness, consumer: Consumer, partition: int = 0) -> Committed | None:
     """The committed offset, once the broker says it: its coordinator may be loading, or write markers."""
-    found: list[Committed | None] = []
-
-    def is_known() -> bool:
-        try:
-            found.append(consumer.committed(partition))
-        except UnreachableError:
-            return False
-        return True
-
-    harness.wait_until(is_known, f"the committed offset of {partition} is known")
-    return found[0]
+    return answered(harness, lambda: consumer.committed(partition), f"the committed offset of {partition} is known")
 
 
 def publish(transport: KafkaTransport, topic: str, values: list[bytes], partition: int = 0) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from neardup.workers.transport.protocol import (
     Consumer,
@@ -19,6 +19,7 @@ from neardup.workers.transport.protocol import (
 )
 
 RECORDS_MAX = 1000
+Answer = TypeVar("Answer")
 
 
 class Harness(Protocol):
@@ -47,6 +48,19 @@ class Harness(Protocol):
 
     def pass_session(self, keep_alive: Callable[[], object]) -> None:
         """Let more time pass than a session lasts, and call ``keep_alive`` (which polls) often enough meanwhile."""
+
+
+def answered(harness: Harness, ask: Callable[[], Answer], what: str) -> Answer:
+    """Ask until the broker answers; after a time limit, fail with ``what``."""
+    answers: list[Answer] = []
+
+    def is_answered() -> bool:
+        with suppress(UnreachableError):
+            answers.append(ask())
+        return bool(answers)
+
+    harness.wait_until(is_answered, what)
+    return answers[0]
 
 
 class Member:

@@ -10,10 +10,9 @@ goes through ``harness.wait_until`` or ``harness.pass_session``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 
 import pytest
-from transport_harness import Harness, joined, publish, read_values, send, send_and_commit
+from transport_harness import Harness, answered, joined, publish, read_values, send, send_and_commit
 
 from neardup.workers.transport.protocol import (
     AbortedError,
@@ -23,7 +22,6 @@ from neardup.workers.transport.protocol import (
     OffsetGoneError,
     TransportError,
     UnknownTopicError,
-    UnreachableError,
 )
 
 
@@ -233,16 +231,12 @@ def law_committed_waits_for_a_pending_transaction(harness: Harness) -> None:
     with pytest.raises(TransportError):
         member.consumer.committed(0)
     harness.transport().producer(transactional_id)  # ends it
-    found: list[Committed | None] = []
 
-    def is_known() -> bool:
+    def committed() -> Committed | None:
         member.step()
-        with suppress(UnreachableError):
-            found.append(member.consumer.committed(0))
-        return bool(found)
+        return member.consumer.committed(0)
 
-    harness.wait_until(is_known, "the committed offset is known")
-    assert found == [None]
+    assert answered(harness, committed, "the committed offset is known") is None
 
 
 def law_offsets_of_a_group_are_returned_without_waiting(harness: Harness) -> None:
