@@ -40,12 +40,8 @@ check: $(STAMP)  ## style, types and the quick tests: no processes, no servers; 
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -p no:schemathesis --hypothesis-profile quick -n 2 --dist loadfile --no-loadscope-reorder -m '$(QUICK)' $(CHECKED)
 
-test: $(STAMP)  ## style, types and tests
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --ignore tests/kafka
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder tests/kafka  # each has a broker; all often wait
+test: $(STAMP)  ## style, types and tests: all of them, then the sum
+	@$(BIN)/python tests/support/sources/all_parts.py
 
 # Kernels of a processor and of a choice are stored next to those of others.
 processors: export NUMBA_CPU_FEATURES :=

@@ -7,6 +7,7 @@ the path, tests say ``from oracle import jaccard``.
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 from collections.abc import Callable, Generator
@@ -21,9 +22,9 @@ from import_path import folders
 sys.path.extend(folders("support"))
 
 from kernel_cache import drop_stale_kernels
+from real_sets import folder_of_set
 
 ROOT = Path(__file__).resolve().parents[1]
-DATA = ROOT.parent / "shared" / "data"
 
 # No deadline and no limit on slow examples: the first example of a test may compile a kernel, on a machine of any
 # speed. The same examples in every run: only a change of the code fails a test. A failure prints what reproduces it.
@@ -120,6 +121,29 @@ def _started_by(item: pytest.Item) -> Generator[None]:
         pytest.fail(f"it started {_STARTED[before]}: mark the test with pytest.mark.processes")
 
 
+def _skips_before_it_opens() -> Generator[None, object, object]:
+    """What was opened before a skip is closed in some later test, by the collector, with a warning that fails it."""
+    before = len(os.listdir("/proc/self/fd"))
+    try:
+        return (yield)
+    except pytest.skip.Exception:
+        if len(os.listdir("/proc/self/fd")) > before:
+            pytest.fail("it skips after it opened a file or a socket, which stays open: skip before")
+        raise
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup() -> Generator[None, object, object]:
+    """A fixture that skips with more open files than it began with fails its test."""
+    return (yield from _skips_before_it_opens())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call() -> Generator[None, object, object]:
+    """A test that skips with more open files than it began with fails."""
+    return (yield from _skips_before_it_opens())
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
     """A fixture that starts a process for a test without the mark ``processes`` fails it too."""
@@ -150,11 +174,5 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.fixture(scope="session")
 def real_data() -> Callable[[str], Path]:
-    """The folder of one of the sets next to the project, ``real_data("licence_texts")``; skips where there is none."""
-
-    def folder(name: str) -> Path:
-        if not (DATA / name).is_dir():
-            pytest.skip(f"no real data: {DATA / name} is not there")
-        return DATA / name
-
-    return folder
+    """The folder of one of the sets next to the clone, ``real_data("licence_texts")``; skips where there is none."""
+    return folder_of_set

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from real_sets import needs_data
 
 from benchmarks import __main__ as runner
 from benchmarks import contenders, peers, real, scripts
@@ -176,10 +177,9 @@ def test_bias_of_families_is_reported() -> None:
     assert results["minhash, 0 to 9: bias"].value > 0.2
 
 
+@needs_data
 def test_recall_on_real_sets_reaches_its_target() -> None:
     """Every smoke set is found, or says that it is not there."""
-    if not real.DATA.exists():
-        pytest.skip("the folder of real data, shared/data next to the project, is not there")
     results = list(real.run("smoke"))
     assert {result.verdict for result in results} == {"reached"}
     assert {result.details["edge"] for result in results} == {0}
@@ -325,10 +325,9 @@ def test_scenario_ids_are_permanent() -> None:
     ]  # fmt: skip
 
 
+@needs_data
 def test_no_document_of_a_real_set_is_dropped_without_one_that_is_kept() -> None:
     """With exact scores, a kept content reaches the threshold; connected components also drop other documents."""
-    if not real.DATA.exists():
-        pytest.skip("the folder of real data, shared/data next to the project, is not there")
     results = {result.name: result for result in verdicts.run("smoke")}
     name = "itn_multilingual char5, exact"
     assert results[f"{name}, verdicts: unsupported"].verdict == "reached"

@@ -1,24 +1,22 @@
 """The benchmarks of pages and of a crawl, on small sizes."""
 
 import pytest
+from real_sets import needs_data
 
-from benchmarks import real
 from benchmarks.pages import crawl, extraction
 
 
+@needs_data
 @pytest.mark.processes
 def test_pages_of_one_story_are_pairs_by_their_articles() -> None:
     """Through archives and the command; the small size has mirrors, print versions, session ids and other templates."""
-    if not real.DATA.exists():
-        pytest.skip("the folder of real data, shared/data next to the project, is not there")
     results = {result.name.rpartition(": ")[2]: result for result in crawl.run("smoke")}
     assert results["precision"].verdict == results["recall"].verdict == "reached"
 
 
+@needs_data
 def test_the_main_text_of_real_pages_is_nearer_to_their_articles_than_all_text() -> None:
     """And pairs of pages with one article are found by it."""
-    if not real.DATA.exists():
-        pytest.skip("the folder of real data, shared/data next to the project, is not there")
     values = {result.name: result.value or 0.0 for result in extraction.run("smoke")}
     assert values["main, trafilatura: F1"] > 0.9 > values["text, trafilatura: F1"]
     assert values["main, resiliparse: F1"] > values["text, resiliparse: F1"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from real_sets import needs_data
 
 from benchmarks import scripts
 from benchmarks.speed import whole_run
@@ -23,15 +24,13 @@ def test_a_whole_run_is_timed_next_to_peers_that_get_shingles(monkeypatch: pytes
     assert all(result.value is None or result.details["candidates"] > 0 for result in others)
 
 
-@pytest.mark.parametrize("is_present", [True, False])
+@pytest.mark.parametrize("is_present", [pytest.param(True, marks=needs_data), False])
 def test_texts_of_a_whole_run_have_words_of_real_news(
     is_present: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """In the order of the generated texts: edited copies stay edited copies. Without the news they are those of S11."""
     if not is_present:
         monkeypatch.setattr(whole_run, "DATA", tmp_path)
-    elif not whole_run.DATA.exists():
-        pytest.skip("the folder of real data, shared/data next to the project, is not there")
     whole_run._news_words.cache_clear()
     texts = [document.text for document in whole_run.texts("Arabic", 40)]
     whole_run._news_words.cache_clear()

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from all_parts import PARTS
 from fork_server import STARTED, forks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,6 +32,7 @@ RECIPES = {
     for line in recipe.splitlines()
     if "$(BIN)/" in line and "-m pip" not in line
 }
+RECIPES |= {" ".join(["$(BIN)/python", *arguments]): "test" for arguments in PARTS.values()}
 VARIABLES = {
     "$(REF)": "HEAD",
     "$(HOURS)": "1",
@@ -139,6 +141,17 @@ def test_the_fresh_machine_shows_its_help() -> None:
 
 
 @pytest.mark.processes
+@pytest.mark.parametrize("wrong", ["tests", "--as nurse test", "--data", "--java"])
+def test_the_fresh_machine_refuses_what_it_does_not_know(wrong: str) -> None:
+    """Before anything is tried, with its arguments and their values."""
+    command = ["bash", "tests/fresh.sh", *wrong.split()]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"has no argument '{' '.join(wrong.split()[:2])}'" in done.stderr
+    assert "--java yes|no" in done.stderr
+
+
+@pytest.mark.processes
 @pytest.mark.skipif(os.getuid() != 0 or not shutil.which("unshare"), reason="mounts need root and unshare")
 def test_a_fresh_machine_that_fails_leaves_the_data_next_to_the_clone(tmp_path: Path) -> None:
     """The folder of data is mounted in the machine. It stays when the machine is removed, and the machine does not."""
@@ -153,7 +166,8 @@ def test_a_fresh_machine_that_fails_leaves_the_data_next_to_the_clone(tmp_path: 
     (programs / "debootstrap").chmod(0o755)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("FRESH_")}
     done = subprocess.run(
-        ["bash", clone / "tests" / "fresh.sh", "install"], cwd=tmp_path, capture_output=True, check=False, text=True,
+        ["bash", clone / "tests" / "fresh.sh", "--as", "root", "--data", "yes", "--java", "no", "install"],
+        cwd=tmp_path, capture_output=True, check=False, text=True,
         env={**kept, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "TMPDIR": str(rooms)}, timeout=120,
     )  # fmt: skip
     if "unshare" in done.stderr:  # denied, or the root of a chroot, which is no mount

@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 from pathlib import Path
 
 import pytest
+from all_parts import PYTEST, main
 from python_files import ROOT, nodes
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
+SOME_TESTS = """
+import pytest
+
+@pytest.mark.parametrize("n", range(3))
+def test_skips(n): pytest.skip("no real data")
+
+def test_skips_for_another_reason(): pytest.skip("no Java on the path\\nmore of it")
+
+@pytest.mark.xfail
+def test_known(): assert 0
+
+@pytest.fixture
+def broken(): raise OSError
+
+def test_right(): pass
+
+def test_wrong(): assert 0
+
+def test_in_error(broken): pass
+"""
 
 
 def test_the_list_of_shared_files_names_each_of_them() -> None:
@@ -24,6 +46,67 @@ def test_a_model_shares_no_code_with_what_it_models(name: str) -> None:
     """A model that called the library would repeat its errors."""
     text = (SUPPORT / "models" / name).read_text(encoding="utf-8")
     assert re.findall(r"^(?:from|import) (?:neardup|stream|workers)\b", text, re.M) == []
+
+
+def test_one_file_knows_where_the_real_data_is() -> None:
+    """So tests without it are skipped for one reason, which ``make test`` prints once."""
+    named = re.compile(r'"shared" / "data"|shared/data')
+    files = [path for path in (ROOT / "tests").rglob("*.py") if named.search(path.read_text(encoding="utf-8"))]
+    assert {path.name for path in files} - {Path(__file__).name} == {"real_sets.py"}
+
+
+@pytest.mark.parametrize("opens", [True, False])
+def test_a_skip_comes_before_a_test_opens_something(opens: bool, request: pytest.FixtureRequest) -> None:
+    """A test that skips while a file is open fails: the file would be closed in a later test, and fail that one."""
+    (conftest,) = (
+        plugin for plugin in request.config.pluginmanager.get_plugins()
+        if getattr(plugin, "__file__", None) == str(ROOT / "tests" / "conftest.py")
+    )  # fmt: skip
+    for hook in (conftest.pytest_pyfunc_call, conftest.pytest_fixture_setup):
+        call = hook()
+        next(call)
+        with (
+            Path(__file__).open(encoding="utf-8") if opens else contextlib.nullcontext(),
+            pytest.raises(pytest.fail.Exception if opens else pytest.skip.Exception),
+        ):
+            call.throw(pytest.skip.Exception("no data"))
+
+
+@pytest.mark.processes
+def test_every_part_of_make_test_runs_and_the_sum_fails_if_one_did(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A red part stops no later one; each reason of skipped tests comes once, with its number."""
+    (tmp_path / "test_some.py").write_text(SOME_TESTS)
+    pytest_alone = [*PYTEST, "-n", "2", "-c", "/dev/null", "-p", "no:cacheprovider"]
+    parts = {
+        "style": ["-c", "print('a line too long'); raise SystemExit(3)"],
+        "tests": [*pytest_alone, "test_some.py"],
+        "types": ["-c", "print('no issues')"],
+        "broken": ["-m", "pytest", "--no-such-option"],
+    }
+    assert main(parts, tmp_path) == 1
+    before, _, total = capfd.readouterr().out.partition("== sum\n")
+    assert total.splitlines() == [
+        "style                FAILED",
+        "tests                FAILED  1 passed, 1 failed, 1 in error",
+        "types                ok",
+        "broken               FAILED",
+        "4 tests were skipped:",
+        "      3  no real data",
+        "      1  no Java on the path",
+        "3 of 4 parts failed: style, tests, broken",
+    ]
+    assert {"a line too long", "no issues"} <= set(before.splitlines())
+    assert "FAILED test_some.py::test_wrong" in before
+    assert "no real data" not in before
+
+
+@pytest.mark.processes
+def test_the_sum_of_parts_that_are_ok_is_a_success(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """And it says so."""
+    assert main({"types": ["-c", ""]}, tmp_path) == 0
+    assert capfd.readouterr().out.splitlines()[-1] == "all parts are ok"
 
 
 def test_the_files_that_run_first_are_there() -> None:

@@ -6,18 +6,17 @@ The data is not part of the project; without it these tests are skipped.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from real_sets import DATA, needs_data
 
 from neardup.stream import Config, Deduplicator, Document
 from neardup.stream.table.steps import step
 
-DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 MNIST, NMSLIB = DATA / "vec_mnist10k", DATA / "vec_nmslib"
-pytestmark = pytest.mark.skipif(not MNIST.is_dir(), reason=f"no vectors in {DATA}")
+pytestmark = needs_data
 
 
 def images(count: int) -> np.ndarray:

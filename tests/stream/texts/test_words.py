@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +35,6 @@ from neardup.stream.texts.words import (
     word_table,
 )
 
-DATA = Path(__file__).resolve().parents[3].parent / "shared" / "data"
 _is_stop = from_python(is_stop)
 MASK = (1 << 64) - 1
 
@@ -177,12 +177,9 @@ def test_scripts_without_blanks_are_cut_into_characters(text: str, expected: lis
 
 
 @pytest.mark.long
-def test_words_of_real_text_in_many_languages() -> None:
+def test_words_of_real_text_in_many_languages(real_data: Callable[[str], Path]) -> None:
     """News in 55 languages is cut as the rules say, as it stands and case folded."""
-    path = DATA / "itn_multilingual" / "docs.jsonl"
-    if not path.exists():
-        pytest.skip("news in many languages: folder absent")
-    with path.open(encoding="utf-8") as lines:
+    with (real_data("itn_multilingual") / "docs.jsonl").open(encoding="utf-8") as lines:
         texts = [json.loads(line)["text"] for line in lines]
     assert len(texts) > 1000
     for text in texts[::3]:

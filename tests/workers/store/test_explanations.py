@@ -2,7 +2,6 @@
 
 import json
 import unicodedata
-from pathlib import Path
 
 import pytest
 from service_world import opened
@@ -10,20 +9,16 @@ from service_world import opened
 from neardup.stream.documents import Document
 from neardup.workers.settings.serve import ServeSettings
 
-DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 SETS = {
-    "itn_multilingual": ("itn_multilingual/docs.jsonl", 0.7, 3600.0 * 24 * 30),
-    "licence_texts": ("licence_texts/docs.jsonl", 0.7, None),
-    "html_articles": ("html_articles/ground-truth.json", 0.5, None),
+    "itn_multilingual": ("docs.jsonl", 0.7, 3600.0 * 24 * 30),
+    "licence_texts": ("docs.jsonl", 0.7, None),
+    "html_articles": ("ground-truth.json", 0.5, None),
 }
 SIMILARITY = 1e-4
 
 
-def documents(name):
+def documents(path):
     """The documents of a set. Of every five, the last one is a later version of an earlier id."""
-    path = DATA / name
-    if not path.exists():
-        pytest.skip("the folder of real data, shared/data next to the project, is not there")
     if path.suffix == ".json":
         rows = [(id_, one["articleBody"]) for id_, one in json.loads(path.read_text()).items()]
         rows += [(f"{id_}-copy", f"{text} Read more.") for id_, text in rows]
@@ -42,13 +37,14 @@ def plain(text):
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long) for name in SETS])
-def test_no_explanation_of_a_member_is_false(tmp_path, name):
+def test_no_explanation_of_a_member_is_false(tmp_path, real_data, name):
     """The reason says whether the pair was emitted when the later one came, which copy made it, or what the decision
     compared; the similarity is that of the comparison."""
     file, threshold, window = SETS[name]
+    found = documents(real_data(name) / file)
     keeper = opened(tmp_path, ServeSettings(threshold=threshold, window_seconds=window, clock="event"))
     answers, contents = {}, {}
-    for document in documents(file):
+    for document in found:
         [answer] = keeper.check([document])
         if answer.refused is None:
             answers[document.id] = answer

@@ -8,7 +8,6 @@ import random
 import signal
 import sys
 import time
-from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -29,7 +28,6 @@ from neardup.workers.outputs.window_file import fill
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.settings.files import Settings
 
-REAL = Path(__file__).resolve().parents[5] / "shared/data/itn_multilingual/docs.jsonl"
 SCHEMES = [
     "one_permutation chars", "exact, minhash in 4 bytes", "containment", "buckets shared", "prefix chars",
     "identical positions", "vectors cosine", "vectors dot", "records exact", "records shingled", "grouped chars",
@@ -154,10 +152,9 @@ def test_the_command_writes_the_lines_that_run_writes(neardup, tmp_path):
     assert reported["batch"][1] == reported["run"][1]
 
 
-@pytest.mark.skipif(not REAL.exists(), reason="the real set is not at hand")
-def test_a_real_set_gives_what_the_stream_gives(tmp_path):
+def test_a_real_set_gives_what_the_stream_gives(tmp_path, real_data):
     """3,530 sentences of news in many languages, with many versions of each."""
-    texts = [json.loads(line) for line in REAL.read_bytes().splitlines()]
+    texts = [json.loads(line) for line in (real_data("itn_multilingual") / "docs.jsonl").read_bytes().splitlines()]
     documents = [Document(x["id"], x["text"]) for x in texts]
     settings = Settings(bucket_candidates_max=2**20)
     _, wanted = streamed(settings, documents)
