@@ -34,7 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.texts import char_shingles, word_shingles
-from neardup.stream import Config, Deduplicator, Document
+from neardup import Config, Deduplicator, Document
 
 IdPairs = list[tuple[str, str]]
 Process = Callable[[Sequence[Document]], IdPairs]

@@ -15,7 +15,7 @@ from benchmarks.contenders import CONTENDERS, IdPairs
 from benchmarks.measure import in_subprocess, interleaved, resident_bytes
 from benchmarks.report import Result, Size, Target, checksum
 from benchmarks.texts import Ints, char_shingles, documents, jaccard, shingle_sets, similar_pairs, word_shingles
-from neardup.stream import Document
+from neardup import Document
 
 SEED = 1
 THRESHOLD = 0.8

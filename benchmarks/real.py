@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from benchmarks.report import Result, Size, Target, checksum
 from benchmarks.texts import jaccard, similar_pairs
-from neardup.stream import Config, Deduplicator, Document
-from neardup.stream.schemes import SCHEMES
+from neardup import Config, Deduplicator, Document
+from neardup.schemes.rows import SCHEMES
 
 ID = "S6-recall-real"
 DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"

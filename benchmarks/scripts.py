@@ -28,8 +28,8 @@ from benchmarks.measure import interleaved
 from benchmarks.real import DATA
 from benchmarks.report import Result, Size, Target, checksum
 from benchmarks.texts import documents
-from neardup.stream import Config, Document, Signer
-from neardup.stream.pipeline import chunks
+from neardup import Config, Document, Signer
+from neardup.pairs.pipeline import chunks
 
 ID = "S11-scripts"
 SEED = 11

@@ -19,7 +19,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream import Document
+from neardup import Document
 
 _LETTERS = np.array(list("etaoinshrdlucmfwypvbgkjxqz"))
 _LETTER_WEIGHTS = np.array(

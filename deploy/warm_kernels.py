@@ -14,19 +14,19 @@ from typing import Any
 
 import orjson
 
-from neardup.stream.config import Config
-from neardup.stream.json_lines import Fields
-from neardup.stream.pipeline import Signer
-from neardup.stream.schemes import SCHEMES
-from neardup.stream.shards import Shard
-from neardup.stream.table import again
-from neardup.workers.http.server import warm as warm_service
-from neardup.workers.stages.matching.shard_table import ShardTable
-from neardup.workers.stages.matching.stretches import Stretch, read_stretches
-from neardup.workers.stages.signer import SignPlan, sign_records
-from neardup.workers.topics.names import topic_names
-from neardup.workers.transport.kafka.transport import warm as warm_batches
-from neardup.workers.transport.protocol import Record
+from neardup.pairs.json_lines import Fields
+from neardup.pairs.pipeline import Signer
+from neardup.pairs.shards import Shard
+from neardup.schemes.config import Config
+from neardup.schemes.rows import SCHEMES
+from neardup.window import again
+from neardup_workers.doing.http.server import warm as warm_service
+from neardup_workers.doing.stages.matching.shard_table import ShardTable
+from neardup_workers.doing.stages.matching.stretches import Stretch, read_stretches
+from neardup_workers.doing.stages.signer import SignPlan, sign_records
+from neardup_workers.outside.topics.names import topic_names
+from neardup_workers.outside.transport.kafka.transport import warm as warm_batches
+from neardup_workers.outside.transport.protocol import Record
 
 SHARDS = 2
 TOPICS = topic_names("", "00" * 16, SHARDS)

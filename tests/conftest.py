@@ -38,7 +38,7 @@ settings.load_profile("neardup")
 def pytest_configure(config: pytest.Config) -> None:
     """Drop stale kernels before anything imports ``stream``, under pytest-xdist once; let processes be interrupted."""
     if not hasattr(config, "workerinput"):
-        drop_stale_kernels(ROOT / "stream")
+        drop_stale_kernels(ROOT / "stream" / "neardup")
     # A job in the background of a shell ignores the signal, and so would every process that a test interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -103,7 +103,7 @@ _STARTED: list[str] = []
 
 # What the first command, and the first picture of matplotlib, start on a machine: a second compiler, a list of fonts.
 # Whichever test that is starts no process otherwise.
-_FIRST_TIME = ("neardup.workers.process.table_compiler", "fc-list")
+_FIRST_TIME = ("neardup_workers.outside.process.table_compiler", "fc-list")
 
 
 def _note_process(event: str, arguments: tuple[object, ...]) -> None:

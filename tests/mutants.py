@@ -21,17 +21,17 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent / "support" / "models"))
 from mutant_runs import Mutant, run_mutants
 
-PRODUCER = "workers/transport/kafka/producer.py"
-CONSUMER = "workers/transport/kafka/consumer.py"
-MATCHER = "workers/stages/matching/matcher.py"
-TABLE = "workers/stages/matching/shard_table.py"
-ALIGNMENT = "workers/stages/alignment.py"
-TRANSACTION = "workers/stages/transaction.py"
+PRODUCER = "workers/neardup_workers/outside/transport/kafka/producer.py"
+CONSUMER = "workers/neardup_workers/outside/transport/kafka/consumer.py"
+MATCHER = "workers/neardup_workers/doing/stages/matching/matcher.py"
+TABLE = "workers/neardup_workers/doing/stages/matching/shard_table.py"
+ALIGNMENT = "workers/neardup_workers/doing/stages/alignment.py"
+TRANSACTION = "workers/neardup_workers/doing/stages/transaction.py"
 
-WATERMARKS = "workers/stages/verdicts/watermarks.py"
-LINK_STATE = "workers/stages/verdicts/state.py"
-LEDGER = "workers/stages/verdicts/sources.py"
-FILTER = "workers/stages/filtering/filter.py"
+WATERMARKS = "workers/neardup_workers/doing/stages/verdicts/watermarks.py"
+LINK_STATE = "workers/neardup_workers/doing/stages/verdicts/state.py"
+LEDGER = "workers/neardup_workers/doing/stages/verdicts/sources.py"
+FILTER = "workers/neardup_workers/doing/stages/filtering/filter.py"
 
 SEQUENCES = "tests/simulation/test_verdict_sequences.py"
 STORIES = "tests/simulation/stories/test_stories_on_topics.py"
@@ -51,12 +51,12 @@ REPEATED = tuple(f"{_SHARDS}test_copies_repeat_no_pair_of_contents_more_than_onc
 REPLAYED = tuple(
     f"{_SHARDS}test_a_shard_that_begins_at_its_window_goes_on_like_one_that_never_stopped{case}" for case in _CASES
 )
-STEP = "stream/table/step.py"
+STEP = "stream/neardup/window/step.py"
 GUARDS = "tests/kafka/transport/test_kafka_guards.py"
 
 MUTANTS = (
     Mutant(
-        "a shard adds a foreign document", "table", "stream/batches.py",
+        "a shard adds a foreign document", "table", "stream/neardup/pairs/batches.py",
         "shards_of(hashes, shard.of) == shard.number, OWN, FOREIGN)",
         "shards_of(hashes, shard.of) >= 0, OWN, FOREIGN)",
         UNION,
@@ -92,7 +92,7 @@ MUTANTS = (
         UNION,
     ),
     Mutant(
-        "a document behind a future one is found after its time", "table", "stream/table/chains.py",
+        "a document behind a future one is found after its time", "table", "stream/neardup/window/chains.py",
         "    if other < store.state[STREAM_TIME] - limits.window - limits.lateness:\n",
         "    if other < store.state[STREAM_TIME] - limits.window - limits.lateness - limits.window:\n",
         UNION,
@@ -122,20 +122,22 @@ MUTANTS = (
         (STORIES,),
     ),
     Mutant(
-        "matchers trim what a linker still compares", "simulation", "workers/stages/matching/plan.py",
+        "matchers trim what a linker still compares", "simulation",
+        "workers/neardup_workers/doing/stages/matching/plan.py",
         "linker.offset, decode_signed_metadata(linker).window])\n",
         "linker.offset])\n",
         (SEQUENCES,),
     ),
     Mutant(
-        "a restart forgets the time of the newest member", "simulation", "workers/stages/verdicts/originals.py",
+        "a restart forgets the time of the newest member", "simulation",
+        "workers/neardup_workers/doing/stages/verdicts/originals.py",
         "[ID, BEGIN, OLDEST, NEWEST]] = stories.stories.numbers[known]\n",
         "[ID, BEGIN, OLDEST, NEWEST]] = stories.stories.numbers[known][:, [0, 1, 2, 1]]\n",
         (STORIES,),
     ),
     Mutant(
         "the window of a restart passes what the ledger of sources needs", "simulation",
-        "workers/stages/verdicts/linker.py",
+        "workers/neardup_workers/doing/stages/verdicts/linker.py",
         "self._marks.oldest(min(first, self.sources.first))",
         "self._marks.oldest(first)",
         (SOURCES,),
@@ -171,7 +173,7 @@ MUTANTS = (
         (STANDBYS,),
     ),
     Mutant(
-        "a standby goes beyond the commit", "simulation", "workers/stages/matching/standbys.py",
+        "a standby goes beyond the commit", "simulation", "workers/neardup_workers/doing/stages/matching/standbys.py",
         "table.apply(stretch if stretch.end <= end else stretch.until(end), publish=False)",
         "table.apply(stretch, publish=False)",
         (STANDBYS, SCHEDULES),
@@ -183,7 +185,8 @@ MUTANTS = (
         ("tests/workers/stages/test_shard_table.py", TURNS),
     ),
     Mutant(
-        "a partition that moves is given before its owner gives it up", "simulation", "workers/transport/assignment.py",
+        "a partition that moves is given before its owner gives it up", "simulation",
+        "workers/neardup_workers/outside/transport/assignment.py",
         "        moving = {one for one in mine if owners.get(one, name) != name}\n",
         "        moving: set[int] = set()\n",
         ("tests/workers/transport/test_assignment.py",),
@@ -197,7 +200,8 @@ MUTANTS = (
         (TURNS,),
     ),
     Mutant(
-        "the log is trimmed without asking the group", "simulation", "workers/stages/matching/trims.py",
+        "the log is trimmed without asking the group", "simulation",
+        "workers/neardup_workers/doing/stages/matching/trims.py",
         "            member.transact([], topics.links, offsets)\n",
         "            pass\n",
         (TURNS,),
@@ -233,19 +237,21 @@ MUTANTS = (
         (SCHEDULES,),
     ),
     Mutant(
-        "a removal is applied at the end of its message", "simulation", "workers/topics/signed.py",
+        "a removal is applied at the end of its message", "simulation",
+        "workers/neardup_workers/outside/topics/signed.py",
         "        read = np.flatnonzero(self.kinds < REFUSAL)\n",
         "        read = np.argsort(self.kinds, kind=\"stable\")[: np.count_nonzero(self.kinds < REFUSAL)]\n",
         ("tests/workers/stages/test_shard_table.py",),
     ),
     Mutant(
-        "the log is trimmed above the window of another shard", "simulation", "workers/stages/matching/plan.py",
+        "the log is trimmed above the window of another shard", "simulation",
+        "workers/neardup_workers/doing/stages/matching/plan.py",
         "    starts = [decode_window(committed.metadata).start for committed in offsets.values()]\n",
         "    starts = [decode_window(offsets[0].metadata).start]\n",
         (f"{MATCHERS}::test_trimming_keeps_all_that_a_successor_needs",),
     ),
     Mutant(
-        "a control row is applied one row late", "simulation", "stream/pipeline.py",
+        "a control row is applied one row late", "simulation", "stream/neardup/pairs/pipeline.py",
         "        batch, kinds = rows.batch, kinds_of(rows.batch, self.shard, self._scheme.by_content)\n",
         "        batch, kinds = rows.batch, kinds_of(rows.batch, self.shard, self._scheme.by_content)\n"
         "        if self.shard.grown and first < batch.size and self.table.slot_end == self.shard.settled:\n"
@@ -253,14 +259,15 @@ MUTANTS = (
         (GROWTH,),
     ),
     Mutant(
-        "the log is trimmed above the first offset of a new shard", "simulation", "workers/stages/matching/plan.py",
+        "the log is trimmed above the first offset of a new shard", "simulation",
+        "workers/neardup_workers/doing/stages/matching/plan.py",
         "    starts = [decode_window(committed.metadata).start for committed in offsets.values()]\n",
         "    starts = [decode_window(at.metadata).start for shard, at in offsets.items() if shard < plan.shards]\n",
         (f"{GROWTH}::test_a_trim_keeps_what_new_shards_need",),
     ),
     Mutant(
         "a member skips the rows that its second shard has not passed", "simulation",
-        "workers/stages/matching/cursors.py",
+        "workers/neardup_workers/doing/stages/matching/cursors.py",
         "        least = min(positions, default=None)\n",
         "        least = max(positions, default=None)\n",
         ("tests/workers/stages/test_matcher_steps.py",),

@@ -27,7 +27,7 @@ from benchmarks.kafka import capacity, latency, matcher, signer, takeover, verdi
 from benchmarks.kafka.deploy import Bench, broker_module, served
 from benchmarks.measure import ONE_THREAD
 from benchmarks.report import SIZES, Result, Size, print_table
-from neardup.workers.process.interpreter import settle
+from neardup_workers.outside.process.interpreter import settle
 
 # Permanent ids -> scenarios: one scenario has several ids if they share its preparation.
 SCENARIOS: dict[str, Callable[[Bench], Iterator[Result]]] = {

@@ -16,12 +16,12 @@ from benchmarks.kafka import matcher, verdicts
 from benchmarks.kafka.deploy import PIECES, Bench, deployment, drained, load, values
 from benchmarks.report import Result, Size
 from benchmarks.speed import shards
-from neardup.workers.commands.size.capacity import Capacity, loop_microseconds_here
-from neardup.workers.service.roles import ROLES
-from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.settings.load import load_stream
-from neardup.workers.topics.names import names_of
-from neardup.workers.transport.kafka.connect import connect
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.settings.load import load_stream
+from neardup_workers.outside.topics.names import names_of
+from neardup_workers.outside.transport.kafka.connect import connect
+from neardup_workers.running.commands.size.capacity import Capacity, loop_microseconds_here
+from neardup_workers.running.service.roles import ROLES
 
 ID, SEED = "K8-capacity", 48
 _DOCUMENTS: dict[Size, int] = {"smoke": 400, "default": 60_000, "large": 200_000}

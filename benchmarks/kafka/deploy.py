@@ -28,17 +28,17 @@ from benchmarks import scripts
 from benchmarks.measure import ONE_THREAD
 from benchmarks.report import Size
 from benchmarks.texts import draw_words
-from neardup.workers.service.roles import ROLES, wait_seconds
-from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.settings.load import load_stream
-from neardup.workers.stages.member import WorkerMember
-from neardup.workers.telemetry.observer import Silent
-from neardup.workers.topics.messages import partition_of_key
-from neardup.workers.topics.names import names_of
-from neardup.workers.topics.rules import topic_plans
-from neardup.workers.transport.kafka.connect import connect
-from neardup.workers.transport.kafka.transport import TopicSpec
-from neardup.workers.transport.protocol import Message
+from neardup_workers.doing.stages.member import WorkerMember
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.settings.load import load_stream
+from neardup_workers.outside.telemetry.observer import Silent
+from neardup_workers.outside.topics.messages import partition_of_key
+from neardup_workers.outside.topics.names import names_of
+from neardup_workers.outside.topics.rules import topic_plans
+from neardup_workers.outside.transport.kafka.connect import connect
+from neardup_workers.outside.transport.kafka.transport import TopicSpec
+from neardup_workers.outside.transport.protocol import Message
+from neardup_workers.running.service.roles import ROLES, wait_seconds
 
 ROOT = Path(__file__).resolve().parents[2]
 _BROKER = ROOT / "tests" / "kafka" / "servers" / "broker.py"

@@ -17,8 +17,8 @@ import orjson
 from benchmarks.kafka.deploy import Bench, Process, deployment, load, processor_seconds, wait_until
 from benchmarks.kafka.reader import TopicReader
 from benchmarks.report import Result, Size, Target
-from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.topics.names import names_of
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.topics.names import names_of
 
 SEED = 43
 ID = "K5-latency"

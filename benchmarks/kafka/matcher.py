@@ -15,20 +15,20 @@ from typing import NamedTuple
 
 from benchmarks.kafka.deploy import Bench, Tally, deployment, texts, with_group
 from benchmarks.report import Result, Size, Target
-from neardup.stream import Document
-from neardup.stream.json_lines import Fields
-from neardup.stream.pipeline import Signer
-from neardup.workers.service.roles import ROLES
-from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.stages.matching.matcher import MatchWorker
-from neardup.workers.stages.member import WorkerMember
-from neardup.workers.stages.signer import SignPlan, sign_records
-from neardup.workers.telemetry.observer import SILENT
-from neardup.workers.topics.names import names_of
-from neardup.workers.topics.signed import offset_and_row
-from neardup.workers.transport.kafka.connect import connect
-from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from neardup.workers.transport.protocol import Message, Record, Transport
+from neardup import Document
+from neardup.pairs.json_lines import Fields
+from neardup.pairs.pipeline import Signer
+from neardup_workers.doing.stages.matching.matcher import MatchWorker
+from neardup_workers.doing.stages.member import WorkerMember
+from neardup_workers.doing.stages.signer import SignPlan, sign_records
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.telemetry.observer import SILENT
+from neardup_workers.outside.topics.names import names_of
+from neardup_workers.outside.topics.signed import offset_and_row
+from neardup_workers.outside.transport.kafka.connect import connect
+from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup_workers.outside.transport.protocol import Message, Record, Transport
+from neardup_workers.running.service.roles import ROLES
 
 SEED = 42
 ID, BYTES_ID = "K2-matcher", "K3-bytes"

@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar
 
 from kafka import KafkaConsumer, TopicPartition
 
-from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.transport.kafka.connect import kafka_settings
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.transport.kafka.connect import kafka_settings
 
 _READ_RECORDS_MAX = 10_000
 _T = TypeVar("_T")

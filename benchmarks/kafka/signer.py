@@ -22,10 +22,10 @@ from benchmarks.kafka.deploy import (
     with_group,
 )
 from benchmarks.report import Result, Size, Target
-from neardup.workers.service.roles import ROLES
-from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.topics.names import names_of
-from neardup.workers.transport.kafka.connect import kafka_settings
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.topics.names import names_of
+from neardup_workers.outside.transport.kafka.connect import kafka_settings
+from neardup_workers.running.service.roles import ROLES
 
 SEED = 41
 BARE_ID, TWO_ID = "K1-signer", "K4-two-signers"

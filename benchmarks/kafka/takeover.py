@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from benchmarks.kafka import matcher
 from benchmarks.kafka.deploy import Bench, Tally, deployment
 from benchmarks.report import Result, Size, Target
-from neardup.workers.service.roles import ROLES
-from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.stages.matching.matcher import MatchWorker
-from neardup.workers.stages.member import WorkerMember
-from neardup.workers.topics.names import names_of
-from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup_workers.doing.stages.matching.matcher import MatchWorker
+from neardup_workers.doing.stages.member import WorkerMember
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.topics.names import names_of
+from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup_workers.running.service.roles import ROLES
 
 ID = "K9-takeover"
 SECONDS_MAX = 5.0

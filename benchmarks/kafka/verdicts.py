@@ -31,19 +31,19 @@ from benchmarks.kafka.deploy import (
 )
 from benchmarks.kafka.reader import TopicReader
 from benchmarks.report import Result, Size, Target
-from neardup.stream.verdicts.decisions import Verdicts
-from neardup.stream.verdicts.representatives import NO_RANK
-from neardup.stream.verdicts.rule import DOCUMENT
-from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.topics.arrivals import ArrivalRows
-from neardup.workers.topics.links import decode_links
-from neardup.workers.topics.names import Topics, names_of
-from neardup.workers.topics.places import place_of, places_of
-from neardup.workers.topics.signed import decode_signed, position_of
-from neardup.workers.topics.verdicts import Decision, encode_runs, parse_run
-from neardup.workers.transport.kafka.connect import connect, kafka_settings
-from neardup.workers.transport.kafka.transport import KafkaTransport
-from neardup.workers.transport.protocol import Message
+from neardup.stories.verdicts.decisions import Verdicts
+from neardup.stories.verdicts.representatives import NO_RANK
+from neardup.stories.verdicts.rule import DOCUMENT
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.topics.arrivals import ArrivalRows
+from neardup_workers.outside.topics.links import decode_links
+from neardup_workers.outside.topics.names import Topics, names_of
+from neardup_workers.outside.topics.places import place_of, places_of
+from neardup_workers.outside.topics.signed import decode_signed, position_of
+from neardup_workers.outside.topics.verdicts import Decision, encode_runs, parse_run
+from neardup_workers.outside.transport.kafka.connect import connect, kafka_settings
+from neardup_workers.outside.transport.kafka.transport import KafkaTransport
+from neardup_workers.outside.transport.protocol import Message
 
 SEED = 47
 VERDICT_ID, FILTER_ID = "K6-verdict-latency", "K7-filter"

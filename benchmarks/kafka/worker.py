@@ -16,14 +16,14 @@ import time
 from kafka import KafkaProducer
 
 from benchmarks.kafka.deploy import Tally, values
-from neardup.workers.process.interpreter import settle
-from neardup.workers.service.roles import ROLES, wait_seconds
-from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.settings.load import load_stream
-from neardup.workers.stages.member import WorkerMember
-from neardup.workers.topics.messages import partition_of_key
-from neardup.workers.topics.names import names_of
-from neardup.workers.transport.kafka.connect import connect
+from neardup_workers.doing.stages.member import WorkerMember
+from neardup_workers.outside.process.interpreter import settle
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.settings.load import load_stream
+from neardup_workers.outside.topics.messages import partition_of_key
+from neardup_workers.outside.topics.names import names_of
+from neardup_workers.outside.transport.kafka.connect import connect
+from neardup_workers.running.service.roles import ROLES, wait_seconds
 
 _JOIN_TURN_SECONDS = 0.05
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from benchmarks.labelled.records import Labelled, Score
 from benchmarks.labelled.sets import ACCURACY, Settings
-from neardup.stream import Config, Deduplicator
-from neardup.stream.evaluation.clusters import components
+from neardup import Config, Deduplicator
+from neardup.pairs.evaluation.clusters import components
 
 
 def value_of(score: Score, measure: str) -> float:

@@ -10,7 +10,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
-from neardup.stream import Document
+from neardup import Document
 
 # Field of a citation -> the kind of publication that has one; of several fields the first.
 _KINDS = {"journal": "journal", "booktitle": "book", "tech": "report", "institution": "report", "type": "report"}

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from benchmarks.labelled.records import Labelled, Score
 from benchmarks.pages.extraction import articles, f1, precision_recall
-from neardup.stream import Document
-from neardup.workers.web.markup import ROWS
+from neardup import Document
+from neardup_workers.outside.web.markup import ROWS
 
 
 def programs(folder: Path) -> Labelled:

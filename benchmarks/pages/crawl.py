@@ -74,9 +74,9 @@ def deduplicated(path: Path, warm: Path, settings: dict[str, Any], verdicts: Pat
 
 
 def _call(path: str, warm: str, settings: dict[str, Any], verdicts: str) -> None:
-    from neardup.workers.commands.dedup.command import run
-    from neardup.workers.options.documents import DedupOptions
-    from neardup.workers.settings.files import Settings
+    from neardup_workers.outside.options.documents import DedupOptions
+    from neardup_workers.outside.settings.files import Settings
+    from neardup_workers.running.commands.dedup.command import run
 
     for input_ in (warm, path):
         before, began = os.times(), time.perf_counter()

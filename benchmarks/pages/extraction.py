@@ -25,9 +25,9 @@ from lxml import html as lxml_html
 
 from benchmarks.real import DATA
 from benchmarks.report import Result, Size, checksum
-from neardup.stream import Config, Deduplicator, Document
-from neardup.workers.web.markup import ROWS, Extract
-from neardup.workers.web.pages import decoded
+from neardup import Config, Deduplicator, Document
+from neardup_workers.outside.web.markup import ROWS, Extract
+from neardup_workers.outside.web.pages import decoded
 
 ID = "S16-pages"
 _SET = "html_articles"

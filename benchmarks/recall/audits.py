@@ -29,13 +29,13 @@ from benchmarks.real import DATA, REAL_SETS, bags, read_documents
 from benchmarks.recall.truncation import uneven
 from benchmarks.report import Result, Size, Target
 from benchmarks.texts import similar_pairs
-from neardup.stream import Document
-from neardup.workers.audit.measuring import Audit, audit
-from neardup.workers.commands.dedup.command import run as dedup
-from neardup.workers.commands.run import run as pairs_of
-from neardup.workers.options.documents import DedupOptions, RunOptions
-from neardup.workers.options.judging import AuditOptions
-from neardup.workers.settings.files import Settings
+from neardup import Document
+from neardup_workers.doing.audit.measuring import Audit, audit
+from neardup_workers.outside.options.documents import DedupOptions, RunOptions
+from neardup_workers.outside.options.judging import AuditOptions
+from neardup_workers.outside.settings.files import Settings
+from neardup_workers.running.commands.dedup.command import run as dedup
+from neardup_workers.running.commands.run import run as pairs_of
 
 ID, SEED = "S25-audit", 25
 _THRESHOLDS = (0.8, 0.6)

@@ -23,19 +23,19 @@ import numpy as np
 from benchmarks.report import Result, Size, Target
 from benchmarks.speed.floods import one_word_apart
 from benchmarks.texts import documents as texts_of
-from neardup.stream import Config, Deduplicator, Document, Matcher, Signer
-from neardup.stream.canaries.allowance import Allowance
-from neardup.stream.canaries.canaries import EVERY, FAULT, Canaries
-from neardup.stream.canaries.looks import Looks
-from neardup.stream.pipeline import match_step
-from neardup.stream.scheme_interface import Signing
-from neardup.stream.schemes import sets
-from neardup.stream.table.band_table import BandTable
-from neardup.stream.table.chains import KEYS
-from neardup.stream.windows.constant_texts import signature_of
-from neardup.workers.settings.serve import ServeSettings
-from neardup.workers.store.keeper import Keeper
-from neardup.workers.store.log import Log
+from neardup import Config, Deduplicator, Document, Matcher, Signer
+from neardup.pairs.pipeline import match_step
+from neardup.schemes.interface import Signing
+from neardup.schemes.kinds import sets
+from neardup.stories.canaries.allowance import Allowance
+from neardup.stories.canaries.canaries import EVERY, FAULT, Canaries
+from neardup.stories.canaries.looks import Looks
+from neardup.stories.windows.constant_texts import signature_of
+from neardup.window.band_table import BandTable
+from neardup.window.chains import KEYS
+from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.store.keeper import Keeper
+from neardup_workers.outside.store.log import Log
 
 ID, COST, SEED = "S24-faults", "S24-canaries-cost", 24
 STEP = 64

@@ -17,8 +17,8 @@ import numpy as np
 
 from benchmarks.labelled.records import Labelled, books, citations, people, publications
 from benchmarks.report import Result, Size, Target, checksum
-from neardup.stream import Config, Deduplicator, Document, Pair
-from neardup.stream.schemes.grid_functions import candidate_probability
+from neardup import Config, Deduplicator, Document, Pair
+from neardup.schemes.kinds.grid_functions import candidate_probability
 
 SEED = 8
 RECORDS, FINGERPRINTS = "S8-records", "S8-prints"

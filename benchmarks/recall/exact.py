@@ -21,9 +21,9 @@ from benchmarks.recall.sets import measure
 from benchmarks.report import Result, Size, Target, checksum
 from benchmarks.texts import KINDS, similar_pairs
 from benchmarks.texts import documents as generated
-from neardup.stream import Config, Deduplicator, Document, Pair
-from neardup.stream.schemes import SCHEMES
-from neardup.stream.tokens.token_order import NO_FREQUENCIES, TokenOrder, counted, most_frequent
+from neardup import Config, Deduplicator, Document, Pair
+from neardup.features.tokens.token_order import NO_FREQUENCIES, TokenOrder, counted, most_frequent
+from neardup.schemes.rows import SCHEMES
 
 SEED = 9
 ID, RECALL = "S9-exact-short-texts", "S9-exact-recall"

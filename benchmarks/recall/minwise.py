@@ -24,7 +24,7 @@ Floats = npt.NDArray[np.float64]
 def first_fractions(elements: Numbers, sign: Callable[[Numbers, npt.NDArray[np.int64]], Numbers]) -> Floats:
     """The fraction of a signature's rows in which each of k different elements comes first: ``float64[k]``.
 
-    ``sign`` makes signatures ``uint64[n, rows]`` of ragged sets: a ``sign`` of ``neardup.stream.signatures`` with rows
+    ``sign`` makes signatures ``uint64[n, rows]`` of ragged sets: a ``sign`` of ``neardup.schemes.signatures`` with rows
     and seed filled in.
     """
     whole = sign(elements, np.array([0, len(elements)], np.int64))

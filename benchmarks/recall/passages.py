@@ -26,11 +26,11 @@ from benchmarks.measure import interleaved, seconds
 from benchmarks.pages.extraction import articles
 from benchmarks.real import DATA
 from benchmarks.report import Result, Size, Target, checksum
-from neardup.stream import Config, Deduplicator, Document, Signer
-from neardup.stream.pipeline import Matcher, match_step
-from neardup.stream.scheme_interface import Evidence
-from neardup.stream.schemes import SCHEMES
-from neardup.workers.readers.markup import text_of_markup
+from neardup import Config, Deduplicator, Document, Signer
+from neardup.pairs.pipeline import Matcher, match_step
+from neardup.schemes.interface import Evidence
+from neardup.schemes.rows import SCHEMES
+from neardup_workers.outside.readers.markup import text_of_markup
 
 SEED = 20
 ID, PAGES, CODE, SPEED = "S20-passages", "S20-passages-pages", "S20-passages-code", "S20-passages-speed"

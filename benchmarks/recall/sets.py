@@ -19,12 +19,12 @@ import numpy.typing as npt
 
 from benchmarks.recall.minwise import Numbers, bias, first_fractions, linear_family
 from benchmarks.report import Result, Size, Target, checksum
-from neardup.stream import Config
-from neardup.stream.documents import Features
-from neardup.stream.scheme_interface import Keys
-from neardup.stream.schemes import SCHEMES
-from neardup.stream.schemes.sets import SetPlan
-from neardup.stream.signatures import minhash, permutation
+from neardup import Config
+from neardup.documents.document import Features
+from neardup.schemes.interface import Keys
+from neardup.schemes.kinds.sets import SetPlan
+from neardup.schemes.rows import SCHEMES
+from neardup.schemes.signatures import minhash, permutation
 
 SEED = 6
 ID, EXACT_ID, MINWISE_ID = "S6-recall-generated", "S6-recall-exact", "S6-minwise"

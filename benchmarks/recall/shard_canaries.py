@@ -32,21 +32,21 @@ from benchmarks.recall.canaries import (
 )
 from benchmarks.report import Result, Size, Target
 from benchmarks.texts import documents as texts_of
-from neardup.stream import Config, Signer
-from neardup.stream.canaries.allowance import Allowance
-from neardup.stream.canaries.looks import Looks
-from neardup.stream.json_lines import Fields
-from neardup.stream.shards import Shard
-from neardup.workers.settings.serve import ServeSettings
-from neardup.workers.stages.canary_writer import CanaryWriter
-from neardup.workers.stages.matching.canaries import ShardLooks
-from neardup.workers.stages.matching.shard_table import ShardTable, decode_window
-from neardup.workers.stages.matching.stretches import read_stretches
-from neardup.workers.stages.signer import SignPlan, sign_records
-from neardup.workers.telemetry.observer import Silent
-from neardup.workers.topics.names import topic_names
-from neardup.workers.topics.signed import position_of
-from neardup.workers.transport.protocol import Record
+from neardup import Config, Signer
+from neardup.pairs.json_lines import Fields
+from neardup.pairs.shards import Shard
+from neardup.stories.canaries.allowance import Allowance
+from neardup.stories.canaries.looks import Looks
+from neardup_workers.doing.stages.canary_writer import CanaryWriter
+from neardup_workers.doing.stages.matching.canaries import ShardLooks
+from neardup_workers.doing.stages.matching.shard_table import ShardTable, decode_window
+from neardup_workers.doing.stages.matching.stretches import read_stretches
+from neardup_workers.doing.stages.signer import SignPlan, sign_records
+from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.telemetry.observer import Silent
+from neardup_workers.outside.topics.names import topic_names
+from neardup_workers.outside.topics.signed import position_of
+from neardup_workers.outside.transport.protocol import Record
 
 ID, COST, SEED = "S24-shard-faults", "S24-shard-cost", 24
 SHARDS, _SHARD, _EVERY, _NOTICED_MIN = 8, 3, 100, 0.95

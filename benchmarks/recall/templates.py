@@ -20,14 +20,14 @@ from benchmarks.pages.extraction import articles
 from benchmarks.real import DATA
 from benchmarks.recall.passages import NO_DATA, SEED, changed, java_programs
 from benchmarks.report import Result, Size, Target
-from neardup.stream import Config, Deduplicator, Document, Signer
-from neardup.stream.pipeline import Matcher, match_step
-from neardup.stream.texts.normalize import NormalForm, normalize
-from neardup.workers.commands.templates import templates
-from neardup.workers.options.judging import PassagesOptions
-from neardup.workers.readers.markup import text_of_markup
-from neardup.workers.settings.files import Settings
-from neardup.workers.settings.templates_file import read_templates
+from neardup import Config, Deduplicator, Document, Signer
+from neardup.features.texts.normalize import NormalForm, normalize
+from neardup.pairs.pipeline import Matcher, match_step
+from neardup_workers.outside.options.judging import PassagesOptions
+from neardup_workers.outside.readers.markup import text_of_markup
+from neardup_workers.outside.settings.files import Settings
+from neardup_workers.outside.settings.templates_file import read_templates
+from neardup_workers.running.commands.templates import templates
 
 CODE, PAGES = "S20-templates-code", "S20-templates-pages"
 _LICENCE = Path(__file__).parents[2] / "LICENSE"

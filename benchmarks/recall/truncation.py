@@ -20,8 +20,8 @@ from benchmarks.real import DATA, REAL_SETS, read_documents
 from benchmarks.report import Result, Size, Target
 from benchmarks.speed.floods import one_word_apart
 from benchmarks.texts import draw_words
-from neardup.stream import Config, Deduplicator, Document
-from neardup.stream.estimates.limits import recall_by_limits
+from neardup import Config, Deduplicator, Document
+from neardup.pairs.estimates.limits import recall_by_limits
 
 SEED = 10
 ID = "S12-truncation"

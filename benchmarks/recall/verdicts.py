@@ -22,8 +22,8 @@ import numpy.typing as npt
 from benchmarks.real import DATA, REAL_SETS, THRESHOLD, bags, read_documents
 from benchmarks.report import Result, Size, Target, checksum
 from benchmarks.texts import draw_words, jaccard, similar_pairs
-from neardup.stream import Config, Deduplicator, Document
-from neardup.stream.evaluation.clusters import components, counts_of_labels, counts_of_pairs, quality
+from neardup import Config, Deduplicator, Document
+from neardup.pairs.evaluation.clusters import components, counts_of_labels, counts_of_pairs, quality
 
 ID = "S13-verdicts"
 NAMES = (

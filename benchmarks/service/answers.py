@@ -36,8 +36,8 @@ from starlette.routing import Route
 
 from benchmarks.report import Result, Size, Target
 from benchmarks.texts import documents
-from neardup.stream import Document
-from neardup.workers.store.log import DURABILITIES
+from neardup import Document
+from neardup_workers.outside.store.log import DURABILITIES
 
 SEED = 23
 ID = "S23-serve"

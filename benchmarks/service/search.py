@@ -19,12 +19,12 @@ import numpy as np
 
 from benchmarks.report import Result, Size, Target
 from benchmarks.texts import documents
-from neardup.stream.documents import Document
-from neardup.workers.http.server import started
-from neardup.workers.settings.serve import ServeSettings
-from neardup.workers.store.extra import words
-from neardup.workers.store.keeper import Keeper
-from neardup.workers.store.log import Log
+from neardup.documents.document import Document
+from neardup_workers.doing.http.server import started
+from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.store.extra import words
+from neardup_workers.outside.store.keeper import Keeper
+from neardup_workers.outside.store.log import Log
 
 SEED = 21
 ID = "S21-search"

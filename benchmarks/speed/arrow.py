@@ -19,12 +19,12 @@ from pathlib import Path
 
 from benchmarks.report import Result, Size, Target, checksum
 from benchmarks.texts import documents
-from neardup.stream import Deduplicator, Document, Verdict
-from neardup.stream.arrow.tables import ArrowTable
-from neardup.stream.json_lines import decode_document
-from neardup.workers.process.stop import Stop
-from neardup.workers.readers.arrow.batches import parquet_batches
-from neardup.workers.readers.blocks import Blocks, Content
+from neardup import Deduplicator, Document, Verdict
+from neardup.pairs.json_lines import decode_document
+from neardup.stories.arrow.tables import ArrowTable
+from neardup_workers.outside.process.stop import Stop
+from neardup_workers.outside.readers.arrow.batches import parquet_batches
+from neardup_workers.outside.readers.blocks import Blocks, Content
 
 SEED = 14
 ID = "S15-arrow"

@@ -17,14 +17,14 @@ from pathlib import Path
 from benchmarks.measure import interleaved
 from benchmarks.report import Result, Size, Target, checksum
 from benchmarks.texts import documents
-from neardup.stream import Config, Deduplicator, Document, Pair
+from neardup import Config, Deduplicator, Document, Pair
 
 SEED = 7
 ID = "S7-command"
 RATIO_MIN = 0.5
 _DOCUMENTS: dict[Size, int] = {"smoke": 200, "default": 60_000, "large": 200_000}
 _REPEATS: dict[Size, int] = {"smoke": 1, "default": 2, "large": 3}
-_COMMAND = [sys.executable, "-c", "from neardup.workers.cli.app import main; main()", "run", "--quiet"]
+_COMMAND = [sys.executable, "-c", "from neardup_workers.running.cli.app import main; main()", "run", "--quiet"]
 _ROOT = Path(__file__).resolve().parents[2]
 
 

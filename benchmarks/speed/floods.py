@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.measure import interleaved, seconds
 from benchmarks.report import Result, Size, Target, checksum
 from benchmarks.texts import documents, draw_words
-from neardup.stream import Config, Deduplicator, Document
+from neardup import Config, Deduplicator, Document
 
 SEED = 4
 COPIES, ONE_WORD = "S4-copies", "S4-one-word"

@@ -17,15 +17,15 @@ import numpy.typing as npt
 from benchmarks.measure import interleaved
 from benchmarks.report import Result, Size, Target, checksum
 from benchmarks.texts import documents
-from neardup.stream import Config, Signer
-from neardup.stream.documents import Features
-from neardup.stream.kernels.hashing import BASE, mix64
-from neardup.stream.machine.compile import kernel
-from neardup.stream.pipeline import chunks
-from neardup.stream.schemes import SCHEMES
-from neardup.stream.schemes.sets import SetPlan, sign_codes
-from neardup.stream.texts.normalize import CodePoints, code_points
-from neardup.stream.texts.shingles import TEXT_SHINGLES
+from neardup import Config, Signer
+from neardup.documents.document import Features
+from neardup.features.texts.normalize import CodePoints, code_points
+from neardup.features.texts.shingles import TEXT_SHINGLES
+from neardup.machine.compile import kernel
+from neardup.machine.kernels.hashing import BASE, mix64
+from neardup.pairs.pipeline import chunks
+from neardup.schemes.kinds.sets import SetPlan, sign_codes
+from neardup.schemes.rows import SCHEMES
 
 SEED = 5
 ID = "S5-floor"

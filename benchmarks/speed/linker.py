@@ -22,26 +22,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.report import Result, Size, Target, checksum
-from neardup.stream import Config
-from neardup.stream.documents import Column
-from neardup.stream.scheme_interface import Evidence
-from neardup.stream.verdicts.decisions import VerdictLimits
-from neardup.stream.verdicts.representatives import NO_RANK
-from neardup.stream.verdicts.rule import DOCUMENT
-from neardup.workers.main import COLLECT_OBJECTS
-from neardup.workers.service.roles import warm_decisions
-from neardup.workers.settings.kafka import UNDECIDED_MAX
-from neardup.workers.stages.member import WorkerMember
-from neardup.workers.stages.verdicts.intake import LinkPlan
-from neardup.workers.stages.verdicts.linker import LinkWorker
-from neardup.workers.stages.verdicts.sources import Sources
-from neardup.workers.telemetry.metrics import Metrics
-from neardup.workers.topics.links import LinkMessage, Links, encode_links
-from neardup.workers.topics.names import LINK, topic_names
-from neardup.workers.topics.places import places_of
-from neardup.workers.topics.shown import encode_shown
-from neardup.workers.topics.signed import SignedRows, encode_signed, position_of
-from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup import Config
+from neardup.documents.document import Column
+from neardup.schemes.interface import Evidence
+from neardup.stories.verdicts.decisions import VerdictLimits
+from neardup.stories.verdicts.representatives import NO_RANK
+from neardup.stories.verdicts.rule import DOCUMENT
+from neardup_workers.doing.stages.member import WorkerMember
+from neardup_workers.doing.stages.verdicts.intake import LinkPlan
+from neardup_workers.doing.stages.verdicts.linker import LinkWorker
+from neardup_workers.doing.stages.verdicts.sources import Sources
+from neardup_workers.main import COLLECT_OBJECTS
+from neardup_workers.outside.settings.kafka import UNDECIDED_MAX
+from neardup_workers.outside.telemetry.metrics import Metrics
+from neardup_workers.outside.topics.links import LinkMessage, Links, encode_links
+from neardup_workers.outside.topics.names import LINK, topic_names
+from neardup_workers.outside.topics.places import places_of
+from neardup_workers.outside.topics.shown import encode_shown
+from neardup_workers.outside.topics.signed import SignedRows, encode_signed, position_of
+from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup_workers.running.service.roles import warm_decisions
 
 SEED = 14
 ID = "S14-linker"

@@ -17,15 +17,15 @@ import orjson
 
 from benchmarks.measure import in_subprocess, seconds
 from benchmarks.speed.table import empty_table, fill, random_items
-from neardup.stream.json_lines import Fields
-from neardup.stream.kernels.utf8 import DECODED_SPARE, TAIL_BYTES, decode_utf8
-from neardup.stream.machine.choice import VARIABLE
-from neardup.stream.machine.compile import kernel
-from neardup.stream.signatures import banding, hyperplanes, one_permutation
-from neardup.stream.texts.normalize import NormalForm, code_points
-from neardup.stream.texts.plain_words import word_hashes, word_scratch, word_tables
-from neardup.stream.vectors import packed_bits, pairwise
-from neardup.workers.readers.json.columns import decode_columns
+from neardup.features.texts.normalize import NormalForm, code_points
+from neardup.features.texts.plain_words import word_hashes, word_scratch, word_tables
+from neardup.features.vectors import packed_bits, pairwise
+from neardup.machine.choice import VARIABLE
+from neardup.machine.compile import kernel
+from neardup.machine.kernels.utf8 import DECODED_SPARE, TAIL_BYTES, decode_utf8
+from neardup.pairs.json_lines import Fields
+from neardup.schemes.signatures import banding, hyperplanes, one_permutation
+from neardup_workers.outside.readers.json.columns import decode_columns
 
 SEED = 12
 _TURNS, _REPEATS = 3, 15

@@ -17,8 +17,8 @@ import numpy as np
 
 from benchmarks.report import Result, Size, Target, checksum
 from benchmarks.speed.table import empty_table, random_items
-from neardup.stream.shards import shards_of
-from neardup.stream.table import FOREIGN, OWN, BandTable, Items
+from neardup.pairs.shards import shards_of
+from neardup.window import FOREIGN, OWN, BandTable, Items
 
 SEED = 22
 ID = "S22-shards"

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from benchmarks.report import Result, Size, Target
 from benchmarks.texts import documents
-from neardup.workers.commands.dedup.command import run as dedup
-from neardup.workers.main import COLLECT_OBJECTS
-from neardup.workers.options.documents import DedupOptions
-from neardup.workers.settings.load import load
+from neardup_workers.main import COLLECT_OBJECTS
+from neardup_workers.outside.options.documents import DedupOptions
+from neardup_workers.outside.settings.load import load
+from neardup_workers.running.commands.dedup.command import run as dedup
 
 SEED = 19
 ID = "S19-sources"

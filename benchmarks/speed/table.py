@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.report import Result, Size, Target, checksum
-from neardup.stream.scheme_interface import NO_PAYLOADS
-from neardup.stream.table import NO_TIME, NO_WINDOW, BandTable, Items, Limits
+from neardup.schemes.interface import NO_PAYLOADS
+from neardup.window import NO_TIME, NO_WINDOW, BandTable, Items, Limits
 
 SEED = 3
 GROWTH, WINDOW = "S3-table-growth", "S3-table-window"

@@ -19,12 +19,12 @@ import numpy.typing as npt
 
 from benchmarks.measure import in_subprocess, interleaved
 from benchmarks.report import Result, Size, Target, checksum
-from neardup.stream import Config, Document, Signer
-from neardup.stream.pipeline import Matcher, match_step
-from neardup.stream.scheme_interface import Evidence
-from neardup.stream.schemes import SCHEMES
-from neardup.stream.signatures import hyperplanes
-from neardup.stream.vectors.draws import normals
+from neardup import Config, Document, Signer
+from neardup.features.vectors.draws import normals
+from neardup.pairs.pipeline import Matcher, match_step
+from neardup.schemes.interface import Evidence
+from neardup.schemes.rows import SCHEMES
+from neardup.schemes.signatures import hyperplanes
 
 SEED = 10
 SPEED, RECALL = "S10-vectors-speed", "S10-vectors-recall"

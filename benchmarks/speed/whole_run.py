@@ -31,7 +31,7 @@ from benchmarks.real import DATA
 from benchmarks.report import Result, Size, checksum
 from benchmarks.speed.command import command
 from benchmarks.texts import documents, vocabulary
-from neardup.stream import Document
+from neardup import Document
 
 SEED = 18
 ID = "S18-whole-run"

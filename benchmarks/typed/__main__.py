@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from benchmarks.labelled.__main__ import DATA, between
 from benchmarks.typed.data import FAR, SETS, THRESHOLD, Pairs, near_duplicates
-from neardup.stream import Document
+from neardup import Document
 
 _HERE = Path(__file__).resolve().parent
 ENVIRONMENTS = _HERE.parents[1] / "build" / "peers"

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from benchmarks.real import read_documents
 from benchmarks.texts import char_shingles, shingle_sets, similar_pairs, word_shingles
-from neardup.stream import Document
+from neardup import Document
 
 THRESHOLD, FAR = 0.8, 0.6
 REAL_DOCUMENTS, TITLES, MANY_TITLES = 12_000, 100_000, 1_000_000

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
-from neardup.stream import Config, Deduplicator, Document
+from neardup import Config, Deduplicator, Document
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 Sets = Mapping[str, Sequence[str]]

@@ -31,8 +31,8 @@ from itertools import combinations
 from pathlib import Path
 from statistics import mean
 
-from neardup.stream import Config, Deduplicator, Document
-from neardup.stream.evaluation.judging import Contents, confusion
+from neardup import Config, Deduplicator, Document
+from neardup.pairs.evaluation.judging import Contents, confusion
 
 LEFT_OUT = {"test", "tests", "idle_test", "site-packages", "__pycache__"}  # tests, and what was installed
 STRICT = 0.97  # similarity of the URLs of hosts from which the cascade begins

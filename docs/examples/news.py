@@ -26,10 +26,10 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from neardup.stream import Config, Deduplicator, Document
-from neardup.stream.evaluation.judging import Confusion, confusion
-from neardup.stream.schemes.sets import features, plan
-from neardup.stream.theory.measures import jaccard
+from neardup import Config, Deduplicator, Document
+from neardup.features.measures import jaccard
+from neardup.pairs.evaluation.judging import Confusion, confusion
+from neardup.schemes.kinds.sets import features, plan
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 WIRE = Path(__file__).with_name("wire.jsonl")

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from real_sets import needs_data
-
 from benchmarks import __main__ as runner
 from benchmarks import contenders, peers, real, scripts
 from benchmarks.recall import entities, exact, schemes, sets, truncation, verdicts
 from benchmarks.report import Result, Target, checksum
 from benchmarks.speed import arrow, command, floods, floor, linker, sources, table, vectors
 from benchmarks.texts import KINDS, all_pairs, char_shingles, documents, shingle_sets, similar_pairs, word_shingles
-from neardup.stream import Config, Deduplicator
-from neardup.stream.schemes import SCHEMES
+from real_sets import needs_data
+
+from neardup import Config, Deduplicator
+from neardup.schemes.rows import SCHEMES
 
 ROOT = Path(__file__).resolve().parents[2]
 

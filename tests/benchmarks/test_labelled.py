@@ -9,13 +9,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-
 from benchmarks.labelled import __main__ as labelled
 from benchmarks.labelled import records, texts
 from benchmarks.labelled.judging import choose, halves, judge
 from benchmarks.labelled.records import Labelled, Score
 from benchmarks.labelled.sets import ACCURACY, SETS, folder_of
-from neardup.stream import Document
+
+from neardup import Document
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "RESULTS.md"
 PERSON = "rec_id, given_name, surname\n"

@@ -1,9 +1,8 @@
 """The benchmarks of pages and of a crawl, on small sizes."""
 
 import pytest
-from real_sets import needs_data
-
 from benchmarks.pages import crawl, extraction
+from real_sets import needs_data
 
 
 @needs_data

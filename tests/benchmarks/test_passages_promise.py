@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from real_sets import needs_data
-
 from benchmarks import __main__ as runner
 from benchmarks.recall import passages, templates
+from real_sets import needs_data
 
 REAL = [passages.PAGES, passages.CODE, templates.CODE, templates.PAGES]
 

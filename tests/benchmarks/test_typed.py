@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from benchmarks.typed import __main__ as typed
 from benchmarks.typed.data import _changed, near_duplicates
-from neardup.stream import Document
+
+from neardup import Document
 
 PROSE = "the committee met in the old town hall on monday and spoke of the bridge until midnight"
 

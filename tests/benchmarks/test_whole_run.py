@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from real_sets import needs_data
-
 from benchmarks import scripts
 from benchmarks.speed import whole_run
 from benchmarks.texts import char_shingles, shingle_sets, similar_pairs
+from real_sets import needs_data
 
 
 @pytest.mark.processes

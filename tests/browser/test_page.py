@@ -11,9 +11,9 @@ from news import STORIES, documents
 from open_page import ENTER, TOKEN
 from watch import samples
 
-from neardup.workers.commands.evaluate.pairs import evaluate
-from neardup.workers.options.judging import EvaluateOptions
-from neardup.workers.settings.serve import ServeSettings
+from neardup_workers.outside.options.judging import EvaluateOptions
+from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.running.commands.evaluate.pairs import evaluate
 
 STORM = STORIES["coast-storm"]
 ARABIC = STORIES["عاصفة-الساحل"]

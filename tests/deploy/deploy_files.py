@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from neardup.workers.telemetry.metrics import METRICS, Row
+from neardup_workers.outside.telemetry.metrics import METRICS, Row
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"

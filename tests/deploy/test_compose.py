@@ -13,8 +13,8 @@ from broker import BrokerUnavailableError, find_java, kafka_version, resolve_jar
 from debian_packages import absent
 from deploy_files import COMPOSE, ROOT, load, services
 
-from neardup.stream.errors import ConfigError
-from neardup.workers.settings.serve import ServeSettings
+from neardup.errors import ConfigError
+from neardup_workers.outside.settings.serve import ServeSettings
 
 WORKERS = ("signer", "matcher", "linker", "filter")
 LOGGING = """

@@ -11,9 +11,10 @@ import sys
 import dockerfile
 import pytest
 from deploy_files import DEPLOY, DOCKERFILE, ROOT
+from import_path import SOURCES
 
-from neardup.workers.telemetry.health import Health, HealthAnswer, serve
-from neardup.workers.telemetry.metrics import Metrics
+from neardup_workers.outside.telemetry.health import Health, HealthAnswer, serve
+from neardup_workers.outside.telemetry.metrics import Metrics
 
 COMMANDS = dockerfile.parse_file(str(DOCKERFILE))
 STAGES = [place for place, command in enumerate(COMMANDS) if command.cmd == "FROM"]
@@ -24,13 +25,13 @@ WORK = """
 import gc, json, sys
 import numba.core.registry
 import warm_kernels
-from neardup.workers.topics.names import MATCH, SIGN
-from neardup.workers.telemetry.observer import SILENT
-from neardup.workers.service.roles import ROLES
-from neardup.workers.topics.names import names_of
-from neardup.workers.settings.load import load_stream
-from neardup.workers.stages.member import WorkerMember
-from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup_workers.outside.topics.names import MATCH, SIGN
+from neardup_workers.outside.telemetry.observer import SILENT
+from neardup_workers.running.service.roles import ROLES
+from neardup_workers.outside.topics.names import names_of
+from neardup_workers.outside.settings.load import load_stream
+from neardup_workers.doing.stages.member import WorkerMember
+from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 
 def compiled():
     kinds = numba.core.registry.CPUDispatcher
@@ -129,7 +130,7 @@ def test_workers_compile_no_kernel_that_is_missing_in_the_image():
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("NEARDUP_", "NUMBA_"))}
     done = subprocess.run(
         [sys.executable, "-c", WORK],
-        env={**kept, "PYTHONPATH": f"{ROOT}{os.pathsep}{DEPLOY}"},
+        env={**kept, "PYTHONPATH": f"{SOURCES}{os.pathsep}{DEPLOY}"},
         capture_output=True,
         text=True,
         timeout=600,

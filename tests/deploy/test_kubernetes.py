@@ -8,8 +8,8 @@ import kubernetes_validate
 import pytest
 from deploy_files import DEPLOY, documents, load, manifests, pods
 
-from neardup.workers.settings.files import ENVIRONMENT_PREFIX
-from neardup.workers.settings.kafka import StreamOptions
+from neardup_workers.outside.settings.files import ENVIRONMENT_PREFIX
+from neardup_workers.outside.settings.kafka import StreamOptions
 
 FOLDER = DEPLOY / "kubernetes"
 NAMED = [pytest.param(document, id=f"{document['kind']}-{document['metadata']['name']}") for _, document in manifests()]

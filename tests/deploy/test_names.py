@@ -27,12 +27,12 @@ from deploy_files import (
     services,
 )
 
-from neardup.workers.cli.app import app
-from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.settings.load import load_stream
-from neardup.workers.settings.serve import ServeOptions, ServeSettings
-from neardup.workers.telemetry.health import Health, application
-from neardup.workers.telemetry.metrics import METRICS, Metrics
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.settings.load import load_stream
+from neardup_workers.outside.settings.serve import ServeOptions, ServeSettings
+from neardup_workers.outside.telemetry.health import Health, application
+from neardup_workers.outside.telemetry.metrics import METRICS, Metrics
+from neardup_workers.running.cli.app import app
 
 WORKERS = {"signer": "sign", "matcher": "match", "linker": "link", "filter": "filter", "serve": "serve"}
 # A view is scraped as a service, under the job of the service.

@@ -136,9 +136,9 @@ def harnesses(broker: Broker, make_topic: MakeTopic) -> Iterator[Callable[..., K
 @pytest.fixture(scope="session")
 def compiled() -> None:
     """Compile the kernels of the workers once, so that no process of a test has to wait for them."""
-    from neardup.workers.service.roles import ROLES
-    from neardup.workers.settings.kafka import StreamSettings
-    from neardup.workers.topics.names import SIGN
+    from neardup_workers.outside.settings.kafka import StreamSettings
+    from neardup_workers.outside.topics.names import SIGN
+    from neardup_workers.running.service.roles import ROLES
 
     ROLES[SIGN].warm(StreamSettings())
 

@@ -17,10 +17,10 @@ import pytest
 from cases import some_order
 from oracle import PairsOf, json_lines, random_sets, truth_of
 
-from neardup.stream import CapacityError, Config, ConfigError, Deduplicator, Document
-from neardup.stream.schemes import SCHEMES
-from neardup.stream.table import band_table
-from neardup.stream.tokens.token_order import NO_FREQUENCIES, TokenOrder, counted, most_frequent
+from neardup import CapacityError, Config, ConfigError, Deduplicator, Document
+from neardup.features.tokens.token_order import NO_FREQUENCIES, TokenOrder, counted, most_frequent
+from neardup.schemes.rows import SCHEMES
+from neardup.window import band_table
 
 
 def config_of(**settings: Any) -> Config:

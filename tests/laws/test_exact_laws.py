@@ -15,10 +15,10 @@ import pytest
 from cases import SKETCHED, prose, random_stream, rating_stream, token_stream
 from oracle import NEVER, Hashes, corpus, jaccard, json_lines, pair_of_sets, tail_above, tail_below, truth_of
 
-from neardup.stream import Config, Deduplicator, Document
-from neardup.stream.documents import Features
-from neardup.stream.errors import ConfigError
-from neardup.stream.schemes import SCHEMES
+from neardup import Config, Deduplicator, Document
+from neardup.documents.document import Features
+from neardup.errors import ConfigError
+from neardup.schemes.rows import SCHEMES
 
 # Independent definitions of the measures, for bags of words that Python counts.
 MEASURES: dict[str, Callable[[Counter[Any], Counter[Any]], float]] = {

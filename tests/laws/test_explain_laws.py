@@ -7,8 +7,8 @@ from itertools import combinations
 
 from cases import Case, every_case
 
-from neardup.stream import Deduplicator, Document
-from neardup.stream.documents import EXPLANATIONS
+from neardup import Deduplicator, Document
+from neardup.documents.document import EXPLANATIONS
 
 
 def stream_of(case: Case, seed: int, size: int) -> list[Document]:

@@ -14,12 +14,12 @@ import pytest
 from cases import CASES, EXCLUDED, SCHEME_REASONS, Case, every_case, same
 from import_path import folders
 
-from neardup.stream import Document, Signer
-from neardup.stream.batches import bucket_keys
-from neardup.stream.documents import Features
-from neardup.stream.pipeline import Matcher, match_step
-from neardup.stream.scheme_interface import Keys
-from neardup.stream.schemes import SCHEMES
+from neardup import Document, Signer
+from neardup.documents.document import Features
+from neardup.pairs.batches import bucket_keys
+from neardup.pairs.pipeline import Matcher, match_step
+from neardup.schemes.interface import Keys
+from neardup.schemes.rows import SCHEMES
 
 # A program that prints a digest of the contents, evidence and keys of each case.
 SIGN = """
@@ -27,9 +27,9 @@ import hashlib, random
 import numpy as np
 import pytest
 from cases import CASES
-from neardup.stream import Signer
-from neardup.stream.batches import bucket_keys
-from neardup.stream.schemes import SCHEMES
+from neardup import Signer
+from neardup.pairs.batches import bucket_keys
+from neardup.schemes.rows import SCHEMES
 for case in CASES.values():
     config = case.config()
     batch = Signer(config).sign(case.stream(random.Random(1), 50)).batch

@@ -10,11 +10,11 @@ import pytest
 from cases import PARTIAL, PARTIAL_CASES, Case, parameters, prose
 from oracle import NEVER, pair_of_sets, tail_above, tail_below
 
-from neardup.stream import Config, Deduplicator, Document, Signer
-from neardup.stream.documents import Features
-from neardup.stream.schemes import SCHEMES
-from neardup.stream.schemes.sets import SetPlan
-from neardup.stream.theory.tuning import candidate_probability, pass_probability, row_agreement
+from neardup import Config, Deduplicator, Document, Signer
+from neardup.documents.document import Features
+from neardup.schemes.kinds.sets import SetPlan
+from neardup.schemes.rows import SCHEMES
+from neardup.schemes.theory.tuning import candidate_probability, pass_probability, row_agreement
 
 BOUND = 5.0  # standard deviations
 

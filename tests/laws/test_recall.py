@@ -24,10 +24,10 @@ from oracle import (
 )
 from quick_parameters import quick_first
 
-from neardup.stream import Config, Deduplicator, Document
-from neardup.stream.documents import Features
-from neardup.stream.schemes import SCHEMES
-from neardup.stream.theory.tuning import candidate_probability, emission_probability, row_agreement
+from neardup import Config, Deduplicator, Document
+from neardup.documents.document import Features
+from neardup.schemes.rows import SCHEMES
+from neardup.schemes.theory.tuning import candidate_probability, emission_probability, row_agreement
 
 # Size of the union of two sets -> seeds, one pair each.
 SEEDS = {1: 100, 2: 500, 3: 500, 5: 500, 10: 1000, 30: 500, 100: 500, 1000: 300, 5000: 100}

@@ -9,10 +9,10 @@ import numpy as np
 from cases import Case, every_set_case, prose, random_stream, same
 from oracle import NEVER, jaccard, shingles_of, tail_above, tail_below
 
-from neardup.stream import Config, Deduplicator, Document
-from neardup.stream.documents import Features
-from neardup.stream.schemes import SCHEMES
-from neardup.stream.theory.tuning import row_agreement
+from neardup import Config, Deduplicator, Document
+from neardup.documents.document import Features
+from neardup.schemes.rows import SCHEMES
+from neardup.schemes.theory.tuning import row_agreement
 
 
 def features_of(config: Config, seed: int, count: int = 20) -> Features:

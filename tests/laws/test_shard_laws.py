@@ -12,14 +12,14 @@ from typing import NamedTuple
 import numpy as np
 from cases import Case, every_case, every_stream
 
-from neardup.stream import Config, Document, Signer
-from neardup.stream.batches import CONTENT_HALF, Batch, concatenate, removal_batch, select
-from neardup.stream.pipeline import Matcher
-from neardup.stream.schemes import SCHEMES
-from neardup.stream.shards import Shard, shards_of
-from neardup.stream.table import again
-from neardup.stream.table.chains import MARK
-from neardup.stream.table.steps import step
+from neardup import Config, Document, Signer
+from neardup.pairs.batches import CONTENT_HALF, Batch, concatenate, removal_batch, select
+from neardup.pairs.pipeline import Matcher
+from neardup.pairs.shards import Shard, shards_of
+from neardup.schemes.rows import SCHEMES
+from neardup.window import again
+from neardup.window.chains import MARK
+from neardup.window.steps import step
 
 SHARDS = (2, 5, 8)
 # Steps of a growth: the number of shards, and a part of the stream after which there are more.

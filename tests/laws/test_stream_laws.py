@@ -8,10 +8,10 @@ from collections import Counter
 from cases import Case, every_case, every_stream
 from oracle import contents_of
 
-from neardup.stream import Config, Deduplicator, Document, Pair, Signer
-from neardup.stream.batches import Batch
-from neardup.stream.pipeline import Matcher, match_step
-from neardup.stream.table.steps import step
+from neardup import Config, Deduplicator, Document, Pair, Signer
+from neardup.pairs.batches import Batch
+from neardup.pairs.pipeline import Matcher, match_step
+from neardup.window.steps import step
 
 
 def splits(rng: random.Random, documents: list[Document]) -> list[list[Document]]:

@@ -10,14 +10,14 @@ import pytest
 from cases import CASES, Case, every_case
 from verdict_model import Event, VerdictModel
 
-from neardup.stream import Config, ConfigError, Deduplicator, Document, Pair, Verdict
-from neardup.stream.batches import CONTENT_HALF, MICROSECONDS
-from neardup.stream.pair_rule import compares_directly, scored
-from neardup.stream.schemes import SCHEMES
-from neardup.stream.verdicts.decisions import Decisions, VerdictLimits
-from neardup.stream.verdicts.held import no_held
-from neardup.stream.verdicts.saved import decode, encode
-from neardup.stream.window_message import WireError
+from neardup import Config, ConfigError, Deduplicator, Document, Pair, Verdict
+from neardup.pairs.batches import CONTENT_HALF, MICROSECONDS
+from neardup.pairs.pair_rule import compares_directly, scored
+from neardup.pairs.window_message import WireError
+from neardup.schemes.rows import SCHEMES
+from neardup.stories.verdicts.decisions import Decisions, VerdictLimits
+from neardup.stories.verdicts.held import no_held
+from neardup.stories.verdicts.saved import decode, encode
 
 TEXT = "Heavy rain is expected along the northern coast from Friday, and the ferries will not run before Sunday."
 

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import pytest
 from cases import CASES, Case, every_case
 
-from neardup.stream import Deduplicator, Document, Verdict
-from neardup.stream.pair_rule import compares_directly
-from neardup.stream.schemes import SCHEMES
+from neardup import Deduplicator, Document, Verdict
+from neardup.pairs.pair_rule import compares_directly
+from neardup.schemes.rows import SCHEMES
 
 WINDOW_SECONDS = 100.0
 

@@ -9,22 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from neardup import stream
-from neardup.stream.scheme_interface import Scheme
+import neardup
+from neardup.schemes.interface import Scheme
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = [
-    ".".join(("neardup", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
+    ".".join(path.relative_to(ROOT / "stream").with_suffix("").parts).removesuffix(".__init__")
     for path in sorted((ROOT / "stream").rglob("*.py"))
+    if path.name != "__main__.py"
 ]
 CLASSES = [
-    stream.Config,
-    stream.Document,
-    stream.Pair,
-    stream.Refusal,
-    stream.Deduplicator,
-    stream.Signer,
-    stream.Matcher,
+    neardup.Config,
+    neardup.Document,
+    neardup.Pair,
+    neardup.Refusal,
+    neardup.Deduplicator,
+    neardup.Signer,
+    neardup.Matcher,
     Scheme,
 ]
 

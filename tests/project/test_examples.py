@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import io
 import re
 import runpy
 import subprocess
@@ -12,6 +14,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 from command import ROOT, clean_environment, without_compilation
 
@@ -277,3 +280,22 @@ def test_the_sources_of_the_readme_are_what_the_command_writes(tmp_path: Path) -
     rows = (tmp_path / "sources.csv").read_text(encoding="utf-8").splitlines()[:2]
     shown = page.split(f"{command}\n")[1].splitlines()[1:3]
     assert [line.strip() for line in shown] == [",".join(row.split(",")[:4]) for row in rows]
+
+
+def test_the_cells_of_the_notebook_print_what_it_shows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """All cells of the notebook, in order and in one process; no cell shows anything but what it prints."""
+    monkeypatch.chdir(tmp_path)
+    notebook = nbformat.read(FOLDER / "frames.ipynb", as_version=4)
+    nbformat.validate(notebook)
+    names: dict[str, object] = {}
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    for cell in cells:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(cell.source, f"cell {cell.execution_count}", "exec"), names)
+        shown = [output.text for output in cell.outputs if output.output_type == "stream"]
+        assert len(shown) == len(cell.outputs)
+        assert printed.getvalue() == "".join(shown)
+    assert len(cells) > 3
+    assert list(tmp_path.iterdir()) == []

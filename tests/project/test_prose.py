@@ -23,9 +23,13 @@ PRIVATE_WORDS = {
 PRIVATE_WORD = re.compile(rf"(?<![a-z])({'|'.join(PRIVATE_WORDS).replace(' ', '[ _]')})(?![a-z])", re.IGNORECASE)
 # Who has names with the word "place": those that know versions of documents by their places, or letters by theirs.
 PLACES = (
-    "stream/window_message.py", "stream/deduplicator.py", "stream/sources/ledger.py", "stream/verdicts/",
-    "workers/audit/", "workers/commands/batch/", "workers/commands/dead.py", "workers/http/",
-    "workers/options/running.py", "workers/outputs/", "workers/stages/", "workers/store/", "workers/topics/",
+    "stream/neardup/pairs/window_message.py", "stream/neardup/deduplicator.py",
+    "stream/neardup/stories/sources/ledger.py", "stream/neardup/stories/verdicts/",
+    "workers/neardup_workers/doing/audit/", "workers/neardup_workers/running/commands/batch/",
+    "workers/neardup_workers/running/commands/dead.py", "workers/neardup_workers/doing/http/",
+    "workers/neardup_workers/outside/options/running.py", "workers/neardup_workers/outside/outputs/",
+    "workers/neardup_workers/doing/stages/", "workers/neardup_workers/outside/store/",
+    "workers/neardup_workers/outside/topics/",
 )  # fmt: skip
 PLACE = re.compile(r"((^|_)(place|PLACE)|Place)([sS]?)(_|$)")
 PROSE_FOLDERS = (*FOLDERS, "deploy", ".ci", ".github")

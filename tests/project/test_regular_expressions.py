@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import regex
 
-import neardup.stream
-import neardup.workers
+import neardup
+import neardup_workers
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZE = 1 << 18
@@ -31,7 +31,7 @@ PIECES = (
 )  # fmt: skip
 ENDS = ("", "!")
 # Expressions that read only what is typed: settings and options, at most a line.
-TYPED = {"neardup.workers.settings.durations._PART"}
+TYPED = {"neardup_workers.outside.settings.durations._PART"}
 
 
 @cache
@@ -44,7 +44,7 @@ def _expressions() -> Iterator[tuple[str, str]]:
     """Name and methods of each compiled expression at the top of a module; others are named in the lines below."""
     sources = (path for folder in ("stream", "workers") for path in (ROOT / folder).rglob("*.py"))
     product = "\n".join(path.read_text(encoding="utf-8") for path in sources)
-    for package in (neardup.stream, neardup.workers):
+    for package in (neardup, neardup_workers):
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             module = importlib.import_module(found.name)
             source = Path(str(module.__file__)).read_text(encoding="utf-8")

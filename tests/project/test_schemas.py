@@ -9,10 +9,10 @@ from command import ROOT
 from jsonschema import Draft202012Validator
 from shell_harness import TEXT, Bench
 
-from neardup.stream.json_lines import Fields, decode_document
-from neardup.workers.topics.dead import Letter, Notice, encode_notice, parse_letter
-from neardup.workers.topics.messages import encode_dead
-from neardup.workers.transport.protocol import Record, RefusedBatch
+from neardup.pairs.json_lines import Fields, decode_document
+from neardup_workers.outside.topics.dead import Letter, Notice, encode_notice, parse_letter
+from neardup_workers.outside.topics.messages import encode_dead
+from neardup_workers.outside.transport.protocol import Record, RefusedBatch
 
 FOLDER = ROOT / "docs" / "schemas"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))

@@ -22,9 +22,8 @@ from command import ROOT, clean_environment
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the wheel from a copy of its sources, because a build leaves files in its folder."""
     source = tmp_path_factory.mktemp("source")
-    for name in ("neardup", "stream", "workers"):
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=ignored)
+    for name in ("stream", "workers"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", "dist", "."]
@@ -63,8 +62,9 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("stream", "workers"):  # as another distribution brings them
         (packages / name).mkdir()
         (packages / name / "__init__.py").write_text("raise ImportError('the package of another project')\n")
-    for path in [packages / "neardup", *(packages / "neardup").rglob("*/")]:
-        (path / "__pycache__").write_text("no folder of this name can be made")
+    for package in (packages / "neardup", packages / "neardup_workers"):
+        for path in [package, *package.rglob("*/")]:
+            (path / "__pycache__").write_text("no folder of this name can be made")
     return folder
 
 
@@ -76,21 +76,21 @@ def test_the_metadata_of_the_wheel_is_complete(wheel: Path) -> None:
         (path,) = (name for name in names if name.endswith(".dist-info/METADATA"))
         metadata = HeaderParser().parsestr(archive.read(path).decode())
         (entry_points,) = (name for name in names if name.endswith("entry_points.txt"))
-        assert "neardup = neardup.workers.main:main" in archive.read(entry_points).decode()
+        assert "neardup = neardup_workers.main:main" in archive.read(entry_points).decode()
     assert (metadata["Name"], metadata["Author"]) == ("neardup", "neardup contributors")
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Description-Content-Type"] == "text/markdown"
     assert {value.split(", ")[0] for value in metadata.get_all("Project-URL")} >= {"Homepage", "Changelog", "Issues"}
     assert len(metadata.get_all("Classifier")) >= 5
-    assert {"neardup/py.typed", "neardup/workers/cli/setting_rows.json"} <= set(names)
-    page = ROOT / "workers" / "http" / "page"
-    assert {f"neardup/workers/http/page/{path.name}" for path in page.iterdir() if path.is_file()} <= set(names)
-    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"neardup"}
+    assert {"neardup/py.typed", "neardup_workers/running/cli/setting_rows.json"} <= set(names)
+    page = ROOT / "workers" / "neardup_workers" / "doing" / "http" / "page"
+    assert {f"neardup_workers/doing/http/page/{path.name}" for path in page.iterdir() if path.is_file()} <= set(names)
+    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"neardup", "neardup_workers"}
 
 
 @pytest.mark.processes
 def test_the_archive_of_sources_is_the_tree_of_a_clone(wheel: Path, tmp_path: Path) -> None:
-    """It has each file of the repository, docs and tests too; links stay links, and its wheel is the tree's."""
+    """It has each file of the repository, docs and tests too, and its wheel is the tree's."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False, text=True)
     if listed.returncode:
         pytest.skip(f"no clone: {listed.stderr}")
@@ -107,7 +107,6 @@ def test_the_archive_of_sources_is_the_tree_of_a_clone(wheel: Path, tmp_path: Pa
     subprocess.run(["tar", "-xzf", archive], cwd=tmp_path, check=True)
     sources = tmp_path / archive.name.removesuffix(".tar.gz")
     assert [name for name in tracked if not os.path.lexists(sources / name)] == []
-    assert [os.readlink(sources / "neardup" / name) for name in ("stream", "workers")] == ["../stream", "../workers"]
     options = ["--quiet", "--no-deps", "--no-build-isolation", "-w", tmp_path]
     pip = [sys.executable, "-m", "pip", "wheel", *options, archive]
     done = subprocess.run(pip, cwd=tmp_path, capture_output=True, check=False, text=True)

@@ -15,21 +15,35 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 # The commit that was released as 0.1.0. Not every clone has tags.
 RELEASED = {"0.1.0": "bd41b02"}
-# 0.1.0 had its two packages at the top level. Code that is tried says ``neardup.stream`` for both.
+# 0.1.0 had its two packages at the top level, without layers. Code that is tried has today's names for both.
 _PRELUDE = """
-import importlib, importlib.abc, importlib.util, os, sys
+import importlib, importlib.abc, importlib.util, re, sys
+RENAMED = {
+    "neardup.window": "stream.table", "neardup.schemes.kinds": "stream.schemes",
+    "neardup.schemes.rows": "stream.schemes",
+    "neardup.schemes.interface": "stream.scheme_interface", "neardup.documents.document": "stream.documents",
+    "neardup.machine.kernels": "stream.kernels", "neardup.features.measures": "stream.theory.measures",
+}
 class _Old(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, name, path=None, target=None):
-        if name.startswith(("neardup.stream", "neardup.workers")):
+        if name.startswith(("neardup.", "neardup_workers")):
             return importlib.util.spec_from_loader(name, self)
     def create_module(self, spec):
-        module = importlib.import_module(spec.name.removeprefix("neardup."))
+        old = spec.name
+        for new, one in RENAMED.items():
+            old = re.sub(rf"^{new}(?![a-z_])", one, old)
+        old = re.sub(r"^neardup\\.(documents|features|schemes|pairs|stories)(?![a-z_])", "stream", old)
+        old = re.sub(r"^neardup_workers\\.(outside|doing|running)(?![a-z_])", "workers", old)
+        old = re.sub(r"^neardup_workers(?![a-z_])", "workers", re.sub(r"^neardup\\.", "stream.", old))
+        module = importlib.import_module(old)
         self.real = module.__spec__
         return module
     def exec_module(self, module):
         module.__spec__ = self.real
 import neardup
-if not os.path.isdir(os.path.join(os.path.dirname(neardup.__file__), "stream")):
+try:
+    import neardup_workers
+except ImportError:
     sys.meta_path.insert(0, _Old())
 """
 _VARIABLE_PYTHON, _VARIABLE_TREE = "NEARDUP_TRIED_PYTHON", "NEARDUP_TRIED_TREE"
@@ -64,7 +78,7 @@ class Program(NamedTuple):
         timeout: float = 120.0,
         env: dict[str, str] | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run Python; ``neardup.stream`` and ``neardup.workers`` can be imported in every version."""
+        """Run Python; the code imports by today's names in every version."""
         return self._started(self.code_command(source, *arguments)[2:], input, cwd, timeout, env or {})
 
     def code_command(self, source: str, *arguments: object) -> list[str]:

@@ -17,15 +17,15 @@ from sim_cluster import FILTERS, LINKERS, MATCHERS, SIGNERS, Cluster, Simulation
 from sim_seeds import scenario_of
 from sim_watched import Counting
 
-from neardup.stream.table import again
-from neardup.workers.settings.kafka import MESSAGES_BYTES_MAX, STEP_BYTES_MAX
-from neardup.workers.stages.matching.canaries import ShardLooks
-from neardup.workers.stages.matching.cursors import TRAIL_BYTES
-from neardup.workers.stages.matching.matcher import MatchWorker
-from neardup.workers.stages.matching.shard_table import ShardTable
-from neardup.workers.stages.matching.stretches import Stretch
-from neardup.workers.telemetry.observer import Values
-from neardup.workers.topics.signed import decode_signed, encode_signed, position_of
+from neardup.window import again
+from neardup_workers.doing.stages.matching.canaries import ShardLooks
+from neardup_workers.doing.stages.matching.cursors import TRAIL_BYTES
+from neardup_workers.doing.stages.matching.matcher import MatchWorker
+from neardup_workers.doing.stages.matching.shard_table import ShardTable
+from neardup_workers.doing.stages.matching.stretches import Stretch
+from neardup_workers.outside.settings.kafka import MESSAGES_BYTES_MAX, STEP_BYTES_MAX
+from neardup_workers.outside.telemetry.observer import Values
+from neardup_workers.outside.topics.signed import decode_signed, encode_signed, position_of
 
 # Metrics that may differ: those of canaries, bytes of messages, in which they stand, and times of this machine.
 NOT_COMPARED = {"canaries", "canary_probes", "canary_bands", "recall_alarm", "bytes", "sent_bytes"}

@@ -12,10 +12,10 @@ from sim_cluster import MATCHERS, SIGNERS, Cluster
 from sim_documents import UNREADABLE, Habits
 from sim_scenario import Place, Scenario
 
-from neardup.stream import Config, Deduplicator, Document
-from neardup.workers.stages import alignment
-from neardup.workers.transport.memory.transport import MemoryTransport
-from neardup.workers.transport.protocol import Message
+from neardup import Config, Deduplicator, Document
+from neardup_workers.doing.stages import alignment
+from neardup_workers.outside.transport.memory.transport import MemoryTransport
+from neardup_workers.outside.transport.protocol import Message
 
 WINDOW, LATENESS, SKEW = 600.0, 60.0, 100.0
 CONFIG = Config(threshold=0.7, recall=0.9, window_seconds=WINDOW, lateness_seconds=LATENESS)

@@ -11,9 +11,9 @@ from sim_cluster import FILTERS, LINKERS, MATCHERS, SIGNERS, Cluster
 from sim_documents import Habits
 from sim_scenario import Scenario
 
-from neardup.stream import Config
-from neardup.workers.topics.messages import key_of
-from neardup.workers.topics.verdicts import parse_run
+from neardup import Config
+from neardup_workers.outside.topics.messages import key_of
+from neardup_workers.outside.topics.verdicts import parse_run
 
 
 class Apart(Cluster):

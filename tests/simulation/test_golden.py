@@ -22,7 +22,7 @@ from sim_documents import Habits, story_texts
 from sim_model import trees
 from sim_scenario import Scenario
 
-from neardup.stream import Config, Deduplicator, Document, Signer
+from neardup import Config, Deduplicator, Document, Signer
 
 START = 1_600_000_000
 SIZES = [(1, 1, 1), (1, 1, 8), (2, 2, 2), (2, 3, 8), (3, 2, 2), (3, 3, 8)]

@@ -12,10 +12,10 @@ import pytest
 from make_messages import BREWERY, Row, decoded, made_cluster, send, settings
 from sim_cluster import Cluster
 
-from neardup.stream.config import Config
-from neardup.workers.topics.links import decode_links
-from neardup.workers.topics.verdicts import parse_run
-from neardup.workers.transport.protocol import Committed
+from neardup.schemes.config import Config
+from neardup_workers.outside.topics.links import decode_links
+from neardup_workers.outside.topics.verdicts import parse_run
+from neardup_workers.outside.transport.protocol import Committed
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 MADE: dict[str, Any] = json.loads((FIXTURES / "0.1.0" / "messages.json").read_bytes())

@@ -14,9 +14,9 @@ from sim_links import LinkWorld
 from sim_scenario import Scenario
 from sim_seeds import config
 
-from neardup.workers.stages.verdicts.linker import LinkWorker
-from neardup.workers.topics.verdicts import parse_run
-from neardup.workers.transport.protocol import OffsetGoneError, UnknownTopicError
+from neardup_workers.doing.stages.verdicts.linker import LinkWorker
+from neardup_workers.outside.topics.verdicts import parse_run
+from neardup_workers.outside.transport.protocol import OffsetGoneError, UnknownTopicError
 
 FOX = "the quick brown fox jumps over the lazy dog while nothing moves at all in the small village of the north"
 NEAR_FOX = FOX.replace("dog", "cat")

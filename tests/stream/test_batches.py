@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.stream import Config, Document, Signer
-from neardup.stream.batches import Batch, concatenate, id_columns, make_batch, table_items, times_of
-from neardup.stream.scheme_interface import fixed_evidence, regular_keys
-from neardup.stream.table import NO_TIME
+from neardup import Config, Document, Signer
+from neardup.pairs.batches import Batch, concatenate, id_columns, make_batch, table_items, times_of
+from neardup.schemes.interface import fixed_evidence, regular_keys
+from neardup.window import NO_TIME
 
 IDS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=12), max_size=10)
 EDGE = 2**62 // 10**6  # whole seconds, 146,000 years

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neardup.stream import Config, ConfigError, Document, Signer
-from neardup.stream.schemes import SCHEMES
-from neardup.stream.texts.words import stop_languages
-from neardup.stream.tokens.token_order import TokenOrder
+from neardup import Config, ConfigError, Document, Signer
+from neardup.features.texts.words import stop_languages
+from neardup.features.tokens.token_order import TokenOrder
+from neardup.schemes.rows import SCHEMES
 
 NAN = math.nan
 # Field -> values out of its range, or of another type.
@@ -325,10 +325,10 @@ def test_k_follows_the_shingles(shingles: str, k: int) -> None:
 
 def test_fingerprints_have_known_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """They name generations, so they last from release to release; the Unicode version is part of them."""
-    monkeypatch.setattr("neardup.stream.schemes.sets.UNICODE_VERSION", "15.0.0")
+    monkeypatch.setattr("neardup.schemes.kinds.sets.UNICODE_VERSION", "15.0.0")
     assert Config().signing_fingerprint == "5fd001790fd1655e8aa8bd32a7548fd5"
     assert Config().matching_fingerprint == "d7ebfbf10b60875fecdd25b53ea17d5e"
-    monkeypatch.setattr("neardup.stream.schemes.sets.UNICODE_VERSION", "15.1.0")
+    monkeypatch.setattr("neardup.schemes.kinds.sets.UNICODE_VERSION", "15.1.0")
     assert Config().signing_fingerprint != "5fd001790fd1655e8aa8bd32a7548fd5"
 
 

@@ -9,9 +9,9 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from neardup.stream import Config, Deduplicator, Document, Pair, Refusal
-from neardup.stream.documents import REASONS
-from neardup.stream.window_message import WireError
+from neardup import Config, Deduplicator, Document, Pair, Refusal
+from neardup.documents.document import REASONS
+from neardup.pairs.window_message import WireError
 
 STORY = "The quick brown fox jumps over the lazy dog, and the dog does not mind it at all, says the owner of the dog."
 

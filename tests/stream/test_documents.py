@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from neardup.stream import Document, Pair, Refusal
-from neardup.stream.documents import REASONS
+from neardup import Document, Pair, Refusal
+from neardup.documents.document import REASONS
 
 
 def test_a_document_needs_no_time() -> None:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.stream.documents import REASONS, Document
-from neardup.stream.json_lines import DEPTH_MAX, Fields, decode_document, encode_matches
-from neardup.stream.pair_rule import Matches
+from neardup.documents.document import REASONS, Document
+from neardup.pairs.json_lines import DEPTH_MAX, Fields, decode_document, encode_matches
+from neardup.pairs.pair_rule import Matches
 
 # Characters that control a terminal or change the direction of text.
 UNPRINTABLE = [

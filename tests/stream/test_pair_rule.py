@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from neardup.stream.pair_rule import NO_MATCHES, Matches, judge, orient
-from neardup.stream.scheme_interface import Common
-from neardup.stream.table import NO_TIME
+from neardup.pairs.pair_rule import NO_MATCHES, Matches, judge, orient
+from neardup.schemes.interface import Common
+from neardup.window import NO_TIME
 
 # Number of common keys, conditions, similarity, identical -> is it a pair (score_min 0.5, shared_min 2)?
 CANDIDATES = [

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from quick_parameters import quick_first
 
-from neardup.stream import Config, ConfigError, Deduplicator, Document, Matcher, Pair, Refusal, Signer
-from neardup.stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, chunks, match_step
-from neardup.stream.signatures.banding import estimate
+from neardup import Config, ConfigError, Deduplicator, Document, Matcher, Pair, Refusal, Signer
+from neardup.pairs.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, chunks, match_step
+from neardup.schemes.signatures.banding import estimate
 
 STORY = "The quick brown fox jumps over the lazy dog, and the dog does not mind it at all, says the owner of the dog."
 EDITED = STORY.replace("quick", "quiet")
@@ -348,7 +348,7 @@ def test_candidates_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch) -> No
     documents = [Document(str(n), f"a text of some length, and the number of it is {n % 37}") for n in range(150)]
     config = Config(threshold=0.7, verify="exact")
     whole = Deduplicator(config).process(documents)
-    monkeypatch.setattr("neardup.stream.pipeline._COMPARED_BYTES", 1000)
+    monkeypatch.setattr("neardup.pairs.pipeline._COMPARED_BYTES", 1000)
     assert Deduplicator(config).process(documents) == whole
     assert len(whole) > 500
 
@@ -359,7 +359,7 @@ def test_the_buffers_of_a_chunk_are_not_returned_to_the_system() -> None:
     """With a signer, a process that takes, frees and takes five megabytes again gets the same pages."""
     code = """
 import resource
-from neardup.stream import Config, Document, Signer
+from neardup import Config, Document, Signer
 Signer(Config()).sign([Document("a", "a text of some words")])
 faults = []
 for _ in range(10):

@@ -11,7 +11,7 @@ from pathlib import Path
 import public_types
 import pytest
 
-from neardup import stream
+import neardup
 
 ROOT = Path(__file__).resolve().parents[2]
 USER = Path(public_types.__file__)
@@ -21,7 +21,7 @@ def test_the_file_of_the_user_names_every_public_name() -> None:
     """So that none of them is without a type."""
     tree = ast.parse(USER.read_text(encoding="utf-8"))
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    assert set(stream.__all__) <= used
+    assert set(neardup.__all__) <= used
 
 
 def test_the_type_checker_reads_it_and_refuses_any() -> None:
@@ -32,11 +32,12 @@ def test_the_type_checker_reads_it_and_refuses_any() -> None:
     assert [row["module"] for row in rows] == [["public_types"]]
 
 
-def test_what_it_asserts_of_types_is_so_when_it_runs() -> None:
+def test_what_it_asserts_of_types_is_so_when_it_runs(tmp_path: Path) -> None:
     """The same file runs: a copy is found, and a wrong setting is refused."""
     config = public_types.use_a_configuration()
     assert [pair[:2] for pair in public_types.use_the_halves(config).pairs()] == [("a", "b")]
     assert public_types.use_one_process(config) == []
+    assert public_types.use_a_window(config, tmp_path / "window").process([]) == []
     assert "threshold=2.0" in public_types.use_the_errors()
 
 
@@ -53,9 +54,7 @@ WRONG = {
 def errors(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
     """The errors of one run of the type checker over all wrong lines, by line number."""
     file = tmp_path_factory.mktemp("types") / "wrong.py"
-    imports = (
-        "from neardup.stream import Config, Deduplicator, Document\nfrom neardup.stream.schemes import grids, sets\n"
-    )
+    imports = "from neardup import Config, Deduplicator, Document\nfrom neardup.schemes.kinds import grids, sets\n"
     file.write_text(imports + "\n".join(WRONG))
     command = [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", str(file)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

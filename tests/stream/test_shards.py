@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.stream import Config, Document, Signer
-from neardup.stream.batches import bucket_keys, select, stream_rows
-from neardup.stream.pipeline import Matcher, table_limits
-from neardup.stream.schemes import SCHEMES
-from neardup.stream.shards import GROWTHS_MAX, Growth, Shard, shared_limits
-from neardup.stream.table.steps import step
+from neardup import Config, Document, Signer
+from neardup.pairs.batches import bucket_keys, select, stream_rows
+from neardup.pairs.pipeline import Matcher, table_limits
+from neardup.pairs.shards import GROWTHS_MAX, Growth, Shard, shared_limits
+from neardup.schemes.rows import SCHEMES
+from neardup.window.steps import step
 
 CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5)
 

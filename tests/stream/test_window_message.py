@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.stream.batches import Batch, id_columns, make_batch
-from neardup.stream.scheme_interface import Evidence
-from neardup.stream.window_message import WindowMessage, WireError, decode, encode
+from neardup.pairs.batches import Batch, id_columns, make_batch
+from neardup.pairs.window_message import WindowMessage, WireError, decode, encode
+from neardup.schemes.interface import Evidence
 
 HEADER_BYTES = 64
 FINGERPRINT, OTHER = "0123456789abcdef" * 2, "f" * 32

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
+# The two roots of the product, as PYTHONPATH takes them: a process of the tests runs this tree, whatever is installed.
+SOURCES = os.pathsep.join(str(TESTS.parent / root) for root in ("stream", "workers"))
 
 
 def folders(*names: str) -> list[str]:

@@ -17,9 +17,10 @@ import random
 import re
 from pathlib import Path
 
-from neardup.stream import Config, Document, Signer
-from neardup.stream.scheme_interface import Evidence
-from neardup.stream.schemes import SCHEMES, passages
+from neardup import Config, Document, Signer
+from neardup.schemes.interface import Evidence
+from neardup.schemes.kinds import passages
+from neardup.schemes.rows import SCHEMES
 
 WIRE = Path(__file__).parents[1] / "wire.jsonl"
 # Whole texts are compared by their shingles, parts by passages of 60 characters: sentences are short.

@@ -17,9 +17,9 @@ from collections import defaultdict
 from itertools import combinations
 from pathlib import Path
 
-from neardup.stream import Config, Deduplicator, Document, Signer
-from neardup.stream.evaluation.judging import Contents
-from neardup.stream.schemes import SCHEMES
+from neardup import Config, Deduplicator, Document, Signer
+from neardup.pairs.evaluation.judging import Contents
+from neardup.schemes.rows import SCHEMES
 
 WIRE = Path(__file__).parents[1] / "wire.jsonl"
 PATHS = Config(shingles="tokens", scheme="prefix", threshold=0.5)

@@ -25,12 +25,12 @@ from rich.console import Console
 from shell_harness import Bench, Until
 from typer.testing import CliRunner
 
-from neardup.workers.cli.app import app
-from neardup.workers.service.roles import ROLES
-from neardup.workers.telemetry.health import Health, application
-from neardup.workers.telemetry.metrics import Metrics
-from neardup.workers.topics.names import SIGN
-from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup_workers.outside.telemetry.health import Health, application
+from neardup_workers.outside.telemetry.metrics import Metrics
+from neardup_workers.outside.topics.names import SIGN
+from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup_workers.running.cli.app import app
+from neardup_workers.running.service.roles import ROLES
 
 COMMAND_SECONDS_MAX = 60.0
 ABSENT = 127  # what a shell says of a program that is not there
@@ -166,7 +166,7 @@ class Place:
                     ("process.logs.start_log", lambda log_format, worker: None),
                     ("process.interpreter.settle", lambda: None),
                 ):
-                    patches.enter_context(mock.patch(f"neardup.workers.{name}", stand_in))
+                    patches.enter_context(mock.patch(f"neardup_workers.{name}", stand_in))
                 done = CliRunner().invoke(app, words, env=environment)
         finally:
             root.removeHandler(handler)

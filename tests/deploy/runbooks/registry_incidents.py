@@ -11,9 +11,9 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from shell_harness import TEXT
 from worker_incidents import VERDICTS, Incident, near_copies, work, worked
 
-from neardup.workers.telemetry.health import Health, HealthAnswer, application
-from neardup.workers.telemetry.metrics import Metrics
-from neardup.workers.topics.names import LINK, MATCH, SIGN
+from neardup_workers.outside.telemetry.health import Health, HealthAnswer, application
+from neardup_workers.outside.telemetry.metrics import Metrics
+from neardup_workers.outside.topics.names import LINK, MATCH, SIGN
 
 
 def gauges(role: str, well: dict[str, float], wrong: dict[str, float]) -> Incident:

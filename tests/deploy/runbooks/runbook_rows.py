@@ -13,7 +13,7 @@ import worker_incidents as worker
 from registry_incidents import gauges, lone, memory, samples, stuck
 from worker_incidents import VERDICTS, Incident, ends, near_copies, waits_for_others
 
-from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN
+from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN
 
 REAL = "real"
 JOBS = {SIGN: "neardup-signer", MATCH: "neardup-matcher", LINK: "neardup-linker", FILTER: "neardup-filter"}

@@ -16,19 +16,19 @@ from incident_place import Place
 from service_world import NOW, TEXT, listening, lose_a_band, opened
 from worker_incidents import unlike
 
-from neardup.stream.json_lines import Fields
-from neardup.workers.commands.feed.command import _observer
-from neardup.workers.feeds.fetch import Fetched, FetchError
-from neardup.workers.feeds.items import Item
-from neardup.workers.feeds.watch import Feed, Watching, World
-from neardup.workers.http.access import Access
-from neardup.workers.http.outgoing.starting import hook_of
-from neardup.workers.http.server import started
-from neardup.workers.settings.feed import FeedSettings
-from neardup.workers.settings.serve import ServeSettings
-from neardup.workers.telemetry.health import Health
-from neardup.workers.telemetry.metrics import Metrics
-from neardup.workers.topics.names import MATCH
+from neardup.pairs.json_lines import Fields
+from neardup_workers.doing.http.access import Access
+from neardup_workers.doing.http.outgoing.starting import hook_of
+from neardup_workers.doing.http.server import started
+from neardup_workers.outside.feeds.fetch import Fetched, FetchError
+from neardup_workers.outside.feeds.items import Item
+from neardup_workers.outside.feeds.watch import Feed, Watching, World
+from neardup_workers.outside.settings.feed import FeedSettings
+from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.telemetry.health import Health
+from neardup_workers.outside.telemetry.metrics import Metrics
+from neardup_workers.outside.topics.names import MATCH
+from neardup_workers.running.commands.feed.command import _observer
 
 TOKEN = "a token that no guess finds"
 FEED = "http://feeds.example/news"

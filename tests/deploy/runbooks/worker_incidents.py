@@ -15,11 +15,11 @@ from typing import Any
 from incident_place import Place
 from shell_harness import TEXT, Bench
 
-from neardup.workers.service.roles import ROLES
-from neardup.workers.stages.member import WorkerMember
-from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN
-from neardup.workers.transport.memory.transport import MemoryTransport
-from neardup.workers.transport.protocol import Committed, Consumer, UnreachableError
+from neardup_workers.doing.stages.member import WorkerMember
+from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN
+from neardup_workers.outside.transport.memory.transport import MemoryTransport
+from neardup_workers.outside.transport.protocol import Committed, Consumer, UnreachableError
+from neardup_workers.running.service.roles import ROLES
 
 Incident = Callable[[Place], Iterator[None]]
 VERDICTS = {"verdicts": True}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from kafka_harness import add_partitions
 from kafka_world import World, stories
 
-from neardup.workers.topics.names import MATCH, SIGN
+from neardup_workers.outside.topics.names import MATCH, SIGN
 
 Worlds = Callable[..., World]
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from kafka_world import Place, World, stories
 
-from neardup.stream.canaries.looks import FAULT, FOUND
-from neardup.workers.service.roles import ROLES
-from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN
-from neardup.workers.topics.signed import decode_signed, encode_signed
+from neardup.stories.canaries.looks import FAULT, FOUND
+from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN
+from neardup_workers.outside.topics.signed import decode_signed, encode_signed
+from neardup_workers.running.service.roles import ROLES
 
 Worlds = Callable[..., World]
 DOCUMENTS = stories(240)

@@ -10,12 +10,12 @@ from pathlib import Path
 import orjson
 from kafka_world import World, reached
 
-from neardup.stream import Document
-from neardup.workers.options.shared import SessionOptions
-from neardup.workers.session.loader import Loader
-from neardup.workers.session.session import Session
-from neardup.workers.topics.names import MATCH, SIGN
-from neardup.workers.transport.protocol import Message
+from neardup import Document
+from neardup_workers.doing.session.loader import Loader
+from neardup_workers.doing.session.session import Session
+from neardup_workers.outside.options.shared import SessionOptions
+from neardup_workers.outside.topics.names import MATCH, SIGN
+from neardup_workers.outside.transport.protocol import Message
 
 Worlds = Callable[..., World]
 COUNT = 1_000

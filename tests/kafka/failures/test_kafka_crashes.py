@@ -13,7 +13,7 @@ import pytest
 from kafka_deployment import Deployment
 from kafka_world import World, stories
 
-from neardup.workers.topics.names import MATCH, SIGN
+from neardup_workers.outside.topics.names import MATCH, SIGN
 
 DYING = [sys.executable, dying_worker.__file__]
 CALLS = ("send", "flush", "send_offsets", "commit")

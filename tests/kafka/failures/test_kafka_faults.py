@@ -20,8 +20,8 @@ from kafka_steps import (
 from kafka_world import World, stories
 from proxy import Api, Proxy, Side
 
-from neardup.workers.topics.names import MATCH, SIGN
-from neardup.workers.transport.protocol import Message, OutcomeUnknownError
+from neardup_workers.outside.topics.names import MATCH, SIGN
+from neardup_workers.outside.transport.protocol import Message, OutcomeUnknownError
 
 pytestmark = pytest.mark.usefixtures("quiet_client")
 Worlds = Callable[..., World]

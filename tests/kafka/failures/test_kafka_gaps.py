@@ -9,9 +9,9 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka_world import Place, World, stories
 
-from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN
-from neardup.workers.topics.verdicts import parse_run
-from neardup.workers.transport.protocol import FencedError, OffsetGoneError
+from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN
+from neardup_workers.outside.topics.verdicts import parse_run
+from neardup_workers.outside.transport.protocol import FencedError, OffsetGoneError
 
 Worlds = Callable[..., World]
 DOCUMENTS = stories(90)

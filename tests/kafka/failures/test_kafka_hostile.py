@@ -15,14 +15,14 @@ import pytest
 from kafka_deployment import WAIT_SECONDS_MAX, Deployment
 from kafka_world import World, stories
 
-from neardup.stream import Config, Document, Signer
-from neardup.stream.verdicts.representatives import NO_RANK
-from neardup.stream.verdicts.rule import DOCUMENT
-from neardup.workers.process.exits import Exit
-from neardup.workers.topics.messages import DEAD_BYTES_MAX
-from neardup.workers.topics.names import MATCH, SIGN
-from neardup.workers.topics.signed import SignedRows, encode_signed
-from neardup.workers.transport.protocol import Message, OffsetGoneError, Record
+from neardup import Config, Document, Signer
+from neardup.stories.verdicts.representatives import NO_RANK
+from neardup.stories.verdicts.rule import DOCUMENT
+from neardup_workers.outside.process.exits import Exit
+from neardup_workers.outside.topics.messages import DEAD_BYTES_MAX
+from neardup_workers.outside.topics.names import MATCH, SIGN
+from neardup_workers.outside.topics.signed import SignedRows, encode_signed
+from neardup_workers.outside.transport.protocol import Message, OffsetGoneError, Record
 
 Worlds = Callable[..., World]
 YEAR_SECONDS = 365 * 86_400.0

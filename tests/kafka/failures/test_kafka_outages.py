@@ -22,8 +22,8 @@ from kafka_steps import (
     visible,
 )
 
-from neardup.workers.transport.kafka.transport import KafkaTransport
-from neardup.workers.transport.protocol import (
+from neardup_workers.outside.transport.kafka.transport import KafkaTransport
+from neardup_workers.outside.transport.protocol import (
     AbortedError,
     Committed,
     Consumer,

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 from kafka_world import Place, World, stories
 
-from neardup.stream import Document
-from neardup.workers.topics.names import MATCH, SIGN
-from neardup.workers.topics.signed import offset_and_row
-from neardup.workers.transport.protocol import Message, OffsetGoneError, Record
+from neardup import Document
+from neardup_workers.outside.topics.names import MATCH, SIGN
+from neardup_workers.outside.topics.signed import offset_and_row
+from neardup_workers.outside.transport.protocol import Message, OffsetGoneError, Record
 
 Worlds = Callable[..., World]
 DOCUMENTS = stories(160)

@@ -13,9 +13,9 @@ from kafka_deployment import Deployment, get, wait_until
 from kafka_world import World, stories
 from ports import free_port
 
-from neardup.workers.stages.matching.matcher import MatchWorker
-from neardup.workers.telemetry.observer import Silent
-from neardup.workers.topics.names import MATCH, SIGN
+from neardup_workers.doing.stages.matching.matcher import MatchWorker
+from neardup_workers.outside.telemetry.observer import Silent
+from neardup_workers.outside.topics.names import MATCH, SIGN
 
 DOCUMENTS = stories(160)
 EARLIER, LATER = DOCUMENTS[:120], DOCUMENTS[120:]

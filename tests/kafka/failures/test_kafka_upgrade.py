@@ -16,6 +16,7 @@ from typing import Any
 import kafka_deployment
 import pytest
 from broker import Broker, tail
+from import_path import SOURCES
 from kafka_deployment import COMMAND, ROOT, Deployment, documents
 from kafka_harness import quick_settings
 from kafka_world import PATIENT
@@ -25,12 +26,12 @@ sys.path.insert(0, str(ROOT / "tests" / "reproduce"))
 from against import installed
 from program import RELEASED, Program
 
-from neardup.stream import Deduplicator, Document
-from neardup.workers.settings.load import load_stream
-from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN, names_of
-from neardup.workers.topics.verdicts import parse_run
-from neardup.workers.transport.kafka.transport import KafkaTransport
-from neardup.workers.transport.protocol import Committed, Record
+from neardup import Deduplicator, Document
+from neardup_workers.outside.settings.load import load_stream
+from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN, names_of
+from neardup_workers.outside.topics.verdicts import parse_run
+from neardup_workers.outside.transport.kafka.transport import KafkaTransport
+from neardup_workers.outside.transport.protocol import Committed, Record
 
 REF = RELEASED["0.1.0"]
 # No session ends because the machine is busy.
@@ -40,8 +41,8 @@ SETTINGS = {
 }  # fmt: skip
 WARM_SECONDS_MAX = 900.0
 _WARM = """
-from neardup.workers.service.roles import ROLES
-from neardup.workers.settings.kafka import StreamSettings
+from neardup_workers.running.service.roles import ROLES
+from neardup_workers.outside.settings.kafka import StreamSettings
 for role in ROLES.values():
     role.warm(StreamSettings(verdicts=True, window_seconds=10.0))
 """
@@ -101,7 +102,7 @@ class Mixed(Deployment):
         # The environment of the version before, so that the page changes it.
         self.environment = self._new_environment if old else self._old_environment
         quoted = shlex.join(self._old_command if old else COMMAND)
-        path = "unset PYTHONPATH" if old else f"export PYTHONPATH={shlex.quote(str(ROOT))}"
+        path = "unset PYTHONPATH" if old else f"export PYTHONPATH={shlex.quote(SOURCES)}"
         lines = re.sub(r"^neardup up", "exec neardup up", found[1], flags=re.M).replace(
             "exec neardup", f"exec {quoted}"
         )

@@ -11,10 +11,10 @@ from kafka_deployment import Deployment
 from kafka_world import World, stories
 from verdict_oracle import expected_lines
 
-from neardup.stream.shards import Growth
-from neardup.workers.stages.matching.shard_table import decode_window
-from neardup.workers.topics.names import LINK, MATCH, SIGN
-from neardup.workers.topics.verdicts import parse_run
+from neardup.pairs.shards import Growth
+from neardup_workers.doing.stages.matching.shard_table import decode_window
+from neardup_workers.outside.topics.names import LINK, MATCH, SIGN
+from neardup_workers.outside.topics.verdicts import parse_run
 
 Worlds = Callable[..., World]
 # Logs are kept, so that the test can read them whole.

@@ -53,7 +53,7 @@ from torture_cluster import Cluster, TortureError, Worker
 from torture_documents import Shape, items
 from torture_loader import Loader
 
-from neardup.workers.topics.names import ROLES
+from neardup_workers.outside.topics.names import ROLES
 
 WINDOW_SECONDS = LATENESS_SECONDS = 60.0
 SAMPLE_SECONDS = 2.0

@@ -7,9 +7,9 @@ from statistics import median
 
 from torture_cluster import TortureError
 
-from neardup.workers.topics.names import Topics
-from neardup.workers.topics.verdicts import parse_run
-from neardup.workers.transport.protocol import Reader, Transport, UnreachableError
+from neardup_workers.outside.topics.names import Topics
+from neardup_workers.outside.topics.verdicts import parse_run
+from neardup_workers.outside.transport.protocol import Reader, Transport, UnreachableError
 
 DECIDED_SECONDS_MAX = 120.0
 _RECORDS_MAX = 20_000

@@ -60,9 +60,9 @@ from torture_oracle import Verdict, judge
 from torture_reader import PATIENCE_SECONDS, Follower, committed_records
 from torture_verdicts import Published, judge_verdicts
 
-from neardup.workers.process.exits import Exit
-from neardup.workers.service.supervisor import FINAL
-from neardup.workers.topics.names import ROLES
+from neardup_workers.outside.process.exits import Exit
+from neardup_workers.outside.topics.names import ROLES
+from neardup_workers.running.service.supervisor import FINAL
 
 QUIET_SECONDS = SESSION_SECONDS + TRANSACTION_SECONDS + 1
 # Where a transaction is still open: until the broker must have ended it, were it not for markers that it drops.

@@ -20,16 +20,17 @@ from typing import TypeVar
 from broker import BECOME_JAVA
 from brokers import Brokers
 from confluent_kafka.admin import AdminClient, NewPartitions
+from import_path import SOURCES
 from kafka import KafkaAdminClient
 from torture_documents import Shape
 
-from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.settings.load import load_stream
-from neardup.workers.stages.matching.shard_table import decode_window
-from neardup.workers.stages.verdicts.positions import decode_signed_metadata
-from neardup.workers.topics.names import FILTER, LINK, MATCH, ROLES, SIGN, names_of
-from neardup.workers.transport.kafka.transport import KafkaSettings, KafkaTransport
-from neardup.workers.transport.protocol import Record
+from neardup_workers.doing.stages.matching.shard_table import decode_window
+from neardup_workers.doing.stages.verdicts.positions import decode_signed_metadata
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.settings.load import load_stream
+from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, ROLES, SIGN, names_of
+from neardup_workers.outside.transport.kafka.transport import KafkaSettings, KafkaTransport
+from neardup_workers.outside.transport.protocol import Record
 
 ROOT = Path(__file__).resolve().parents[3]
 SESSION_SECONDS = 3.0
@@ -131,7 +132,7 @@ class Cluster:
         }  # fmt: skip
         kept = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
         own = {f"NEARDUP_{name.upper()}": str(value) for name, value in values.items()}
-        self.environment = {**kept, **own, "PYTHONPATH": str(ROOT)}
+        self.environment = {**kept, **own, "PYTHONPATH": SOURCES}
         self.settings: StreamSettings = load_stream(values)
         self.names = names_of(self.settings)
         self.transport = KafkaTransport(KafkaSettings(self.brokers.bootstrap, session_timeout_seconds=SESSION_SECONDS))

@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import KafkaException, Producer
 from torture_documents import Item, Shape
 
-from neardup.workers.topics.messages import partition_of_key
+from neardup_workers.outside.topics.messages import partition_of_key
 
 BATCHES_PER_SECOND = 4.0
 BURST_BATCH = 500

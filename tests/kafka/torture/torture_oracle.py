@@ -33,11 +33,11 @@ import numpy as np
 import orjson
 from torture_reader import Read
 
-from neardup.stream.config import Config
-from neardup.stream.documents import Document
-from neardup.stream.pair_rule import ESTIMATE_MAX
-from neardup.stream.pipeline import Signer
-from neardup.workers.settings.kafka import StreamSettings
+from neardup.documents.document import Document
+from neardup.pairs.pair_rule import ESTIMATE_MAX
+from neardup.pairs.pipeline import Signer
+from neardup.schemes.config import Config
+from neardup_workers.outside.settings.kafka import StreamSettings
 
 MICROSECONDS = 1_000_000
 EXAMPLES_MAX = 5

@@ -18,9 +18,9 @@ from torture_oracle import Verdict
 from torture_reader import Read
 from verdict_oracle import expected_lines
 
-from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.topics.places import place_name
-from neardup.workers.topics.verdicts import parse_run
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.topics.places import place_name
+from neardup_workers.outside.topics.verdicts import parse_run
 
 KEPT = ("original", "update", "removed")
 

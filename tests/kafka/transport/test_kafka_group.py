@@ -17,7 +17,7 @@ from kafka_steps import (
     visible,
 )
 
-from neardup.workers.transport.protocol import (
+from neardup_workers.outside.transport.protocol import (
     Committed,
     Consumer,
     FencedError,

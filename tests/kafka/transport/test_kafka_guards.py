@@ -14,8 +14,8 @@ from kafka import errors as client_errors
 from kafka.producer.future import FutureProduceResult
 from kafka_steps import MakeHarness, poll_records, publish, visible
 
-from neardup.workers.transport.kafka.client_internals import batches
-from neardup.workers.transport.protocol import AbortedError, FencedError, Message
+from neardup_workers.outside.transport.kafka.client_internals import batches
+from neardup_workers.outside.transport.protocol import AbortedError, FencedError, Message
 
 pytestmark = pytest.mark.usefixtures("quiet_client")
 

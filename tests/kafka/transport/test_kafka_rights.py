@@ -30,16 +30,8 @@ from kafka_world import World, reached, stories
 from ports import HOST
 from secured_listener import require
 
-from neardup.workers.commands.dead import chosen, replay
-from neardup.workers.commands.load import load_paths
-from neardup.workers.commands.tail import tail
-from neardup.workers.commands.topics.growing import shards
-from neardup.workers.commands.topics.making import create
-from neardup.workers.commands.topics.replay import replay as set_back
-from neardup.workers.commands.topics.rights import USERS, Right, rights_of
-from neardup.workers.commands.topics.status import status
-from neardup.workers.http.view.server import started_view
-from neardup.workers.options.running import (
+from neardup_workers.doing.http.view.server import started_view
+from neardup_workers.outside.options.running import (
     DeadOptions,
     LoadOptions,
     ReplayOptions,
@@ -47,14 +39,22 @@ from neardup.workers.options.running import (
     StatusOptions,
     TailOptions,
 )
-from neardup.workers.service import roles
-from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.settings.serve import ViewSettings
-from neardup.workers.store.view import View
-from neardup.workers.topics.names import FILTER, LINK, ROLES, SIGN, names_of
-from neardup.workers.transport.kafka.connect import connect
-from neardup.workers.transport.kafka.transport import KafkaTransport
-from neardup.workers.transport.protocol import Message, TransportError
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.settings.serve import ViewSettings
+from neardup_workers.outside.store.view import View
+from neardup_workers.outside.topics.names import FILTER, LINK, ROLES, SIGN, names_of
+from neardup_workers.outside.transport.kafka.connect import connect
+from neardup_workers.outside.transport.kafka.transport import KafkaTransport
+from neardup_workers.outside.transport.protocol import Message, TransportError
+from neardup_workers.running.commands.dead import chosen, replay
+from neardup_workers.running.commands.load import load_paths
+from neardup_workers.running.commands.tail import tail
+from neardup_workers.running.commands.topics.growing import shards
+from neardup_workers.running.commands.topics.making import create
+from neardup_workers.running.commands.topics.replay import replay as set_back
+from neardup_workers.running.commands.topics.rights import USERS, Right, rights_of
+from neardup_workers.running.commands.topics.status import status
+from neardup_workers.running.service import roles
 
 DOCUMENTS = 200
 OPERATIONS = {"Read": ACLOperation.READ, "Write": ACLOperation.WRITE, "Delete": ACLOperation.DELETE,

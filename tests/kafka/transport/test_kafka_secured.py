@@ -21,11 +21,11 @@ from kafka_deployment import WAIT_SECONDS_MAX, Deployment, documents, pairs_in
 from ports import HOST
 from secured_listener import require
 
-from neardup.workers.process.exits import Exit
-from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.transport.kafka.connect import kafka_settings
-from neardup.workers.transport.kafka.transport import KafkaTransport
-from neardup.workers.transport.protocol import TransportError, UnreachableError
+from neardup_workers.outside.process.exits import Exit
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.transport.kafka.connect import kafka_settings
+from neardup_workers.outside.transport.kafka.transport import KafkaTransport
+from neardup_workers.outside.transport.protocol import TransportError, UnreachableError
 
 USER, PASSWORD, WRONG = "reader-of-pairs", "v3ry;s3cret=p4ss", "wr0ng;gu3ss=p4ss"
 STORE_PASSWORD = "of-the-key-store"
@@ -35,10 +35,10 @@ CONNECT_SECONDS_MAX = 10.0  # busy machines take a second for a handshake
 # The command of the test; it gives up earlier on a broker that refuses it.
 IMPATIENT = """
 from dataclasses import replace
-from neardup.workers.transport.kafka import connect as connection
+from neardup_workers.outside.transport.kafka import connect as connection
 made = connection.kafka_settings
 connection.kafka_settings = lambda settings: replace(made(settings), connect_timeout_seconds=2.0)
-from neardup.workers.main import main
+from neardup_workers.main import main
 main()
 """
 

@@ -25,10 +25,10 @@ from kafka_steps import (
 from make_topic import MakeTopic
 from proxy import Api, Proxy
 
-from neardup.stream.errors import ConfigError
-from neardup.workers.transport.kafka.client_settings import is_fenced, is_passing
-from neardup.workers.transport.kafka.transport import KafkaSettings, TopicSpec
-from neardup.workers.transport.protocol import (
+from neardup.errors import ConfigError
+from neardup_workers.outside.transport.kafka.client_settings import is_fenced, is_passing
+from neardup_workers.outside.transport.kafka.transport import KafkaSettings, TopicSpec
+from neardup_workers.outside.transport.protocol import (
     AbortedError,
     Committed,
     Message,

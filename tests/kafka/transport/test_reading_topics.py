@@ -15,8 +15,8 @@ from broker import BrokerUnavailableError, find_java, resolve_jars
 from debian_packages import absent
 from kafka_world import World, stories
 
-from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN
-from neardup.workers.topics.verdicts import parse_run
+from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN
+from neardup_workers.outside.topics.verdicts import parse_run
 
 ROOT = Path(__file__).resolve().parents[3]
 SECONDS_MAX = 180.0  # of the consumer: Java compiles it first

@@ -12,8 +12,8 @@ from kafka_harness import SESSION_SECONDS, KafkaHarness
 from make_topic import MakeTopic
 from transport_laws import Harness
 
-from neardup.workers.transport.kafka import records as kafka_records
-from neardup.workers.transport.kafka.client_internals import connections
+from neardup_workers.outside.transport.kafka import records as kafka_records
+from neardup_workers.outside.transport.kafka.client_internals import connections
 
 # Law -> the limits whose end it waits for.
 SHORT: dict[str, dict[str, object]] = {

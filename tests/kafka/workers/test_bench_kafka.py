@@ -16,10 +16,11 @@ from benchmarks.kafka.deploy import Bench, Process, deployment, drained, load
 from benchmarks.kafka.latency import _candidate
 from benchmarks.kafka.reader import TopicReader
 from benchmarks.report import Result
-from neardup.stream import Deduplicator
-from neardup.workers.commands.size.capacity import Capacity
-from neardup.workers.service.roles import ROLES
-from neardup.workers.topics.names import names_of
+
+from neardup import Deduplicator
+from neardup_workers.outside.topics.names import names_of
+from neardup_workers.running.commands.size.capacity import Capacity
+from neardup_workers.running.service.roles import ROLES
 
 DOCUMENTS = 200
 

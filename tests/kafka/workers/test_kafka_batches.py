@@ -11,8 +11,8 @@ from kafka_steps import publish, visible
 from kafka_world import World, stories
 from make_topic import MakeTopic
 
-from neardup.workers.topics.names import MATCH, SIGN
-from neardup.workers.transport.kafka import records as kafka_records
+from neardup_workers.outside.topics.names import MATCH, SIGN
+from neardup_workers.outside.transport.kafka import records as kafka_records
 
 CODECS = {"gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
@@ -90,7 +90,7 @@ def test_a_poll_with_enough_bytes_waits_for_no_other_fetch(
     bootstrap_servers: str, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The poll may take an hour and more records than there are; without the rule it would take the hour."""
-    monkeypatch.setattr("neardup.workers.transport.kafka.consumer._FILLED_BYTES", 100_000)
+    monkeypatch.setattr("neardup_workers.outside.transport.kafka.consumer._FILLED_BYTES", 100_000)
     harness = KafkaHarness(bootstrap_servers, make_topic)
     transport, topic = harness.transport(), make_topic("filled")
     publish(transport, topic, [b"large" * 20_000] * 3)

@@ -9,9 +9,9 @@ from kafka_world import World
 from ledger_replay import ledger_of
 from verdict_oracle import arrivals_of
 
-from neardup.workers.stages.verdicts.sources import read_sources
-from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN
-from neardup.workers.topics.verdicts import parse_run
+from neardup_workers.doing.stages.verdicts.sources import read_sources
+from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN
+from neardup_workers.outside.topics.verdicts import parse_run
 
 
 def test_a_deployment_decides_collections_as_one_process_does(worlds: Callable[..., World]) -> None:

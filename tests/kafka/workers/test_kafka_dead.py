@@ -8,10 +8,10 @@ from collections.abc import Callable
 from kafka_world import World, stories
 from typer.testing import CliRunner, Result
 
-from neardup.workers.cli.app import app
-from neardup.workers.process.exits import Exit
-from neardup.workers.topics.names import SIGN
-from neardup.workers.transport.protocol import Record
+from neardup_workers.outside.process.exits import Exit
+from neardup_workers.outside.topics.names import SIGN
+from neardup_workers.outside.transport.protocol import Record
+from neardup_workers.running.cli.app import app
 
 
 def test_refused_documents_are_replayed_once_and_signed_again(worlds: Callable[..., World]) -> None:

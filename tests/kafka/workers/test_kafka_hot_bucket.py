@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from kafka_world import World
 
-from neardup.stream import Document
-from neardup.workers.stages.matching.shard_table import decode_window
-from neardup.workers.topics.names import MATCH, SIGN
-from neardup.workers.topics.signed import position_of
+from neardup import Document
+from neardup_workers.doing.stages.matching.shard_table import decode_window
+from neardup_workers.outside.topics.names import MATCH, SIGN
+from neardup_workers.outside.topics.signed import position_of
 
 DOCUMENTS = 80
 PAIRS_MAX = 256

@@ -12,8 +12,8 @@ from cases import long_stream
 from kafka_world import World
 from scheme_streams import ROWS, brought, usable
 
-from neardup.stream.schemes import SCHEMES
-from neardup.workers.topics.names import MATCH, SIGN
+from neardup.schemes.rows import SCHEMES
+from neardup_workers.outside.topics.names import MATCH, SIGN
 
 # One row for each scheme; the default and minhash compare texts as permutation does.
 STREAMS = {

@@ -9,9 +9,9 @@ from typing import Any
 from kafka_world import READS, World, stories
 from typer.testing import CliRunner
 
-from neardup.workers.cli.app import app
-from neardup.workers.process.exits import Exit
-from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN
+from neardup_workers.outside.process.exits import Exit
+from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN
+from neardup_workers.running.cli.app import app
 
 
 def test_a_deployment_is_well_then_without_matchers_then_without_documents(worlds: Callable[..., World]) -> None:

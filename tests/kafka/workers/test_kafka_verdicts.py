@@ -13,10 +13,10 @@ import pytest
 from kafka_world import Place, World, stories
 from verdict_oracle import expected_lines
 
-from neardup.stream import Document
-from neardup.stream.errors import ConfigError
-from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN
-from neardup.workers.topics.verdicts import parse_run
+from neardup import Document
+from neardup.errors import ConfigError
+from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN
+from neardup_workers.outside.topics.verdicts import parse_run
 
 Worlds = Callable[..., World]
 
@@ -138,7 +138,7 @@ SEQUENCES: list[tuple[str, int | None, float, str]] = [
 def test_the_sequences_are_decided_as_they_must_be(worlds: Worlds, monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages are short and a matcher commits between them (11); a linker restarts while partitions are idle (12), and
     after the original of a story has left the window."""
-    monkeypatch.setattr("neardup.workers.topics.signed.BYTES_MAX", 200)
+    monkeypatch.setattr("neardup_workers.outside.topics.signed.BYTES_MAX", 200)
     world = worlds(verdicts=True, documents_partitions=1, shards=3, window_seconds=600.0, lateness_seconds=60.0)
     for role in (SIGN, MATCH, LINK, FILTER):
         world.place(role)

@@ -13,11 +13,12 @@ from typing import Any
 
 import httpx
 import pytest
+from import_path import SOURCES
 from kafka_world import World, stories
 
-from neardup.workers.process.exits import Exit
-from neardup.workers.topics.names import LINK, MATCH, SIGN
-from neardup.workers.topics.verdicts import parse_run
+from neardup_workers.outside.process.exits import Exit
+from neardup_workers.outside.topics.names import LINK, MATCH, SIGN
+from neardup_workers.outside.topics.verdicts import parse_run
 
 ROOT = Path(__file__).resolve().parents[3]
 Worlds = Callable[..., World]
@@ -32,7 +33,7 @@ class Serving:
         command = [sys.executable, "-m", "neardup", "serve", "--from-kafka", "--state", str(folder), "--port", "0"]
         self.process = subprocess.Popen(
             [*command, "--bootstrap-servers", world.kafka.bootstrap_servers, "--verdict-seconds-max", "60"],
-            cwd=folder.parent, env={**kept, "PYTHONPATH": str(ROOT), **given}, stderr=subprocess.PIPE, text=True,
+            cwd=folder.parent, env={**kept, "PYTHONPATH": SOURCES, **given}, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert self.process.stderr is not None
         said: list[str] = []

@@ -13,7 +13,8 @@ import uuid
 
 import pytest
 import yaml
-from deploy_files import DEPLOY, ROOT, dashboard_expressions, exported, load, recorded, rules
+from deploy_files import DEPLOY, dashboard_expressions, exported, load, recorded, rules
+from import_path import SOURCES
 from kafka import KafkaProducer
 from kafka_deployment import WAIT_SECONDS_MAX
 from ports import free_port
@@ -70,7 +71,7 @@ def scraped(prometheus, bootstrap_servers, tmp_path_factory):
     kept = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
     environment = {
         **kept,
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": SOURCES,
         "NEARDUP_BOOTSTRAP_SERVERS": bootstrap_servers,
         "NEARDUP_TOPIC_PREFIX": f"scrape-{uuid.uuid4().hex[:8]}-",
         "NEARDUP_WINDOW_SECONDS": "86400",

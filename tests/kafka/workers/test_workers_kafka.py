@@ -11,7 +11,7 @@ import pytest
 from kafka_deployment import WAIT_SECONDS_MAX, Deployment, documents, get, pairs_in
 from ports import free_port
 
-from neardup.workers.transport.kafka.transport import KafkaSettings, KafkaTransport, TopicSpec
+from neardup_workers.outside.transport.kafka.transport import KafkaSettings, KafkaTransport, TopicSpec
 
 DOCUMENTS = 2_000
 

@@ -14,10 +14,10 @@ import signal
 import sys
 from typing import Any
 
-from neardup.workers.cli import app as cli
-from neardup.workers.service.roles import ROLES
-from neardup.workers.settings.load import load_stream
-from neardup.workers.transport.kafka.producer import KafkaTransactionalProducer
+from neardup_workers.outside.settings.load import load_stream
+from neardup_workers.outside.transport.kafka.producer import KafkaTransactionalProducer
+from neardup_workers.running.cli import app as cli
+from neardup_workers.running.service.roles import ROLES
 
 ORDINARY = "ordinary"
 

@@ -13,6 +13,8 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from import_path import SOURCES
+
 ROOT = Path(__file__).resolve().parents[3]
 COMMAND = [sys.executable, "-m", "neardup"]
 WAIT_SECONDS_MAX = 180.0
@@ -27,7 +29,7 @@ class Deployment:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
         self.folder = folder
         self.environment = {
-            **kept, "PYTHONPATH": str(ROOT), "NEARDUP_BOOTSTRAP_SERVERS": bootstrap, "NEARDUP_TOPIC_PREFIX": prefix,
+            **kept, "PYTHONPATH": SOURCES, "NEARDUP_BOOTSTRAP_SERVERS": bootstrap, "NEARDUP_TOPIC_PREFIX": prefix,
             "NEARDUP_WINDOW_SECONDS": "1e9", "NEARDUP_LATENESS_SECONDS": "1e9",
             "NEARDUP_RETENTION_SECONDS": "1000000000",
             "NEARDUP_SHARDS": "4", "NEARDUP_DOCUMENTS_PARTITIONS": "4",

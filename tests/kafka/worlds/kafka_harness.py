@@ -9,8 +9,8 @@ from collections.abc import Callable
 from kafka import KafkaAdminClient
 from make_topic import MakeTopic
 
-from neardup.workers.transport.kafka.transport import KafkaSettings, KafkaTransport
-from neardup.workers.transport.protocol import Consumer, Transport
+from neardup_workers.outside.transport.kafka.transport import KafkaSettings, KafkaTransport
+from neardup_workers.outside.transport.protocol import Consumer, Transport
 
 WAIT_SECONDS_MAX = 90.0  # a wait of a second or two, on the slowest machine
 SESSION_SECONDS = 4.0  # where a test waits for the end of a session; a heartbeat may come late on a busy machine

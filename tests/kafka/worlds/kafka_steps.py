@@ -7,8 +7,8 @@ from collections.abc import Callable
 from kafka_harness import KafkaHarness
 from transport_harness import answered
 
-from neardup.workers.transport.kafka.transport import KafkaTransport
-from neardup.workers.transport.protocol import (
+from neardup_workers.outside.transport.kafka.transport import KafkaTransport
+from neardup_workers.outside.transport.protocol import (
     AbortedError,
     Committed,
     Consumer,
@@ -19,7 +19,7 @@ from neardup.workers.transport.protocol import (
 
 MakeHarness = Callable[..., KafkaHarness]
 # The client logs each of its attempts; these tests look at the transport's own messages only.
-TRANSPORT_LOGGERS = "neardup.workers.transport"
+TRANSPORT_LOGGERS = "neardup_workers.outside.transport"
 # A starting broker may find a timed-out transaction before it counts as a leader itself. It then treats the written
 # partitions as deleted and ends the transaction without its control records, so the next commit of that id makes the
 # aborted records visible. A broker looks for timed-out transactions after 10 s, when it has started; the broker of the

@@ -16,17 +16,17 @@ import kafka_deployment
 import orjson
 from kafka_harness import WAIT_SECONDS_MAX, quick_settings
 
-from neardup.stream import Deduplicator, Document
-from neardup.workers.service.roles import ROLES
-from neardup.workers.service.shell import CAUSES
-from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.stages.member import WorkerMember
-from neardup.workers.telemetry.observer import Silent
-from neardup.workers.topics.messages import partition_of_key
-from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN, names_of
-from neardup.workers.topics.rules import topic_plans
-from neardup.workers.transport.kafka.transport import KafkaSettings, KafkaTransport, TopicSpec
-from neardup.workers.transport.protocol import Membership, Message, Record, UnreachableError
+from neardup import Deduplicator, Document
+from neardup_workers.doing.stages.member import WorkerMember
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.telemetry.observer import Silent
+from neardup_workers.outside.topics.messages import partition_of_key
+from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN, names_of
+from neardup_workers.outside.topics.rules import topic_plans
+from neardup_workers.outside.transport.kafka.transport import KafkaSettings, KafkaTransport, TopicSpec
+from neardup_workers.outside.transport.protocol import Membership, Message, Record, UnreachableError
+from neardup_workers.running.service.roles import ROLES
+from neardup_workers.running.service.shell import CAUSES
 
 # The test itself waits for a broker that starts: a killed one leads its partitions only when its old session ends.
 PATIENT = {

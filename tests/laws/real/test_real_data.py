@@ -30,11 +30,11 @@ from oracle import (
 )
 from quick_parameters import quick_first
 
-from neardup.stream import Config, Deduplicator, Document
-from neardup.stream.documents import Features
-from neardup.stream.schemes import SCHEMES
-from neardup.stream.texts.normalize import normalize
-from neardup.stream.theory.tuning import row_agreement
+from neardup import Config, Deduplicator, Document
+from neardup.documents.document import Features
+from neardup.features.texts.normalize import normalize
+from neardup.schemes.rows import SCHEMES
+from neardup.schemes.theory.tuning import row_agreement
 
 # One right pair in a thousand million fails: there are thousands of pairs.
 NEVER = 1e-9

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from real_sets import DATA, needs_data
 
-from neardup.stream import Config, Deduplicator, Document
-from neardup.stream.table.steps import step
+from neardup import Config, Deduplicator, Document
+from neardup.window.steps import step
 
 MNIST, NMSLIB = DATA / "vec_mnist10k", DATA / "vec_nmslib"
 pytestmark = needs_data

@@ -7,7 +7,7 @@ from pathlib import Path
 from program import Program
 
 PAGES = """
-from neardup.workers.web.pages import decoded
+from neardup_workers.outside.web.pages import decoded
 for charset in ("windows-1252", "iso-8859-1"):
     for text in ("El ni\\u00f1o comi\\u00f3 pi\\u00f1a ma\\u00f1ana", "\\u201cIt\\u2019s 5\\u20ac\\u201d"):
         for head in ('<meta charset="%s">', '<?xml version="1.0" encoding="%s"?>',
@@ -16,7 +16,7 @@ for charset in ("windows-1252", "iso-8859-1"):
             print(text in decoded(page))
 """
 MAIL = """
-from neardup.workers.readers.mail.message import read_mail
+from neardup_workers.outside.readers.mail.message import read_mail
 for head in (b"", b"Content-Type: text/plain\\n", b"Content-Type: text/plain; charset=us-ascii\\n"):
     mail = read_mail(b"From: a@example.org\\n" + head + b"\\n" + "F\\u00e4hre".encode())
     print(mail.text == "F\\u00e4hre")
@@ -29,7 +29,7 @@ def test_a_page_is_read_in_the_charset_that_it_declares(program: Program) -> Non
 
 
 MISNAMED = """
-from neardup.workers.web.pages import decoded
+from neardup_workers.outside.web.pages import decoded
 text = "Погода на севере страны: дождь и снег, ветер слабый до умеренного"
 page = "<meta charset=utf-8><html><body><p>%s</p>" % text
 for payload in (page.encode("cp1251"), page.encode(), page.encode().replace(b"</p>", b"\\xff</p>")):

@@ -103,8 +103,8 @@ def test_a_reader_that_fails_ends_its_file_alone(program: Program, tmp_path: Pat
     (tmp_path / "b.jsonl").write_text("\n".join(LINES))
     code = """
 import sys
-from neardup.workers.main import main
-from neardup.workers.readers import formats
+from neardup_workers.main import main
+from neardup_workers.outside.readers import formats
 def fails(*arguments):
     raise RecursionError("too deep")
 formats.FORMATS["csv"] = formats.FORMATS["csv"]._replace(read=fails)

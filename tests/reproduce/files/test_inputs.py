@@ -12,9 +12,9 @@ HEAD = b"From: a@example.org\nSubject: one\nContent-Type: text/html; charset=utf
 MAIL = HEAD + b"<p>The harbour%s is open again."
 
 LINE_FEEDS = """
-from neardup.stream.json_lines import Fields
-from neardup.workers.readers import lines as reader
-from neardup.workers.readers.formats import FORMATS
+from neardup.pairs.json_lines import Fields
+from neardup_workers.outside.readers import lines as reader
+from neardup_workers.outside.readers.formats import FORMATS
 content = b"{}\\n" + b"\\n" * 600_000 + b"\\r\\n" * 400_000 + b"{}\\n"
 singly = getattr(reader, "flattened", iter)  # 0.1.0 has no runs of lines
 lines = list(singly(FORMATS["lines"].read([content], Fields(), 1 << 20)))
@@ -56,9 +56,9 @@ def test_a_text_whose_normalised_form_is_too_long_is_refused(program: Program) -
 # Prints how many bytes the process grew for each character of a text that becomes 18 times as long.
 GROWTH = """
 import resource
-from neardup.stream import Document
-from neardup.stream.texts.normalize import NormalForm
-from neardup.stream.texts.reading import read_texts
+from neardup import Document
+from neardup.features.texts.normalize import NormalForm
+from neardup.features.texts.reading import read_texts
 
 def read(count):
     _, refused = read_texts([Document("one", chr(0xFDFA) * count)], NormalForm(), 1_000_000)

@@ -11,13 +11,13 @@ from program import Program
 # replaced by ones that count. Where a library does the work, the calls of functions are counted.
 COUNTED = """
 import importlib, json, pkgutil, re, sys, types, zlib, zstandard
-import neardup.workers.readers as rooms
-from neardup.stream.json_lines import Fields
-from neardup.workers.readers import compression
-from neardup.workers.readers.formats import FORMATS
-from neardup.workers.readers.markup import text_of_markup
-from neardup.workers.feeds.items import parse
-from neardup.workers.web import markup
+import neardup_workers.outside.readers as rooms
+from neardup.pairs.json_lines import Fields
+from neardup_workers.outside.readers import compression
+from neardup_workers.outside.readers.formats import FORMATS
+from neardup_workers.outside.readers.markup import text_of_markup
+from neardup_workers.outside.feeds.items import parse
+from neardup_workers.outside.web import markup
 
 work = 0
 
@@ -196,7 +196,7 @@ def test_the_work_of_every_reader_grows_as_its_input_does(program: Program) -> N
 def test_blanks_after_an_array_may_come_later(program: Program) -> None:
     """A pipe brought them in a block of their own, and the array counted as damaged."""
     source = """
-from neardup.workers.readers.json.array import array_lines
+from neardup_workers.outside.readers.json.array import array_lines
 for blocks in ([b'[{"a":1}]', b"\\n"], [b'[{"a"', b":1}", b" ]", b" ", b"\\n"], [b"[1]", b"x"]):
     print(*((line.raw.decode(), line.reason) for line in array_lines(blocks, 99)))
 """

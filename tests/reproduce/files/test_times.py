@@ -7,13 +7,13 @@ from pathlib import Path
 from program import Program
 
 TIMES = """
-from neardup.stream.json_lines import event_seconds
+from neardup.pairs.json_lines import event_seconds
 for value in ("2016-12-31T23:59:60Z", "Sat, 31 Dec 2016 23:59:60 GMT", "2016-12-31T24:00", "20161231T240000Z", "2017"):
     print(event_seconds(value, "s"))
 """
 FOLLOW = """
 import os, sys
-from neardup.workers.readers.blocks import Blocks, Interrupted
+from neardup_workers.outside.readers.blocks import Blocks, Interrupted
 path = sys.argv[1]
 class Stop:
     signal, naps = None, 0

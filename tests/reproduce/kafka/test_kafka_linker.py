@@ -144,7 +144,7 @@ def test_a_linker_whose_group_was_deleted_goes_on_behind_its_verdicts(program: P
 
 _TAIL = """
 import io
-from neardup.workers.commands.tail import follow
+from neardup_workers.running.commands.tail import follow
 world = LinkWorld()
 world.sent = 1 << 48
 world.arrive(("x", "x", 0))

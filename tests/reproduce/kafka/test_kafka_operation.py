@@ -64,9 +64,9 @@ def test_a_topic_that_refuses_records_is_named_with_the_error_of_the_broker(prog
 
 
 _OLD_TIMES = """
-from neardup.workers.stages.alignment import Alignment
-from neardup.workers.transport import protocol
-from neardup.workers.transport.protocol import Committed, Record
+from neardup_workers.doing.stages.alignment import Alignment
+from neardup_workers.outside.transport import protocol
+from neardup_workers.outside.transport.protocol import Committed, Record
 end = getattr(protocol, "LogEnd", lambda committed, written, age_seconds: committed)
 now_ms = 1_700_000_000_000
 alignment = Alignment(30_000, 60.0)
@@ -153,11 +153,11 @@ def test_a_document_that_a_filter_could_not_send_is_a_dead_letter(program: Progr
 _LIMITS = """
 from types import SimpleNamespace
 from shell_harness import settings_of
-from neardup.workers.commands import topics
+from neardup_workers.running.commands import topics
 if hasattr(topics, "__path__"):
-    from neardup.workers.commands.topics import making as topics
-from neardup.workers.topics.rules import topic_plans
-from neardup.workers.transport.kafka.transport import TopicDescription
+    from neardup_workers.running.commands.topics import making as topics
+from neardup_workers.outside.topics.rules import topic_plans
+from neardup_workers.outside.transport.kafka.transport import TopicDescription
 settings = settings_of(verdicts=True)
 configs = {plan.name: {**plan.configs, "min.insync.replicas": "1"} for plan in topic_plans(settings)}
 configs["documents"]["max.message.bytes"] = "10000000"

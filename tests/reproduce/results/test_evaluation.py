@@ -21,12 +21,12 @@ NEWS = (
 COUNTING = """
 import sys
 from types import SimpleNamespace
-from neardup.stream import Document
+from neardup import Document
 try:
-    from neardup.workers.session import token_order as learn_order
+    from neardup_workers.doing.session import token_order as learn_order
 except ImportError:
-    from neardup.workers.commands import learn_order
-from neardup.workers.settings.files import Settings
+    from neardup_workers.running.commands import learn_order
+from neardup_workers.outside.settings.files import Settings
 calls, plain = [], learn_order.wrong_values
 learn_order.wrong_values = lambda *given, **named: calls.append(1) or plain(*given, **named)
 chunk = SimpleNamespace(documents=[Document(str(n), "some words and the number %d" % n) for n in range(300)])
@@ -36,7 +36,7 @@ print(len(calls), len(order.tokens) > 10)
 """
 RAND = """
 import numpy as np
-from neardup.stream.evaluation.clusters import counts_of_pairs, quality
+from neardup.pairs.evaluation.clusters import counts_of_pairs, quality
 # a~b and b~c: the three are one class, and so is their cluster.
 found = quality(counts_of_pairs(np.array([0, 0, 0, 1, 2]), np.array([0, 1]), np.array([1, 2])))
 print(found.adjusted_rand.value, round(found.precision.value, 3))

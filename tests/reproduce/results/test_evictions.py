@@ -30,11 +30,11 @@ def test_the_window_of_files_is_as_large_as_memory_allows(program: Program) -> N
     """A copy of line 1 was kept at line 1,050,002: the window held a million documents, whatever the memory."""
     code = (
         "import sys\n"
-        "from neardup.stream.table.band_table import BandTable\n"
+        "from neardup.window.band_table import BandTable\n"
         "seen = []\n"
         "close = BandTable.commit\n"
         "BandTable.commit = lambda self: (seen.append(self.limits.items), close(self))[1]\n"
-        "from neardup.workers.cli.app import main\n"
+        "from neardup_workers.running.cli.app import main\n"
         "for words in (['dedup', '-q', '-'], ['run', '-q', '-']):\n"
         "    sys.argv = ['neardup', *words]\n"
         "    main()\n"

@@ -8,7 +8,7 @@ from program import Program
 
 EXPLAINED = """
 import json
-from neardup.stream import Config, Deduplicator, Document
+from neardup import Config, Deduplicator, Document
 text = "Heavy rain is expected along the northern coast from Friday, and the ferries will not run before Sunday."
 near = text.replace("Sunday", "Monday")
 dedup = Deduplicator(Config(threshold=0.7))

@@ -12,8 +12,8 @@ from program import Program
 _COMPILE = """
 import numpy as np
 from numba.core import event
-from neardup.stream.batches import id_hashes
-from neardup.workers.process.compiling import Compiling
+from neardup.pairs.batches import id_hashes
+from neardup_workers.outside.process.compiling import Compiling
 class Watch(event.Listener):
     count = 0
     def on_start(self, event): self.count += 1

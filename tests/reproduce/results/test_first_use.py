@@ -96,7 +96,7 @@ def test_advice_names_packages_and_never_an_unregistered_name(program: Program, 
         "for name in absent: sys.modules[name] = None\n"
         "find = importlib.util.find_spec\n"
         "importlib.util.find_spec = lambda name, *more: None if name in absent else find(name, *more)\n"
-        "from neardup.workers.cli.app import main\n"
+        "from neardup_workers.running.cli.app import main\n"
         "for words in ('serve --state s', 'feed http://x/', 'batch -', 'run a.parquet', 'run --canonical-urls -'):\n"
         "    sys.argv = ['neardup', *words.split()]\n"
         "    main()\n",
@@ -197,7 +197,7 @@ def test_scores_in_tables_have_four_digits(program: Program, tmp_path: Path) -> 
         "words = [f'word{n}' for n in range(60)]\n"
         "texts = [' '.join(words), ' '.join([*words[:-1], 'last'])]\n"
         "parquet.write_table(pa.table({'id': ['a', 'b'], 'text': texts}), 'in.parquet')\n"
-        "from neardup.workers.cli.app import main\n"
+        "from neardup_workers.running.cli.app import main\n"
         "sys.argv = 'neardup dedup -q --removed out.parquet -o kept.parquet in.parquet'.split()\n"
         "main()\n"
         "print(*parquet.read_table('out.parquet')['neardup_similarity'].to_pylist())\n"
@@ -212,10 +212,10 @@ def test_topics_create_says_that_a_topic_keeps_its_partitions(program: Program) 
     """It said "was there" of a topic with other partitions than the settings name."""
     code = (
         "from types import SimpleNamespace as Of\n"
-        "from neardup.workers.commands import topics\n"
+        "from neardup_workers.running.commands import topics\n"
         "if hasattr(topics, '__path__'):\n"
-        "    from neardup.workers.commands.topics import making as topics\n"
-        "from neardup.workers.settings.kafka import StreamSettings\n"
+        "    from neardup_workers.running.commands.topics import making as topics\n"
+        "from neardup_workers.outside.settings.kafka import StreamSettings\n"
         "settings = StreamSettings(window_seconds=100.0, documents_partitions=8, lateness_seconds=600.0)\n"
         "plans = {plan.name: plan for plan in topics.topic_plans(settings)}\n"
         "def describe(name):\n"
@@ -254,8 +254,8 @@ def test_another_setting_is_named_where_a_fingerprint_differs(program: Program, 
     assert b"(k is 6, but was the default; threshold is 0.8, but was 0.7)" in b" ".join(done.stderr.split())
     code = (
         "import sys; from pathlib import Path\n"
-        "from neardup.workers.store.log import Log\n"
-        "from neardup.workers.settings.serve import ServeSettings\n"
+        "from neardup_workers.outside.store.log import Log\n"
+        "from neardup_workers.outside.settings.serve import ServeSettings\n"
         "for seed in (1, 2):\n"
         "    config = ServeSettings(seed=seed)\n"
         "    more = {} if 'config' not in Log.__init__.__annotations__ else {'config': config}\n"

@@ -8,7 +8,7 @@ from program import Program
 
 TUNINGS = """
 import json
-from neardup.stream import Config
+from neardup import Config
 out = {}
 for percent in range(30, 105, 5):
     config = Config(threshold=percent / 100)

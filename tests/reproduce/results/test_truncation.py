@@ -11,7 +11,7 @@ from program import Program
 WORDS = [f"{n * 7919 % 99991:05d}" for n in range(6_000)]
 PAIRS = """
 import sys
-from neardup.stream import Config, Deduplicator, Document
+from neardup import Config, Deduplicator, Document
 texts = open(sys.argv[1], encoding="utf-8").read().splitlines()
 found = []
 for limits in ({}, {"probe_candidates_max": 2**20, "bucket_candidates_max": 2**20}):

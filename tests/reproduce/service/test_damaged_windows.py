@@ -11,8 +11,8 @@ from program import Program
 FLIPPED = """
 import random, sys
 from pathlib import Path
-from neardup.stream import Config, Deduplicator, Document
-from neardup.stream.window_message import WireError
+from neardup import Config, Deduplicator, Document
+from neardup.pairs.window_message import WireError
 words = [f"word{n}" for n in range(400)]
 rng = random.Random(5)
 texts = [" ".join(rng.choices(words, k=60)) for _ in range(1200)]

@@ -13,10 +13,10 @@ from program import Program
 REMOVED = """
 import os, resource, signal, sys
 from pathlib import Path
-from neardup.stream.documents import Document
-from neardup.workers.settings.serve import ServeSettings
-from neardup.workers.store.keeper import Keeper
-from neardup.workers.store.log import Log
+from neardup.documents.document import Document
+from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.store.keeper import Keeper
+from neardup_workers.outside.store.log import Log
 folder, settings = Path(sys.argv[1]), ServeSettings(threshold=0.7)
 fingerprints = {"signing": settings.signing_fingerprint, "matching": settings.matching_fingerprint}
 log = Log(folder, fingerprints, "normal")
@@ -38,10 +38,10 @@ log.close()
 OPENED = """
 import sys
 from pathlib import Path
-from neardup.stream.documents import Document
-from neardup.workers.settings.serve import ServeSettings
-from neardup.workers.store.keeper import Keeper
-from neardup.workers.store.log import Log
+from neardup.documents.document import Document
+from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.store.keeper import Keeper
+from neardup_workers.outside.store.log import Log
 settings = ServeSettings(threshold=0.7)
 fingerprints = {"signing": settings.signing_fingerprint, "matching": settings.matching_fingerprint}
 log = Log(Path(sys.argv[1]), fingerprints, "normal")

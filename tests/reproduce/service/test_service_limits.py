@@ -42,7 +42,8 @@ def service(program: Program, tmp_path_factory: pytest.TempPathFactory) -> Itera
     token = state / "token"
     token.write_text(TOKEN)
     options = ["--window-documents", 20, "--body-bytes-max", 4 << 20, "--token-file", token, "--threshold", 0.55]
-    if "bodies_bytes_max" in (program.tree / "workers" / "settings" / "serve.py").read_text():
+    (settings,) = (program.tree / "workers").rglob("settings/serve.py")
+    if "bodies_bytes_max" in settings.read_text():
         options += ["--bodies-bytes-max", 5 << 20]
     with program.start("serve", "--state", state / "window", "--port", 0, *options) as process:
         assert process.stderr is not None
@@ -55,7 +56,7 @@ def test_a_port_that_cannot_answer_yet_is_closed(program: Program) -> None:
     """While the service compiles and restores, clients are refused; they do not wait in a queue."""
     code = """
 import socket
-from neardup.workers.http.server import bound
+from neardup_workers.doing.http.server import bound
 with bound("127.0.0.1", 0) as address, socket.socket() as client:
     print(client.connect_ex(address.getsockname()) == 0)
 """

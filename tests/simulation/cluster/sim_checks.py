@@ -12,17 +12,17 @@ from sim_growth import growth_of
 from sim_model import Event, Promise, Row, Said, Sketches, promised, replayed, trees
 from sim_verdicts import check_clusters, check_one_process, check_sources, check_unique, check_verdicts
 
-from neardup.stream.batches import CONTENT_HALF
-from neardup.stream.config import Config
-from neardup.stream.shards import Shard, shards_of
-from neardup.stream.table.chains import MARK
-from neardup.stream.verdicts.rule import DOCUMENT, REMOVAL
-from neardup.workers.stages.matching.matcher import MatchWorker
-from neardup.workers.stages.matching.shard_table import ShardTable, decode_window
-from neardup.workers.stages.matching.stretches import read_stretches
-from neardup.workers.topics.names import generation
-from neardup.workers.topics.signed import decode_signed, position_of
-from neardup.workers.transport.protocol import Record
+from neardup.pairs.batches import CONTENT_HALF
+from neardup.pairs.shards import Shard, shards_of
+from neardup.schemes.config import Config
+from neardup.stories.verdicts.rule import DOCUMENT, REMOVAL
+from neardup.window.chains import MARK
+from neardup_workers.doing.stages.matching.matcher import MatchWorker
+from neardup_workers.doing.stages.matching.shard_table import ShardTable, decode_window
+from neardup_workers.doing.stages.matching.stretches import read_stretches
+from neardup_workers.outside.topics.names import generation
+from neardup_workers.outside.topics.signed import decode_signed, position_of
+from neardup_workers.outside.transport.protocol import Record
 
 MICROSECONDS = 1_000_000
 

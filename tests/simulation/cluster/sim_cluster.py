@@ -25,21 +25,21 @@ from sim_scenario import Crash, Place, Scenario
 from sim_watched import CRASHES, FAULTS, Counting, Watched, check_fence
 from verdict_oracle import limits_of
 
-from neardup.stream.json_lines import Fields
-from neardup.workers.stages.filtering.filter import FilterPlan, FilterWorker
-from neardup.workers.stages.matching.matcher import MatchWorker
-from neardup.workers.stages.matching.plan import MatchPlan
-from neardup.workers.stages.matching.shard_table import decode_window
-from neardup.workers.stages.member import WorkerMember
-from neardup.workers.stages.sign_worker import SignWorker
-from neardup.workers.stages.signer import SignPlan
-from neardup.workers.stages.verdicts.intake import LinkPlan
-from neardup.workers.stages.verdicts.linker import LinkWorker
-from neardup.workers.topics.messages import Envelope
-from neardup.workers.topics.names import Names, generation, topic_names
-from neardup.workers.topics.signed import offset_and_row
-from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from neardup.workers.transport.protocol import FencedError, OutcomeUnknownError, Record, UnreachableError
+from neardup.pairs.json_lines import Fields
+from neardup_workers.doing.stages.filtering.filter import FilterPlan, FilterWorker
+from neardup_workers.doing.stages.matching.matcher import MatchWorker
+from neardup_workers.doing.stages.matching.plan import MatchPlan
+from neardup_workers.doing.stages.matching.shard_table import decode_window
+from neardup_workers.doing.stages.member import WorkerMember
+from neardup_workers.doing.stages.sign_worker import SignWorker
+from neardup_workers.doing.stages.signer import SignPlan
+from neardup_workers.doing.stages.verdicts.intake import LinkPlan
+from neardup_workers.doing.stages.verdicts.linker import LinkWorker
+from neardup_workers.outside.topics.messages import Envelope
+from neardup_workers.outside.topics.names import Names, generation, topic_names
+from neardup_workers.outside.topics.signed import offset_and_row
+from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup_workers.outside.transport.protocol import FencedError, OutcomeUnknownError, Record, UnreachableError
 
 KINDS = SIGNERS, MATCHERS, LINKERS, FILTERS = "signers", "matchers", "linkers", "filters"
 START = "earliest"
@@ -245,14 +245,16 @@ class Cluster:
     def limits(self) -> Iterator[None]:
         """Small messages and short stretches, so that small runs have many of both."""
         with (
-            mock.patch("neardup.workers.topics.signed.BYTES_MAX", self.scenario.message_bytes),
-            mock.patch("neardup.workers.transport.memory.transport.READ_RECORDS", self.scenario.stretch_records),
-            mock.patch("neardup.workers.stages.matching.matcher._STEP_PAIRS_MIN", 1),
-            mock.patch("neardup.workers.stages.verdicts.linker._STEP_ROWS_MAX", self.scenario.link_rows),
-            mock.patch("neardup.workers.stages.verdicts.sources._STORIES", self.scenario.sources_stories),
-            mock.patch("neardup.workers.topics.verdicts.RUN_BYTES_MAX", self.scenario.message_bytes),
-            mock.patch("neardup.workers.stages.matching.standbys._REFRESH_SECONDS", 0.0),
-            mock.patch("neardup.workers.stages.matching.matcher.TRAIL_BYTES", self.scenario.trail_bytes),
+            mock.patch("neardup_workers.outside.topics.signed.BYTES_MAX", self.scenario.message_bytes),
+            mock.patch(
+                "neardup_workers.outside.transport.memory.transport.READ_RECORDS", self.scenario.stretch_records
+            ),
+            mock.patch("neardup_workers.doing.stages.matching.matcher._STEP_PAIRS_MIN", 1),
+            mock.patch("neardup_workers.doing.stages.verdicts.linker._STEP_ROWS_MAX", self.scenario.link_rows),
+            mock.patch("neardup_workers.doing.stages.verdicts.sources._STORIES", self.scenario.sources_stories),
+            mock.patch("neardup_workers.outside.topics.verdicts.RUN_BYTES_MAX", self.scenario.message_bytes),
+            mock.patch("neardup_workers.doing.stages.matching.standbys._REFRESH_SECONDS", 0.0),
+            mock.patch("neardup_workers.doing.stages.matching.matcher.TRAIL_BYTES", self.scenario.trail_bytes),
         ):
             yield
 

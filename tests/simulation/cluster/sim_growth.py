@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from sim_scenario import Crash, Place
 from sim_watched import Watched
 
-from neardup.stream.errors import ConfigError
-from neardup.stream.shards import Growth
-from neardup.workers.commands.topics.growing import Stream, grow
-from neardup.workers.process.exits import Failure
-from neardup.workers.topics.signed import decode_signed, position_of
-from neardup.workers.transport.memory.transport import MemoryTransport
-from neardup.workers.transport.protocol import Record, TransportError, UnreachableError
+from neardup.errors import ConfigError
+from neardup.pairs.shards import Growth
+from neardup_workers.outside.process.exits import Failure
+from neardup_workers.outside.topics.signed import decode_signed, position_of
+from neardup_workers.outside.transport.memory.transport import MemoryTransport
+from neardup_workers.outside.transport.protocol import Record, TransportError, UnreachableError
+from neardup_workers.running.commands.topics.growing import Stream, grow
 
 if TYPE_CHECKING:
     from sim_cluster import Cluster

@@ -8,25 +8,25 @@ from typing import Any
 import numpy as np
 import orjson
 
-from neardup.stream.batches import id_columns
-from neardup.stream.config import Config
-from neardup.stream.pipeline import table_limits
-from neardup.stream.scheme_interface import fixed_evidence
-from neardup.stream.schemes import SCHEMES
-from neardup.stream.verdicts.decider import verdict_limits
-from neardup.stream.verdicts.representatives import NO_RANK
-from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
-from neardup.workers.stages.member import WorkerMember
-from neardup.workers.stages.verdicts.intake import LinkPlan
-from neardup.workers.stages.verdicts.linker import LinkWorker
-from neardup.workers.telemetry.metrics import Metrics
-from neardup.workers.topics.links import NO_PROGRESS, LinkMessage, Links, encode_links, similarity_steps
-from neardup.workers.topics.names import LINK, topic_names
-from neardup.workers.topics.places import place_of
-from neardup.workers.topics.shown import encode_shown
-from neardup.workers.topics.signed import SignedRows, encode_signed, position_of
-from neardup.workers.topics.verdicts import parse_run
-from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup.pairs.batches import id_columns
+from neardup.pairs.pipeline import table_limits
+from neardup.schemes.config import Config
+from neardup.schemes.interface import fixed_evidence
+from neardup.schemes.rows import SCHEMES
+from neardup.stories.verdicts.decider import verdict_limits
+from neardup.stories.verdicts.representatives import NO_RANK
+from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
+from neardup_workers.doing.stages.member import WorkerMember
+from neardup_workers.doing.stages.verdicts.intake import LinkPlan
+from neardup_workers.doing.stages.verdicts.linker import LinkWorker
+from neardup_workers.outside.telemetry.metrics import Metrics
+from neardup_workers.outside.topics.links import NO_PROGRESS, LinkMessage, Links, encode_links, similarity_steps
+from neardup_workers.outside.topics.names import LINK, topic_names
+from neardup_workers.outside.topics.places import place_of
+from neardup_workers.outside.topics.shown import encode_shown
+from neardup_workers.outside.topics.signed import SignedRows, encode_signed, position_of
+from neardup_workers.outside.topics.verdicts import parse_run
+from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 
 CONFIG = Config(window_seconds=100.0, lateness_seconds=10.0)
 FINGERPRINT = CONFIG.signing_fingerprint

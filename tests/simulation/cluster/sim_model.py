@@ -17,10 +17,10 @@ from typing import NamedTuple
 import numpy as np
 from sim_documents import Truth
 
-from neardup.stream.config import Config
-from neardup.stream.documents import Document
-from neardup.stream.pair_rule import ESTIMATE_MAX
-from neardup.stream.pipeline import Signer
+from neardup.documents.document import Document
+from neardup.pairs.pair_rule import ESTIMATE_MAX
+from neardup.pairs.pipeline import Signer
+from neardup.schemes.config import Config
 
 MICROSECONDS = 1_000_000
 

@@ -7,14 +7,14 @@ from typing import Any
 
 from sim_documents import Habits
 
-from neardup.stream.config import Config
-from neardup.workers.settings.kafka import MESSAGES_BYTES_MAX, STEP_BYTES_MAX, STEP_PAIRS_MAX, UNDECIDED_MAX
-from neardup.workers.stages.filtering.filter import FilterWorker
-from neardup.workers.stages.matching.cursors import TRAIL_BYTES
-from neardup.workers.stages.matching.matcher import MatchWorker
-from neardup.workers.stages.matching.shard_table import ShardTable
-from neardup.workers.stages.sign_worker import SignWorker
-from neardup.workers.stages.verdicts.linker import LinkWorker
+from neardup.schemes.config import Config
+from neardup_workers.doing.stages.filtering.filter import FilterWorker
+from neardup_workers.doing.stages.matching.cursors import TRAIL_BYTES
+from neardup_workers.doing.stages.matching.matcher import MatchWorker
+from neardup_workers.doing.stages.matching.shard_table import ShardTable
+from neardup_workers.doing.stages.sign_worker import SignWorker
+from neardup_workers.doing.stages.verdicts.linker import LinkWorker
+from neardup_workers.outside.settings.kafka import MESSAGES_BYTES_MAX, STEP_BYTES_MAX, STEP_PAIRS_MAX, UNDECIDED_MAX
 
 
 class Crash(BaseException):

@@ -13,9 +13,9 @@ from sim_cluster import Simulation
 from sim_documents import Habits
 from sim_scenario import Scenario
 
-from neardup.stream.config import Config
-from neardup.workers.settings.kafka import MESSAGES_BYTES_MAX, STEP_BYTES_MAX, STEP_PAIRS_MAX, UNDECIDED_MAX
-from neardup.workers.stages.matching.cursors import TRAIL_BYTES
+from neardup.schemes.config import Config
+from neardup_workers.doing.stages.matching.cursors import TRAIL_BYTES
+from neardup_workers.outside.settings.kafka import MESSAGES_BYTES_MAX, STEP_BYTES_MAX, STEP_PAIRS_MAX, UNDECIDED_MAX
 
 WEIGHTS = {
     "turn": 70.0, "produce": 12.0, "advance": 8.0, "sleep": 1.5, "crash": 1.5, "crash_in": 1.0, "fault": 3.0,

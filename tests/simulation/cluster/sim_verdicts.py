@@ -9,15 +9,15 @@ from cluster_oracle import expected_clusters, wrong_clusters
 from ledger_replay import ledger_of
 from verdict_oracle import arrivals_of, expected_lines, one_process
 
-from neardup.stream.documents import Verdict
-from neardup.workers.stages.verdicts.evidence import Compared
-from neardup.workers.stages.verdicts.linker import LinkWorker
-from neardup.workers.stages.verdicts.restore import restored
-from neardup.workers.stages.verdicts.sources import Sources
-from neardup.workers.topics.names import generation_header
-from neardup.workers.topics.places import place_name
-from neardup.workers.topics.verdicts import parse_run
-from neardup.workers.transport.memory.transport import MemoryTransport
+from neardup.documents.document import Verdict
+from neardup_workers.doing.stages.verdicts.evidence import Compared
+from neardup_workers.doing.stages.verdicts.linker import LinkWorker
+from neardup_workers.doing.stages.verdicts.restore import restored
+from neardup_workers.doing.stages.verdicts.sources import Sources
+from neardup_workers.outside.topics.names import generation_header
+from neardup_workers.outside.topics.places import place_name
+from neardup_workers.outside.topics.verdicts import parse_run
+from neardup_workers.outside.transport.memory.transport import MemoryTransport
 
 if TYPE_CHECKING:
     from sim_checks import Outcome

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from neardup.workers.stages.matching.matcher import MatchWorker
-from neardup.workers.stages.matching.shard_table import decode_window
-from neardup.workers.telemetry.observer import Silent
-from neardup.workers.topics.signed import position_of
-from neardup.workers.transport.protocol import Committed
+from neardup_workers.doing.stages.matching.matcher import MatchWorker
+from neardup_workers.doing.stages.matching.shard_table import decode_window
+from neardup_workers.outside.telemetry.observer import Silent
+from neardup_workers.outside.topics.signed import position_of
+from neardup_workers.outside.transport.protocol import Committed
 
 # Calls that fail, and calls in which a process ends.
 FAULTS = (

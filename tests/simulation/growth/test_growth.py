@@ -15,11 +15,11 @@ from sim_scenario import Crash, Scenario
 from sim_seeds import config
 from sim_watched import CRASHES
 
-from neardup.workers.stages.matching.shard_table import decode_window
-from neardup.workers.stages.verdicts.linker import LinkWorker
-from neardup.workers.topics.signed import offset_and_row
-from neardup.workers.transport.memory.transport import MemoryTransport
-from neardup.workers.transport.protocol import AbortedError, Message, UnreachableError
+from neardup_workers.doing.stages.matching.shard_table import decode_window
+from neardup_workers.doing.stages.verdicts.linker import LinkWorker
+from neardup_workers.outside.topics.signed import offset_and_row
+from neardup_workers.outside.transport.memory.transport import MemoryTransport
+from neardup_workers.outside.transport.protocol import AbortedError, Message, UnreachableError
 
 
 class Growing(Cluster):

@@ -11,7 +11,7 @@ from sim_cluster import MATCHERS, Simulation
 from sim_seeds import scenario_of, tally
 from test_growth import Growing
 
-from neardup.workers.stages.matching.matcher import MatchWorker
+from neardup_workers.doing.stages.matching.matcher import MatchWorker
 
 SEEDS, BATCH = 60, 20
 _TALLY: Counter[str] = Counter()

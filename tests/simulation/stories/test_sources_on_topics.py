@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sim_links import LinkWorld
 
-from neardup.stream.sources.reports import Kept
-from neardup.stream.window_message import WireError
-from neardup.workers.stages.verdicts import sources
-from neardup.workers.stages.verdicts.sources import read_sources
-from neardup.workers.transport.protocol import Committed, Record
+from neardup.pairs.window_message import WireError
+from neardup.stories.sources.reports import Kept
+from neardup_workers.doing.stages.verdicts import sources
+from neardup_workers.doing.stages.verdicts.sources import read_sources
+from neardup_workers.outside.transport.protocol import Committed, Record
 
 
 def _arrive(world: LinkWorld, *rows: tuple[str, str, float], source: str = "") -> None:
@@ -122,7 +122,7 @@ def test_the_topic_grows_by_what_changes_and_not_by_verdicts() -> None:
 
 def test_many_changed_stories_do_not_wait_for_a_trim(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are written with the verdicts that come next."""
-    monkeypatch.setattr("neardup.workers.stages.verdicts.sources._STORIES", 0)
+    monkeypatch.setattr("neardup_workers.doing.stages.verdicts.sources._STORIES", 0)
     world = LinkWorld()
     for number in range(3):
         _arrive(world, (f"d{number}", "x", float(number)), source="s")

@@ -6,12 +6,12 @@ import orjson
 import pytest
 from sim_links import LinkWorld
 
-from neardup.stream.window_message import WireError
-from neardup.workers.stages.verdicts import evidence
-from neardup.workers.stages.verdicts.originals import read_stories
-from neardup.workers.stages.verdicts.positions import decode_signed_metadata
-from neardup.workers.topics.places import place_of
-from neardup.workers.transport.protocol import Committed
+from neardup.pairs.window_message import WireError
+from neardup_workers.doing.stages.verdicts import evidence
+from neardup_workers.doing.stages.verdicts.originals import read_stories
+from neardup_workers.doing.stages.verdicts.positions import decode_signed_metadata
+from neardup_workers.outside.topics.places import place_of
+from neardup_workers.outside.transport.protocol import Committed
 
 
 def _restart(world: LinkWorld) -> None:

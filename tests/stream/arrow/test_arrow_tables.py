@@ -15,8 +15,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from neardup.stream import Config, ConfigError, Deduplicator, Document
-from neardup.stream.arrow.columns import CHUNK_ROWS
+from neardup import Config, ConfigError, Deduplicator, Document
+from neardup.stories.arrow.columns import CHUNK_ROWS
 
 WORDS = re.findall(
     r"\w+", "the ferry leaves harbour at seven and returns before noon unless fog holds it in port é ü 茶"
@@ -224,7 +224,7 @@ def test_the_library_is_imported_without_pyarrow() -> None:
     """Only a table needs it, and the sentence names what to install."""
     code = (
         "import sys; sys.modules['pyarrow'] = None\n"
-        "from neardup.stream import *\n"
+        "from neardup import *\n"
         "class Table:\n    def __arrow_c_stream__(self, requested_schema=None): pass\n"
         "try: Deduplicator().decide_table(Table())\n"
         "except ConfigError as error: print(error)"

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from neardup.stream import Column, Config, ConfigError, Document, Signer
-from neardup.stream.arrow.columns import column_of
-from neardup.stream.documents import DocumentColumns
-from neardup.stream.pipeline import Signed
+from neardup import Column, Config, ConfigError, Document, Signer
+from neardup.documents.document import DocumentColumns
+from neardup.pairs.pipeline import Signed
+from neardup.stories.arrow.columns import column_of
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.sampled_from(
     ["plain ascii", "Straße …", "نص عربي", "漢字かな", "", "  ", "x" * 50, "é" * 50]

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pyarrow
 import pytest
+from benchmarks.recall.canaries import FAULTS, NOTICED_WITHIN, World
 from quick_parameters import quick_first
 
-from benchmarks.recall.canaries import FAULTS, NOTICED_WITHIN, World
-from neardup.stream import Config, Deduplicator, Document, Signer
-from neardup.stream.batches import joined
-from neardup.stream.canaries.canaries import FAULT
-from neardup.stream.canaries.draws import Draws
-from neardup.stream.canaries.edits import edited, similarities
-from neardup.stream.estimates.rate_alarm import LEVEL, RateAlarm
+from neardup import Config, Deduplicator, Document, Signer
+from neardup.pairs.batches import joined
+from neardup.pairs.estimates.rate_alarm import LEVEL, RateAlarm
+from neardup.stories.canaries.canaries import FAULT
+from neardup.stories.canaries.draws import Draws
+from neardup.stories.canaries.edits import edited, similarities
 
 CONFIGS: dict[str, dict[str, Any]] = {
     "defaults": {},

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from cases import CASES, Case, every_case
 
-from neardup.stream import Config, ConfigError, Deduplicator, Document, Verdict
-from neardup.stream.batches import bucket_keys
-from neardup.stream.documents import CollectionPair
-from neardup.stream.pipeline import Matcher
-from neardup.stream.table.steps import step
+from neardup import Config, ConfigError, Deduplicator, Document, Verdict
+from neardup.documents.document import CollectionPair
+from neardup.pairs.batches import bucket_keys
+from neardup.pairs.pipeline import Matcher
+from neardup.window.steps import step
 
 COLLECTIONS = ("one", "two", None)
 PLACES = "cluster", "related", "previous", "matched"
@@ -130,7 +130,7 @@ def test_documents_whose_keys_are_equal_by_accident_are_no_pair_across_collectio
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The table compares 41 bits of a key, so the collections of a pair are compared as well."""
-    monkeypatch.setattr("neardup.stream.batches.separated_keys", lambda values, starts, salt: values)
+    monkeypatch.setattr("neardup.pairs.batches.separated_keys", lambda values, starts, salt: values)
     config = Config(collection_field="collection")
     signed = Deduplicator(config).signer.sign(
         [Document("a", TEXT, collection="x"), Document("b", TEXT + "!", collection="y")]

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from neardup.stream.estimates.intervals import clopper_pearson, effective_units
+from neardup.pairs.estimates.intervals import clopper_pearson, effective_units
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from neardup.stream import Config, Deduplicator, Document, Matcher, Signer
-from neardup.stream.batches import bucket_keys, select, table_items
-from neardup.stream.estimates.limits import counted_documents, recall_by_limits
-from neardup.stream.pipeline import match_step
-from neardup.stream.table import BandTable
-from neardup.stream.table.chains import PAIR_PARTS, UNCOMPARED_MAX
-from neardup.stream.table.steps import step
+from neardup import Config, Deduplicator, Document, Matcher, Signer
+from neardup.pairs.batches import bucket_keys, select, table_items
+from neardup.pairs.estimates.limits import counted_documents, recall_by_limits
+from neardup.pairs.pipeline import match_step
+from neardup.window import BandTable
+from neardup.window.chains import PAIR_PARTS, UNCOMPARED_MAX
+from neardup.window.steps import step
 
 LIMITS = {"bucket_candidates_max": 8, "probe_candidates_max": 20}
 UNLIMITED = {"bucket_candidates_max": 100_000, "probe_candidates_max": None}

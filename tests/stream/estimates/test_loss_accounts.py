@@ -8,8 +8,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from neardup.stream.estimates.limits import Losses
-from neardup.stream.estimates.loss_accounts import LARGEST, LossAccounts
+from neardup.pairs.estimates.limits import Losses
+from neardup.pairs.estimates.loss_accounts import LARGEST, LossAccounts
 
 HOUR = 3_600_000_000
 

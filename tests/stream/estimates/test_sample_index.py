@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.stream.estimates import sample_index
-from neardup.stream.estimates.sample_index import SampleIndex
+from neardup.pairs.estimates import sample_index
+from neardup.pairs.estimates.sample_index import SampleIndex
 
 SETS = st.lists(st.sets(st.integers(0, 25), max_size=12), max_size=12)
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.stream.errors import ConfigError
-from neardup.stream.evaluation import calibration
-from neardup.stream.evaluation.calibration import KINDS, Mean
+from neardup.errors import ConfigError
+from neardup.pairs.evaluation import calibration
+from neardup.pairs.evaluation.calibration import KINDS, Mean
 
 
 @pytest.mark.parametrize("delay", [10, 17, 31, 45])

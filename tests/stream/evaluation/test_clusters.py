@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.stream.evaluation.clusters import (
+from neardup.pairs.evaluation.clusters import (
     Quality,
     components,
     counts_of_labels,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.stream import ConfigError
-from neardup.stream.evaluation.judging import Confusion, Contents, CurveBin, Proportion, bins, confusion, proportion
+from neardup import ConfigError
+from neardup.pairs.evaluation.judging import Confusion, Contents, CurveBin, Proportion, bins, confusion, proportion
 
 NAMES = st.sampled_from("abcdefgh")
 PAIRS = st.lists(st.tuples(NAMES, NAMES).filter(lambda pair: pair[0] != pair[1]))

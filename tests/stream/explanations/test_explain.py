@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from quick_parameters import examples
 
-from neardup.stream import Config, Deduplicator, Document
-from neardup.stream.documents import EXPLANATIONS
-from neardup.stream.explanations.passages import passages
-from neardup.stream.table import again
+from neardup import Config, Deduplicator, Document
+from neardup.documents.document import EXPLANATIONS
+from neardup.pairs.explanations.passages import passages
+from neardup.window import again
 
 TEXT = "Heavy rain is expected along the northern coast from Friday, and the ferries will not run before Sunday."
 NEAR = TEXT.replace("Sunday", "Monday")

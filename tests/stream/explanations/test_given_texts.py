@@ -6,11 +6,11 @@ import random
 
 import numpy as np
 import pytest
-
 from benchmarks.recall.passages import prose
-from neardup.stream import Config, Deduplicator, Document
-from neardup.stream.explanations.given_texts import GivenTexts, given_text, verified
-from neardup.stream.texts.normalize import NormalForm, normalize
+
+from neardup import Config, Deduplicator, Document
+from neardup.features.texts.normalize import NormalForm, normalize
+from neardup.pairs.explanations.given_texts import GivenTexts, given_text, verified
 
 FORMS = [NormalForm(), NormalForm(False, True, True), NormalForm(True, True, False), NormalForm(False, False, False)]
 # Letters that become several, or that join with what stands before them; blanks of all kinds; flags of countries.

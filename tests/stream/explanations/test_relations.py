@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 
 import pytest
-
 from benchmarks.recall.passages import prose
-from neardup.stream import Config, ConfigError, Deduplicator, Document
-from neardup.stream.json_lines import shared_values
-from neardup.stream.pipeline import match_step
+
+from neardup import Config, ConfigError, Deduplicator, Document
+from neardup.pairs.json_lines import shared_values
+from neardup.pairs.pipeline import match_step
 
 
 def texts(seed: int) -> dict[str, str]:

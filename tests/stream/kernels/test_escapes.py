@@ -8,8 +8,8 @@ import numba
 import numpy as np
 import pytest
 
-from neardup.stream.kernels import escapes
-from neardup.stream.machine.code import Code
+from neardup.machine.code import Code
+from neardup.machine.kernels import escapes
 
 # Of one, two and three bytes, with plain bytes between them, so that escapes begin at every place of 59 bytes.
 TEXT = "".join(

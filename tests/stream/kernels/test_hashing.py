@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from python_calls import from_python
 from reference import MASK, content, derive_seed, mix64, polynomial
 
-from neardup.stream.kernels import hashing
+from neardup.machine.kernels import hashing
 
 MIX, SEED = from_python(hashing.mix64), from_python(hashing.derive_seed)
 WORDS = st.integers(0, MASK)

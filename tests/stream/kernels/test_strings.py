@@ -8,9 +8,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from python_calls import from_python
 
-from neardup.stream.kernels.strings import shorten_runs
-from neardup.stream.machine.compile import locked_kernel
-from neardup.stream.texts.raw_texts import copy_codes, raw_texts
+from neardup.features.texts.raw_texts import copy_codes, raw_texts
+from neardup.machine.compile import locked_kernel
+from neardup.machine.kernels.strings import shorten_runs
 
 copied = from_python(copy_codes)
 shortened = from_python(shorten_runs)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from python_calls import from_python
 
-from neardup.stream.kernels.utf8 import DECODED_SPARE, NOT_UTF8, TAIL_BYTES, decode_utf8
+from neardup.machine.kernels.utf8 import DECODED_SPARE, NOT_UTF8, TAIL_BYTES, decode_utf8
 
 decoded_to = from_python(decode_utf8)
 # The first and the last byte of each class of bytes, and the limits of the second bytes of E0, ED, F0 and F4.

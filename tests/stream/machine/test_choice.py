@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from neardup.stream.machine import choice
-from neardup.workers.settings import load
+from neardup.machine import choice
+from neardup_workers.outside.settings import load
 
 ROOT = Path(__file__).resolve().parents[3]
 # Keys, evidence and pairs of texts of all widths, of vectors and of lines of JSON with escapes, as one hash.
 PROGRAM = """
 import hashlib, json
 import numpy as np
-from neardup.stream import Config, Deduplicator, Document, Signer
-from neardup.stream.json_lines import Fields
-from neardup.workers.readers.json.columns import decode_columns
+from neardup import Config, Deduplicator, Document, Signer
+from neardup.pairs.json_lines import Fields
+from neardup_workers.outside.readers.json.columns import decode_columns
 
 texts = ["The quick  brown fox isn't lazy", "Größer, älter: naïve Straßen", "Съешь ещё этих булок", "😀漢字 a"]
 texts = [f"{text} " * n + more for text in texts for n in (1, 9) for more in ("", "and so on")]

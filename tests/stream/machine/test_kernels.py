@@ -12,10 +12,10 @@ import pytest
 from kernel_cache import drop_stale_kernels
 from python_calls import from_python, inner_kernels, python_calls
 
-from neardup.stream.kernels import hashing
-from neardup.stream.machine.compile import inlined, inner, kernel, raw_inner, raw_kernel
-from neardup.stream.signatures import banding, bit_sampling, hyperplanes, p_stable
-from neardup.stream.texts import normalize, shingles
+from neardup.features.texts import normalize, shingles
+from neardup.machine.compile import inlined, inner, kernel, raw_inner, raw_kernel
+from neardup.machine.kernels import hashing
+from neardup.schemes.signatures import banding, bit_sampling, hyperplanes, p_stable
 
 
 def squares(values, out):  # type: ignore[no-untyped-def]
@@ -40,7 +40,7 @@ def test_a_stored_kernel_is_loaded_without_the_compiler() -> None:
     """A process that compiles nothing does not prepare the compiler, and its kernels allocate and release arrays."""
     code = """
 import sys
-from neardup.stream import Config, Deduplicator, Document
+from neardup import Config, Deduplicator, Document
 texts = ["The quick brown fox jumps over the lazy dog, and back", "The quick brown fox jumps over the lazy dog: back"]
 pairs = Deduplicator(Config(threshold=0.5, recall=0.8)).process([Document(text, text) for text in texts])
 print(len(pairs), "numba.cpython.unicode" in sys.modules)
@@ -52,7 +52,7 @@ print(len(pairs), "numba.cpython.unicode" in sys.modules)
 @pytest.mark.long
 def test_no_python_code_calls_a_kernel_that_only_kernels_can_call():
     """Python cannot call such a kernel: it would end the process."""
-    assert ("neardup.stream.kernels.hashing", "mix64") in inner_kernels()
+    assert ("neardup.machine.kernels.hashing", "mix64") in inner_kernels()
     assert list(python_calls()) == []
 
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from python_calls import from_python
 
-from neardup.stream.machine.compile import raw_inner
-from neardup.stream.machine.lanes import LANES, SUM_LANES, changes, copy_range, running_sums
+from neardup.machine.compile import raw_inner
+from neardup.machine.lanes import LANES, SUM_LANES, changes, copy_range, running_sums
 
 _FULL = (1 << 64) - 1
 

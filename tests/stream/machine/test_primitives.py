@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from python_calls import from_python
 
-from neardup.stream.machine import PRIMITIVES
+from neardup.machine import PRIMITIVES
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs/MACHINE_CODE.md").read_text(encoding="utf-8")

@@ -11,11 +11,11 @@ import pytest
 from numba.core import config
 from numba.core.caching import IndexDataCacheFile, NullCache, UserProvidedCacheLocator
 
-from neardup.stream.machine import stored as module
-from neardup.stream.machine.compile import kernel
-from neardup.stream.machine.stored import stored
-from neardup.stream.texts import normalize, unicode_table
-from neardup.stream.texts.normalize import NormalForm, code_points
+from neardup.features.texts import normalize, unicode_table
+from neardup.features.texts.normalize import NormalForm, code_points
+from neardup.machine import stored as module
+from neardup.machine.compile import kernel
+from neardup.machine.stored import stored
 
 
 @pytest.fixture

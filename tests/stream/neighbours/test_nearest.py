@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from cases import CASES, Case
 
-from neardup.stream import Config, ConfigError, Deduplicator, Document, Signer
-from neardup.stream.batches import bucket_keys
-from neardup.stream.neighbours.nearest import chance_found, ranked
-from neardup.stream.pair_rule import ESTIMATE_MAX
-from neardup.stream.pipeline import Matcher
-from neardup.stream.schemes import SCHEMES
+from neardup import Config, ConfigError, Deduplicator, Document, Signer
+from neardup.pairs.batches import bucket_keys
+from neardup.pairs.neighbours.nearest import chance_found, ranked
+from neardup.pairs.pair_rule import ESTIMATE_MAX
+from neardup.pairs.pipeline import Matcher
+from neardup.schemes.rows import SCHEMES
 
 WORDS = [f"word{n}" for n in range(200)]
 STORY = " ".join(WORDS[:60])

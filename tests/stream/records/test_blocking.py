@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.stream.errors import ConfigError
-from neardup.stream.records import blocking
+from neardup.errors import ConfigError
+from neardup.schemes.records import blocking
 
 NAMES = ["name", "address", "phone"]
 VALUES = st.tuples(*[st.text("ab é1", max_size=6)] * 3)

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rapidfuzz.distance import Indel
 
-from neardup.stream.errors import ConfigError
-from neardup.stream.records import scoring
-from neardup.stream.records.nicknames import NICKNAMES
+from neardup.errors import ConfigError
+from neardup.schemes.records import scoring
+from neardup.schemes.records.nicknames import NICKNAMES
 
 FIELDS = scoring.parse_fields(["name", "address", "phone"])
 NAMES = scoring.parse_nicknames(["english"])

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from quick_parameters import quick_first
 
-from neardup.stream.errors import ConfigError
-from neardup.stream.schemes import grid_functions
+from neardup.errors import ConfigError
+from neardup.schemes.kinds import grid_functions
 
 SETS = st.lists(st.sets(st.integers(0, 29)), min_size=2, max_size=6)
 

@@ -5,10 +5,10 @@ import hashlib
 import numpy as np
 import pytest
 
-from neardup.stream import Config, Deduplicator, Document, Signer
-from neardup.stream.errors import ConfigError
-from neardup.stream.schemes import SCHEMES
-from neardup.stream.schemes.grid_functions import candidate_probability
+from neardup import Config, Deduplicator, Document, Signer
+from neardup.errors import ConfigError
+from neardup.schemes.kinds.grid_functions import candidate_probability
+from neardup.schemes.rows import SCHEMES
 
 ROW = SCHEMES["grid"]
 # First keys, last key, their number, 64 bits of a digest of the evidence, the content.

@@ -10,8 +10,8 @@ import reference
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.stream.schemes.identical import hash_keys, position_hashes, random_positions, text_hashes
-from neardup.stream.texts.normalize import NormalForm, code_points
+from neardup.features.texts.normalize import NormalForm, code_points
+from neardup.schemes.kinds.identical import hash_keys, position_hashes, random_positions, text_hashes
 
 AS_IS = NormalForm(nfkc=False, fold_case=False, fold_space=False)
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=40) | st.text("ab\0", max_size=8)

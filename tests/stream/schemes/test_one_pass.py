@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from quick_parameters import examples
 from reference import content, one_permutation
 
-from neardup.stream import Config, Document, Signer
-from neardup.stream.scheme_interface import sign_features
-from neardup.stream.schemes import SCHEMES
-from neardup.stream.schemes.one_pass import sign_chars, sign_words
-from neardup.stream.texts.normalize import CodePoints, NormalForm, code_points
-from neardup.stream.texts.shingles import chars, words
+from neardup import Config, Document, Signer
+from neardup.features.texts.normalize import CodePoints, NormalForm, code_points
+from neardup.features.texts.shingles import chars, words
+from neardup.schemes.interface import sign_features
+from neardup.schemes.kinds.one_pass import sign_chars, sign_words
+from neardup.schemes.rows import SCHEMES
 
 SIGN: dict[str, tuple[Callable[..., object], Callable[..., object]]] = {
     "chars": (sign_chars, chars),

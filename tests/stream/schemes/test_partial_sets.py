@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from neardup.stream import Config, Deduplicator, Document
+from neardup import Config, Deduplicator, Document
 
 
 def test_a_deduplicator_warns_once_of_documents_that_are_too_small() -> None:

@@ -7,13 +7,13 @@ import random
 import numpy as np
 import orjson
 import pytest
+from benchmarks.recall.passages import SCRIPTS, prose, sharing, signed
 from quick_parameters import quick_first
 
-from benchmarks.recall.passages import SCRIPTS, prose, sharing, signed
-from neardup.stream import Config, ConfigError, Deduplicator, Document, Signer
-from neardup.stream.json_lines import encode_matches
-from neardup.stream.pipeline import Matcher, match_step
-from neardup.stream.schemes import SCHEMES
+from neardup import Config, ConfigError, Deduplicator, Document, Signer
+from neardup.pairs.json_lines import encode_matches
+from neardup.pairs.pipeline import Matcher, match_step
+from neardup.schemes.rows import SCHEMES
 
 
 @pytest.mark.parametrize("shape", [(40, 150), (20, 60), (30, 30)])

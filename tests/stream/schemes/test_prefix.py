@@ -15,10 +15,10 @@ import textbook_index
 from oracle import all_pairs, random_sets
 from quick_parameters import quick_first
 
-from neardup.stream.machine.compile import kernel
-from neardup.stream.schemes.prefix import prefix_keys, prefix_lengths, shared
-from neardup.stream.table.admit import admits
-from neardup.stream.tokens.token_order import TokenOrder
+from neardup.features.tokens.token_order import TokenOrder
+from neardup.machine.compile import kernel
+from neardup.schemes.kinds.prefix import prefix_keys, prefix_lengths, shared
+from neardup.window.admit import admits
 
 RATIOS = ["0.05", "0.3", "0.5", "0.55", "0.6", "0.65", "0.7", "0.75", "0.8", "0.85", "0.9", "0.95", "0.98", "0.99",
           "0.999", "1"]  # fmt: skip

@@ -6,12 +6,12 @@ import json
 import numpy as np
 import pytest
 
-from neardup.stream import Config, Deduplicator, Document, Signer
-from neardup.stream.errors import ConfigError
-from neardup.stream.json_lines import Fields, decode_document
-from neardup.stream.scheme_interface import Evidence
-from neardup.stream.schemes import SCHEMES
-from neardup.stream.theory.tuning import probabilities
+from neardup import Config, Deduplicator, Document, Signer
+from neardup.errors import ConfigError
+from neardup.pairs.json_lines import Fields, decode_document
+from neardup.schemes.interface import Evidence
+from neardup.schemes.rows import SCHEMES
+from neardup.schemes.theory.tuning import probabilities
 
 ROW = SCHEMES["records"]
 BILL = {"name": "Bill Smith", "address": "1 Elm Street", "phone": "555 1234"}

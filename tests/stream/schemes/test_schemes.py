@@ -11,14 +11,14 @@ from cases import SKETCHED
 from oracle import shingles_of
 from reference import code_points, content, keys, kgrams, minhash, one_permutation, permutation, sketch
 
-from neardup.stream import Config, Deduplicator
-from neardup.stream.parameters import PLANE_COMPONENTS, SHINGLE_BYTES, VECTOR_EVIDENCE, VECTOR_MEASURE_NAMES
-from neardup.stream.schemes import SCHEMES
-from neardup.stream.schemes.vector_measures import VECTOR_MEASURES
-from neardup.stream.signatures.hyperplanes import PLANES
-from neardup.stream.texts.shingles import SHINGLES
-from neardup.stream.theory.tuning import SKETCH_BITS
-from neardup.stream.tokens.verify import SET_MEASURES
+from neardup import Config, Deduplicator
+from neardup.features.texts.shingles import SHINGLES
+from neardup.features.tokens.verify import SET_MEASURES
+from neardup.schemes.kinds.vector_measures import VECTOR_MEASURES
+from neardup.schemes.parameters import PLANE_COMPONENTS, SHINGLE_BYTES, VECTOR_EVIDENCE, VECTOR_MEASURE_NAMES
+from neardup.schemes.rows import SCHEMES
+from neardup.schemes.signatures.hyperplanes import PLANES
+from neardup.schemes.theory.tuning import SKETCH_BITS
 
 TEXT = "The quick brown fox jumps over the lazy dog"
 # Scheme -> its signature in plain integers.

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from neardup.stream import Config, ConfigError, Deduplicator, Document
-from neardup.stream.config import _OF_SCHEMES, _READ, _Asked
-from neardup.stream.evaluation.judging import confusion
-from neardup.stream.schemes import SCHEMES
-from neardup.stream.theory.families import collision
-from neardup.stream.tokens.token_order import TokenOrder
+from neardup import Config, ConfigError, Deduplicator, Document
+from neardup.features.tokens.token_order import TokenOrder
+from neardup.pairs.evaluation.judging import confusion
+from neardup.schemes.config import _OF_SCHEMES, _READ, _Asked
+from neardup.schemes.rows import SCHEMES
+from neardup.schemes.theory.families import collision
 
 RECORDS = {"scheme": "records", "record_fields": ("name", "city"), "record_keys": ("city",), "threshold": 0.5}
 PEOPLE = [Document("a", fields={"name": "Ann", "city": "Bern"}), Document("b", fields={"name": "Anne", "city": "Bern"})]

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neardup.stream import Config, Deduplicator, Document, Signer
-from neardup.stream.errors import ConfigError
-from neardup.stream.scheme_interface import Common
-from neardup.stream.schemes import SCHEMES
-from neardup.stream.schemes.vector_measures import VECTOR_MEASURES
-from neardup.stream.signatures import hyperplanes
-from neardup.stream.theory.tuning import probabilities
-from neardup.stream.vectors import packed_bits
+from neardup import Config, Deduplicator, Document, Signer
+from neardup.errors import ConfigError
+from neardup.features.vectors import packed_bits
+from neardup.schemes.interface import Common
+from neardup.schemes.kinds.vector_measures import VECTOR_MEASURES
+from neardup.schemes.rows import SCHEMES
+from neardup.schemes.signatures import hyperplanes
+from neardup.schemes.theory.tuning import probabilities
 
 DIMENSION = 32
 SETTINGS: dict[str, dict[str, Any]] = {

@@ -11,7 +11,7 @@ from reference import keys as reference_keys
 from reference import one_permutation
 from reference import sketch as reference_sketch
 
-from neardup.stream.signatures.banding import ROW_TYPES, agreement, estimate, keys, sketch
+from neardup.schemes.signatures.banding import ROW_TYPES, agreement, estimate, keys, sketch
 
 SIGNATURE = one_permutation([5, 6, 7], 16, 1)
 

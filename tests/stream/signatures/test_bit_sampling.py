@@ -7,8 +7,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from neardup.stream.signatures.bit_sampling import positions, sign_bits, sign_unary, sketch_bits, sketch_unary
-from neardup.stream.vectors.packed_bits import agreement
+from neardup.features.vectors.packed_bits import agreement
+from neardup.schemes.signatures.bit_sampling import positions, sign_bits, sign_unary, sketch_bits, sketch_unary
 
 RNG = np.random.default_rng(1)
 

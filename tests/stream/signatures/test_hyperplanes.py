@@ -7,12 +7,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from neardup.stream.signatures.banding import keys
-from neardup.stream.signatures.hyperplanes import PLANES, agreement, cosine, degrees, lift, sign, sketch
-from neardup.stream.vectors.packed_bits import agreement as bits_of_pairs
-from neardup.stream.vectors.packed_bits import width
-from neardup.stream.vectors.pairwise import dot
-from neardup.stream.vectors.projections import project
+from neardup.features.vectors.packed_bits import agreement as bits_of_pairs
+from neardup.features.vectors.packed_bits import width
+from neardup.features.vectors.pairwise import dot
+from neardup.features.vectors.projections import project
+from neardup.schemes.signatures.banding import keys
+from neardup.schemes.signatures.hyperplanes import PLANES, agreement, cosine, degrees, lift, sign, sketch
 
 # Mining of Massive Datasets, example 3.22.
 X, Y = [3, 4, 5, 6], [4, 3, 2, 1]

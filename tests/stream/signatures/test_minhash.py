@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from python_calls import from_python
 from reference import MASK, PRIME, derive_seed
 
-from neardup.stream.signatures.minhash import _multiply, functions, sign_linear
+from neardup.schemes.signatures.minhash import _multiply, functions, sign_linear
 
 _product = from_python(_multiply)
 EDGES = [0, 1, 2, PRIME - 2, PRIME - 1, PRIME // 2, (1 << 32) - 1, 1 << 32, (1 << 29) - 1, 1 << 29, 1 << 60]

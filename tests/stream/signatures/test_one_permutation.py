@@ -8,7 +8,7 @@ from oracle import pair_of_sets
 from python_calls import from_python
 from reference import MASK, derive_seed
 
-from neardup.stream.signatures.one_permutation import (
+from neardup.schemes.signatures.one_permutation import (
     BLOCK,
     first_survivors,
     keep,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from neardup.stream.signatures.p_stable import agreement, distances, segments, sign
+from neardup.schemes.signatures.p_stable import agreement, distances, segments, sign
 
 RNG = np.random.default_rng(1)
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from oracle import pair_of_sets
 
-from neardup.stream.signatures import INFINITY
-from neardup.stream.signatures.partial import sign, sign_ranked
-from neardup.stream.signatures.permutation import sign_ranked as sign_whole
+from neardup.schemes.signatures import INFINITY
+from neardup.schemes.signatures.partial import sign, sign_ranked
+from neardup.schemes.signatures.permutation import sign_ranked as sign_whole
 
 # Figure 3.5: three sets in a universe of eight.
 FIGURE = [[4, 5, 6], [3, 4, 5], [2, 3, 4]]

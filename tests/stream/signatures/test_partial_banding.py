@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from oracle import pair_of_sets
 
-from neardup.stream.signatures import INFINITY, banding, partial_banding
-from neardup.stream.signatures.partial import sign
+from neardup.schemes.signatures import INFINITY, banding, partial_banding
+from neardup.schemes.signatures.partial import sign
 
 INF = int(INFINITY)
 

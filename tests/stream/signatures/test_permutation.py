@@ -8,7 +8,7 @@ import numpy as np
 from oracle import jaccard
 from reference import MASK
 
-from neardup.stream.signatures.permutation import orders, sign, sign_ranked
+from neardup.schemes.signatures.permutation import orders, sign, sign_ranked
 
 # Figure 3.2, its elements a to e as 0 to 4.
 FIGURE = {"S1": "ad", "S2": "c", "S3": "bde", "S4": "acd"}

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from oracle import pair_of_sets
 from reference import MASK
 
-from neardup.stream.signatures import bit_sampling, hyperplanes, minhash, one_permutation, p_stable, permutation
-from neardup.stream.signatures import partial as parts
+from neardup.schemes.signatures import bit_sampling, hyperplanes, minhash, one_permutation, p_stable, permutation
+from neardup.schemes.signatures import partial as parts
 
 Arrays = tuple[np.ndarray, np.ndarray]
 ROWS = 5

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neardup.stream import Config, Deduplicator, Document, Signer
-from neardup.stream.signatures.bit_sampling import sign_symbols
-from neardup.stream.theory.measures import MEASURES
-from neardup.stream.tokens.elements import symbols
+from neardup import Config, Deduplicator, Document, Signer
+from neardup.features.measures import MEASURES
+from neardup.features.tokens.elements import symbols
+from neardup.schemes.signatures.bit_sampling import sign_symbols
 
 LENGTH = 30
 SETTINGS: dict[str, Any] = {"scheme": "bit_sampling", "measure": "hamming_symbols"}

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.stream.signatures.passage_runs import Runs, Winnowed, runs
-from neardup.stream.signatures.winnowing import POSITION_BITS, WINDOW_MAX, Texts, listed, winnow, without
+from neardup.schemes.signatures.passage_runs import Runs, Winnowed, runs
+from neardup.schemes.signatures.winnowing import POSITION_BITS, WINDOW_MAX, Texts, listed, winnow, without
 
 GRAM, WINDOW = 10, 20
 NUMBERS = st.lists(st.integers(0, 7), max_size=80)

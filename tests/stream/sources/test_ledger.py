@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from ledger_replay import One, check, replay
 
 from neardup import Config, Deduplicator, Document
-from neardup.stream.batches import MICROSECONDS
-from neardup.stream.sources.ledger import HOURS_MAX, PARTS, Ledger
-from neardup.stream.sources.names import source_of
-from neardup.stream.sources.reports import Kept, Reports
-from neardup.stream.table import NO_TIME
-from neardup.stream.verdicts.rule import STATUSES
+from neardup.pairs.batches import MICROSECONDS
+from neardup.stories.sources.ledger import HOURS_MAX, PARTS, Ledger
+from neardup.stories.sources.names import source_of
+from neardup.stories.sources.reports import Kept, Reports
+from neardup.stories.verdicts.rule import STATUSES
+from neardup.window import NO_TIME
 
 
 def reports(verdicts: Sequence[One]) -> Reports:

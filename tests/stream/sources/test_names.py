@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from neardup import Document
-from neardup.stream.sources.names import SOURCE_BYTES_MAX, host_of, source_of
+from neardup.stories.sources.names import SOURCE_BYTES_MAX, host_of, source_of
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from neardup.stream.machine.compile import kernel
-from neardup.stream.schemes.prefix import prefix_lengths
-from neardup.stream.table.admit import admits, common_min, may_reach, payload_of
+from neardup.machine.compile import kernel
+from neardup.schemes.kinds.prefix import prefix_lengths
+from neardup.window.admit import admits, common_min, may_reach, payload_of
 
 
 @kernel

@@ -9,8 +9,8 @@ import pytest
 from python_calls import from_python
 from quick_parameters import quick_first
 
-from neardup.stream.table import heads as h
-from neardup.stream.table.heads import NONE, SEGMENTS, Heads, add_pages, empty_heads, locate, make_room, put_at, rebuild
+from neardup.window import heads as h
+from neardup.window.heads import NONE, SEGMENTS, Heads, add_pages, empty_heads, locate, make_room, put_at, rebuild
 
 _locate, _put_at, _make_room = from_python(locate), from_python(put_at), from_python(make_room)
 PAGE = 256

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from table_model import OPEN, add, batch, item, listed
 
-from neardup.stream.errors import CapacityError
-from neardup.stream.table import NO_TIME, BandTable, Items, Limits, band_table
-from neardup.stream.table.chains import BYTE_PAGE_BITS, OLDEST, POSTING_PAGE_BITS, SLOT_END, SLOT_PAGE_BITS
-from neardup.stream.table.pages import Pages, grow
+from neardup.errors import CapacityError
+from neardup.window import NO_TIME, BandTable, Items, Limits, band_table
+from neardup.window.chains import BYTE_PAGE_BITS, OLDEST, POSTING_PAGE_BITS, SLOT_END, SLOT_PAGE_BITS
+from neardup.window.pages import Pages, grow
 
 WINDOW = 2_000
 BATCH = 500

@@ -7,10 +7,10 @@ import random
 import pytest
 from quick_parameters import quick_first
 
-from neardup.stream import Config, Document, Matcher, Signer
-from neardup.stream.pipeline import match_step, match_steps
-from neardup.stream.shards import Shard
-from neardup.stream.table.steps import step
+from neardup import Config, Document, Matcher, Signer
+from neardup.pairs.pipeline import match_step, match_steps
+from neardup.pairs.shards import Shard
+from neardup.window.steps import step
 
 WORDS = [f"word{i:02}" for i in range(60)]
 CONFIG = Config(threshold=0.6)

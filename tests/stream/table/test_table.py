@@ -25,9 +25,9 @@ from table_model import (
     spread,
 )
 
-from neardup.stream.table import NO_WINDOW, BandTable, Limits, band_table
-from neardup.stream.table.chains import BYTE_END, OLDEST, POSTING_END, SLOT_END, new_journal
-from neardup.stream.table.heads import SEGMENTS
+from neardup.window import NO_WINDOW, BandTable, Limits, band_table
+from neardup.window.chains import BYTE_END, OLDEST, POSTING_END, SLOT_END, new_journal
+from neardup.window.heads import SEGMENTS
 
 
 def random_limits(rng: random.Random) -> Limits:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from neardup.stream import Config, Document, Matcher, Signer
-from neardup.stream.pipeline import match_step
-from neardup.stream.table import window
+from neardup import Config, Document, Matcher, Signer
+from neardup.pairs.pipeline import match_step
+from neardup.window import window
 
 CHUNK = 64
 CONFIG = Config(window_documents=1 << 30)

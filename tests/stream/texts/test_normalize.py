@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from neardup.stream.texts.normalize import NormalForm, code_points, normalize
+from neardup.features.texts.normalize import NormalForm, code_points, normalize
 
 FORMS = [NormalForm(*on) for on in itertools.product((False, True), repeat=3)]
 ASCII = st.text(st.characters(max_codepoint=127), max_size=60)

@@ -12,10 +12,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from python_calls import from_python
 
-from neardup.stream.texts import plain_words
-from neardup.stream.texts.plain_words import word_hashes, word_scratch, word_tables
-from neardup.stream.texts.unicode_table import code_points_of
-from neardup.stream.texts.words import token_hashes, word_table
+from neardup.features.texts import plain_words
+from neardup.features.texts.plain_words import word_hashes, word_scratch, word_tables
+from neardup.features.texts.unicode_table import code_points_of
+from neardup.features.texts.words import token_hashes, word_table
 
 _word_hashes = from_python(word_hashes)
 PARTS = st.sampled_from(

@@ -16,11 +16,11 @@ from reference import code_points as units
 from reference import kgrams, stop_shingles
 from reference import words as word_kgrams
 
-from neardup.stream.config import Config
-from neardup.stream.documents import Features
-from neardup.stream.texts.normalize import NormalForm, code_points
-from neardup.stream.texts.shingles import SHINGLES, TEXT_SHINGLES
-from neardup.stream.texts.words import StopList
+from neardup.documents.document import Features
+from neardup.features.texts.normalize import NormalForm, code_points
+from neardup.features.texts.shingles import SHINGLES, TEXT_SHINGLES
+from neardup.features.texts.words import StopList
+from neardup.schemes.config import Config
 
 RAW = NormalForm(False, False, False)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=80)

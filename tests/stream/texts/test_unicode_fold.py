@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from quick_parameters import examples, quick_first
 
-from neardup.stream.texts.normalize import NormalForm, code_points, normalize, normalize_any
+from neardup.features.texts.normalize import NormalForm, code_points, normalize, normalize_any
 
 FORMS = [NormalForm(*on) for on in itertools.product((False, True), repeat=3)]
 COMPOSING = [form for form in FORMS if form.nfkc and form.fold_space]

@@ -7,11 +7,11 @@ import pytest
 from reference import BASE, MASK, mix64, polynomial
 from reference import code_points as units
 
-from neardup.stream.errors import ConfigError
-from neardup.stream.texts.normalize import NormalForm, code_points
-from neardup.stream.texts.shingles import TEXT_SHINGLES
-from neardup.stream.texts.url_tokens import URL_STOP_WORDS, url_rules, url_stops
-from neardup.stream.texts.words import StopList
+from neardup.errors import ConfigError
+from neardup.features.texts.normalize import NormalForm, code_points
+from neardup.features.texts.shingles import TEXT_SHINGLES
+from neardup.features.texts.url_tokens import URL_STOP_WORDS, url_rules, url_stops
+from neardup.features.texts.words import StopList
 
 RAW = NormalForm(False, False, False)
 

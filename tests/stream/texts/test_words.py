@@ -22,10 +22,9 @@ from hypothesis import strategies as st
 from python_calls import from_python
 from quick_parameters import examples
 
-from neardup.stream.errors import ConfigError
-from neardup.stream.kernels.hashing import BASE
-from neardup.stream.texts import words
-from neardup.stream.texts.words import (
+from neardup.errors import ConfigError
+from neardup.features.texts import words
+from neardup.features.texts.words import (
     is_stop,
     stop_languages,
     stop_rules,
@@ -34,6 +33,7 @@ from neardup.stream.texts.words import (
     word_rules,
     word_table,
 )
+from neardup.machine.kernels.hashing import BASE
 
 _is_stop = from_python(is_stop)
 MASK = (1 << 64) - 1

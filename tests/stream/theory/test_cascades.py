@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from quick_parameters import examples
 
-from neardup.stream.errors import ConfigError
-from neardup.stream.theory.cascades import Cascade, Step, amplify, cheapest, fixed_points, members, slope, steepest
+from neardup.errors import ConfigError
+from neardup.schemes.theory.cascades import Cascade, Step, amplify, cheapest, fixed_points, members, slope, steepest
 
 
 def cascade(*steps: int, first: str) -> Cascade:

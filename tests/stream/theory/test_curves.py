@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from quick_parameters import examples
 
-from neardup.stream.errors import ConfigError
-from neardup.stream.theory.curves import (
+from neardup.errors import ConfigError
+from neardup.schemes.theory.curves import (
     ROWS_LIMIT,
     candidate_probability,
     emission_probability,

@@ -8,10 +8,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from neardup.stream.errors import ConfigError
-from neardup.stream.theory.cascades import Step, members
-from neardup.stream.theory.families import FAMILIES, Sensitivity, amplified, collision, probing, propose, sensitivity
-from neardup.stream.theory.measures import MEASURES
+from neardup.errors import ConfigError
+from neardup.features.measures import MEASURES
+from neardup.schemes.theory.cascades import Step, members
+from neardup.schemes.theory.families import FAMILIES, Sensitivity, amplified, collision, probing, propose, sensitivity
 
 AND_OR, OR_AND = (Step("and", 4), Step("or", 4)), (Step("or", 4), Step("and", 4))
 # family -> a scale that fits, and a distance up to which its chance is above 0

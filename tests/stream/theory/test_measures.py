@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.stream.errors import ConfigError
-from neardup.stream.theory import measures
-from neardup.stream.theory.measures import MEASURES, containment, jaccard, jaccard_bag, jaccard_bag_sum
+from neardup.errors import ConfigError
+from neardup.features import measures
+from neardup.features.measures import MEASURES, containment, jaccard, jaccard_bag, jaccard_bag_sum
 
 BAG_SIMILARITIES = [name for name, row in MEASURES.items() if row.kind in ("sets", "bags") and not row.distance]
 DISTANCES = [name for name, row in MEASURES.items() if row.distance]

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.stream.errors import ConfigError
-from neardup.stream.texts.normalize import CodePoints, NormalForm, code_points
-from neardup.stream.texts.shingles import chars
-from neardup.stream.texts.words import StopList
-from neardup.stream.theory.measures import jaccard
-from neardup.stream.theory.shingle_length import SampleSummary, enough, expected, measured, safe, sampled
+from neardup.errors import ConfigError
+from neardup.features.measures import jaccard
+from neardup.features.shingle_length import SampleSummary, enough, expected, measured, safe, sampled
+from neardup.features.texts.normalize import CodePoints, NormalForm, code_points
+from neardup.features.texts.shingles import chars
+from neardup.features.texts.words import StopList
 
 TWENTY = "abcdefghijklmnopqrst"
 

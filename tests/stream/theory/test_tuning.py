@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from quick_parameters import quick_first
 
-from neardup.stream.errors import ConfigError
-from neardup.stream.signatures.banding import estimate
-from neardup.stream.theory.curves import candidate_probability, emission_probability, pass_probability
-from neardup.stream.theory.tuning import (
+from neardup.errors import ConfigError
+from neardup.schemes.signatures.banding import estimate
+from neardup.schemes.theory.curves import candidate_probability, emission_probability, pass_probability
+from neardup.schemes.theory.tuning import (
     FALSE_PAIR_WEIGHT,
     UNRELATED_WEIGHT,
     Tuning,

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from quick_parameters import quick_first
 
-from neardup.stream import Config
-from neardup.stream.errors import ConfigError
-from neardup.stream.theory.curves import error_areas
-from neardup.stream.theory.shapes import shapes
-from neardup.stream.theory.tuning import Tuning, choose, probabilities
-from neardup.stream.theory.weighing import weigh
+from neardup import Config
+from neardup.errors import ConfigError
+from neardup.schemes.theory.curves import error_areas
+from neardup.schemes.theory.shapes import shapes
+from neardup.schemes.theory.tuning import Tuning, choose, probabilities
+from neardup.schemes.theory.weighing import weigh
 
 S = (np.arange(4000) + 0.5) / 4000  # middles of equal steps
 

@@ -13,8 +13,8 @@ from oracle import jaccard
 from quick_parameters import examples
 from reference import GOLDEN, MASK, mix64
 
-from neardup.stream.theory.measures import jaccard_bag
-from neardup.stream.tokens.bags import numbered, sorted_bags, sorted_sets
+from neardup.features.measures import jaccard_bag
+from neardup.features.tokens.bags import numbered, sorted_bags, sorted_sets
 
 ELEMENT = st.integers(0, MASK) | st.integers(0, 5) | st.sampled_from([MASK, MASK - 1, 1 << 63, 1 << 32])
 BAGS = st.lists(st.lists(ELEMENT, max_size=70), max_size=5)

@@ -10,8 +10,8 @@ import pytest
 from oracle import jaccard
 from reference import GOLDEN, MASK, mix64, polynomial
 
-from neardup.stream.tokens.bags import numbered
-from neardup.stream.tokens.elements import RATINGS, RatingRule, elements
+from neardup.features.tokens.bags import numbered
+from neardup.features.tokens.elements import RATINGS, RatingRule, elements
 
 RATED = {"alien": 5, "jaws": 4, "heat": 3, "cats": 2, "gigli": 1}
 

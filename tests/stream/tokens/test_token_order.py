@@ -13,8 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from quick_parameters import examples
 
-from neardup.stream.errors import ConfigError
-from neardup.stream.tokens.token_order import KNOWN_MAX, NO_FREQUENCIES, Frequencies, TokenOrder, counted, most_frequent
+from neardup.errors import ConfigError
+from neardup.features.tokens.token_order import (
+    KNOWN_MAX,
+    NO_FREQUENCIES,
+    Frequencies,
+    TokenOrder,
+    counted,
+    most_frequent,
+)
 
 # Few high bits and few low ones, so that tokens share places and halves.
 TOKEN = st.builds(lambda high, low: high << 32 | low, st.integers(0, 3), st.integers(0, 9)) | st.integers(0, 2**64 - 1)

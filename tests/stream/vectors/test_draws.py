@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from python_calls import from_python
 
-from neardup.stream.vectors.draws import _log, normals, signs, uniforms
+from neardup.features.vectors.draws import _log, normals, signs, uniforms
 
 _log_of = from_python(_log)
 SIGNS = [[1, -1, 1, -1, 1, -1, 1, 1], [1, -1, -1, -1, 1, -1, 1, -1]]

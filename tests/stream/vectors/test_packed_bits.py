@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.stream.machine.compile import kernel
-from neardup.stream.machine.words import WORD_BYTES
-from neardup.stream.vectors.packed_bits import agreement, spread_bands, width
+from neardup.features.vectors.packed_bits import agreement, spread_bands, width
+from neardup.machine.compile import kernel
+from neardup.machine.words import WORD_BYTES
 
 
 @kernel

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.stream.vectors import pairwise
+from neardup.features.vectors import pairwise
 
 VECTOR_MEASURES = [pairwise.dot, pairwise.cosine, pairwise.angle, pairwise.euclidean, pairwise.manhattan]
 

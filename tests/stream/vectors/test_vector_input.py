@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from quick_parameters import examples
 
-from neardup.stream.vectors.vector_input import (
+from neardup.features.vectors.vector_input import (
     COMPONENT_MAX,
     DIMENSION_MAX,
     VectorRows,

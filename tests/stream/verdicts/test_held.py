@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from neardup.stream import Config, Deduplicator, Document
-from neardup.stream.verdicts import saved
+from neardup import Config, Deduplicator, Document
+from neardup.stories.verdicts import saved
 
 
 def test_a_story_holds_evidence_and_name_of_what_has_left_the_window():

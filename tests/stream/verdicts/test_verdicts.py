@@ -9,13 +9,13 @@ from python_calls import from_python
 from quick_parameters import examples
 from verdict_model import Decision, Event, VerdictModel
 
-from neardup.stream.kernels.hashing import GOLDEN, mix64
-from neardup.stream.table import NO_WINDOW
-from neardup.stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits
-from neardup.stream.verdicts.records import STORY_BYTES
-from neardup.stream.verdicts.restoring import PastVerdicts, members_before
-from neardup.stream.verdicts.row_columns import GONE
-from neardup.stream.verdicts.rule import DOCUMENT, REMOVAL
+from neardup.machine.kernels.hashing import GOLDEN, mix64
+from neardup.stories.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits
+from neardup.stories.verdicts.records import STORY_BYTES
+from neardup.stories.verdicts.restoring import PastVerdicts, members_before
+from neardup.stories.verdicts.row_columns import GONE
+from neardup.stories.verdicts.rule import DOCUMENT, REMOVAL
+from neardup.window import NO_WINDOW
 
 _mix64 = from_python(mix64)
 STATUSES = ("original", "duplicate", "unchanged", "removed", "refused", "update")

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from benchmarks.recall.canaries import SIGNERS
 from cases import CASES
 
-from benchmarks.recall.canaries import SIGNERS
-from neardup.stream import Config, Deduplicator, Document
-from neardup.stream.schemes import sets
-from neardup.stream.window_message import SIGNED_ELSEWHERE, WireError, encode_window
-from neardup.stream.windows.constant_texts import TEXTS, samples, signature_of
-from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.store.log import Log
+from neardup import Config, Deduplicator, Document
+from neardup.pairs.window_message import SIGNED_ELSEWHERE, WireError, encode_window
+from neardup.schemes.kinds import sets
+from neardup.stories.windows.constant_texts import TEXTS, samples, signature_of
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.store.log import Log
 
 
 @pytest.mark.parametrize("name", CASES)

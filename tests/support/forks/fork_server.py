@@ -31,8 +31,9 @@ SECONDS_MAX = 180  # a process that takes longer is killed
 # Runs a script up to its main part: every import is made.
 STARTED = "started"
 IMPORTED = (
-    "pytest", "neardup.workers.cli.app", "neardup.workers.settings.load", "neardup.workers.commands.run",
-    "neardup.workers.commands.dedup.command", "neardup.workers.process.logs",
+    "pytest", "neardup_workers.running.cli.app", "neardup_workers.outside.settings.load",
+    "neardup_workers.running.commands.run",
+    "neardup_workers.running.commands.dedup.command", "neardup_workers.outside.process.logs",
 )  # fmt: skip
 
 

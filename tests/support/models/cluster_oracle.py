@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from neardup.workers.transport.protocol import Record
+from neardup_workers.outside.transport.protocol import Record
 
 BEST = 4
 

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from verdict_oracle import Arrival
 
-from neardup.stream.sources.accounts import PARTNERS_MAX
-from neardup.stream.sources.ledger import Ledger
-from neardup.stream.sources.reports import Reports
-from neardup.stream.verdicts.rule import REMOVAL, STATUSES
-from neardup.workers.topics.places import parse_place
+from neardup.stories.sources.accounts import PARTNERS_MAX
+from neardup.stories.sources.ledger import Ledger
+from neardup.stories.sources.reports import Reports
+from neardup.stories.verdicts.rule import REMOVAL, STATUSES
+from neardup_workers.outside.topics.places import parse_place
 
 
 class One(NamedTuple):

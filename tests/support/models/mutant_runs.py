@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[3]
 COPIED = (
-    "neardup",
     "stream",
     "workers",
     "tests",
@@ -52,7 +51,7 @@ def copied(folder: Path) -> Path:
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, folder / name, symlinks=True)
+            shutil.copytree(source, folder / name)
         else:
             shutil.copy2(source, folder / name)
     return folder
@@ -61,7 +60,11 @@ def copied(folder: Path) -> Path:
 def run_tests(folder: Path, tests: Sequence[str]) -> tuple[int, str]:
     """The exit code of pytest in the copy, and the end of what it wrote."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
-    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(str(folder / root) for root in ("stream", "workers")),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
     )

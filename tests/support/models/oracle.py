@@ -18,10 +18,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream import Config, Document, Signer
-from neardup.stream.documents import Features
-from neardup.stream.texts.normalize import code_points
-from neardup.stream.texts.shingles import TEXT_SHINGLES
+from neardup import Config, Document, Signer
+from neardup.documents.document import Features
+from neardup.features.texts.normalize import code_points
+from neardup.features.texts.shingles import TEXT_SHINGLES
 
 # The probability that a correct program fails one of the many checks: about five standard deviations.
 NEVER = 1e-7

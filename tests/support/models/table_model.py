@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from python_calls import from_python
 
-from neardup.stream.table import COUNTERS, NO_LIMIT, NO_TIME, NO_WINDOW, BandTable, Candidates, Items, Limits
-from neardup.stream.table.chains import (
+from neardup.window import COUNTERS, NO_LIMIT, NO_TIME, NO_WINDOW, BandTable, Candidates, Items, Limits
+from neardup.window.chains import (
     BYTE_END,
     OLDEST,
     POSTING_END,
@@ -27,7 +27,7 @@ from neardup.stream.table.chains import (
     slot_index,
     slot_of,
 )
-from neardup.stream.table.heads import locate
+from neardup.window.heads import locate
 
 _first_posting, _slot_of = from_python(first_posting), from_python(slot_of)
 _slot_index, _locate = from_python(slot_index), from_python(locate)

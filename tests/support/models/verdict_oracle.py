@@ -13,22 +13,22 @@ import numpy as np
 import orjson
 from verdict_model import Decision, Event, VerdictModel
 
-from neardup.stream.batches import CONTENT_HALF
-from neardup.stream.config import Config
-from neardup.stream.documents import Column, Document, Refusal, Verdict
-from neardup.stream.pair_rule import compares_directly
-from neardup.stream.pipeline import Matcher, Signed, similarity_of, table_limits
-from neardup.stream.scheme_interface import Evidence
-from neardup.stream.schemes import SCHEMES
-from neardup.stream.verdicts.decider import Decider, verdict_limits
-from neardup.stream.verdicts.decisions import VerdictLimits
-from neardup.stream.verdicts.records import STORY_BYTES
-from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
-from neardup.workers.topics.links import SIMILARITY_STEPS, decode_links
-from neardup.workers.topics.places import place_name
-from neardup.workers.topics.shown import NAMES
-from neardup.workers.topics.signed import decode_signed
-from neardup.workers.transport.protocol import Record
+from neardup.documents.document import Column, Document, Refusal, Verdict
+from neardup.pairs.batches import CONTENT_HALF
+from neardup.pairs.pair_rule import compares_directly
+from neardup.pairs.pipeline import Matcher, Signed, similarity_of, table_limits
+from neardup.schemes.config import Config
+from neardup.schemes.interface import Evidence
+from neardup.schemes.rows import SCHEMES
+from neardup.stories.verdicts.decider import Decider, verdict_limits
+from neardup.stories.verdicts.decisions import VerdictLimits
+from neardup.stories.verdicts.records import STORY_BYTES
+from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
+from neardup_workers.outside.topics.links import SIMILARITY_STEPS, decode_links
+from neardup_workers.outside.topics.places import place_name
+from neardup_workers.outside.topics.shown import NAMES
+from neardup_workers.outside.topics.signed import decode_signed
+from neardup_workers.outside.transport.protocol import Record
 
 
 class Arrival:

@@ -6,11 +6,12 @@ The type checker reads this file with ``disallow_any_expr``: an expression of ty
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import assert_type
 
 import numpy as np
 
-from neardup.stream import (
+from neardup import (
     CapacityError,
     Column,
     Config,
@@ -25,14 +26,16 @@ from neardup.stream import (
     Refusal,
     Signer,
     Verdict,
+    load_window,
+    save_window,
 )
-from neardup.stream.arrow.columns import column_of
-from neardup.stream.arrow.tables import ArrowStream, ArrowTable
-from neardup.stream.batches import Batch
-from neardup.stream.pair_rule import Matches
-from neardup.stream.pipeline import Signed
-from neardup.stream.scheme_interface import Plan
-from neardup.stream.theory.tuning import Tuning
+from neardup.pairs.batches import Batch
+from neardup.pairs.pair_rule import Matches
+from neardup.pairs.pipeline import Signed
+from neardup.schemes.interface import Plan
+from neardup.schemes.theory.tuning import Tuning
+from neardup.stories.arrow.columns import column_of
+from neardup.stories.arrow.tables import ArrowStream, ArrowTable
 
 TEXT = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all."
 
@@ -129,6 +132,13 @@ def use_the_halves(config: Config) -> Matches:
     assert_type(matches.older, list[str])
     assert_type(matches.pairs(), list[Pair])
     return matches
+
+
+def use_a_window(config: Config, path: Path) -> Deduplicator:
+    """A window in a file, and the deduplicator that continues it."""
+    save_window(Deduplicator(config), path)
+    assert_type(load_window(path, config), Deduplicator)
+    return load_window(path, config)
 
 
 def use_the_errors() -> str:

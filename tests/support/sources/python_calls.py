@@ -74,4 +74,4 @@ def decorators(node: ast.FunctionDef) -> set[str]:
 
 def _module(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(["neardup", *parts] if parts[0] in ("stream", "workers") else parts)
+    return ".".join(parts[1:] if parts[0] in ("stream", "workers") else parts)

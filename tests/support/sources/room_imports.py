@@ -1,62 +1,64 @@
-"""The rooms of ``docs/rooms.txt``, the modules of each room, and the imports between rooms."""
+"""The modules of both packages, the layer and the room of each, and the imports between them."""
 
 from __future__ import annotations
 
 import ast
-import sys
 from functools import cache
 
 from python_files import ROOT, nodes
 
-sys.path.insert(0, str(ROOT / "docs"))
-from rooms import Room, architecture, picture, read_rooms
-
-__all__ = ["DOCS", "FILES", "MODULES", "ROOMS", "Room", "architecture", "arrows", "picture", "reachable", "room_of"]
-
-DOCS = ROOT / "docs"
-ROOMS = read_rooms((DOCS / "rooms.txt").read_text(encoding="utf-8"))
-FILES = {
-    ".".join(["neardup", *path.relative_to(ROOT).with_suffix("").parts]): path
-    for package in ("stream", "workers")
-    for path in sorted((ROOT / package).rglob("*.py"))
+# The layers, ground first: a module imports from its own layer and from those above it in this list.
+LAYERS = {
+    "neardup.machine": "Instructions, hashes, compiled code.",
+    "neardup.documents": "What comes in and goes out: values, ids.",
+    "neardup.features": "Texts, tokens and vectors become numbers.",
+    "neardup.window": "The only state: probe, then add.",
+    "neardup.schemes": "Numbers become keys and evidence, with a promise.",
+    "neardup.pairs": "Documents become pairs: sign, match, judge, explain.",
+    "neardup.stories": "Pairs become decisions: what to keep, who was first.",
+    "neardup_workers.outside": "What processes touch: files, feeds, topics, stores.",
+    "neardup_workers.doing": "What a process does: stages, sessions, audits, requests.",
+    "neardup_workers.running": "What is typed and what keeps running: commands, workers, help.",
 }
-MODULES = {name for name in FILES if not name.endswith(".__init__")}
+# Modules that stand next to the folders of their package -> their layer.
+FRONT = {
+    "neardup.errors": "neardup.machine",
+    "neardup.kernel_folder": "neardup.machine",
+    "neardup.deduplicator": "neardup.stories",
+    "neardup": "neardup.stories",
+    "neardup.__main__": "neardup_workers.running",
+    "neardup_workers": "neardup_workers.outside",
+    "neardup_workers.main": "neardup_workers.running",
+}
+FILES = {
+    ".".join(path.relative_to(ROOT / root).with_suffix("").parts).removesuffix(".__init__"): path
+    for root in ("stream", "workers")
+    for path in sorted((ROOT / root).rglob("*.py"))
+}
 
 
-def room_of(module: str) -> str | None:
-    """The room of a module, the one with the longest name; ``__init__`` of a folder above rooms has no room."""
-    found = [
-        (len(place), room.name)
-        for room in ROOMS
-        for place in room.modules
-        if f"{module.removesuffix('.__init__')}.".startswith(f"{place}.")
-    ]
-    return max(found)[1] if found else None
+def layer_of(module: str) -> str:
+    """The layer of a module: its folder, or its row in ``FRONT``."""
+    return FRONT.get(module) or ".".join(module.split(".")[:2])
+
+
+def room_of(module: str) -> str:
+    """The folder or the module of a layer that holds a module: ``neardup.features.texts``."""
+    return module if module in FRONT else ".".join(module.split(".")[:3])
 
 
 @cache
-def arrows() -> dict[str, set[str]]:
-    """Room -> the other rooms that its modules import, inside functions too."""
-    found: dict[str, set[str]] = {room.name: set() for room in ROOMS}
+def imported() -> dict[str, set[str]]:
+    """Module -> the modules of both packages that it imports, inside functions too."""
+    found: dict[str, set[str]] = {module: set() for module in FILES}
     for module, path in FILES.items():
-        own = room_of(module)
         for node in nodes(path):
-            if own and isinstance(node, ast.ImportFrom) and node.module:
-                for alias in node.names:
-                    whole = f"{node.module}.{alias.name}"
-                    other = room_of(whole if whole in MODULES else node.module)
-                    if other and other != own:
-                        found[own].add(other)
-    return found
-
-
-def reachable(name: str) -> set[str]:
-    """The rooms that a room uses by the text, itself or through others."""
-    uses = {room.name: room.uses for room in ROOMS}
-    found: set[str] = set()
-    rest = list(uses[name])
-    while rest:
-        if (one := rest.pop()) not in found:
-            found.add(one)
-            rest += uses[one]
+            if isinstance(node, ast.Import):
+                names = {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names = {f"{node.module}.{alias.name}" for alias in node.names} & FILES.keys() or {node.module}
+                names |= {node.module for alias in node.names if f"{node.module}.{alias.name}" not in FILES}
+            else:
+                continue
+            found[module] |= names & FILES.keys() - {module}
     return found

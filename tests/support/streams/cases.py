@@ -14,10 +14,10 @@ import pytest
 from record_streams import SQUARES, print_stream, record_stream
 from vector_streams import COMPONENT_MAX, DIMENSION, NORM_MAX, vector_stream
 
-from neardup.stream import Config, Document
-from neardup.stream.schemes import SCHEMES
-from neardup.stream.texts.shingles import TEXT_SHINGLES
-from neardup.stream.tokens.token_order import TokenOrder
+from neardup import Config, Document
+from neardup.features.texts.shingles import TEXT_SHINGLES
+from neardup.features.tokens.token_order import TokenOrder
+from neardup.schemes.rows import SCHEMES
 
 # Schemes that sign sets of shingles and estimate their similarity from sketches, without an infinite row.
 SKETCHED = ("one_permutation", "minhash", "permutation")

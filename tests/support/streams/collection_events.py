@@ -6,10 +6,10 @@ import json
 import random
 from typing import Any
 
-from neardup.stream import Config, Deduplicator, Document, Verdict
-from neardup.stream.json_lines import Fields, decode_document
-from neardup.stream.sources.names import shown_by
-from neardup.workers.topics.messages import full_id_of_key, key_of
+from neardup import Config, Deduplicator, Document, Verdict
+from neardup.pairs.json_lines import Fields, decode_document
+from neardup.stories.sources.names import shown_by
+from neardup_workers.outside.topics.messages import full_id_of_key, key_of
 
 COLLECTIONS = ("en", "de", None)
 FIELDS = Fields(source="said_by", collection="lang")

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from neardup.stream import Document
+from neardup import Document
 
 GIVEN = ["ann", "bill", "william", "bob", "élodie", "мария", "kate", "katherine", "jo", "lee"]
 STREETS = ["elm street", "oak avenue", "Rue de l'Église", "high street", "mill lane", "улица Мира"]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from cases import CASES, PARTIAL, SKETCHED, long_stream, rating_stream, token_stream, url_stream
 
-from neardup.stream import Config, Deduplicator, Document
-from neardup.stream.schemes import SCHEMES
+from neardup import Config, Deduplicator, Document
+from neardup.schemes.rows import SCHEMES
 
 # All cases of schemes that do not compare sets; and the schemes of sets with the most code of their own.
 OTHERS = set(SCHEMES) - {*SKETCHED, *PARTIAL}

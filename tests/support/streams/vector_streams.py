@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from neardup.stream import Document
+from neardup import Document
 
 DIMENSION = 24
 COMPONENT_MAX = 50

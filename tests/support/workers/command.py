@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from fork_server import forks
+from import_path import SOURCES
 
 ROOT = Path(__file__).resolve().parents[3]
 # A process may compile kernels first, while every core is busy.
@@ -18,7 +19,7 @@ WORDS = "the quick brown fox jumps over the lazy dog while seven wizards boil th
 def clean_environment(**extra):
     """The environment without the user's settings, wide enough that help does not wrap names."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
-    return {**kept, "COLUMNS": "200", "PYTHONPATH": str(ROOT), **extra}
+    return {**kept, "COLUMNS": "200", "PYTHONPATH": SOURCES, **extra}
 
 
 def without_compilation(report):

@@ -4,9 +4,9 @@ import json
 import sys
 from pathlib import Path
 
-from neardup.workers.commands.dedup.command import run
-from neardup.workers.options.documents import DedupOptions
-from neardup.workers.settings.load import load
+from neardup_workers.outside.options.documents import DedupOptions
+from neardup_workers.outside.settings.load import load
+from neardup_workers.running.commands.dedup.command import run
 
 OUTPUTS = ("kept", "removed", "rejects", "verdicts", "clusters")
 

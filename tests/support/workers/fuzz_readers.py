@@ -34,23 +34,23 @@ from pyarrow import ipc
 from warc_records import PARAGRAPH, page, record
 from warc_records import answer as answer_of_server
 
-from neardup.stream import Config, Signer
-from neardup.stream.documents import REASONS
-from neardup.stream.json_lines import Fields
-from neardup.workers.feeds.items import read_items
-from neardup.workers.feeds.reasons import FEED_REASONS
-from neardup.workers.process.stop import Stop
-from neardup.workers.readers.compression import Corrupt, Tape, decompressed
-from neardup.workers.readers.entries import FILE_REASONS, TableRows
-from neardup.workers.readers.lines import IDLE
-from neardup.workers.readers.mail.mbox import mbox_lines
-from neardup.workers.readers.mail.message import mail_document, read_mail
-from neardup.workers.readers.reader import EntryReader
-from neardup.workers.readers.warc import warc_lines
-from neardup.workers.settings.files import ReadingOptions
-from neardup.workers.web.extractor import REFUSED, TEXT, answer
-from neardup.workers.web.markup import ROWS
-from neardup.workers.web.pages import decoded
+from neardup import Config, Signer
+from neardup.documents.document import REASONS
+from neardup.pairs.json_lines import Fields
+from neardup_workers.outside.feeds.items import read_items
+from neardup_workers.outside.feeds.reasons import FEED_REASONS
+from neardup_workers.outside.process.stop import Stop
+from neardup_workers.outside.readers.compression import Corrupt, Tape, decompressed
+from neardup_workers.outside.readers.entries import FILE_REASONS, TableRows
+from neardup_workers.outside.readers.lines import IDLE
+from neardup_workers.outside.readers.mail.mbox import mbox_lines
+from neardup_workers.outside.readers.mail.message import mail_document, read_mail
+from neardup_workers.outside.readers.reader import EntryReader
+from neardup_workers.outside.readers.warc import warc_lines
+from neardup_workers.outside.settings.files import ReadingOptions
+from neardup_workers.outside.web.extractor import REFUSED, TEXT, answer
+from neardup_workers.outside.web.markup import ROWS
+from neardup_workers.outside.web.pages import decoded
 
 # Seconds of an input: a hundred times what the slowest needs on a busy machine.
 INPUT_SECONDS_MAX = 120

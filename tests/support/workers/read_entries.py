@@ -1,9 +1,9 @@
 """What a reader finds in a file."""
 
-from neardup.stream.json_lines import Fields
-from neardup.workers.process.stop import Stop
-from neardup.workers.readers.reader import EntryReader
-from neardup.workers.settings.files import ReadingOptions
+from neardup.pairs.json_lines import Fields
+from neardup_workers.outside.process.stop import Stop
+from neardup_workers.outside.readers.reader import EntryReader
+from neardup_workers.outside.settings.files import ReadingOptions
 
 
 def found(path, content, fields=Fields(), **options):  # noqa: B008 - immutable

@@ -17,7 +17,9 @@ import threading
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 import httpx
+from import_path import SOURCES
 
 ROOT = Path(__file__).resolve().parents[3]
 WORDS = [f"{stem}{ending}" for stem in ("rain", "tree", "coast", "ferry") for ending in range(60)]
@@ -32,7 +34,7 @@ class Serving:
         command = [sys.executable, "-m", "neardup", "serve", "--state", str(folder), "--port", "0"]
         self.process = subprocess.Popen(
             [*command, "--threshold", "0.7", *arguments], cwd=folder, stderr=subprocess.PIPE, text=True,
-            env={**kept, "PYTHONPATH": str(ROOT), **environment},
+            env={**kept, "PYTHONPATH": SOURCES, **environment},
         )  # fmt: skip
         line, said = "", []
         for line in self.process.stderr:  # the first start compiles, and says so before

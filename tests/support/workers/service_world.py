@@ -9,24 +9,24 @@ import httpx
 import numpy as np
 import uvicorn
 
-from neardup.stream.table.chains import KEYS
-from neardup.workers.http.access import Access
-from neardup.workers.http.app import Service, application, publisher
-from neardup.workers.http.bodies import decoding
-from neardup.workers.http.connections import connection_type
-from neardup.workers.http.events import Events
-from neardup.workers.http.figures import Figures
-from neardup.workers.http.outgoing.starting import rules_of
-from neardup.workers.http.server import bound
-from neardup.workers.http.window import near, window_requests
-from neardup.workers.http.writer import Writer
-from neardup.workers.settings.serve import ServeSettings
-from neardup.workers.store.blocked import read_block_list
-from neardup.workers.store.extra.outbox import Outbox
-from neardup.workers.store.keeper import Keeper
-from neardup.workers.store.log import DURABILITIES, Log
-from neardup.workers.store.reading import StoreReader
-from neardup.workers.telemetry.metrics import SERVE, Metrics
+from neardup.window.chains import KEYS
+from neardup_workers.doing.http.access import Access
+from neardup_workers.doing.http.app import Service, application, publisher
+from neardup_workers.doing.http.bodies import decoding
+from neardup_workers.doing.http.connections import connection_type
+from neardup_workers.doing.http.events import Events
+from neardup_workers.doing.http.figures import Figures
+from neardup_workers.doing.http.outgoing.starting import rules_of
+from neardup_workers.doing.http.server import bound
+from neardup_workers.doing.http.window import near, window_requests
+from neardup_workers.doing.http.writer import Writer
+from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.store.blocked import read_block_list
+from neardup_workers.outside.store.extra.outbox import Outbox
+from neardup_workers.outside.store.keeper import Keeper
+from neardup_workers.outside.store.log import DURABILITIES, Log
+from neardup_workers.outside.store.reading import StoreReader
+from neardup_workers.outside.telemetry.metrics import SERVE, Metrics
 
 TEXT = "Heavy rain is expected along the northern coast from Friday, and the ferries will not run before Sunday."
 NEAR = TEXT.replace("Sunday", "Monday")

@@ -12,12 +12,12 @@ from typing import Any
 
 import httpx
 
-from neardup.workers.http.view.server import started_view
-from neardup.workers.settings.serve import ViewSettings
-from neardup.workers.store.view import View
-from neardup.workers.topics.names import names_of
-from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from neardup.workers.transport.protocol import Record
+from neardup_workers.doing.http.view.server import started_view
+from neardup_workers.outside.settings.serve import ViewSettings
+from neardup_workers.outside.store.view import View
+from neardup_workers.outside.topics.names import names_of
+from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup_workers.outside.transport.protocol import Record
 
 WAIT_SECONDS_MAX = 60.0
 

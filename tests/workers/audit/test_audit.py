@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from neardup.workers.audit.measuring import audit, sentence_of
-from neardup.workers.commands.batch.corpus import run as batch
-from neardup.workers.commands.dedup.command import run as dedup
-from neardup.workers.commands.run import run
-from neardup.workers.options.documents import BatchOptions, DedupOptions, RunOptions
-from neardup.workers.options.judging import AuditOptions
-from neardup.workers.process.exits import Failure
-from neardup.workers.settings.files import Settings
+from neardup_workers.doing.audit.measuring import audit, sentence_of
+from neardup_workers.outside.options.documents import BatchOptions, DedupOptions, RunOptions
+from neardup_workers.outside.options.judging import AuditOptions
+from neardup_workers.outside.process.exits import Failure
+from neardup_workers.outside.settings.files import Settings
+from neardup_workers.running.commands.batch.corpus import run as batch
+from neardup_workers.running.commands.dedup.command import run as dedup
+from neardup_workers.running.commands.run import run
 
 THRESHOLD, WINDOW_SECONDS, WINDOW_DOCUMENTS = 0.5, 40, 30
 

@@ -8,12 +8,12 @@ import pytest
 import typer
 from command import ROOT, clean_environment
 
-from neardup.stream.config import Config
-from neardup.workers.cli import options, setting_rows
-from neardup.workers.cli.app import app
-from neardup.workers.process.exits import MEANINGS, Exit
-from neardup.workers.settings import option_name
-from neardup.workers.settings.files import ReadingOptions
+from neardup.schemes.config import Config
+from neardup_workers.outside.process.exits import MEANINGS, Exit
+from neardup_workers.outside.settings import option_name
+from neardup_workers.outside.settings.files import ReadingOptions
+from neardup_workers.running.cli import options, setting_rows
+from neardup_workers.running.cli.app import app
 
 GROUP = typer.main.get_command(app)
 COMMANDS = dict(GROUP.commands)
@@ -46,8 +46,10 @@ def test_every_field_is_an_option_of_the_same_name(name, models):
 
 
 def test_the_command_line_has_the_rows_of_the_models():
-    """Run ``python -m neardup.workers.cli.setting_rows`` after a change of settings."""
-    written = (ROOT / "workers" / "cli" / "setting_rows.json").read_text(encoding="utf-8")
+    """Run ``python -m neardup_workers.running.cli.setting_rows`` after a change of settings."""
+    written = (ROOT / "workers" / "neardup_workers" / "running" / "cli" / "setting_rows.json").read_text(
+        encoding="utf-8"
+    )
     assert written == setting_rows.written(setting_rows.made_rows())
 
 
@@ -90,8 +92,8 @@ def test_no_option_is_repeated():
 def test_help_loads_neither_compiler_nor_library(arguments):
     """Help does not wait for a compiler."""
     code = (
-        "import sys; from neardup.workers.cli.app import main\n"
-        "main(); sys.stderr.write(str('numba' in sys.modules or 'neardup.stream' in sys.modules))"
+        "import sys; from neardup_workers.running.cli.app import main\n"
+        "main(); sys.stderr.write(str('numba' in sys.modules or 'neardup.deduplicator' in sys.modules))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],

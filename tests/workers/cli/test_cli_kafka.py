@@ -12,26 +12,27 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from command import COMMAND, PROCESS_SECONDS_MAX, ROOT, clean_environment
+from command import COMMAND, PROCESS_SECONDS_MAX, clean_environment
+from import_path import SOURCES
 from shell_harness import TEXT, Bench, settings_of
 from typer.main import get_command
 
-from neardup.stream.errors import ConfigError
-from neardup.workers.cli.app import app
-from neardup.workers.commands.tail import follow
-from neardup.workers.commands.topics.making import describe
-from neardup.workers.options.shared import SessionOptions
-from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.process.stop import Stop
-from neardup.workers.session.loader import Loader
-from neardup.workers.session.session import Session
-from neardup.workers.settings import option_name
-from neardup.workers.settings.kafka import ConnectionOptions, StreamOptions, StreamSettings, TopicOptions
-from neardup.workers.settings.load import load_stream
-from neardup.workers.topics.rules import judge, judge_wanted, log_milliseconds_min, topic_plans
-from neardup.workers.transport.kafka.admin import TopicDescription
-from neardup.workers.transport.kafka.connect import kafka_settings
-from neardup.workers.transport.memory.transport import MemoryTransport
+from neardup.errors import ConfigError
+from neardup_workers.doing.session.loader import Loader
+from neardup_workers.doing.session.session import Session
+from neardup_workers.outside.options.shared import SessionOptions
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.process.stop import Stop
+from neardup_workers.outside.settings import option_name
+from neardup_workers.outside.settings.kafka import ConnectionOptions, StreamOptions, StreamSettings, TopicOptions
+from neardup_workers.outside.settings.load import load_stream
+from neardup_workers.outside.topics.rules import judge, judge_wanted, log_milliseconds_min, topic_plans
+from neardup_workers.outside.transport.kafka.admin import TopicDescription
+from neardup_workers.outside.transport.kafka.connect import kafka_settings
+from neardup_workers.outside.transport.memory.transport import MemoryTransport
+from neardup_workers.running.cli.app import app
+from neardup_workers.running.commands.tail import follow
+from neardup_workers.running.commands.topics.making import describe
 
 GROUP = get_command(app)
 NUMBERS = itertools.count()
@@ -40,9 +41,9 @@ TOPICS = (ConnectionOptions, StreamOptions, TopicOptions)
 # Runs the program with half a second for the first connection.
 IMPATIENT = """
 import functools
-from neardup.workers.transport.kafka import connect
+from neardup_workers.outside.transport.kafka import connect
 connect.KafkaSettings = functools.partial(connect.KafkaSettings, connect_timeout_seconds=0.5)
-from neardup.workers.main import main
+from neardup_workers.main import main
 main()
 """
 
@@ -69,8 +70,7 @@ def options_of(*names):
     [
         *((((name,), (ConnectionOptions, StreamOptions))) for name in WORKERS),
         *((("topics", name), TOPICS) for name in ("create", "describe", "plan", "rights")),
-        (("load",), (ConnectionOptions,)),
-        (("tail",), (ConnectionOptions,)),
+        *(((name,), (ConnectionOptions,)) for name in ("load", "tail")),
     ],
 )
 def test_every_setting_is_an_option_with_its_help(names, models):
@@ -88,7 +88,7 @@ def test_every_setting_is_an_option_with_its_help(names, models):
 def test_a_worker_that_is_stopped_before_it_is_loaded_ends_as_asked(command, number, tmp_path):
     """The command installs its signal handlers before it imports slow modules."""
     (tmp_path / "typer.py").write_text("import time\nprint('loading', flush=True)\ntime.sleep(600)\n")
-    environment = clean_environment(PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
+    environment = clean_environment(PYTHONPATH=f"{tmp_path}{os.pathsep}{SOURCES}")
     with subprocess.Popen([*COMMAND, command], env=environment, stdout=subprocess.PIPE, cwd=tmp_path) as process:
         assert process.stdout.readline() == b"loading\n"
         process.send_signal(number)
@@ -132,7 +132,7 @@ def test_a_command_that_does_not_wait_says_that_no_broker_answers():
 
 def test_shared_places_may_have_settings_of_other_commands(monkeypatch, tmp_path):
     """All commands share one file; a setting of no command is refused."""
-    from neardup.workers.settings.load import load
+    from neardup_workers.outside.settings.load import load
 
     (tmp_path / "neardup.toml").write_text('window_seconds = 9\ngroup = "eu"\n')
     monkeypatch.setenv("NEARDUP_HEALTH_PORT", "7")
@@ -241,7 +241,7 @@ def test_settings_that_may_not_be_seen_are_not_called_safe(monkeypatch, capsys):
 
     log = {"bounds": lambda _: {0: (0, 0)}, "group_offsets": lambda *_: {}, "shares": lambda _: {}}
     transport = SimpleNamespace(admin=Admin(), close=lambda: None, **log)
-    monkeypatch.setattr("neardup.workers.commands.topics.making.connect", lambda settings: transport)
+    monkeypatch.setattr("neardup_workers.running.commands.topics.making.connect", lambda settings: transport)
     describe(settings_of(shards=2))
     rows = [line for line in capsys.readouterr().out.splitlines() if "retention.ms" in line]
     assert {("unknown" in row, "safe" in row) for row in rows} == {(True, False)}, rows
@@ -395,6 +395,6 @@ def test_tail_prints_nothing_that_a_terminal_obeys():
 
 def test_the_command_under_test_is_the_one_that_up_starts():
     """Both use the same interpreter."""
-    from neardup.workers.service.supervisor import child_specs
+    from neardup_workers.running.service.supervisor import child_specs
 
     assert child_specs({"sign": 1}, {}, None, 1)[0].command[:3] == COMMAND

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from neardup.workers.commands.calibrate import calibrate, run
-from neardup.workers.options.judging import CalibrateOptions
-from neardup.workers.process.exits import Exit, Failure
+from neardup_workers.outside.options.judging import CalibrateOptions
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.running.commands.calibrate import calibrate, run
 
 
 def lines(path, rows):

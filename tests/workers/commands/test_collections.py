@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from neardup.stream import Config, Deduplicator
-from neardup.workers.audit.measuring import audit
-from neardup.workers.commands.batch.corpus import run as batch
-from neardup.workers.commands.dedup.command import run as dedup
-from neardup.workers.commands.run import run
-from neardup.workers.options.documents import BatchOptions, DedupOptions, RunOptions
-from neardup.workers.options.judging import AuditOptions
-from neardup.workers.options.shared import SessionOptions
-from neardup.workers.session.loader import Loader
-from neardup.workers.session.session import Session
-from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.settings.load import load
-from neardup.workers.topics.names import names_of
-from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup import Config, Deduplicator
+from neardup_workers.doing.audit.measuring import audit
+from neardup_workers.doing.session.loader import Loader
+from neardup_workers.doing.session.session import Session
+from neardup_workers.outside.options.documents import BatchOptions, DedupOptions, RunOptions
+from neardup_workers.outside.options.judging import AuditOptions
+from neardup_workers.outside.options.shared import SessionOptions
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.settings.load import load
+from neardup_workers.outside.topics.names import names_of
+from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup_workers.running.commands.batch.corpus import run as batch
+from neardup_workers.running.commands.dedup.command import run as dedup
+from neardup_workers.running.commands.run import run
 
 Line = dict[str, Any]
 NAMES = ("ar", 7, None)

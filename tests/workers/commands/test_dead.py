@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from neardup.stream.errors import ConfigError
-from neardup.workers.commands.dead import Chosen, chosen, list_letters, replay, show_letters
-from neardup.workers.options.running import DeadOptions
-from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.topics.messages import DEAD_BYTES_MAX, encode_dead
-from neardup.workers.topics.names import names_of
-from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from neardup.workers.transport.protocol import Record
+from neardup.errors import ConfigError
+from neardup_workers.outside.options.running import DeadOptions
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.topics.messages import DEAD_BYTES_MAX, encode_dead
+from neardup_workers.outside.topics.names import names_of
+from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup_workers.outside.transport.protocol import Record
+from neardup_workers.running.commands.dead import Chosen, chosen, list_letters, replay, show_letters
 
 SETTINGS = StreamSettings()
 TOPICS = names_of(SETTINGS).topics

@@ -4,7 +4,6 @@ import json
 from typing import NamedTuple
 
 import pytest
-
 from benchmarks.labelled import records
 
 PEOPLE = (

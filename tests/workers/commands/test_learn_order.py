@@ -5,17 +5,17 @@ import json
 import numpy as np
 import pytest
 
-from neardup.stream import Config, ConfigError
-from neardup.stream.documents import Document
-from neardup.stream.schemes import SCHEMES
-from neardup.workers.commands import learn_order as order
-from neardup.workers.options.judging import LearnOrderOptions
-from neardup.workers.outputs.output import OutputFile
-from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.process.stop import Stop
-from neardup.workers.session import token_order
-from neardup.workers.settings.load import load, load_stream
-from neardup.workers.settings.order_file import read_order, write_order
+from neardup import Config, ConfigError
+from neardup.documents.document import Document
+from neardup.schemes.rows import SCHEMES
+from neardup_workers.doing.session import token_order
+from neardup_workers.outside.options.judging import LearnOrderOptions
+from neardup_workers.outside.outputs.output import OutputFile
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.process.stop import Stop
+from neardup_workers.outside.settings.load import load, load_stream
+from neardup_workers.outside.settings.order_file import read_order, write_order
+from neardup_workers.running.commands import learn_order as order
 
 TEXTS = {"a": "ab ab ab", "b": "ab cd", "c": "cd ab", "d": "ef"}
 

@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import ipc
 
-from neardup.stream import Deduplicator
-from neardup.workers.commands.batch.corpus import run as run_batch
-from neardup.workers.commands.dedup.command import run
-from neardup.workers.options.documents import BatchOptions, DedupOptions
-from neardup.workers.outputs import table_file
-from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.settings.load import load
+from neardup import Deduplicator
+from neardup_workers.outside.options.documents import BatchOptions, DedupOptions
+from neardup_workers.outside.outputs import table_file
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.settings.load import load
+from neardup_workers.running.commands.batch.corpus import run as run_batch
+from neardup_workers.running.commands.dedup.command import run
 
 WORDS = "the ferry leaves harbour at seven and returns before noon unless fog holds it in port"
 SCHEMA = pa.schema({

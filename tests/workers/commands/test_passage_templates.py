@@ -8,13 +8,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
-
 from benchmarks.recall.passages import prose
-from neardup.stream.errors import ConfigError
-from neardup.workers.commands.templates import repeated
-from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.settings.load import load
-from neardup.workers.settings.templates_file import read_templates
+
+from neardup.errors import ConfigError
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.settings.load import load
+from neardup_workers.outside.settings.templates_file import read_templates
+from neardup_workers.running.commands.templates import repeated
 
 RNG = random.Random(1)
 MENUS = {name: prose(RNG, "az", 600) for name in ("post", "mirror")}

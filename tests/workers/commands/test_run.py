@@ -12,8 +12,8 @@ import time
 import pytest
 from command import PROCESS_SECONDS_MAX, WORDS, without_compilation
 
-from neardup.stream import Config, Deduplicator, Document
-from neardup.workers.process.exits import Exit
+from neardup import Config, Deduplicator, Document
+from neardup_workers.outside.process.exits import Exit
 
 TEXT = f"{WORDS}; " * 5
 NEARLY = TEXT.replace("seven", "eight", 1)
@@ -239,7 +239,7 @@ def test_refused_files_in_folders_are_reported_up_to_a_number_and_listed_in_the_
 def test_memory_does_not_grow_with_the_input(tmp_path):
     """With a window of few documents, an eightfold input needs the same memory, within the waste of an allocator."""
     code = (
-        "import resource, sys; from neardup.workers.cli.app import main\n"
+        "import resource, sys; from neardup_workers.running.cli.app import main\n"
         "try: main()\n"
         "finally: sys.stderr.write(str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss))"
     )

@@ -9,14 +9,14 @@ from collections.abc import Callable
 import pytest
 from shell_harness import TEXT, Bench
 
-from neardup.workers.commands.topics.shards import ShardState, shard_table, states_of
-from neardup.workers.commands.topics.status import status
-from neardup.workers.options.running import StatusOptions
-from neardup.workers.process.exits import Exit
-from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.topics.names import MATCH, names_of
-from neardup.workers.transport.assignment import Offer
-from neardup.workers.transport.memory.transport import MemoryTransport
+from neardup_workers.outside.options.running import StatusOptions
+from neardup_workers.outside.process.exits import Exit
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.topics.names import MATCH, names_of
+from neardup_workers.outside.transport.assignment import Offer
+from neardup_workers.outside.transport.memory.transport import MemoryTransport
+from neardup_workers.running.commands.topics.shards import ShardState, shard_table, states_of
+from neardup_workers.running.commands.topics.status import status
 
 
 def minutes_ago(minutes: int) -> int:

@@ -8,10 +8,10 @@ import orjson
 import pytest
 from command import forked, neardup  # noqa: F401 - fixtures
 
-from neardup.stream import Config, Deduplicator, Document
-from neardup.stream.pipeline import Signer
-from neardup.workers.commands.batch.corpus import Corpus
-from neardup.workers.settings.files import Settings
+from neardup import Config, Deduplicator, Document
+from neardup.pairs.pipeline import Signer
+from neardup_workers.outside.settings.files import Settings
+from neardup_workers.running.commands.batch.corpus import Corpus
 
 WORDS = [f"word{n}" for n in range(200)]
 

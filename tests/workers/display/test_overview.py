@@ -5,9 +5,9 @@ import json
 import numpy as np
 from command import WORDS
 
-from neardup.stream.pair_rule import Matches
-from neardup.workers.display import overview
-from neardup.workers.display.overview import Overview
+from neardup.pairs.pair_rule import Matches
+from neardup_workers.outside.display import overview
+from neardup_workers.outside.display.overview import Overview
 
 NO_TIMES = np.zeros(3, np.int64)
 

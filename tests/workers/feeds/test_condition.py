@@ -2,8 +2,8 @@
 
 import pytest
 
-from neardup.workers.feeds.condition import Condition, meaning_of, state_of
-from neardup.workers.feeds.reasons import FEED_REASONS
+from neardup_workers.outside.feeds.condition import Condition, meaning_of, state_of
+from neardup_workers.outside.feeds.reasons import FEED_REASONS
 
 NOW = 1_700_000_000.0
 

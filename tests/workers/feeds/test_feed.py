@@ -11,14 +11,14 @@ import pytest
 from service_process import Serving
 from shell_harness import Bench
 
-from neardup.stream import Config, Document, Signer
-from neardup.stream.batches import CONTENT_HALF
-from neardup.workers.commands.feed import command
-from neardup.workers.feeds.watch import FEEDS_MAX
-from neardup.workers.options.running import FeedCommandOptions
-from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.settings.feed import FeedSettings
-from neardup.workers.transport.memory.transport import MemoryTransport
+from neardup import Config, Document, Signer
+from neardup.pairs.batches import CONTENT_HALF
+from neardup_workers.outside.feeds.watch import FEEDS_MAX
+from neardup_workers.outside.options.running import FeedCommandOptions
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.settings.feed import FeedSettings
+from neardup_workers.outside.transport.memory.transport import MemoryTransport
+from neardup_workers.running.commands.feed import command
 
 TEXT = "The harbour was closed on Monday after a storm damaged the northern breakwater."
 DATE = "Tue, 14 Nov 2023 22:13:20 GMT"
@@ -186,9 +186,11 @@ def test_the_number_of_feeds_has_a_limit():
 
 def test_a_missing_extra_is_named(monkeypatch, neardup):
     """With the command that installs it."""
-    from neardup.workers.cli.app import main
+    from neardup_workers.running.cli.app import main
 
     monkeypatch.setitem(sys.modules, "feedparser", None)
     monkeypatch.setattr(sys, "argv", ["neardup", "feed", "http://a.example/"])
-    monkeypatch.setattr("neardup.workers.cli.feed.find_spec", lambda name: None if name == "feedparser" else name)
+    monkeypatch.setattr(
+        "neardup_workers.running.cli.feed.find_spec", lambda name: None if name == "feedparser" else name
+    )
     assert main() == Exit.USAGE

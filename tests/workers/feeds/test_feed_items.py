@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from neardup.workers.feeds.items import Item, Named, items_of, parse
+from neardup_workers.outside.feeds.items import Item, Named, items_of, parse
 
 URL = "http://feeds.example/news"
 RSS = """<rss version="2.0"><channel><title>News</title>{}</channel></rss>"""

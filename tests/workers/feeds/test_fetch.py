@@ -10,9 +10,9 @@ import trustme
 from quick_parameters import quick_first
 from web_server import WebServer
 
-from neardup.workers.feeds.addresses import addresses_of, is_public
-from neardup.workers.feeds.fetch import Fetched, FetchError, FetchLimits, fetch
-from neardup.workers.feeds.reasons import FEED_REASONS
+from neardup_workers.outside.feeds.addresses import addresses_of, is_public
+from neardup_workers.outside.feeds.fetch import Fetched, FetchError, FetchLimits, fetch
+from neardup_workers.outside.feeds.reasons import FEED_REASONS
 
 LIMITS = FetchLimits(100_000, 60.0, 3, lambda number: True)
 

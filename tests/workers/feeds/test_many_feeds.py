@@ -7,13 +7,13 @@ from email.utils import format_datetime
 import pytest
 from service_world import NOW, listening, world_in
 
-from neardup.workers.commands.feed import command
-from neardup.workers.feeds.fetch import FetchLimits, fetch
-from neardup.workers.feeds.items import read_items
-from neardup.workers.feeds.watch import World
-from neardup.workers.options.running import FeedCommandOptions
-from neardup.workers.process.exits import Exit
-from neardup.workers.settings.feed import FeedSettings
+from neardup_workers.outside.feeds.fetch import FetchLimits, fetch
+from neardup_workers.outside.feeds.items import read_items
+from neardup_workers.outside.feeds.watch import World
+from neardup_workers.outside.options.running import FeedCommandOptions
+from neardup_workers.outside.process.exits import Exit
+from neardup_workers.outside.settings.feed import FeedSettings
+from neardup_workers.running.commands.feed import command
 
 TURNS = 10
 # Turns after which the watcher ends before it has saved what it sent.

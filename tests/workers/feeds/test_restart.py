@@ -4,11 +4,11 @@ import threading
 
 import pytest
 
-from neardup.stream.errors import Reason
-from neardup.stream.json_lines import Fields
-from neardup.workers.feeds.condition import Condition
-from neardup.workers.feeds.fetch import Fetched
-from neardup.workers.feeds.watch import Feed, Watching, World, _watch_feed
+from neardup.errors import Reason
+from neardup.pairs.json_lines import Fields
+from neardup_workers.outside.feeds.condition import Condition
+from neardup_workers.outside.feeds.fetch import Fetched
+from neardup_workers.outside.feeds.watch import Feed, Watching, World, _watch_feed
 
 URL, NOW = "https://first.example/feed", 1_700_000_000.0
 WATCHING = Watching(Fields(), 600.0, 3, follow=True)

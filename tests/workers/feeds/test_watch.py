@@ -9,17 +9,17 @@ import threading
 
 import pytest
 
-from neardup.stream.errors import Reason
-from neardup.stream.json_lines import Fields
-from neardup.stream.sources.names import source_of
-from neardup.workers.feeds.fetch import Fetched, FetchError
-from neardup.workers.feeds.items import Item, Named
-from neardup.workers.feeds.lists import FeedLists
-from neardup.workers.feeds.schedule import WAIT_SECONDS_MAX, retry_after, wait_seconds
-from neardup.workers.feeds.state import FeedStates, open_states
-from neardup.workers.feeds.watch import AHEAD_SECONDS, Feed, Watching, World, watch
-from neardup.workers.process.exits import Failure
-from neardup.workers.process.stop import Stop
+from neardup.errors import Reason
+from neardup.pairs.json_lines import Fields
+from neardup.stories.sources.names import source_of
+from neardup_workers.outside.feeds.fetch import Fetched, FetchError
+from neardup_workers.outside.feeds.items import Item, Named
+from neardup_workers.outside.feeds.lists import FeedLists
+from neardup_workers.outside.feeds.schedule import WAIT_SECONDS_MAX, retry_after, wait_seconds
+from neardup_workers.outside.feeds.state import FeedStates, open_states
+from neardup_workers.outside.feeds.watch import AHEAD_SECONDS, Feed, Watching, World, watch
+from neardup_workers.outside.process.exits import Failure
+from neardup_workers.outside.process.stop import Stop
 
 URL = "http://feeds.example/news"
 NOW = 1_700_000_000.0

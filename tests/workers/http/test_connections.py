@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 import pytest
 import uvicorn
 
-from neardup.workers.http.connections import connection_type
-from neardup.workers.http.server import bound
+from neardup_workers.doing.http.connections import connection_type
+from neardup_workers.doing.http.server import bound
 
 HEAD = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 REQUEST = HEAD + b"\r\n"

@@ -5,11 +5,11 @@ import asyncio
 import httpx
 from service_world import opened
 
-from neardup.stream import Document
-from neardup.workers.http.degrading import Degrading
-from neardup.workers.http.server import started
-from neardup.workers.settings.serve import ServeSettings
-from neardup.workers.telemetry.metrics import SERVE, Metrics
+from neardup import Document
+from neardup_workers.doing.http.degrading import Degrading
+from neardup_workers.doing.http.server import started
+from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.telemetry.metrics import SERVE, Metrics
 
 
 def test_a_kind_is_said_at_once_and_then_every_five_minutes(caplog):

@@ -6,9 +6,9 @@ from typing import Any, cast
 from service_world import world_in
 from starlette.routing import Match, Route
 
-from neardup.workers.http.described.requests import REQUESTS, RESPONSES, description
-from neardup.workers.http.view.requests import view_requests
-from neardup.workers.http.window import window_requests
+from neardup_workers.doing.http.described.requests import REQUESTS, RESPONSES, description
+from neardup_workers.doing.http.view.requests import view_requests
+from neardup_workers.doing.http.window import window_requests
 
 # The page describes itself.
 PAGE = {"/", "/docs", "/page/{name}"}

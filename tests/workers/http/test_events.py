@@ -10,8 +10,8 @@ from service_process import Serving
 from service_world import NEAR, TEXT, listening, world_in
 from starlette.requests import Request
 
-from neardup.workers.http.bodies import Refused
-from neardup.workers.process.exits import Exit
+from neardup_workers.doing.http.bodies import Refused
+from neardup_workers.outside.process.exits import Exit
 
 
 @pytest.fixture

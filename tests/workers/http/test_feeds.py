@@ -6,8 +6,8 @@ import sqlite3
 import pytest
 from service_world import NOW, world_in
 
-from neardup.workers.feeds.condition import Condition
-from neardup.workers.store.extra import feeds
+from neardup_workers.outside.feeds.condition import Condition
+from neardup_workers.outside.store.extra import feeds
 
 GOOD = Condition(
     0, NOW - 900, 3600.0, NOW - 60, NOW - 60, NOW - 900, 200, "", "https://a.example/feed.xml", 600.0

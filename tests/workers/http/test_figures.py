@@ -7,7 +7,7 @@ import pytest
 from service_world import NEAR, TEXT, world_in
 from starlette.requests import Request
 
-from neardup.workers.http.figures import STEP_SECONDS, STEPS, Figures
+from neardup_workers.doing.http.figures import STEP_SECONDS, STEPS, Figures
 
 TOKEN = "a-token-of-enough-characters"
 

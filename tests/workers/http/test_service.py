@@ -9,11 +9,11 @@ import hypothesis
 import pytest
 from service_world import NEAR, NOW, TEXT, world_in
 
-from neardup.stream.documents import REASONS
-from neardup.stream.errors import ConfigError
-from neardup.workers.http.problems import SERVICE_REASONS
-from neardup.workers.process.exits import Failure
-from neardup.workers.settings.serve import ServeSettings
+from neardup.documents.document import REASONS
+from neardup.errors import ConfigError
+from neardup_workers.doing.http.problems import SERVICE_REASONS
+from neardup_workers.outside.process.exits import Failure
+from neardup_workers.outside.settings.serve import ServeSettings
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import orjson
 import pytest
 from service_world import NEAR, NOW, TEXT, World, world_in
 
-from neardup.workers.store.blocked import read_block_list
+from neardup_workers.outside.store.blocked import read_block_list
 
 NAMES = ("ar", "de", None)
 PLACES = "cluster", "related", "previous", "matched", "place"

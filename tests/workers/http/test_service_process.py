@@ -13,8 +13,8 @@ from ledger_process import kill_at_random as kill_the_ledger_at_random
 from service_process import Serving, kill_at_random
 from service_world import TEXT
 
-from neardup.workers.http.server import bound
-from neardup.workers.process.exits import Exit, Failure
+from neardup_workers.doing.http.server import bound
+from neardup_workers.outside.process.exits import Exit, Failure
 
 TOKEN = "a-token-of-enough-characters"
 

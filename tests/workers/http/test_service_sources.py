@@ -15,15 +15,15 @@ from quick_parameters import quick_first
 from service_world import NEAR, NOW, TEXT, World, opened, world_in
 
 from neardup import Document
-from neardup.stream.sources.names import source_of
-from neardup.workers.settings.serve import ServeSettings
-from neardup.workers.store import reading
-from neardup.workers.store.extra.sources import load
-from neardup.workers.store.keeper import Keeper
-from neardup.workers.store.log import StoreFull
-from neardup.workers.store.reading import StoreReader
-from neardup.workers.telemetry.metrics import SERVE, Metrics
-from neardup.workers.telemetry.sources import SOURCES_SHOWN, measure_sources
+from neardup.stories.sources.names import source_of
+from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.store import reading
+from neardup_workers.outside.store.extra.sources import load
+from neardup_workers.outside.store.keeper import Keeper
+from neardup_workers.outside.store.log import StoreFull
+from neardup_workers.outside.store.reading import StoreReader
+from neardup_workers.outside.telemetry.metrics import SERVE, Metrics
+from neardup_workers.outside.telemetry.sources import SOURCES_SHOWN, measure_sources
 
 URL = "https://www.first.example/a"
 

@@ -9,10 +9,10 @@ import time
 import pytest
 from service_world import NEAR, NOW, TEXT, opened, world_in
 
-from neardup.stream import Document
-from neardup.workers.http.writer import STEP_CHARACTERS, STEP_DOCUMENTS
-from neardup.workers.settings.serve import ServeSettings
-from neardup.workers.store.log import Log
+from neardup import Document
+from neardup_workers.doing.http.writer import STEP_CHARACTERS, STEP_DOCUMENTS
+from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.store.log import Log
 
 JSON_LINES = {"Content-Type": "application/x-ndjson"}
 
@@ -213,7 +213,7 @@ def quick(tmp_path, monkeypatch):
     recent, however busy the machine is, and requests come when the writer's thread waits: on its way there it would
     take them itself."""
     for bound in ("_RECENT_SECONDS", "_SHORT_SECONDS"):
-        monkeypatch.setattr(f"neardup.workers.http.writer.{bound}", 3600.0)
+        monkeypatch.setattr(f"neardup_workers.doing.http.writer.{bound}", 3600.0)
     with world_in(tmp_path / "state", durability="normal") as world:
         threads, check, ask_all = [], world.keeper.check, world.ask_all
 
@@ -263,7 +263,7 @@ def test_the_thread_decides_what_may_take_long(quick, monkeypatch):
     assert on == "writer"
     for bound, value in (("_RECENT_SECONDS", -1.0), ("_SHORT_SECONDS", -1.0)):
         with monkeypatch.context() as context:
-            context.setattr(f"neardup.workers.http.writer.{bound}", value)
+            context.setattr(f"neardup_workers.doing.http.writer.{bound}", value)
             world.check(f"before {bound}", f"{TEXT} {bound}")
         threads.clear()
         world.check(f"after {bound}", f"{NEAR} {bound}")

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from neardup.workers.commands.dedup.command import run
-from neardup.workers.commands.run import run as run_pairs
-from neardup.workers.options.documents import DedupOptions, RunOptions
-from neardup.workers.outputs.lines_file import LinesFile
-from neardup.workers.process.exits import Failure
-from neardup.workers.readers.objects import json_objects
-from neardup.workers.settings.load import load
+from neardup_workers.outside.options.documents import DedupOptions, RunOptions
+from neardup_workers.outside.outputs.lines_file import LinesFile
+from neardup_workers.outside.process.exits import Failure
+from neardup_workers.outside.readers.objects import json_objects
+from neardup_workers.outside.settings.load import load
+from neardup_workers.running.commands.dedup.command import run
+from neardup_workers.running.commands.run import run as run_pairs
 
 NEWS = str(Path(__file__).parents[3] / "docs" / "examples" / "news.jsonl")
 MAGICS = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd"}

@@ -9,12 +9,12 @@ from command import PROCESS_SECONDS_MAX, clean_environment
 from numba.core import event
 from typer.testing import CliRunner
 
-from neardup.workers.cli.app import app
-from neardup.workers.commands.tune import sample
-from neardup.workers.process import kernel_cache, table_compiler
-from neardup.workers.process.compiling import Compiling
-from neardup.workers.process.table_compiler import TableCompiler
-from neardup.workers.store import migrating
+from neardup_workers.outside.process import kernel_cache, table_compiler
+from neardup_workers.outside.process.compiling import Compiling
+from neardup_workers.outside.process.table_compiler import TableCompiler
+from neardup_workers.outside.store import migrating
+from neardup_workers.running.cli.app import app
+from neardup_workers.running.commands.tune import sample
 
 
 def test_the_first_function_is_announced_and_the_time_of_nested_ones_counts_once():
@@ -88,13 +88,13 @@ def test_a_wait_for_the_other_process_and_a_function_at_the_same_time_count_once
 def test_the_second_process_compiles_what_every_scheme_calls():
     """The kernels of the table, of pairs and of verdicts have one signature, so nothing compiles them again."""
     code = """
-from neardup.stream import Config, Deduplicator, Document
-from neardup.stream.batches import _fill_keys
-from neardup.stream.scheme_interface import _gather
-from neardup.stream.signatures.banding import _agreement, _keys
-from neardup.stream.table.step import run
-from neardup.stream.verdicts.rule import decide
-from neardup.workers.process.table_compiler import compile_pairs, compile_table, compile_verdicts
+from neardup import Config, Deduplicator, Document
+from neardup.pairs.batches import _fill_keys
+from neardup.schemes.interface import _gather
+from neardup.schemes.signatures.banding import _agreement, _keys
+from neardup.window.step import run
+from neardup.stories.verdicts.rule import decide
+from neardup_workers.outside.process.table_compiler import compile_pairs, compile_table, compile_verdicts
 compile_table()
 documents = [Document("a", "a text"), Document("b", "another")]
 dedup = Deduplicator(Config())
@@ -157,7 +157,7 @@ def test_a_kernel_that_another_process_compiles_is_waited_for(tmp_path):
     code = """
 import sys
 from contextlib import nullcontext
-from neardup.workers.process.kernel_cache import CompilerTurns
+from neardup_workers.outside.process.kernel_cache import CompilerTurns
 turns = CompilerTurns(nullcontext)
 for path in sys.argv[1:]:
     turns.begin(path)

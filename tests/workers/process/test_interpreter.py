@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from neardup.workers.process.interpreter import give_back
+from neardup_workers.outside.process.interpreter import give_back
 
 # Below the size from which the allocator asks the system for each object alone.
 _PIECE, _PIECES, _KEPT_EVERY = 60_000, 2_000, 20

@@ -13,9 +13,9 @@ from command import PROCESS_SECONDS_MAX, ROOT, clean_environment
 @pytest.fixture
 def installed(tmp_path):
     """Copy the packages to a place where no cache folder can be made; return a function that runs Python there."""
-    package = tmp_path / "neardup"
-    shutil.copytree(ROOT / "neardup", package, ignore=shutil.ignore_patterns("__pycache__"))
-    for folder in [package, *package.rglob("*/")]:
+    for source in (ROOT / "stream" / "neardup", ROOT / "workers" / "neardup_workers"):
+        shutil.copytree(source, tmp_path / source.name, ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in [path for name in ("neardup", "neardup_workers") for path in tmp_path.glob(f"{name}/**/")]:
         (folder / "__pycache__").write_text("a file: no folder of that name can be made, by any user")
     (tmp_path / "tmp").mkdir()
 
@@ -57,10 +57,8 @@ def test_a_folder_that_others_can_write_is_not_used(installed, tmp_path):
 @pytest.mark.processes
 def test_the_library_without_a_folder_warns_once_and_works(installed):
     """The library compiles at every start instead."""
-    code = (
-        "import numpy as np; from neardup.stream.kernels.hashing import seed_of\n"
-        "print(seed_of(*np.zeros(2, np.uint64)) > 0)"
-    )
+    code = "import numpy as np; from neardup.machine.kernels.hashing import seed_of\n"
+    code += "print(seed_of(*np.zeros(2, np.uint64)) > 0)"
     done = installed("-c", code)
     assert done.stdout == b"True\n"
     assert done.stderr.count(b"compiled code cannot be kept on disk") == 1
@@ -70,7 +68,7 @@ def test_the_library_without_a_folder_warns_once_and_works(installed):
 def test_a_process_leaves_though_a_thread_of_a_library_does_not_end():
     """Earlier output is flushed."""
     code = (
-        "import threading, time; from neardup.workers.process.stop import leave\n"
+        "import threading, time; from neardup_workers.outside.process.stop import leave\n"
         "threading.Thread(target=time.sleep, args=(600,)).start()\n"
         "print('written'); leave(7)"
     )

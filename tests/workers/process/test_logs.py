@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from neardup.workers.process.exits import Exit
-from neardup.workers.process.logs import has_log, log_fatal, start_log
-from neardup.workers.service.supervisor import _relay
+from neardup_workers.outside.process.exits import Exit
+from neardup_workers.outside.process.logs import has_log, log_fatal, start_log
+from neardup_workers.running.service.supervisor import _relay
 
 
 @pytest.fixture

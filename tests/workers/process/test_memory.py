@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from neardup.workers.process.memory import free_bytes
+from neardup_workers.outside.process.memory import free_bytes
 
 MACHINE = {"proc/meminfo": "MemTotal: 900 kB\nMemAvailable:     500 kB\n"}
 CONTAINER = {

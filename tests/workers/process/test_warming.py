@@ -12,7 +12,7 @@ from command import PROCESS_SECONDS_MAX
 LOADED = """
 import json, sys
 from contextlib import suppress
-from neardup.stream.machine.stored import StoredKernel
+from neardup.machine.stored import StoredKernel
 loaded = []
 load = StoredKernel.load_overload
 def noted(self, signature, target):
@@ -27,12 +27,12 @@ TEXTS = [
 """
 SERVICE = """
 from pathlib import Path
-from neardup.stream import Config
-from neardup.stream.schemes import SCHEMES
-from neardup.workers.process.warming import warm
-from neardup.workers.settings.serve import ServeSettings
-from neardup.workers.store.keeper import Keeper
-from neardup.workers.store.log import Log
+from neardup import Config
+from neardup.schemes.rows import SCHEMES
+from neardup_workers.outside.process.warming import warm
+from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.store.keeper import Keeper
+from neardup_workers.outside.store.log import Log
 settings = ServeSettings(window_documents=50, window_seconds=1000.0, lateness_seconds=10.0, **json.loads(sys.argv[2]))
 config = Config(**{name: getattr(settings, name) for name in Config.model_fields})
 warm(config)
@@ -72,11 +72,11 @@ log.close()
 print(json.dumps([before > 0, loaded[before:]]))
 """
 SIGNER = """
-from neardup.stream.json_lines import Fields
-from neardup.stream.pipeline import Signer
-from neardup.workers.readers.json.columns import decode_columns
-from neardup.workers.service.roles import ROLES, SIGN
-from neardup.workers.settings.kafka import StreamSettings
+from neardup.pairs.json_lines import Fields
+from neardup.pairs.pipeline import Signer
+from neardup_workers.outside.readers.json.columns import decode_columns
+from neardup_workers.running.service.roles import ROLES, SIGN
+from neardup_workers.outside.settings.kafka import StreamSettings
 settings = StreamSettings()
 ROLES[SIGN].warm(settings)
 before = len(loaded)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from neardup.workers.process.watchdog import Stall, Wait, Waits, Watchdog
+from neardup_workers.outside.process.watchdog import Stall, Wait, Waits, Watchdog
 
 
 @pytest.fixture

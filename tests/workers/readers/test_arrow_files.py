@@ -20,13 +20,13 @@ import pytest
 from command import clean_environment
 from pyarrow import ipc
 
-from neardup.stream.documents import Document
-from neardup.stream.json_lines import Fields
-from neardup.workers.process.stop import Stop
-from neardup.workers.readers.entries import TableRows
-from neardup.workers.readers.formats import FORMATS, choose
-from neardup.workers.readers.reader import EntryReader
-from neardup.workers.settings.files import ReadingOptions
+from neardup.documents.document import Document
+from neardup.pairs.json_lines import Fields
+from neardup_workers.outside.process.stop import Stop
+from neardup_workers.outside.readers.entries import TableRows
+from neardup_workers.outside.readers.formats import FORMATS, choose
+from neardup_workers.outside.readers.reader import EntryReader
+from neardup_workers.outside.settings.files import ReadingOptions
 
 ROWS: list[dict[str, Any]] = [
     {"id": "a", "text": "one é", "timestamp": 5.5, "url": "u"},
@@ -235,9 +235,8 @@ def test_without_pyarrow_one_sentence_names_what_to_install(tmp_path: Path) -> N
     """Other files are read."""
     pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "a.parquet")
     (tmp_path / "b.jsonl").write_text('{"id": "x", "text": "one"}\n')
-    code = (
-        "import sys; sys.modules['pyarrow'] = None; from neardup.workers.cli.app import main; raise SystemExit(main())"
-    )
+    code = "import sys; sys.modules['pyarrow'] = None\nfrom neardup_workers.running.cli.app import main\n"
+    code += "raise SystemExit(main())"
     command = [sys.executable, "-c", code, "run", "a.parquet", "b.jsonl"]
     done = subprocess.run(command, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -6,7 +6,7 @@ import os
 import pytest
 import zstandard
 
-from neardup.workers.readers.compression import BLOCK_BYTES, Corrupt, Tape, decompressed
+from neardup_workers.outside.readers.compression import BLOCK_BYTES, Corrupt, Tape, decompressed
 
 
 def zstd(data):

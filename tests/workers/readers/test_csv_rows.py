@@ -10,26 +10,26 @@ from dataclasses import replace
 
 import pytest
 import zstandard
+from benchmarks.labelled import records
 from hypothesis import given
 from hypothesis import strategies as st
 from shell_harness import Bench
 
-from benchmarks.labelled import records
-from neardup.stream.documents import REASONS, Document
-from neardup.stream.json_lines import KINDS, Fields
-from neardup.workers.commands.calibrate import calibrate
-from neardup.workers.options.judging import CalibrateOptions
-from neardup.workers.options.shared import SessionOptions
-from neardup.workers.process.stop import Stop
-from neardup.workers.readers.csv_rows import table_lines
-from neardup.workers.readers.entries import FILE_REASONS
-from neardup.workers.readers.formats import FORMATS, choose
-from neardup.workers.readers.lines import HEADER, split_lines
-from neardup.workers.readers.reader import EntryReader
-from neardup.workers.session.loader import Loader
-from neardup.workers.session.session import Session
-from neardup.workers.settings.files import ReadingOptions
-from neardup.workers.transport.memory.transport import MemoryTransport
+from neardup.documents.document import REASONS, Document
+from neardup.pairs.json_lines import KINDS, Fields
+from neardup_workers.doing.session.loader import Loader
+from neardup_workers.doing.session.session import Session
+from neardup_workers.outside.options.judging import CalibrateOptions
+from neardup_workers.outside.options.shared import SessionOptions
+from neardup_workers.outside.process.stop import Stop
+from neardup_workers.outside.readers.csv_rows import table_lines
+from neardup_workers.outside.readers.entries import FILE_REASONS
+from neardup_workers.outside.readers.formats import FORMATS, choose
+from neardup_workers.outside.readers.lines import HEADER, split_lines
+from neardup_workers.outside.readers.reader import EntryReader
+from neardup_workers.outside.settings.files import ReadingOptions
+from neardup_workers.outside.transport.memory.transport import MemoryTransport
+from neardup_workers.running.commands.calibrate import calibrate
 
 RECORDS = Fields(kind="record")
 PEOPLE = ("--scheme=records", "--record-fields=name,city", "--record-keys=city", "--threshold=0.6")

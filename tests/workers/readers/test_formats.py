@@ -9,18 +9,18 @@ from command import WORDS, clean_environment
 from read_entries import found
 from shell_harness import Bench
 
-from neardup.stream.documents import REASONS, Document
-from neardup.stream.json_lines import KINDS, Fields
-from neardup.workers.options.shared import SessionOptions
-from neardup.workers.process.stop import Stop
-from neardup.workers.readers.entries import FILE_REASONS
-from neardup.workers.readers.formats import FORMATS, UNSUPPORTED, Format, choose
-from neardup.workers.readers.lines import Line, split_lines
-from neardup.workers.readers.reader import EntryReader
-from neardup.workers.session.loader import Loader
-from neardup.workers.session.session import Session
-from neardup.workers.settings.files import ReadingOptions
-from neardup.workers.transport.memory.transport import MemoryTransport
+from neardup.documents.document import REASONS, Document
+from neardup.pairs.json_lines import KINDS, Fields
+from neardup_workers.doing.session.loader import Loader
+from neardup_workers.doing.session.session import Session
+from neardup_workers.outside.options.shared import SessionOptions
+from neardup_workers.outside.process.stop import Stop
+from neardup_workers.outside.readers.entries import FILE_REASONS
+from neardup_workers.outside.readers.formats import FORMATS, UNSUPPORTED, Format, choose
+from neardup_workers.outside.readers.lines import Line, split_lines
+from neardup_workers.outside.readers.reader import EntryReader
+from neardup_workers.outside.settings.files import ReadingOptions
+from neardup_workers.outside.transport.memory.transport import MemoryTransport
 
 TEXT = f"{WORDS}; " * 5
 OBJECTS = [{"id": "a", "text": "t"}, {"id": "b", "text": "u"}]
@@ -29,8 +29,8 @@ LINES = b"".join(json.dumps(one).encode() + b"\n" for one in OBJECTS)
 # A format that only this test knows: "id|text" on each line.
 BARS = """
 import json
-from neardup.workers.readers.formats import FORMATS, Format
-from neardup.workers.readers.lines import split_lines
+from neardup_workers.outside.readers.formats import FORMATS, Format
+from neardup_workers.outside.readers.lines import split_lines
 
 def read(blocks, fields, bytes_max):
     for line in split_lines(blocks, bytes_max):
@@ -46,7 +46,7 @@ def with_bars(tmp_path):
     """Run the command line in a process where the table has one more row."""
 
     def run(*arguments):
-        code = f"{BARS}\nfrom neardup.workers.cli.app import main\nraise SystemExit(main())"
+        code = f"{BARS}\nfrom neardup_workers.running.cli.app import main\nraise SystemExit(main())"
         command = [sys.executable, "-c", code, *map(str, arguments)]
         return subprocess.run(command, capture_output=True, cwd=tmp_path, env=clean_environment(), check=False)
 

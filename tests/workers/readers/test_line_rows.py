@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.stream.json_lines import Fields
-from neardup.workers.process.stop import Stop
-from neardup.workers.readers.entries import Entry, LineRows
-from neardup.workers.readers.lines import BOM, Line, Run, flattened, split_runs
-from neardup.workers.readers.reader import EntryReader
-from neardup.workers.settings.files import Settings
+from neardup.pairs.json_lines import Fields
+from neardup_workers.outside.process.stop import Stop
+from neardup_workers.outside.readers.entries import Entry, LineRows
+from neardup_workers.outside.readers.lines import BOM, Line, Run, flattened, split_runs
+from neardup_workers.outside.readers.reader import EntryReader
+from neardup_workers.outside.settings.files import Settings
 
 FLAT = [b'{"id":"a","text":"one","timestamp":5}', '{"id":"é","text":"zwei"}'.encode(), b' {"text":"x","id":7}\r']
 OTHERS = [

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.workers.readers.lines import IDLE, Line, split_lines
+from neardup_workers.outside.readers.lines import IDLE, Line, split_lines
 
 
 def put_together(lines):

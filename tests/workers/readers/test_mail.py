@@ -13,17 +13,17 @@ import pytest
 from command import clean_environment
 from read_entries import found
 
-from neardup.stream.documents import Document
-from neardup.stream.errors import Reason
-from neardup.stream.json_lines import Fields
-from neardup.workers.process.stop import Stop
-from neardup.workers.readers.formats import FORMATS
-from neardup.workers.readers.mail.limits import HEADER_BYTES_MAX, LEVELS_MAX, PARTS_MAX
-from neardup.workers.readers.mail.mbox import mbox_lines
-from neardup.workers.readers.mail.message import read_mail
-from neardup.workers.readers.markup import text_of_markup
-from neardup.workers.readers.reader import EntryReader
-from neardup.workers.settings.files import ReadingOptions
+from neardup.documents.document import Document
+from neardup.errors import Reason
+from neardup.pairs.json_lines import Fields
+from neardup_workers.outside.process.stop import Stop
+from neardup_workers.outside.readers.formats import FORMATS
+from neardup_workers.outside.readers.mail.limits import HEADER_BYTES_MAX, LEVELS_MAX, PARTS_MAX
+from neardup_workers.outside.readers.mail.mbox import mbox_lines
+from neardup_workers.outside.readers.mail.message import read_mail
+from neardup_workers.outside.readers.markup import text_of_markup
+from neardup_workers.outside.readers.reader import EntryReader
+from neardup_workers.outside.settings.files import ReadingOptions
 
 STORY = "The harbour was closed on Monday after a storm damaged the northern breakwater, the port authority said."
 TIME = 1_700_000_000.0

@@ -6,13 +6,13 @@ import signal
 
 import pytest
 
-from neardup.stream.documents import REASONS, Document
-from neardup.stream.json_lines import Fields
-from neardup.workers.process.stop import Stop
-from neardup.workers.readers.entries import FILE_REASONS
-from neardup.workers.readers.paths import walk
-from neardup.workers.readers.reader import EntryReader
-from neardup.workers.settings.files import ReadingOptions
+from neardup.documents.document import REASONS, Document
+from neardup.pairs.json_lines import Fields
+from neardup_workers.outside.process.stop import Stop
+from neardup_workers.outside.readers.entries import FILE_REASONS
+from neardup_workers.outside.readers.paths import walk
+from neardup_workers.outside.readers.reader import EntryReader
+from neardup_workers.outside.settings.files import ReadingOptions
 
 
 def read(*paths, **options):

@@ -5,20 +5,20 @@ import logging
 import pytest
 from shell_harness import TEXT, Bench, settings_of
 
-from neardup.workers.process.backoff import SECONDS_MAX, backoff_seconds
-from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.service.roles import ROLES, _warn_unseen, wait_seconds
-from neardup.workers.service.shell import _FENCED_MAX
-from neardup.workers.telemetry.metrics import Metrics
-from neardup.workers.topics.names import Topics, names_of
-from neardup.workers.transport.memory.transport import MemoryTransport
-from neardup.workers.transport.protocol import (
+from neardup_workers.outside.process.backoff import SECONDS_MAX, backoff_seconds
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.telemetry.metrics import Metrics
+from neardup_workers.outside.topics.names import Topics, names_of
+from neardup_workers.outside.transport.memory.transport import MemoryTransport
+from neardup_workers.outside.transport.protocol import (
     FencedError,
     OffsetGoneError,
     OutcomeUnknownError,
     TransportError,
     UnreachableError,
 )
+from neardup_workers.running.service.roles import ROLES, _warn_unseen, wait_seconds
+from neardup_workers.running.service.shell import _FENCED_MAX
 
 OTHER = "quite another matter: figures of the harvest in nine provinces, with tables that few will ever read to the end"
 

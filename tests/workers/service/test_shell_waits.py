@@ -6,8 +6,8 @@ import logging
 import pytest
 from shell_harness import TEXT, Bench
 
-from neardup.workers.transport.memory.transport import MemoryTransport
-from neardup.workers.transport.protocol import Committed, UnreachableError
+from neardup_workers.outside.transport.memory.transport import MemoryTransport
+from neardup_workers.outside.transport.protocol import Committed, UnreachableError
 
 
 @pytest.fixture

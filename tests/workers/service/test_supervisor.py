@@ -6,8 +6,15 @@ import sys
 
 import pytest
 
-from neardup.workers.process.exits import Exit
-from neardup.workers.service.supervisor import FINAL, STOP_SECONDS_MAX, ChildSpec, Supervisor, arguments, child_specs
+from neardup_workers.outside.process.exits import Exit
+from neardup_workers.running.service.supervisor import (
+    FINAL,
+    STOP_SECONDS_MAX,
+    ChildSpec,
+    Supervisor,
+    arguments,
+    child_specs,
+)
 
 SPECS = [
     ChildSpec("sign", "sign-0", ["s0"]),

@@ -2,9 +2,9 @@
 
 import pytest
 
-from neardup.workers.settings.feed import FeedSettings
-from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.settings.serve import ServeSettings, ViewSettings
+from neardup_workers.outside.settings.feed import FeedSettings
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.settings.serve import ServeSettings, ViewSettings
 
 
 @pytest.mark.parametrize("settings", [StreamSettings, ViewSettings, FeedSettings, ServeSettings])

@@ -2,12 +2,12 @@
 
 import pytest
 
-from neardup.stream.config import Config
-from neardup.stream.errors import ConfigError
-from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.settings.files import Settings
-from neardup.workers.settings.load import FILE_DEFAULT, load
-from neardup.workers.settings.presets import PRESETS
+from neardup.errors import ConfigError
+from neardup.schemes.config import Config
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.settings.files import Settings
+from neardup_workers.outside.settings.load import FILE_DEFAULT, load
+from neardup_workers.outside.settings.presets import PRESETS
 
 
 @pytest.fixture(autouse=True)

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from neardup.stream import Config, ConfigError
-from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.settings.load import load
-from neardup.workers.settings.stop_words_file import BYTES_MAX, read_stop_words
+from neardup import Config, ConfigError
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.settings.load import load
+from neardup_workers.outside.settings.stop_words_file import BYTES_MAX, read_stop_words
 
 STORY = "der Hafen wird seit Montag nach neun Wochen Arbeit wieder geöffnet, das sagte die Behörde der Stadt gestern"
 WORDS = b"\xef\xbb\xbf# German\r\nDer\r\n\r\n  die \r\ndas\r\nseit\r\nnach"

@@ -7,11 +7,11 @@ import random
 import numpy as np
 import pytest
 
-from neardup.stream import Config, Document, Signer
-from neardup.stream.window_message import WireError
-from neardup.workers.stages.canary_rows import CanaryRows, decode_canaries, encode_canaries, join_canaries
-from neardup.workers.stages.canary_writer import CanaryWriter
-from neardup.workers.topics.columns import encode_columns
+from neardup import Config, Document, Signer
+from neardup.pairs.window_message import WireError
+from neardup_workers.doing.stages.canary_rows import CanaryRows, decode_canaries, encode_canaries, join_canaries
+from neardup_workers.doing.stages.canary_writer import CanaryWriter
+from neardup_workers.outside.topics.columns import encode_columns
 
 CONFIGS = {"sketches": Config(), "exact": Config(verify="exact", threshold=0.7)}
 

@@ -8,9 +8,9 @@ from unittest import mock
 import pytest
 from match_world import CONFIG, PLAN, TEXT, TOPICS, World, turns
 
-from neardup.stream import ConfigError
-from neardup.stream.window_message import WireError
-from neardup.workers.transport.protocol import FencedError, OffsetGoneError, UnreachableError
+from neardup import ConfigError
+from neardup.pairs.window_message import WireError
+from neardup_workers.outside.transport.protocol import FencedError, OffsetGoneError, UnreachableError
 
 
 def test_pairs_and_notices_are_published_once() -> None:

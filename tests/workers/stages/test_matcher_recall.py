@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from shell_harness import Bench
 
-from neardup.stream import Document, Matcher, Signer
-from neardup.stream.estimates.limits import counted_documents, counted_recall
-from neardup.stream.estimates.loss_accounts import LossAccounts
-from neardup.stream.pipeline import match_step, match_steps
-from neardup.stream.sources.losses import count_losses
-from neardup.workers.commands.topics.status import status
-from neardup.workers.options.running import StatusOptions
-from neardup.workers.stages.matching.shard_table import KEPT_COUNTS
-from neardup.workers.telemetry.health import application
-from neardup.workers.transport.memory.transport import MemoryTransport
+from neardup import Document, Matcher, Signer
+from neardup.pairs.estimates.limits import counted_documents, counted_recall
+from neardup.pairs.estimates.loss_accounts import LossAccounts
+from neardup.pairs.pipeline import match_step, match_steps
+from neardup.stories.sources.losses import count_losses
+from neardup_workers.doing.stages.matching.shard_table import KEPT_COUNTS
+from neardup_workers.outside.options.running import StatusOptions
+from neardup_workers.outside.telemetry.health import application
+from neardup_workers.outside.transport.memory.transport import MemoryTransport
+from neardup_workers.running.commands.topics.status import status
 
 LIMITS = {"threshold": 0.7, "bucket_candidates_max": 4, "probe_candidates_max": 8, "documents_partitions": 1}
 WORDS = [f"w{n}" for n in range(60)]

@@ -8,8 +8,14 @@ from unittest import mock
 import pytest
 from match_world import PLAN, TEXT, TOPICS, World, turns
 
-from neardup.workers.stages.transaction import _FLUSH_MESSAGES, transact
-from neardup.workers.transport.protocol import AbortedError, FencedError, Membership, Message, OutcomeUnknownError
+from neardup_workers.doing.stages.transaction import _FLUSH_MESSAGES, transact
+from neardup_workers.outside.transport.protocol import (
+    AbortedError,
+    FencedError,
+    Membership,
+    Message,
+    OutcomeUnknownError,
+)
 
 
 def refuse(*_: object) -> None:
@@ -115,7 +121,7 @@ def test_a_step_ends_at_its_bytes_and_what_they_lead_to() -> None:
             raise AbortedError("the third step is aborted")
         transact(producer, messages, *rest)  # type: ignore[arg-type]
 
-    with mock.patch("neardup.workers.stages.member.transact", fails_at_the_third):
+    with mock.patch("neardup_workers.doing.stages.member.transact", fails_at_the_third):
         assert [worker.turn(0.0, 100) for _ in range(3)] == [1, 1, 1]
         assert worker.member.aborted_in_row == 1
         assert worker.turn(0.0, 100) == 0  # the step that was aborted comes again first
@@ -151,8 +157,8 @@ def test_a_step_ends_at_its_pairs_inside_a_message(pairs_max: int) -> None:
         transact(producer, messages, *rest)  # type: ignore[arg-type]
 
     with (
-        mock.patch("neardup.workers.stages.member.transact", noted),
-        mock.patch("neardup.workers.stages.matching.matcher._STEP_PAIRS_MIN", 1),
+        mock.patch("neardup_workers.doing.stages.member.transact", noted),
+        mock.patch("neardup_workers.doing.stages.matching.matcher._STEP_PAIRS_MIN", 1),
     ):
         for name in "abcdefgh":
             worker = world.worker(name, plan)
@@ -180,8 +186,8 @@ def test_an_abort_halves_the_step_and_commits_enlarge_it() -> None:
         transact(producer, messages, *rest)  # type: ignore[arg-type]
 
     with (
-        mock.patch("neardup.workers.stages.member.transact", slow),
-        mock.patch("neardup.workers.stages.matching.matcher._STEP_PAIRS_MIN", 4),
+        mock.patch("neardup_workers.doing.stages.member.transact", slow),
+        mock.patch("neardup_workers.doing.stages.matching.matcher._STEP_PAIRS_MIN", 4),
     ):
         for _ in range(60):
             worker.turn(0.0, 100)

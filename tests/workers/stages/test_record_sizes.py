@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.workers.stages.record_sizes import all_fit
-from neardup.workers.transport.protocol import sent_bytes
+from neardup_workers.doing.stages.record_sizes import all_fit
+from neardup_workers.outside.transport.protocol import sent_bytes
 
 HEADERS = st.lists(st.tuples(st.text(max_size=5), st.binary(max_size=9)), max_size=3).map(tuple)
 RECORDS = st.lists(

@@ -9,9 +9,9 @@ import pytest
 from scheme_streams import ROWS, brought, usable
 from shell_harness import Bench
 
-from neardup.stream import Deduplicator, Signer
-from neardup.stream.schemes import SCHEMES
-from neardup.workers.process.exits import Exit
+from neardup import Deduplicator, Signer
+from neardup.schemes.rows import SCHEMES
+from neardup_workers.outside.process.exits import Exit
 
 
 def test_every_scheme_is_among_them() -> None:

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 from quick_parameters import quick_first
 
-from neardup.stream import Config, ConfigError, Document, Signer
-from neardup.stream.batches import id_columns
-from neardup.stream.shards import Growth, Shard
-from neardup.stream.verdicts.representatives import NO_RANK
-from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
-from neardup.workers.stages.matching.shard_table import (
+from neardup import Config, ConfigError, Document, Signer
+from neardup.pairs.batches import id_columns
+from neardup.pairs.shards import Growth, Shard
+from neardup.stories.verdicts.representatives import NO_RANK
+from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
+from neardup_workers.doing.stages.matching.shard_table import (
     Applied,
     ShardTable,
     Window,
@@ -28,9 +28,9 @@ from neardup.workers.stages.matching.shard_table import (
     decode_window,
     encode_window,
 )
-from neardup.workers.stages.matching.stretches import Stretch, read_stretches
-from neardup.workers.topics.signed import SignedRows, encode_signed, offset_and_row, position_of
-from neardup.workers.transport.protocol import Record
+from neardup_workers.doing.stages.matching.stretches import Stretch, read_stretches
+from neardup_workers.outside.topics.signed import SignedRows, encode_signed, offset_and_row, position_of
+from neardup_workers.outside.transport.protocol import Record
 
 SHARD = Shard(1, 3)
 

@@ -10,11 +10,11 @@ from unittest import mock
 import pytest
 from match_world import CONFIG, PLAN, TEXT, TOPICS, World, turns
 
-from neardup.workers.stages.matching.matcher import MatchWorker
-from neardup.workers.stages.matching.shard_table import decode_window
-from neardup.workers.telemetry.observer import Silent
-from neardup.workers.topics.signed import PARTITION, position_of
-from neardup.workers.transport.protocol import Committed
+from neardup_workers.doing.stages.matching.matcher import MatchWorker
+from neardup_workers.doing.stages.matching.shard_table import decode_window
+from neardup_workers.outside.telemetry.observer import Silent
+from neardup_workers.outside.topics.signed import PARTITION, position_of
+from neardup_workers.outside.transport.protocol import Committed
 
 STANDBYS = PLAN._replace(standbys=1)
 WINDOW = 40  # documents
@@ -70,7 +70,7 @@ class Pair:
 @pytest.fixture(autouse=True)
 def refreshed() -> Iterator[None]:
     """Committed offsets are read in every turn."""
-    with mock.patch("neardup.workers.stages.matching.standbys._REFRESH_SECONDS", 0.0):
+    with mock.patch("neardup_workers.doing.stages.matching.standbys._REFRESH_SECONDS", 0.0):
         yield
 
 

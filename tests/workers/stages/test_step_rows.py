@@ -7,12 +7,12 @@ import json
 import numpy as np
 import pytest
 
-from neardup.stream import Config, Signer
-from neardup.stream.json_lines import Fields
-from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
-from neardup.workers.stages.signer import SignPlan, sign_records
-from neardup.workers.topics.names import topic_names
-from neardup.workers.topics.places import (
+from neardup import Config, Signer
+from neardup.pairs.json_lines import Fields
+from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
+from neardup_workers.doing.stages.signer import SignPlan, sign_records
+from neardup_workers.outside.topics.names import topic_names
+from neardup_workers.outside.topics.places import (
     found_at,
     offsets_of,
     parse_place,
@@ -20,8 +20,8 @@ from neardup.workers.topics.places import (
     partitions_of,
     place_name,
 )
-from neardup.workers.topics.signed import SignedRows, decode_signed
-from neardup.workers.transport.protocol import Record, RefusedBatch
+from neardup_workers.outside.topics.signed import SignedRows, decode_signed
+from neardup_workers.outside.transport.protocol import Record, RefusedBatch
 
 CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5)
 TOPICS = topic_names("", CONFIG.signing_fingerprint, 4)

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from neardup.workers.stages.transaction import transact
-from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from neardup.workers.transport.protocol import AbortedError, Committed, FencedError, Message, OutcomeUnknownError
+from neardup_workers.doing.stages.transaction import transact
+from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup_workers.outside.transport.protocol import (
+    AbortedError,
+    Committed,
+    FencedError,
+    Message,
+    OutcomeUnknownError,
+)
 
 MESSAGES = [Message("out", 0, b"one", b"k"), Message("out", 1, b"two")]
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from quick_parameters import examples
 from service_world import NEAR, NOW, TEXT, opened
 
-from neardup.stream import Config, ConfigError, Document, Signer
-from neardup.stream.batches import CONTENT_HALF
-from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.settings.serve import ServeSettings
-from neardup.workers.store.blocked import BlockList, read_block_list
+from neardup import Config, ConfigError, Document, Signer
+from neardup.pairs.batches import CONTENT_HALF
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.store.blocked import BlockList, read_block_list
 
 SIGNER = Signer(Config())
 NO_CONTENTS = np.empty(0, np.uint64)

@@ -6,8 +6,8 @@ import unicodedata
 import pytest
 from service_world import opened
 
-from neardup.stream.documents import Document
-from neardup.workers.settings.serve import ServeSettings
+from neardup.documents.document import Document
+from neardup_workers.outside.settings.serve import ServeSettings
 
 SETS = {
     "itn_multilingual": ("docs.jsonl", 0.7, 3600.0 * 24 * 30),

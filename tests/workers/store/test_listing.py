@@ -6,7 +6,7 @@ import pytest
 from quick_parameters import quick_first
 from service_world import NOW, TEXT, world_in
 
-from neardup.workers.store.listing import DOCUMENT_ORDERS, STORY_ORDERS
+from neardup_workers.outside.store.listing import DOCUMENT_ORDERS, STORY_ORDERS
 
 WORDS = [f"{stem}{number}" for stem in ("rain", "tree", "coast", "ferry") for number in range(50)]
 
@@ -75,7 +75,7 @@ def test_pages_of_documents_have_each_document_once(world, order):
 
 def test_a_page_that_finds_little_ends_early_and_continues(world, monkeypatch):
     """The rows that a page looks at are bounded."""
-    monkeypatch.setattr("neardup.workers.store.listing._LOOKS_MAX", 10)
+    monkeypatch.setattr("neardup_workers.outside.store.listing._LOOKS_MAX", 10)
     _add(world, range(12), 1)
     pages = _pages(world, "/v1/documents", status="original", limit=5)
     assert len(pages) > 3
@@ -134,7 +134,7 @@ def test_stories_are_found_by_word_id_time_and_size(world):
 
 def test_a_search_regards_the_newest_documents_if_too_many_have_the_word(world, monkeypatch):
     """The others are left out, so a search takes limited time."""
-    monkeypatch.setattr("neardup.workers.store.listing.MATCHES_MAX", 5)
+    monkeypatch.setattr("neardup_workers.outside.store.listing.MATCHES_MAX", 5)
     for n in range(12):
         world.check(f"d{n}", f"ferry {_story(n)}")
     found = world.ask("GET", "/v1/clusters?q=ferry&size_min=1").json()["clusters"]

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from service_world import NOW, opened
 
-from neardup.stream import Document
-from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.settings.serve import ServeSettings
-from neardup.workers.store.answers import Answer
-from neardup.workers.store.listing import Filters
-from neardup.workers.store.migrating import migrate
-from neardup.workers.store.reading import StoreReader
+from neardup import Document
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.store.answers import Answer
+from neardup_workers.outside.store.listing import Filters
+from neardup_workers.outside.store.migrating import migrate
+from neardup_workers.outside.store.reading import StoreReader
 
 RELEASED = Path(__file__).parents[2] / "fixtures" / "0.1.0"
 OLD = ServeSettings(keep_texts=True, threshold=0.7, window_documents=30, k=5)

@@ -16,7 +16,7 @@ from service_process import ROOT, Serving
 from service_world import World
 
 from neardup import Config
-from neardup.workers.store.salvage import salvage
+from neardup_workers.outside.store.salvage import salvage
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "fixtures"))
 

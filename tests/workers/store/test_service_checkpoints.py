@@ -7,9 +7,9 @@ import time
 import pytest
 from service_world import NOW, TEXT, opened
 
-from neardup.stream.documents import Document
-from neardup.workers.settings.serve import ServeSettings
-from neardup.workers.store.checkpoints import Checkpoints
+from neardup.documents.document import Document
+from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.store.checkpoints import Checkpoints
 
 WAIT_SECONDS = 60.0
 

@@ -6,13 +6,13 @@ import sqlite3
 import pytest
 from service_world import NOW, TEXT, opened
 
-from neardup.stream.documents import Document
-from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.settings.serve import ServeSettings
-from neardup.workers.store.listing import Filters
-from neardup.workers.store.log import Log
-from neardup.workers.store.reading import StoreReader
-from neardup.workers.store.salvage import salvage
+from neardup.documents.document import Document
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.store.listing import Filters
+from neardup_workers.outside.store.log import Log
+from neardup_workers.outside.store.reading import StoreReader
+from neardup_workers.outside.store.salvage import salvage
 
 SETTINGS = ServeSettings(threshold=0.7, keep_texts=True)
 COUNT = 300

@@ -7,9 +7,9 @@ from cases import CASES
 from quick_parameters import quick_first
 from service_world import NOW, TEXT, opened
 
-from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.settings.serve import ServeSettings
-from neardup.workers.store.reading import StoreReader
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.store.reading import StoreReader
 
 # Schemes with a sketch, with ragged evidence, without equal contents, and with vectors.
 SCHEMES = ("one_permutation chars", "exact", "records exact", "prefix words", "vectors cosine")

@@ -5,9 +5,9 @@ import urllib.request
 
 import pytest
 
-from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.telemetry.health import START_SECONDS_MAX, Health, HealthAnswer, application, serve
-from neardup.workers.telemetry.metrics import Metrics
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.telemetry.health import START_SECONDS_MAX, Health, HealthAnswer, application, serve
+from neardup_workers.outside.telemetry.metrics import Metrics
 
 
 class Clock:

@@ -11,13 +11,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from python_files import nodes, text_of
 from shell_harness import TEXT, Bench
 
-from neardup.stream.documents import REASONS
-from neardup.stream.verdicts.rule import STATUSES, UPDATE
-from neardup.workers.http.problems import SERVICE_REASONS
-from neardup.workers.service.shell import CAUSES as RESTART_CAUSES
-from neardup.workers.stages.matching.shard_table import COUNTED
-from neardup.workers.stages.transaction import _OUTCOMES, COMMITTED, RENEWED
-from neardup.workers.telemetry.metrics import (
+from neardup.documents.document import REASONS
+from neardup.stories.verdicts.rule import STATUSES, UPDATE
+from neardup_workers.doing.http.problems import SERVICE_REASONS
+from neardup_workers.doing.stages.matching.shard_table import COUNTED
+from neardup_workers.doing.stages.transaction import _OUTCOMES, COMMITTED, RENEWED
+from neardup_workers.outside.telemetry.metrics import (
     ANSWERS,
     CAUSES,
     FEED,
@@ -30,7 +29,8 @@ from neardup.workers.telemetry.metrics import (
     STAGES,
     Metrics,
 )  # fmt: skip
-from neardup.workers.topics.messages import MESSAGE_REASONS
+from neardup_workers.outside.topics.messages import MESSAGE_REASONS
+from neardup_workers.running.service.shell import CAUSES as RESTART_CAUSES
 
 KINDS = {"count": "counter", "set": "gauge", "set_all": "gauge", "sample": "histogram"}
 MODULES = sorted((ROOT / "workers").rglob("*.py"))

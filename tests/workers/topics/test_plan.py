@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from neardup.stream.errors import ConfigError
-from neardup.workers.commands.topics.plan import Consequence, plan, steps_of
-from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.settings.load import changed
-from neardup.workers.topics.names import names_of
-from neardup.workers.topics.rules import topic_plans
-from neardup.workers.transport.memory.cluster import MemoryCluster
-from neardup.workers.transport.memory.transport import MemoryTransport
-from neardup.workers.transport.protocol import Message
+from neardup.errors import ConfigError
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.settings.load import changed
+from neardup_workers.outside.topics.names import names_of
+from neardup_workers.outside.topics.rules import topic_plans
+from neardup_workers.outside.transport.memory.cluster import MemoryCluster
+from neardup_workers.outside.transport.memory.transport import MemoryTransport
+from neardup_workers.outside.transport.protocol import Message
+from neardup_workers.running.commands.topics.plan import Consequence, plan, steps_of
 
 GIVEN = {"window_seconds": 100.0, "lateness_seconds": 60.0, "documents_partitions": 2}
 BEFORE = StreamSettings(**GIVEN)  # type: ignore[arg-type]
@@ -102,7 +102,7 @@ def test_what_cannot_be_planned_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_the_plan_is_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Changes, steps, costs and commands; a change that means nothing says so."""
-    monkeypatch.setattr("neardup.workers.commands.topics.plan.connect", lambda settings: transport())
+    monkeypatch.setattr("neardup_workers.running.commands.topics.plan.connect", lambda settings: transport())
     plan(BEFORE, StreamSettings(**changed(GIVEN, ["window_seconds=200"])))
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "window_seconds: 100.0 -> 200.0"

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from shell_harness import TEXT, Bench
 
-from neardup.workers.commands.topics import replay as module
-from neardup.workers.commands.topics.replay import replay
-from neardup.workers.options.running import ReplayOptions
-from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.topics.names import FILTER, LINK, ROLES, SIGN
-from neardup.workers.topics.verdicts import parse_run
-from neardup.workers.transport.memory.transport import MemoryTransport
-from neardup.workers.transport.protocol import Committed
+from neardup_workers.outside.options.running import ReplayOptions
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.topics.names import FILTER, LINK, ROLES, SIGN
+from neardup_workers.outside.topics.verdicts import parse_run
+from neardup_workers.outside.transport.memory.transport import MemoryTransport
+from neardup_workers.outside.transport.protocol import Committed
+from neardup_workers.running.commands.topics import replay as module
+from neardup_workers.running.commands.topics.replay import replay
 
 FIXTURE = Path(__file__).resolve().parents[2] / "fixtures" / "0.1.0" / "messages.json"
 MADE: dict[str, Any] = json.loads(FIXTURE.read_bytes())

@@ -8,14 +8,14 @@ from types import SimpleNamespace
 import pytest
 from shell_harness import Bench, settings_of
 
-from neardup.stream.errors import ConfigError
-from neardup.workers.commands.topics.making import create
-from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.service.roles import _warn_once
-from neardup.workers.topics.replication import IN_SYNC_KEY, in_sync_wanted, judge_replication, replicas_wanted
-from neardup.workers.topics.rules import warnings
-from neardup.workers.transport.kafka.transport import TopicDescription
-from neardup.workers.transport.protocol import Replication
+from neardup.errors import ConfigError
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.topics.replication import IN_SYNC_KEY, in_sync_wanted, judge_replication, replicas_wanted
+from neardup_workers.outside.topics.rules import warnings
+from neardup_workers.outside.transport.kafka.transport import TopicDescription
+from neardup_workers.outside.transport.protocol import Replication
+from neardup_workers.running.commands.topics.making import create
+from neardup_workers.running.service.roles import _warn_once
 
 
 @pytest.mark.parametrize(("nodes", "replicas", "in_sync"), [(1, 1, 1), (2, 2, 2), (3, 3, 2), (9, 3, 2)])
@@ -109,7 +109,7 @@ def made_on(nodes: int, monkeypatch: pytest.MonkeyPatch, **changes: object) -> d
     """The request of ``topics create`` to a cluster."""
     admin = Admin(nodes)
     transport = SimpleNamespace(admin=admin, close=lambda: None)
-    monkeypatch.setattr("neardup.workers.commands.topics.making.connect", lambda settings: transport)
+    monkeypatch.setattr("neardup_workers.running.commands.topics.making.connect", lambda settings: transport)
     create(settings_of(**changes))
     return admin.specs
 

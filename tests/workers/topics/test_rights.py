@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from neardup.workers.commands.topics.rights import rights, rights_of
-from neardup.workers.options.running import RightsOptions
-from neardup.workers.process.exits import Failure
-from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.topics.names import names_of
+from neardup_workers.outside.options.running import RightsOptions
+from neardup_workers.outside.process.exits import Failure
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.topics.names import names_of
+from neardup_workers.running.commands.topics.rights import rights, rights_of
 
 
 def test_rights_are_printed_for_the_names_of_the_settings(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,17 +9,17 @@ import pytest
 from cases import Case, every_case
 from verdict_oracle import said_of
 
-from neardup.stream import Signer
-from neardup.stream.batches import Batch, id_columns, removal_batch
-from neardup.stream.pipeline import Matcher
-from neardup.stream.shards import Shard
-from neardup.stream.table.steps import step
-from neardup.stream.verdicts.representatives import NO_RANK
-from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
-from neardup.stream.window_message import WireError
-from neardup.workers.topics import signed
-from neardup.workers.topics.shown import encode_shown
-from neardup.workers.topics.signed import SignedRows, decode_signed, encode_signed, growth_row, join_signed
+from neardup import Signer
+from neardup.pairs.batches import Batch, id_columns, removal_batch
+from neardup.pairs.pipeline import Matcher
+from neardup.pairs.shards import Shard
+from neardup.pairs.window_message import WireError
+from neardup.stories.verdicts.representatives import NO_RANK
+from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
+from neardup.window.steps import step
+from neardup_workers.outside.topics import signed
+from neardup_workers.outside.topics.shown import encode_shown
+from neardup_workers.outside.topics.signed import SignedRows, decode_signed, encode_signed, growth_row, join_signed
 
 FINGERPRINT = "0123456789abcdef" * 2
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.stream import Config
-from neardup.stream.documents import REASONS
-from neardup.stream.pair_rule import Matches
-from neardup.workers.topics.messages import (
+from neardup import Config
+from neardup.documents.document import REASONS
+from neardup.pairs.pair_rule import Matches
+from neardup_workers.outside.topics.messages import (
     DEAD_BYTES_MAX,
     DEAD_KEY_BYTES_MAX,
     Envelope,
@@ -22,8 +22,8 @@ from neardup.workers.topics.messages import (
     encode_removal,
     partition_of_key,
 )
-from neardup.workers.topics.names import generation, topic_names
-from neardup.workers.transport.protocol import Record
+from neardup_workers.outside.topics.names import generation, topic_names
+from neardup_workers.outside.transport.protocol import Record
 
 ENVELOPE = Envelope("one_permutation", "0123456789ab")
 # The default limit of brokers.

@@ -11,25 +11,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shell_harness import settings_of
 
-from neardup.stream.batches import id_columns
-from neardup.stream.errors import ConfigError
-from neardup.stream.table import NO_TIME
-from neardup.stream.verdicts.decisions import Verdicts
-from neardup.stream.verdicts.representatives import NO_RANK
-from neardup.stream.verdicts.rule import DOCUMENT
-from neardup.stream.window_message import WireError
-from neardup.workers.commands.tail import follow
-from neardup.workers.service.roles import ROLES
-from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.stages.member import WorkerMember
-from neardup.workers.telemetry.observer import Silent
-from neardup.workers.topics.arrivals import ArrivalRows
-from neardup.workers.topics.links import NO_PROGRESS, LinkMessage, Links, decode_links, encode_links
-from neardup.workers.topics.names import FILTER, LINK
-from neardup.workers.topics.rules import judge, topic_plans
-from neardup.workers.topics.shown import NAMES, encode_shown
-from neardup.workers.topics.verdicts import Decision, encode_runs, parse_run
-from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup.errors import ConfigError
+from neardup.pairs.batches import id_columns
+from neardup.pairs.window_message import WireError
+from neardup.stories.verdicts.decisions import Verdicts
+from neardup.stories.verdicts.representatives import NO_RANK
+from neardup.stories.verdicts.rule import DOCUMENT
+from neardup.window import NO_TIME
+from neardup_workers.doing.stages.member import WorkerMember
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.telemetry.observer import Silent
+from neardup_workers.outside.topics.arrivals import ArrivalRows
+from neardup_workers.outside.topics.links import NO_PROGRESS, LinkMessage, Links, decode_links, encode_links
+from neardup_workers.outside.topics.names import FILTER, LINK
+from neardup_workers.outside.topics.rules import judge, topic_plans
+from neardup_workers.outside.topics.shown import NAMES, encode_shown
+from neardup_workers.outside.topics.verdicts import Decision, encode_runs, parse_run
+from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup_workers.running.commands.tail import follow
+from neardup_workers.running.service.roles import ROLES
 
 FINGERPRINT, OTHER = "0123456789abcdef" * 2, "f" * 32
 

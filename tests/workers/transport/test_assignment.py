@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from neardup.workers.transport.assignment import Offer, Share, assign, balanced
+from neardup_workers.outside.transport.assignment import Offer, Share, assign, balanced
 
 
 class Group:

@@ -22,13 +22,13 @@ from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.producer.transaction_manager import TransactionManager
 from python_files import text_of, tree
 
-from neardup.stream.errors import ConfigError
-from neardup.workers.transport.kafka.client_internals import TESTED_VERSION, check_client, connections
-from neardup.workers.transport.kafka.client_internals.check import NEEDED
-from neardup.workers.transport.kafka.client_settings import KafkaSettings
+from neardup.errors import ConfigError
+from neardup_workers.outside.transport.kafka.client_internals import TESTED_VERSION, check_client, connections
+from neardup_workers.outside.transport.kafka.client_internals.check import NEEDED
+from neardup_workers.outside.transport.kafka.client_settings import KafkaSettings
 
 ROOT = Path(__file__).parents[3]
-INTERNALS = ROOT / "workers" / "transport" / "kafka" / "client_internals"
+INTERNALS = ROOT / "workers" / "neardup_workers" / "outside" / "transport" / "kafka" / "client_internals"
 USERS = [path for folder in ("workers", "benchmarks", "deploy") for path in sorted((ROOT / folder).rglob("*.py"))]
 PUBLIC_MODULES = {"kafka", "kafka.errors", "kafka.admin"}
 NAMED_TUPLE_METHODS = {"_replace", "_asdict", "_fields", "_make"}
@@ -70,7 +70,7 @@ def test_only_one_package_looks_inside_the_client() -> None:
         if INTERNALS in path.parents or "kafka" not in text_of(path):
             continue
         modules = client_modules(tree(path))
-        assert modules <= PUBLIC_MODULES, f"{path}: ask neardup.workers.transport.kafka.client_internals for it"
+        assert modules <= PUBLIC_MODULES, f"{path}: ask neardup_workers.outside.transport.kafka.client_internals for it"
         if modules:
             assert list(foreign_attributes(tree(path))) == [], f"{path}: give it a name in client_internals"
 
@@ -146,7 +146,7 @@ _WAITS = """
 import gc, weakref
 from kafka.errors import KafkaTimeoutError
 from kafka.future import Future
-from neardup.workers.transport.kafka.client_internals import connections
+from neardup_workers.outside.transport.kafka.client_internals import connections
 
 class Held:
     pass

@@ -15,10 +15,10 @@ from kafka.producer.record_accumulator import RecordAccumulator
 from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from neardup.workers.transport.kafka import records as kafka_records
-from neardup.workers.transport.kafka.client_internals import batches
-from neardup.workers.transport.kafka.record_batches import PendingRecords, encode
-from neardup.workers.transport.protocol import sent_bytes
+from neardup_workers.outside.transport.kafka import records as kafka_records
+from neardup_workers.outside.transport.kafka.client_internals import batches
+from neardup_workers.outside.transport.kafka.record_batches import PendingRecords, encode
+from neardup_workers.outside.transport.protocol import sent_bytes
 
 PLACE = TopicPartition("documents.unique", 3)
 

@@ -17,9 +17,9 @@ from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from neardup.workers.transport.kafka import records as kafka_records
-from neardup.workers.transport.kafka.client_internals import connections, fetches
-from neardup.workers.transport.protocol import Record, RefusedBatch, UnreadableError
+from neardup_workers.outside.transport.kafka import records as kafka_records
+from neardup_workers.outside.transport.kafka.client_internals import connections, fetches
+from neardup_workers.outside.transport.protocol import Record, RefusedBatch, UnreadableError
 
 PLACE = TopicPartition("documents", 3)
 LOG_APPEND_TIME = 0x08

@@ -13,9 +13,9 @@ import transport_reader_laws
 from memory_harness import MemoryHarness
 from transport_harness import Harness, joined, send
 
-from neardup.workers.transport.memory.cluster import METADATA_CHARACTERS_MAX
-from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from neardup.workers.transport.protocol import (
+from neardup_workers.outside.transport.memory.cluster import METADATA_CHARACTERS_MAX
+from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup_workers.outside.transport.protocol import (
     Committed,
     Membership,
     Message,

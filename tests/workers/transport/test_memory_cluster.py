@@ -6,9 +6,9 @@ import pytest
 from memory_harness import MemoryHarness
 from transport_harness import joined, send
 
-from neardup.workers.transport.memory.cluster import FAULTS
-from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from neardup.workers.transport.protocol import (
+from neardup_workers.outside.transport.memory.cluster import FAULTS
+from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup_workers.outside.transport.protocol import (
     AbortedError,
     Committed,
     FencedError,

@@ -6,8 +6,8 @@ import pytest
 from memory_harness import MemoryHarness
 from transport_harness import Member, joined, settled
 
-from neardup.workers.transport.memory.transport import MemoryCluster
-from neardup.workers.transport.protocol import (
+from neardup_workers.outside.transport.memory.transport import MemoryCluster
+from neardup_workers.outside.transport.protocol import (
     Committed,
     FencedError,
 )

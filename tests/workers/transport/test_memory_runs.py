@@ -7,9 +7,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from neardup.workers.transport.memory.cluster import FAULTS
-from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from neardup.workers.transport.protocol import AbortedError, Committed, Message, Polled, Producer, TransportError
+from neardup_workers.outside.transport.memory.cluster import FAULTS
+from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup_workers.outside.transport.protocol import (
+    AbortedError,
+    Committed,
+    Message,
+    Polled,
+    Producer,
+    TransportError,
+)
 
 PARTITIONS = 4
 SEEDS = range(150)
@@ -32,8 +39,8 @@ def copy_step(producer: Producer, polled: Polled) -> Iterator[None]:
 
 
 def copier(cluster: MemoryCluster, name: str) -> Iterator[None]:
-    """A worker by the rules of ``neardup.workers.transport.protocol``: it restarts after each failure but a known
-    abort."""
+    """A worker by the rules of ``neardup_workers.outside.transport.protocol``: it restarts after each failure but a
+    known abort."""
     transport = MemoryTransport(cluster)
     while True:
         yield

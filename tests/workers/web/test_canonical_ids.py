@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 from quick_parameters import examples
 from shell_harness import Bench
 
-from neardup.stream.json_lines import Fields
-from neardup.workers.options.shared import SessionOptions
-from neardup.workers.process.stop import Stop
-from neardup.workers.readers.reader import EntryReader
-from neardup.workers.session.loader import Loader
-from neardup.workers.session.session import Session
-from neardup.workers.settings.files import ReadingOptions, Settings
-from neardup.workers.transport.memory.transport import MemoryTransport
-from neardup.workers.web.canonical_ids import TRACKING, canonical_url
+from neardup.pairs.json_lines import Fields
+from neardup_workers.doing.session.loader import Loader
+from neardup_workers.doing.session.session import Session
+from neardup_workers.outside.options.shared import SessionOptions
+from neardup_workers.outside.process.stop import Stop
+from neardup_workers.outside.readers.reader import EntryReader
+from neardup_workers.outside.settings.files import ReadingOptions, Settings
+from neardup_workers.outside.transport.memory.transport import MemoryTransport
+from neardup_workers.outside.web.canonical_ids import TRACKING, canonical_url
 
 SAME = [
     ("HTTP://News.Example/a", "http://news.example/a"),

@@ -10,17 +10,17 @@ from itertools import groupby
 import pytest
 from warc_records import PARAGRAPH, page
 
-from neardup.stream.documents import Document
-from neardup.stream.errors import install_command
-from neardup.stream.json_lines import Fields
-from neardup.workers.process.exits import Failure
-from neardup.workers.process.stop import Stop
-from neardup.workers.readers.entries import FILE_REASONS
-from neardup.workers.readers.reader import EntryReader
-from neardup.workers.settings.files import ReadingOptions
-from neardup.workers.web.extraction import Extraction, Pending, readable
-from neardup.workers.web.markup import ROWS
-from neardup.workers.web.pages import EXTRACTORS, MODES, Page, decoded
+from neardup.documents.document import Document
+from neardup.errors import install_command
+from neardup.pairs.json_lines import Fields
+from neardup_workers.outside.process.exits import Failure
+from neardup_workers.outside.process.stop import Stop
+from neardup_workers.outside.readers.entries import FILE_REASONS
+from neardup_workers.outside.readers.reader import EntryReader
+from neardup_workers.outside.settings.files import ReadingOptions
+from neardup_workers.outside.web.extraction import Extraction, Pending, readable
+from neardup_workers.outside.web.markup import ROWS
+from neardup_workers.outside.web.pages import EXTRACTORS, MODES, Page, decoded
 
 ARTICLE = PARAGRAPH * 5
 

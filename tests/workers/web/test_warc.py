@@ -12,17 +12,17 @@ import zstandard
 from quick_parameters import quick_first
 from warc_records import PARAGRAPH, answer, page, record
 
-from neardup.stream.documents import Document
-from neardup.stream.errors import Reason
-from neardup.stream.json_lines import Fields
-from neardup.stream.sources.names import source_of
-from neardup.workers.process.stop import Stop
-from neardup.workers.readers.entries import FILE_REASONS
-from neardup.workers.readers.lines import RECORD
-from neardup.workers.readers.reader import EntryReader
-from neardup.workers.readers.warc import warc_lines
-from neardup.workers.settings.files import ReadingOptions
-from neardup.workers.web.content_encoding import decoded_content
+from neardup.documents.document import Document
+from neardup.errors import Reason
+from neardup.pairs.json_lines import Fields
+from neardup.stories.sources.names import source_of
+from neardup_workers.outside.process.stop import Stop
+from neardup_workers.outside.readers.entries import FILE_REASONS
+from neardup_workers.outside.readers.lines import RECORD
+from neardup_workers.outside.readers.reader import EntryReader
+from neardup_workers.outside.readers.warc import warc_lines
+from neardup_workers.outside.settings.files import ReadingOptions
+from neardup_workers.outside.web.content_encoding import decoded_content
 
 TEXT = "<p>hello</p>"
 ANSWER = answer(TEXT.encode())

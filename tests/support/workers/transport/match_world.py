@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 import orjson
 
-from neardup.stream import Config, Signer
-from neardup.stream.json_lines import Fields
-from neardup.workers.stages.matching.matcher import MatchWorker
-from neardup.workers.stages.matching.plan import MatchPlan
-from neardup.workers.stages.member import WorkerMember
-from neardup.workers.stages.signer import SignPlan, sign_records
-from neardup.workers.telemetry.observer import SILENT, Observer
-from neardup.workers.topics.messages import Envelope
-from neardup.workers.topics.names import topic_names
-from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from neardup.workers.transport.protocol import Record
+from neardup import Config, Signer
+from neardup.pairs.json_lines import Fields
+from neardup_workers.doing.stages.matching.matcher import MatchWorker
+from neardup_workers.doing.stages.matching.plan import MatchPlan
+from neardup_workers.doing.stages.member import WorkerMember
+from neardup_workers.doing.stages.signer import SignPlan, sign_records
+from neardup_workers.outside.telemetry.observer import SILENT, Observer
+from neardup_workers.outside.topics.messages import Envelope
+from neardup_workers.outside.topics.names import topic_names
+from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup_workers.outside.transport.protocol import Record
 
 CONFIG = Config(
     threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5, window_seconds=100.0, lateness_seconds=10.0

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from neardup.workers.transport.protocol import Consumer, Transport
+from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup_workers.outside.transport.protocol import Consumer, Transport
 
 LOOKS_MAX = 50
 

@@ -7,15 +7,15 @@ import json
 import signal
 import time
 
-from neardup.workers.process.watchdog import Watchdog
-from neardup.workers.service.roles import ROLES
-from neardup.workers.service.shell import Outside, Shell
-from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.telemetry.health import Health
-from neardup.workers.telemetry.metrics import Metrics
-from neardup.workers.topics.names import names_of
-from neardup.workers.topics.rules import topic_plans
-from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup_workers.outside.process.watchdog import Watchdog
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.telemetry.health import Health
+from neardup_workers.outside.telemetry.metrics import Metrics
+from neardup_workers.outside.topics.names import names_of
+from neardup_workers.outside.topics.rules import topic_plans
+from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup_workers.running.service.roles import ROLES
+from neardup_workers.running.service.shell import Outside, Shell
 
 LOOKS_MAX = 2_000
 TEXT = "a story of many words that two agencies print on one day with a word or two changed by their editors"

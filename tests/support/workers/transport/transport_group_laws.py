@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from transport_harness import RECORDS_MAX, Harness, Member, joined, publish, send, settled
 
-from neardup.workers.transport.protocol import AbortedError, Committed, FencedError, Membership, Message, Record
+from neardup_workers.outside.transport.protocol import AbortedError, Committed, FencedError, Membership, Message, Record
 
 PARTITIONS = 5
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol, TypeVar
 
-from neardup.workers.transport.protocol import (
+from neardup_workers.outside.transport.protocol import (
     Consumer,
     Membership,
     Message,

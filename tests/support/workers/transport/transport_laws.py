@@ -14,7 +14,7 @@ from collections.abc import Callable
 import pytest
 from transport_harness import Harness, answered, joined, publish, read_values, send, send_and_commit
 
-from neardup.workers.transport.protocol import (
+from neardup_workers.outside.transport.protocol import (
     AbortedError,
     Committed,
     FencedError,

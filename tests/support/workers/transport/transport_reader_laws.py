@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from transport_harness import Harness, joined, publish
 
-from neardup.workers.transport.protocol import Committed, Headers, Message, OffsetGoneError
+from neardup_workers.outside.transport.protocol import Committed, Headers, Message, OffsetGoneError
 
 
 def law_a_reader_reads_partitions_without_a_group(harness: Harness) -> None:

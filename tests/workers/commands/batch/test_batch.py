@@ -16,17 +16,17 @@ from cases import CASES
 from command import PROCESS_SECONDS_MAX, WORDS
 from quick_parameters import quick_first
 
-from neardup.stream import Deduplicator, Document
-from neardup.stream.machine.compile import kernel
-from neardup.stream.pipeline import Matcher, Signer, match_step
-from neardup.stream.table.admit import may_reach, payload_of
-from neardup.workers.commands.batch import corpus as batch
-from neardup.workers.commands.batch import join as batch_join
-from neardup.workers.commands.batch import queries
-from neardup.workers.commands.batch.corpus import Corpus
-from neardup.workers.outputs.window_file import fill
-from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.settings.files import Settings
+from neardup import Deduplicator, Document
+from neardup.machine.compile import kernel
+from neardup.pairs.pipeline import Matcher, Signer, match_step
+from neardup.window.admit import may_reach, payload_of
+from neardup_workers.outside.outputs.window_file import fill
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.settings.files import Settings
+from neardup_workers.running.commands.batch import corpus as batch
+from neardup_workers.running.commands.batch import join as batch_join
+from neardup_workers.running.commands.batch import queries
+from neardup_workers.running.commands.batch.corpus import Corpus
 
 SCHEMES = [
     "one_permutation chars", "exact, minhash in 4 bytes", "containment", "buckets shared", "prefix chars",
@@ -288,7 +288,7 @@ def test_an_interrupted_batch_writes_nothing_and_leaves_nothing(start, tmp_path)
 def test_without_its_database_the_command_says_what_to_install(monkeypatch):
     """The rest of the program works without it."""
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    for name in ("neardup.workers.commands.batch.corpus", "neardup.workers.commands.batch.join"):
+    for name in ("neardup_workers.running.commands.batch.corpus", "neardup_workers.running.commands.batch.join"):
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(Failure, match="duckdb"):
-        importlib.import_module("neardup.workers.commands.batch.corpus")
+        importlib.import_module("neardup_workers.running.commands.batch.corpus")

@@ -12,11 +12,11 @@ from dedup_outputs import deduplicated
 from quick_parameters import quick_first
 from scheme_streams import brought
 
-from neardup.stream import Config, Deduplicator, Document
-from neardup.workers.commands.batch.corpus import run
-from neardup.workers.options.documents import BatchOptions
-from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.settings.load import load
+from neardup import Config, Deduplicator, Document
+from neardup_workers.outside.options.documents import BatchOptions
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.settings.load import load
+from neardup_workers.running.commands.batch.corpus import run
 
 TEXT = f"{WORDS}; " * 5
 SCHEMES = [

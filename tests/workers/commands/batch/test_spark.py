@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.recall.passages import prose
 from command import WORDS
 
-from benchmarks.recall.passages import prose
-from neardup.workers.commands.batch.engines import ENGINES
-from neardup.workers.options.documents import BatchOptions
-from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.settings.load import load
+from neardup_workers.outside.options.documents import BatchOptions
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.settings.load import load
+from neardup_workers.running.commands.batch.engines import ENGINES
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 # A proof with 1, 7 and 64 takes minutes: make torture.

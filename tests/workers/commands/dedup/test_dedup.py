@@ -19,9 +19,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from neardup.stream import Config, Deduplicator, Document
-from neardup.workers.outputs import clusters
-from neardup.workers.process.exits import Exit
+from neardup import Config, Deduplicator, Document
+from neardup_workers.outside.outputs import clusters
+from neardup_workers.outside.process.exits import Exit
 
 TEXT = f"{WORDS}; " * 5
 NEARLY = TEXT.replace("seven", "eight", 1)

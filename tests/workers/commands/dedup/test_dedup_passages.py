@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.recall.passages import prose
 from dedup_outputs import deduplicated
 from jsonschema import Draft202012Validator
 
-from benchmarks.recall.passages import prose
-from neardup.stream import ConfigError
-from neardup.workers.commands.batch.corpus import run
-from neardup.workers.options.documents import BatchOptions
-from neardup.workers.process.exits import Exit
-from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.settings.load import load
+from neardup import ConfigError
+from neardup_workers.outside.options.documents import BatchOptions
+from neardup_workers.outside.process.exits import Exit
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.settings.load import load
+from neardup_workers.running.commands.batch.corpus import run
 
 SCHEMA = Path(__file__).parents[4] / "docs" / "schemas" / "verdict.json"
 

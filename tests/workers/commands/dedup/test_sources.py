@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from neardup.workers.commands.batch.corpus import run as batch
-from neardup.workers.commands.dedup.command import run
-from neardup.workers.options.documents import BatchOptions, DedupOptions
-from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.settings.load import load
+from neardup_workers.outside.options.documents import BatchOptions, DedupOptions
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.settings.load import load
+from neardup_workers.running.commands.batch.corpus import run as batch
+from neardup_workers.running.commands.dedup.command import run
 
 TEXT = "The ferry to the island sails again on Friday, after eleven weeks of repairs to its hull; tickets are on sale."
 LINES = [

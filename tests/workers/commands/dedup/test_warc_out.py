@@ -14,10 +14,10 @@ from warc_records import PARAGRAPH, answer, page, record
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 from warcio.checker import Checker
 
-from neardup.workers.commands.dedup import archive
-from neardup.workers.commands.dedup.archive import Archive
-from neardup.workers.process.exits import Failure
-from neardup.workers.readers.warc import warc_lines
+from neardup_workers.outside.process.exits import Failure
+from neardup_workers.outside.readers.warc import warc_lines
+from neardup_workers.running.commands.dedup import archive
+from neardup_workers.running.commands.dedup.archive import Archive
 
 STORY = PARAGRAPH * 8
 COPY = page(STORY)

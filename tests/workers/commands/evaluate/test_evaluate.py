@@ -9,8 +9,8 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
-from neardup.workers.cli.app import app
-from neardup.workers.process.exits import Failure
+from neardup_workers.outside.process.exits import Failure
+from neardup_workers.running.cli.app import app
 
 PAIRS = [
     ("a", "b", 0.9),

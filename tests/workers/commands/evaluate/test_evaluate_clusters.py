@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from neardup.workers.cli.app import app
-from neardup.workers.process.exits import Failure
+from neardup_workers.outside.process.exits import Failure
+from neardup_workers.running.cli.app import app
 
 # id, status, cluster: b and c are duplicates of a, e is a duplicate of d, f is a version of a.
 VERDICTS = [

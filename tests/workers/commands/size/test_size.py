@@ -10,16 +10,16 @@ import pytest
 from shell_harness import Bench
 from typer.testing import CliRunner
 
-from neardup.stream import Config, ConfigError, Document
-from neardup.stream.pipeline import Matcher, Signer, match_step
-from neardup.stream.shards import Shard
-from neardup.workers.cli.app import app
-from neardup.workers.commands.size.capacity import measured_capacity
-from neardup.workers.commands.size.model import Load, Sized, size_of
-from neardup.workers.commands.size.printing import bytes_of
-from neardup.workers.commands.size.sample import Sample, sampled
-from neardup.workers.settings.kafka import StreamSettings
-from neardup.workers.settings.load import load_stream
+from neardup import Config, ConfigError, Document
+from neardup.pairs.pipeline import Matcher, Signer, match_step
+from neardup.pairs.shards import Shard
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.settings.load import load_stream
+from neardup_workers.running.cli.app import app
+from neardup_workers.running.commands.size.capacity import measured_capacity
+from neardup_workers.running.commands.size.model import Load, Sized, size_of
+from neardup_workers.running.commands.size.printing import bytes_of
+from neardup_workers.running.commands.size.sample import Sample, sampled
 
 CAPACITY = measured_capacity()
 OFF_MAX = 0.2

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from neardup.stream.config import Config
-from neardup.stream.theory.curves import candidate_probability, error_areas
-from neardup.stream.theory.tuning import choose
-from neardup.workers.commands.tune.curve import picture, show, summary
-from neardup.workers.display.pictures import in_characters
-from neardup.workers.process.exits import Failure
+from neardup.schemes.config import Config
+from neardup.schemes.theory.curves import candidate_probability, error_areas
+from neardup.schemes.theory.tuning import choose
+from neardup_workers.outside.display.pictures import in_characters
+from neardup_workers.outside.process.exits import Failure
+from neardup_workers.running.commands.tune.curve import picture, show, summary
 
 
 def test_everything_that_was_chosen_is_shown(capsys):

@@ -5,9 +5,9 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from neardup.stream.errors import ConfigError
-from neardup.workers.cli.app import app
-from neardup.workers.process.exits import Failure
+from neardup.errors import ConfigError
+from neardup_workers.outside.process.exits import Failure
+from neardup_workers.running.cli.app import app
 
 BOOK = ("tune", "--family", "minhash", "--d1", "0.2", "--d2", "0.6", "--p1", "0.87", "--p2", "0.1")
 

@@ -7,10 +7,10 @@ import pytest
 from quick_parameters import quick_first
 from typer.testing import CliRunner
 
-from neardup.stream.errors import ConfigError
-from neardup.workers.cli.app import app
-from neardup.workers.commands.tune import sample as tune_sample
-from neardup.workers.process.exits import Failure
+from neardup.errors import ConfigError
+from neardup_workers.outside.process.exits import Failure
+from neardup_workers.running.cli.app import app
+from neardup_workers.running.commands.tune import sample as tune_sample
 
 WORDS = "the quick brown fox jumps over the lazy dog while seven wizards boil their jugs of liquid in a quiet corner "
 

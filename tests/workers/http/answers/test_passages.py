@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.recall.passages import PASSAGE, SCRIPTS, prose, shared_run
 from dedup_outputs import deduplicated
 from service_world import world_in
 
-from benchmarks.recall.passages import PASSAGE, SCRIPTS, prose, shared_run
-from neardup.stream import Config, Deduplicator, Document
-from neardup.workers.commands.batch.corpus import run as batch
-from neardup.workers.commands.run import run
-from neardup.workers.options.documents import BatchOptions, RunOptions
-from neardup.workers.process.exits import Exit
-from neardup.workers.settings.load import load
+from neardup import Config, Deduplicator, Document
+from neardup_workers.outside.options.documents import BatchOptions, RunOptions
+from neardup_workers.outside.process.exits import Exit
+from neardup_workers.outside.settings.load import load
+from neardup_workers.running.commands.batch.corpus import run as batch
+from neardup_workers.running.commands.run import run
 
 # Pairs of each script. Of texts of twice as many characters the least fraction is beyond the threshold.
 PAIRS = 40

@@ -3,14 +3,14 @@
 import pytest
 from service_world import lose_a_band, opened
 
-from neardup.stream import Document, Matcher, Signer
-from neardup.stream.estimates.loss_accounts import LossAccounts
-from neardup.stream.pipeline import match_steps
-from neardup.stream.sources.losses import count_losses
-from neardup.workers.http.answers.recall import Recall
-from neardup.workers.settings.serve import ServeSettings
-from neardup.workers.store.log import StoreFull
-from neardup.workers.telemetry.metrics import SERVE, Metrics
+from neardup import Document, Matcher, Signer
+from neardup.pairs.estimates.loss_accounts import LossAccounts
+from neardup.pairs.pipeline import match_steps
+from neardup.stories.sources.losses import count_losses
+from neardup_workers.doing.http.answers.recall import Recall
+from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.store.log import StoreFull
+from neardup_workers.outside.telemetry.metrics import SERVE, Metrics
 
 
 def documents(count, first=0):

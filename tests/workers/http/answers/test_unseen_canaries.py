@@ -13,9 +13,9 @@ import orjson
 import pytest
 from service_world import NOW, opened
 
-from neardup.workers.http.events import Events
-from neardup.workers.http.server import started
-from neardup.workers.settings.serve import ServeSettings
+from neardup_workers.doing.http.events import Events
+from neardup_workers.doing.http.server import started
+from neardup_workers.outside.settings.serve import ServeSettings
 
 STEPS = 120
 READS = (

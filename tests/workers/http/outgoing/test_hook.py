@@ -10,12 +10,12 @@ from hook_world import SECRET, Receiver, failing, verify_arrived
 from quick_parameters import quick_first
 from service_world import NEAR, NOW, TEXT, world_in
 
-from neardup.stream.errors import ConfigError
-from neardup.workers.http.outgoing.delivery import Bounds, Delivery, measure_outbox
-from neardup.workers.http.outgoing.hook import Failed, Hook, secret_of, signed
-from neardup.workers.settings.serve import ServeSettings
-from neardup.workers.store.extra import outbox
-from neardup.workers.store.reading import StoreReader
+from neardup.errors import ConfigError
+from neardup_workers.doing.http.outgoing.delivery import Bounds, Delivery, measure_outbox
+from neardup_workers.doing.http.outgoing.hook import Failed, Hook, secret_of, signed
+from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.store.extra import outbox
+from neardup_workers.outside.store.reading import StoreReader
 
 OTHER = "Quarterly earnings were flat, said the chairman, who leaves the company at the end of the year."
 
@@ -219,7 +219,7 @@ def test_events_that_are_too_many_die_oldest_first(world):
 
 def test_what_a_busy_writer_cannot_store_is_not_sent_again(world):
     """The outcome waits; the next turn stores it before it sends more."""
-    from neardup.workers.http.writer import Busy
+    from neardup_workers.doing.http.writer import Busy
 
     world.check("a", TEXT)
     sent, call = [], world.writer.call

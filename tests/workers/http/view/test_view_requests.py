@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from view_world import WAIT_SECONDS_MAX, Deployment, until
 
-from neardup.workers.http.view.server import serve_view
-from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.settings.serve import ViewSettings
-from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup_workers.doing.http.view.server import serve_view
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.settings.serve import ViewSettings
+from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 
 JSON_LINES = {"Content-Type": "application/x-ndjson"}
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.workers.readers.json.array import array_lines
-from neardup.workers.readers.lines import IDLE, Line
+from neardup_workers.outside.readers.json.array import array_lines
+from neardup_workers.outside.readers.lines import IDLE, Line
 
 VALUES = st.recursive(
     st.none() | st.integers() | st.text(max_size=5) | st.sampled_from(['"', "\\", '\\"', "[{", "}],", "\n"]),

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from neardup.stream.documents import Document
-from neardup.stream.json_lines import TITLE_CHARACTERS_MAX, Fields, decode_document
-from neardup.workers.readers.json.columns import decode_columns
+from neardup.documents.document import Document
+from neardup.pairs.json_lines import TITLE_CHARACTERS_MAX, Fields, decode_document
+from neardup_workers.outside.readers.json.columns import decode_columns
 
 FIELDS = Fields()
 LINE = b'{"id": "a", "text": "some words", "timestamp": 1700000000.25}'

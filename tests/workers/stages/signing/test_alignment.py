@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from neardup.workers.stages.alignment import (
+from neardup_workers.doing.stages.alignment import (
     ARRIVING_SECONDS,
     CLAIM_SECONDS,
     RENEW_SECONDS,
@@ -14,7 +14,7 @@ from neardup.workers.stages.alignment import (
     decode_claim,
     encode_claim,
 )
-from neardup.workers.transport.protocol import Committed, LogEnd, Record
+from neardup_workers.outside.transport.protocol import Committed, LogEnd, Record
 
 SPAN_MS = 30_000
 NOW_MS = 1_700_000_000_000

@@ -7,8 +7,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.workers.stages.alignment import Alignment
-from neardup.workers.transport.protocol import Committed, LogEnd, Record
+from neardup_workers.doing.stages.alignment import Alignment
+from neardup_workers.outside.transport.protocol import Committed, LogEnd, Record
 
 SPAN_MS = 30_000
 NOW_MS = 1_700_000_000_000

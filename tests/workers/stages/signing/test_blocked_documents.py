@@ -5,9 +5,9 @@ import json
 import pytest
 from shell_harness import TEXT, Bench
 
-from neardup.stream import Document, Signer
-from neardup.stream.batches import CONTENT_HALF
-from neardup.workers.process.exits import Exit, Failure
+from neardup import Document, Signer
+from neardup.pairs.batches import CONTENT_HALF
+from neardup_workers.outside.process.exits import Exit, Failure
 
 OWN = "nothing like the others at all, not a word of it, not even nearly so"
 

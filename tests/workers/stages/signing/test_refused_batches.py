@@ -9,17 +9,17 @@ import orjson
 import pytest
 from match_world import CONFIG, SIGN, TOPICS, World, turns
 
-from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL
-from neardup.stream.window_message import WireError
-from neardup.workers.process.exits import Exit
-from neardup.workers.service.shell import failure_of
-from neardup.workers.service.supervisor import FINAL
-from neardup.workers.stages.member import WorkerMember
-from neardup.workers.stages.sign_worker import SignWorker
-from neardup.workers.telemetry.observer import Silent
-from neardup.workers.topics.signed import decode_signed
-from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from neardup.workers.transport.protocol import UnreadableError
+from neardup.pairs.window_message import WireError
+from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL
+from neardup_workers.doing.stages.member import WorkerMember
+from neardup_workers.doing.stages.sign_worker import SignWorker
+from neardup_workers.outside.process.exits import Exit
+from neardup_workers.outside.telemetry.observer import Silent
+from neardup_workers.outside.topics.signed import decode_signed
+from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup_workers.outside.transport.protocol import UnreadableError
+from neardup_workers.running.service.shell import failure_of
+from neardup_workers.running.service.supervisor import FINAL
 
 
 def test_a_batch_that_was_refused_is_one_dead_letter_and_is_passed_over() -> None:

@@ -8,16 +8,16 @@ import numpy as np
 import orjson
 import pytest
 
-from neardup.stream import Config, ConfigError
-from neardup.stream.json_lines import Fields
-from neardup.workers.stages.member import WorkerMember
-from neardup.workers.stages.sign_worker import SignWorker
-from neardup.workers.stages.signer import SignPlan
-from neardup.workers.telemetry.observer import Silent
-from neardup.workers.topics.names import topic_names
-from neardup.workers.topics.signed import decode_signed
-from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from neardup.workers.transport.protocol import OutcomeUnknownError, Record
+from neardup import Config, ConfigError
+from neardup.pairs.json_lines import Fields
+from neardup_workers.doing.stages.member import WorkerMember
+from neardup_workers.doing.stages.sign_worker import SignWorker
+from neardup_workers.doing.stages.signer import SignPlan
+from neardup_workers.outside.telemetry.observer import Silent
+from neardup_workers.outside.topics.names import topic_names
+from neardup_workers.outside.topics.signed import decode_signed
+from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup_workers.outside.transport.protocol import OutcomeUnknownError, Record
 
 CONFIG = Config(threshold=0.7, window_seconds=1e6, lateness_seconds=60.0)
 TOPICS = topic_names("", CONFIG.signing_fingerprint, 1)
@@ -99,7 +99,7 @@ def test_two_signers_that_start_at_once_set_nothing_back() -> None:
     for partition in (0, 1):
         world.document(f"old-{partition}", partition)
     one, two = world.worker("one", "earliest"), world.worker("two", "earliest")
-    with mock.patch("neardup.workers.stages.member.WorkerMember.begin"):
+    with mock.patch("neardup_workers.doing.stages.member.WorkerMember.begin"):
         world.turns()
     assert (one.member.waiting, two.member.waiting) == ({0}, {1})
     two.turn(0.0, 100)

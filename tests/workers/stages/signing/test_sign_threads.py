@@ -8,15 +8,15 @@ from unittest import mock
 
 import pytest
 
-from neardup.stream import Config, Signer
-from neardup.stream.json_lines import Fields
-from neardup.workers.stages.member import WorkerMember
-from neardup.workers.stages.sign_worker import SignWorker
-from neardup.workers.stages.signer import SignPlan, sign_records
-from neardup.workers.telemetry.observer import Silent
-from neardup.workers.topics.names import topic_names
-from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from neardup.workers.transport.protocol import Record
+from neardup import Config, Signer
+from neardup.pairs.json_lines import Fields
+from neardup_workers.doing.stages.member import WorkerMember
+from neardup_workers.doing.stages.sign_worker import SignWorker
+from neardup_workers.doing.stages.signer import SignPlan, sign_records
+from neardup_workers.outside.telemetry.observer import Silent
+from neardup_workers.outside.topics.names import topic_names
+from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup_workers.outside.transport.protocol import Record
 
 CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5)
 TOPICS = topic_names("", CONFIG.signing_fingerprint, 4)
@@ -31,7 +31,7 @@ def test_documents_that_are_signed_in_threads_give_the_same_messages(threads: in
     rng = random.Random(7)
     values = [b'{"text": ""}', b"no JSON", None, *(b'{"text": "the document number %d"}' % i for i in range(9))]
     records = [Record(0, i, NOW_MS, rng.choice("abcdefgh").encode(), rng.choice(values)) for i in range(120)]
-    with mock.patch("neardup.workers.stages.signer.CHUNK_DOCUMENTS", 3), ThreadPoolExecutor(threads) as pool:
+    with mock.patch("neardup_workers.doing.stages.signer.CHUNK_DOCUMENTS", 3), ThreadPoolExecutor(threads) as pool:
         alone = sign_records(records, SIGNER, PLAN)
         together = sign_records(
             records, SIGNER, PLAN, start_signing=lambda documents: pool.submit(SIGNER.sign, documents).result

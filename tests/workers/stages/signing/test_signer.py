@@ -16,20 +16,20 @@ from cases import SCHEME_REASONS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.stream import Config, ConfigError, Signer
-from neardup.stream.batches import CONTENT_HALF
-from neardup.stream.documents import REASONS, Document
-from neardup.stream.json_lines import Fields
-from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
-from neardup.workers.stages.member import WorkerMember
-from neardup.workers.stages.sign_worker import SignWorker
-from neardup.workers.stages.signer import SignPlan, sign_records
-from neardup.workers.store.blocked import BlockList
-from neardup.workers.telemetry.observer import Silent
-from neardup.workers.topics.names import topic_names
-from neardup.workers.topics.signed import decode_signed
-from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from neardup.workers.transport.protocol import Message, Record, UnreachableError, record_bytes
+from neardup import Config, ConfigError, Signer
+from neardup.documents.document import REASONS, Document
+from neardup.pairs.batches import CONTENT_HALF
+from neardup.pairs.json_lines import Fields
+from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
+from neardup_workers.doing.stages.member import WorkerMember
+from neardup_workers.doing.stages.sign_worker import SignWorker
+from neardup_workers.doing.stages.signer import SignPlan, sign_records
+from neardup_workers.outside.store.blocked import BlockList
+from neardup_workers.outside.telemetry.observer import Silent
+from neardup_workers.outside.topics.names import topic_names
+from neardup_workers.outside.topics.signed import decode_signed
+from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup_workers.outside.transport.protocol import Message, Record, UnreachableError, record_bytes
 
 CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5, id_bytes_max=100)
 TOPICS = topic_names("", CONFIG.signing_fingerprint, 4)
@@ -186,7 +186,7 @@ def test_small_messages_have_the_content_of_large_ones(seed: int) -> None:
         value = None if rng.random() < 0.2 else json.dumps({"text": text})
         records.append(record(value, rng.choice("abcdefgh").encode(), i))
     whole = rows_of(sign_records(records, SIGNER, PLAN).messages)
-    with mock.patch("neardup.workers.topics.signed.BYTES_MAX", 150):
+    with mock.patch("neardup_workers.outside.topics.signed.BYTES_MAX", 150):
         cut = sign_records(records, SIGNER, PLAN).messages
     assert len(cut) > 30
     assert rows_of(cut) == whole
@@ -336,7 +336,7 @@ def test_a_step_is_bounded_in_bytes() -> None:
     size = max(record_bytes(one) for one in world.cluster.records(TOPICS.documents))
     worker = world.worker(step_bytes_max=2 * size)
     turns(worker, count=1)
-    with mock.patch("neardup.workers.stages.sign_worker.sign_records", side_effect=sign_records) as signed:
+    with mock.patch("neardup_workers.doing.stages.sign_worker.sign_records", side_effect=sign_records) as signed:
         turns(worker, count=9)
         worker.plan = worker.plan._replace(step_bytes_max=1)
         world.document("long")

@@ -8,14 +8,14 @@ from unittest import mock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup.stream import Config, Signer
-from neardup.stream.json_lines import Fields
-from neardup.workers.readers.json.columns import decode_columns
-from neardup.workers.stages.signer import SignPlan, sign_records
-from neardup.workers.topics.messages import key_parts
-from neardup.workers.topics.names import topic_names
-from neardup.workers.topics.signed import decode_signed
-from neardup.workers.transport.protocol import Record
+from neardup import Config, Signer
+from neardup.pairs.json_lines import Fields
+from neardup_workers.doing.stages.signer import SignPlan, sign_records
+from neardup_workers.outside.readers.json.columns import decode_columns
+from neardup_workers.outside.topics.messages import key_parts
+from neardup_workers.outside.topics.names import topic_names
+from neardup_workers.outside.topics.signed import decode_signed
+from neardup_workers.outside.transport.protocol import Record
 
 CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5, id_bytes_max=100)
 PLAN = SignPlan(CONFIG, Fields(), topic_names("", CONFIG.signing_fingerprint, 4), 2, 60.0, "earliest")
@@ -49,9 +49,9 @@ def test_records_give_the_same_messages_by_columns_and_one_by_one(
 ) -> None:
     """Bands, dead letters and counts, however the records are divided into chunks."""
     records = [Record(0, i, time, key, value) for i, (value, key, time) in enumerate(given_records)]
-    with mock.patch("neardup.workers.stages.signer._CHUNK_BYTES", chunk_bytes):
+    with mock.patch("neardup_workers.doing.stages.signer._CHUNK_BYTES", chunk_bytes):
         messages, report = sign_records(records, SIGNER, PLAN)
-    with mock.patch("neardup.workers.stages.signer.decode_columns", return_value=None):
+    with mock.patch("neardup_workers.doing.stages.signer.decode_columns", return_value=None):
         wanted, counts = sign_records(records, SIGNER, PLAN)
     assert sorted(messages) == sorted(wanted)
     invalid = VALUES[4] in [value for value, *_ in given_records]  # its time and its id are compared before its text
@@ -83,7 +83,7 @@ def test_collections_and_sources_are_read_by_columns_and_one_by_one(
     records = [Record(0, i, NOW_MS, key, value) for i, ((_, key), value) in enumerate(zip(rows, values, strict=True))]
     signer = Signer(APART)
     by_one = [sign_records([record], signer, NAMED) for record in records]
-    with mock.patch("neardup.workers.stages.signer.decode_columns", return_value=None):
+    with mock.patch("neardup_workers.doing.stages.signer.decode_columns", return_value=None):
         assert [sign_records([record], signer, NAMED) for record in records] == by_one
         wanted = sign_records(records, signer, NAMED)
     assert sign_records(records, signer, NAMED) == wanted
@@ -102,7 +102,7 @@ def test_lines_of_the_usual_form_are_not_decoded_one_by_one() -> None:
     """Otherwise a signer is slower by a tenth, and for texts of escapes alone by a half."""
     escaped = json.dumps({"id": "a", "text": "слова и ещё слова, 漢字, 😀" * 9}).encode()
     values = [*VALUES[:2], escaped]
-    with mock.patch("neardup.workers.stages.signer.decode_document", side_effect=AssertionError):
+    with mock.patch("neardup_workers.doing.stages.signer.decode_document", side_effect=AssertionError):
         _, report = sign_records([Record(0, i, NOW_MS, b"a", value) for i, value in enumerate(values)], SIGNER, PLAN)
     assert report.documents == 3
 
@@ -114,8 +114,8 @@ def test_texts_of_escapes_are_signed_in_as_few_chunks_as_utf8() -> None:
         value = json.dumps({"id": "a", "text": "слова" * 100}, ensure_ascii=is_escaped).encode()
         records = [Record(0, i, NOW_MS, None, value) for i in range(90)]
         with (
-            mock.patch("neardup.workers.stages.signer._CHUNK_BYTES", 10_000),
-            mock.patch("neardup.workers.stages.signer.decode_columns", wraps=decode_columns) as by_columns,
+            mock.patch("neardup_workers.doing.stages.signer._CHUNK_BYTES", 10_000),
+            mock.patch("neardup_workers.doing.stages.signer.decode_columns", wraps=decode_columns) as by_columns,
         ):
             sign_records(records, SIGNER, PLAN)
         calls.append(by_columns.call_count)

@@ -6,14 +6,14 @@ import logging
 
 import pytest
 
-from neardup.stream import Config
-from neardup.stream.json_lines import Fields
-from neardup.workers.stages.member import WorkerMember
-from neardup.workers.stages.sign_worker import SignWorker
-from neardup.workers.stages.signer import SignPlan
-from neardup.workers.telemetry.observer import Silent
-from neardup.workers.topics.names import topic_names
-from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup import Config
+from neardup.pairs.json_lines import Fields
+from neardup_workers.doing.stages.member import WorkerMember
+from neardup_workers.doing.stages.sign_worker import SignWorker
+from neardup_workers.doing.stages.signer import SignPlan
+from neardup_workers.outside.telemetry.observer import Silent
+from neardup_workers.outside.topics.names import topic_names
+from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 
 DOCUMENTS = 1_200
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from match_world import CONFIG
 
-from neardup.stream.documents import Document
-from neardup.stream.pipeline import Signer
-from neardup.workers.stages.verdicts.evidence import Compared
-from neardup.workers.topics.signed import position_of
+from neardup.documents.document import Document
+from neardup.pairs.pipeline import Signer
+from neardup_workers.doing.stages.verdicts.evidence import Compared
+from neardup_workers.outside.topics.signed import position_of
 
 WINDOW, ROWS = 20, 3  # messages in the window, and rows of each
 

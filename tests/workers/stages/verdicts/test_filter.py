@@ -8,13 +8,13 @@ from unittest import mock
 import pytest
 from shell_harness import Bench
 
-from neardup.stream.errors import ConfigError
-from neardup.workers.stages.filtering.filter import FilterPlan, FilterWorker
-from neardup.workers.stages.member import WorkerMember
-from neardup.workers.telemetry.metrics import Metrics
-from neardup.workers.topics.names import FILTER, Names, topic_names
-from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from neardup.workers.transport.protocol import OffsetGoneError, Record, sent_bytes
+from neardup.errors import ConfigError
+from neardup_workers.doing.stages.filtering.filter import FilterPlan, FilterWorker
+from neardup_workers.doing.stages.member import WorkerMember
+from neardup_workers.outside.telemetry.metrics import Metrics
+from neardup_workers.outside.topics.names import FILTER, Names, topic_names
+from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup_workers.outside.transport.protocol import OffsetGoneError, Record, sent_bytes
 
 TOPICS = topic_names("", "00" * 16, 1)
 # Generation 0b decides the same documents.
@@ -93,7 +93,7 @@ def test_a_step_may_end_inside_a_run(fault: str) -> None:
     """The next filter continues after the last processed verdict, after a crash and after an abort."""
     world = World()
     world.decide(*["original", "duplicate"] * 6)
-    with mock.patch("neardup.workers.stages.filtering.filter._STEP_DOCUMENTS_MAX", 2):
+    with mock.patch("neardup_workers.doing.stages.filtering.filter._STEP_DOCUMENTS_MAX", 2):
         worker = world.worker()
         for _ in range(3):
             worker.turn(0.0, 100)
@@ -114,7 +114,7 @@ def test_a_filter_goes_on_where_one_of_the_release_stopped() -> None:
     """That one committed the number of processed verdicts of a run, and no offset of documents."""
     world = World()
     world.decide(*["original"] * 5)
-    with mock.patch("neardup.workers.stages.filtering.filter._STEP_DOCUMENTS_MAX", 2):
+    with mock.patch("neardup_workers.doing.stages.filtering.filter._STEP_DOCUMENTS_MAX", 2):
         turns(world.worker(), 3)
     forwarded = len(world.unique())
     assert 0 < forwarded < 5

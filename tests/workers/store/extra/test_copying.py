@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from service_world import NOW, TEXT, opened
 
-from neardup.stream import Document
-from neardup.workers.settings.serve import ServeSettings
-from neardup.workers.store.extra import feeds, outbox
-from neardup.workers.store.extra.transactions import transaction
-from neardup.workers.store.migrating import migrate
-from neardup.workers.store.reading import StoreReader
-from neardup.workers.store.salvage import salvage
+from neardup import Document
+from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.store.extra import feeds, outbox
+from neardup_workers.outside.store.extra.transactions import transaction
+from neardup_workers.outside.store.migrating import migrate
+from neardup_workers.outside.store.reading import StoreReader
+from neardup_workers.outside.store.salvage import salvage
 
 SETTINGS = ServeSettings(
     threshold=0.7, keep_texts=True, webhook="http://127.0.0.1:9/hook", webhook_sources=2, webhook_members=0

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from neardup.workers.store.extra.growth import warmer
+from neardup_workers.outside.store.extra.growth import warmer
 
 HOUR = 3_600_000_000
 

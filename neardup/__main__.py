@@ -1,6 +1,0 @@
-"""``python -m neardup``: the command ``neardup``."""
-
-from neardup.workers.main import main
-
-if __name__ == "__main__":
-    main()

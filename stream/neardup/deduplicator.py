@@ -1,0 +1,400 @@
+"""Near-duplicates in one process: the signer and the matcher of ``neardup.pairs.pipeline``, one after the other."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sized
+from functools import partial
+from threading import Lock
+from types import NoneType
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.documents.document import Document, Explanation, Neighbour, Pair, Refusal, Verdict, check_type
+from neardup.documents.ids import stored_id
+from neardup.errors import ConfigError
+from neardup.pairs.batches import accepted_of
+from neardup.pairs.explanations.explain import explain
+from neardup.pairs.json_lines import Fields
+from neardup.pairs.neighbours.nearest import check_ranks, ranked
+from neardup.pairs.pair_rule import Matches
+from neardup.pairs.pipeline import Matcher, Signed, Signer, chunks, match_step
+from neardup.pairs.window_message import reader_of
+from neardup.schemes.config import Config
+from neardup.schemes.kinds.partial_sets import WARNED_DOCUMENTS_MIN, documents_by_bands, shortfall
+from neardup.schemes.rows import SCHEMES
+from neardup.stories.arrow.columns import DocumentRows
+from neardup.stories.arrow.tables import (
+    ArrowStream,
+    ArrowTable,
+    Documents,
+    RowNumbers,
+    accepted_rows,
+    pair_table,
+    signer_of_rows,
+    verdict_part,
+)
+from neardup.stories.canaries.canaries import Canaries, recall_values
+from neardup.stories.verdicts.decider import Decider
+from neardup.stories.windows.messages import fill, saved
+
+# A part of the input, an answer, the answers of a call.
+_P = TypeVar("_P", bound=Sized)
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+
+class Deduplicator:
+    """Near-duplicates in one process: give it documents as they arrive, get the pairs they make.
+
+    Threads may share one: documents are signed in parallel, and one lock guards the table. Of the documents of one call
+    the order is kept; those of another thread may come between its chunks.
+
+    Args:
+        config: what to find and within which limits; ``Config()`` by default.
+        candidates: report the candidates below the minimum score as well.
+        canaries_every: of one document in so many an edited copy is looked up (``recall``); 0 for none.
+
+    Attributes:
+        refusals: the refused documents of the call that ended last.
+        refused: how many documents were refused so far.
+
+    Example:
+        >>> dedup = Deduplicator(Config(threshold=0.7))
+        >>> text = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all."
+        >>> dedup.process([Document("a", text), Document("b", text.replace("dog,", "cat,"))])[0][:2]
+        ('a', 'b')
+    """
+
+    def __init__(self, config: Config | None = None, *, candidates: bool = False, canaries_every: int = 0) -> None:
+        check_type(config, (Config, NoneType), "a configuration is a neardup.Config: Config(threshold=0.8)")
+        self.config = config or Config()
+        self.signer = Signer(self.config)
+        self._query_signer = Signer(self.config, queries=True)
+        self.matcher = Matcher(self.config, candidates=candidates)
+        self._canaries = Canaries(self.matcher, canaries_every)
+        self.refusals: list[Refusal] = []
+        self.refused = 0
+        self._lock = Lock()
+        # Documents by the number of bands that have a key, where small ones lack some; None once a warning was given.
+        self._bands: npt.NDArray[np.int64] | None = None
+        if SCHEMES[self.config.scheme].partial:
+            self._bands = np.zeros(self.config.tuning.bands + 1, np.int64)
+        self._decider = Decider(self.matcher)
+        self._row_numbers = RowNumbers(lambda: self._decider.places)
+
+    def process(self, documents: Iterable[Document]) -> list[Pair]:
+        """Probe with each document, then add it.
+
+        A document with a value that cannot be used is a refusal with a reason; the others are processed.
+
+        Args:
+            documents: in order of arrival.
+
+        Returns:
+            The pairs that they make with earlier ones and with each other, in order of the newer.
+
+        Raises:
+            TypeError: an element is no ``Document``.
+            Exception: whatever the iterable raises. The documents before it are added, and the exception has an
+                attribute ``pairs`` with the pairs that they made.
+        """
+        return self._run(documents, self.signer, self._matched(add=True), "pairs")
+
+    def process_table(
+        self,
+        table: ArrowStream,
+        *,
+        id_field: str = "id",
+        text_field: str = "text",
+        timestamp_field: str = "timestamp",
+        timestamp_unit: str = "s",
+    ) -> ArrowTable:
+        """Probe with each row of a table, then add it, as ``process`` does, without an object for a text.
+
+        Args:
+            table, id_field, text_field, timestamp_field, timestamp_unit: as for ``decide_table``.
+
+        Returns:
+            A ``pyarrow.Table`` of the pairs: ``older``, ``newer``, ``similarity``, ``buckets`` as in a ``Pair``, and
+            ``collection``, if there are collections.
+
+        Raises:
+            ConfigError: a column is missing or of a wrong type; the scheme compares no texts; pyarrow is not installed.
+            Exception: whatever the stream raises; its attribute ``pairs`` has the table of the pairs before.
+        """
+        fields = self._fields(id_field, text_field, timestamp_field, timestamp_unit)
+        documents = Documents(table, fields, self._row_numbers)
+
+        def answer(rows: DocumentRows, signed: Signed) -> list[Matches]:
+            matches = match_step(self.matcher, signed.batch)
+            self._canaries.after(accepted_rows(rows, signed.refusals), signed.batch)
+            return [matches]
+
+        table_of = partial(pair_table, separate=self.config.separate)
+        return self._answers(documents, signer_of_rows(self.signer), answer, "pairs", table_of)
+
+    def probe(self, documents: Iterable[Document]) -> list[Pair]:
+        """The pairs that ``process`` would report for each document alone; adds nothing, changes nothing."""
+        return self._run(documents, self._query_signer, self._matched(add=False), "pairs")
+
+    def nearest(self, documents: Iterable[Document], k: int) -> list[list[Neighbour]]:
+        """The ``k`` most similar documents in the window of each document; adds nothing, changes nothing.
+
+        Neighbours below the threshold are named too, as far as they are found. ``threshold`` and ``recall`` decide how
+        likely that is; an exact scheme names no neighbour below the threshold. The copies of a content are one
+        neighbour, the newest of them.
+
+        Args:
+            documents: to find neighbours of.
+            k: number of neighbours of a document at most, 1 or more.
+
+        Returns:
+            One list for each document, in order, best first; empty for a refused document.
+
+        Raises:
+            ConfigError: ``k`` is less than 1, or the scheme cannot rank.
+            Exception: whatever the iterable raises; its attribute ``neighbours`` has those of the documents before.
+
+        >>> dedup = Deduplicator(Config(threshold=0.6))
+        >>> text = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all."
+        >>> documents = [Document("a", text), Document("b", text + " It sleeps."), Document("c", "Other words")]
+        >>> [pair[:2] for pair in dedup.process(documents)]
+        [('a', 'b')]
+        >>> [neighbour.id for neighbour in dedup.nearest([Document("", text + " It sleeps!")], 2)[0]]
+        ['b', 'a']
+        """
+        check_ranks(self.config, k)
+
+        def neighbours(chunk: list[Document], signed: Signed) -> Iterator[list[Neighbour]]:
+            refused = {refusal.position for refusal in signed.refusals}
+            ranking = (one for part in ranked(self.matcher, signed.batch, k) for one in part.neighbours)
+            return ([] if position in refused else next(ranking) for position in range(len(chunk)))
+
+        return self._run(documents, self._query_signer, neighbours, "neighbours")
+
+    def decide(self, documents: Iterable[Document]) -> list[Verdict]:
+        """Add each document and decide whether to keep it.
+
+        A document is dropped only if its content was compared with that of an original in its window, and their
+        similarity reaches the least score of a pair. Verdicts are final, and do not depend on how the documents are
+        divided into calls. Documents that ``process`` added before the first call count for nothing.
+
+        Args:
+            documents: in order of arrival.
+
+        Returns:
+            One verdict for each document, in order.
+
+        Raises:
+            ConfigError: documents were processed between two calls, or the deduplicator reports candidates.
+            Exception: whatever the iterable raises; its attribute ``verdicts`` has those of the documents before.
+
+        >>> dedup = Deduplicator(Config(threshold=0.7))
+        >>> text = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all."
+        >>> [verdict.status for verdict in dedup.decide([Document("a", text), Document("b", text + "!")])]
+        ['original', 'duplicate']
+        """
+
+        def decided(chunk: list[Document], signed: Signed) -> list[Verdict]:
+            verdicts = list(self._decider.decide(chunk, signed))
+            self._canaries.after(accepted_of(chunk, signed.refusals), signed.batch)
+            return verdicts
+
+        return self._run(documents, self.signer, decided, "verdicts")
+
+    def decide_table(
+        self,
+        table: ArrowStream,
+        *,
+        id_field: str = "id",
+        text_field: str = "text",
+        timestamp_field: str = "timestamp",
+        timestamp_unit: str = "s",
+    ) -> ArrowTable:
+        """Add each row of a table and decide whether to keep it, as ``decide`` does, without an object for a text.
+
+        Args:
+            table: anything with the Arrow C stream interface, such as a data frame of pyarrow, Polars, pandas or
+                DuckDB. A stream of record batches is decided as it comes.
+            id_field: the column of ids: strings or integers. A row without one has the id ``row:N``; N counts the rows
+                of all tables from 1. A column "id" may be absent.
+            text_field: the column of texts: strings, or bytes in UTF-8.
+            timestamp_field: the column of times, which may be absent: timestamps, dates, numbers, or strings in ISO
+                8601 or RFC 2822; without a zone, UTC.
+            timestamp_unit: the unit of times that are numbers: s, ms, us or ns.
+
+        Returns:
+            A ``pyarrow.Table`` with a row for each row of ``table``, in order: the column of ids, and ``status``,
+            ``duplicate_of``, ``similarity``, ``cluster``, ``related``, ``previous``, ``matched``, ``late`` as in a
+            ``Verdict``, and ``reason``, why a row was refused. A row without a text is refused.
+
+        Raises:
+            ConfigError: as ``decide`` does; a column is missing or of a wrong type; the scheme compares no texts;
+                pyarrow is not installed.
+            Exception: whatever the stream raises; its attribute ``verdicts`` has the table of the rows before.
+
+        >>> import pyarrow
+        >>> dedup = Deduplicator(Config(threshold=0.7))
+        >>> text = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all."
+        >>> verdicts = dedup.decide_table(pyarrow.table({"id": [1, 2], "text": [text, text + "!"]}))
+        >>> [(row["id"], row["status"], row["duplicate_of"]) for row in verdicts.to_pylist()]
+        [(1, 'original', None), (2, 'duplicate', '1')]
+        """
+        fields = self._fields(id_field, text_field, timestamp_field, timestamp_unit)
+        documents = Documents(table, fields, self._row_numbers)
+
+        def answer(rows: DocumentRows, signed: Signed) -> list[list[object]]:
+            accepted = ~np.isin(np.arange(len(rows)), [refusal.position for refusal in signed.refusals])
+            decided = self._decider.decide_columns(accepted, signed)
+            self._canaries.after(accepted_rows(rows, signed.refusals), signed.batch)
+            return [verdict_part(rows, signed.refusals, decided)]
+
+        return self._answers(documents, signer_of_rows(self.signer), answer, "verdicts", documents.verdicts)
+
+    def remove(self, id_: str, collection: str | None = None) -> int:
+        """Remove every version of an id of a collection: it is never reported again. Returns how many versions there
+        were."""
+        check_type(id_, str, "an id is a string: call remove for each id")
+        if collection is not None and not self.config.separate:
+            raise ConfigError(f"collection={collection!r} is given, but collection_field is not set: set it")
+        with self._lock:
+            return self._decider.remove(stored_id(id_, collection, separate=self.config.separate))
+
+    def explain(self, a: str | Document, b: str | Document, collection: str | None = None) -> Explanation:
+        """Why two documents are a pair, or why not; changes nothing.
+
+        Args:
+            a: an id, which stands for its latest version in the window; or a document, which is looked at as if it
+                came now.
+            b: another one, in any order.
+            collection: of the ids.
+
+        Returns:
+            The reason, similarity, common buckets, and how likely a pair of that similarity is found. With two
+            documents that have texts also the passages that they share and in which they differ. Buckets are read as
+            they are now: ``truncated`` means that the pair would not be found today.
+
+        >>> dedup = Deduplicator(Config(threshold=0.7))
+        >>> text = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all."
+        >>> pairs = dedup.process([Document("a", text), Document("b", text + "!"), Document("c", "Other words")])
+        >>> dedup.explain("a", "b").reason, dedup.explain("a", "c").reason, dedup.explain("a", "z").reason
+        ('pair', 'no_bucket', 'unknown')
+        """
+        with self._lock:
+            return explain(self.matcher, self.signer, a, b, collection)
+
+    def recall(self) -> dict[str, Any]:
+        """What is found of what should be, as far as it is known while documents come.
+
+        Returns:
+            ``limits``: pairs of different contents that were found, those that limits of candidates are expected to
+            have cost, and the fraction found. ``canaries``: what was found of edited copies of documents, with an
+            interval; ``faults`` are misses without a cause. Schemes of other than sets have no canaries. Looking
+            changes nothing: no answer, no count, no window.
+
+        >>> dedup = Deduplicator(canaries_every=100)
+        >>> pairs = dedup.process(Document(str(n), f"text number {n * n} of {n}") for n in range(2_000))
+        >>> found = dedup.recall()["canaries"]
+        >>> found["faults"], found["trials"] > 10
+        (0, True)
+        """
+        with self._lock:
+            return recall_values(self.matcher.table.counts(), self._canaries)
+
+    def counts(self) -> dict[str, int]:
+        """What has happened so far, by the names of ``neardup.window.COUNTERS``, and ``refused``."""
+        with self._lock:
+            return {**self.matcher.table.counts(), "refused": self.refused}
+
+    def save(self) -> bytes:
+        """The window as bytes, to continue from with ``load``: the signed documents and the decisions, no text.
+
+        The format is that of ``neardup run --keep`` and ``neardup dedup --keep``. The counts are not part of it.
+        """
+        with self._lock:
+            return b"".join(saved(self.matcher, self._decider.save()))
+
+    def load(self, data: bytes, *, salvage: bool = False) -> None:
+        """Hold the window that ``save`` wrote, as if its documents had been processed, or decided, here.
+
+        Args:
+            data: the window.
+            salvage: of a damaged window, hold the documents of its sound parts, and decide them again.
+
+        Raises:
+            WireError: the bytes are no window, are damaged, or were signed under another configuration.
+            ValueError: documents were processed before.
+        """
+        check_type(data, (bytes, bytearray, memoryview), "a window is bytes: neardup.load_window takes a path")
+        if self.counts()["items"]:
+            raise ValueError("a window is loaded before any document is processed: load it into a new Deduplicator")
+        with self._lock:
+            fill(self.matcher, reader_of(data), self._decider, decide=salvage, salvage=salvage)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a Deduplicator cannot be pickled or copied: neardup.save_window writes its window to a file")
+
+    def _fields(self, id_: str, text: str, timestamp: str, unit: str) -> Fields:
+        """The names of the columns of a table."""
+        return Fields(id_, text, timestamp, timestamp_unit=unit, collection=self.config.collection_field)
+
+    def _matched(self, *, add: bool) -> Callable[[list[Document], Signed], list[Pair]]:
+        def matched(chunk: list[Document], signed: Signed) -> list[Pair]:
+            pairs = match_step(self.matcher, signed.batch, add=add).pairs()
+            if add:
+                self._canaries.after(accepted_of(chunk, signed.refusals), signed.batch)
+            return pairs
+
+        return matched
+
+    def _run(
+        self,
+        documents: Iterable[Document],
+        signer: Signer,
+        answer: Callable[[list[Document], Signed], Iterable[_T]],
+        name: str,
+    ) -> list[_T]:
+        return self._answers(chunks(documents), signer.sign, answer, name, list)
+
+    def _warn_of_small_documents(self, signed: Signed) -> None:
+        """Warn once if the scheme lacks so many keys of the documents that its recall is not kept."""
+        if self._bands is None:
+            return
+        keys = SCHEMES[self.config.scheme].keys(signed.batch.evidence, self.config.plan)
+        self._bands += documents_by_bands(keys, self.config.tuning.bands)
+        if self._bands.sum() >= WARNED_DOCUMENTS_MIN:
+            config = self.config
+            if sentence := shortfall(config.scheme, config.tuning, config.recall_promised, self._bands):
+                self._bands = None
+                warnings.warn(sentence, stacklevel=5)
+
+    def _answers(
+        self,
+        parts: Iterable[_P],
+        sign: Callable[[_P], Signed],
+        answer: Callable[[_P, Signed], Iterable[_T]],
+        name: str,
+        joined: Callable[[list[_T]], _R],
+    ) -> _R:
+        """Sign and answer part by part; an exception carries the joined answers before it as attribute ``name``."""
+        answers: list[_T] = []
+        refusals: list[Refusal] = []
+        first = 0
+        try:
+            for part in parts:
+                signed = sign(part)
+                refusals += [refusal._replace(position=first + refusal.position) for refusal in signed.refusals]
+                first += len(part)
+                with self._lock:
+                    self.refused += len(signed.refusals)
+                    answers += answer(part, signed)
+                    self._warn_of_small_documents(signed)
+        except BaseException as error:
+            error.__dict__[name] = joined(answers)
+            raise
+        finally:
+            self.refusals = refusals
+        return joined(answers)

@@ -1,0 +1,1 @@
+"""What comes in and goes out: documents, pairs, verdicts, and ids within collections."""

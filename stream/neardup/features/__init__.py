@@ -1,0 +1,1 @@
+"""Texts, tokens and vectors become numbers."""

@@ -1,0 +1,216 @@
+"""Normalisation: texts -> code points, from which shingles are made.
+
+With all steps on, a text is converted to NFKC, case folded, and converted to NFKC again (folding can undo it). Then
+each run of white space becomes one blank, and blanks at the ends are removed. White space is defined by
+``str.isspace``, 0x1C to 0x1F included. Lone surrogates are refused in every mode: they have no encoding, so two systems
+would not agree on their hash.
+
+Two compiled paths normalise. ASCII texts need no table: NFKC does not change them, and case folding adds 32 to A to Z.
+All other texts go through a table of every code point (``neardup.features.texts.unicode_fold``). Both paths give the
+result of the chain of Python's own functions (``normalize``); property tests compare them. The result is columnar: all
+texts of a batch in two buffers, one of bytes (ASCII) and one of 32-bit code points (the rest).
+"""
+
+from __future__ import annotations
+
+import functools
+import unicodedata
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.features.texts.canonical_order import in_canonical_order
+from neardup.features.texts.fold_stretches import gather_stretches, splice
+from neardup.features.texts.raw_texts import RawTexts, raw_texts
+from neardup.features.texts.unicode_fold import NO_ROOM, STRETCH_COLUMNS, fold_scratch, fold_texts
+from neardup.features.texts.unicode_table import FoldTable, code_points_of, fold_table, text_of
+from neardup.machine.compile import inner, kernel
+from neardup.machine.kernels.strings import shorten_runs
+from neardup.machine.memory import bytes_at
+from neardup.machine.stored import stored
+
+# The Unicode version of NFKC and case folding: a part of the signing fingerprint.
+UNICODE_VERSION: str = unicodedata.unidata_version
+
+
+_BLANK = np.uint8(0x20)
+# First and number of the ASCII capitals, and of the two blocks of ASCII white space other than the blank.
+_CAPITAL_A, _CAPITALS, _TO_SMALL = np.uint8(0x41), np.uint8(26), np.uint8(0x20)
+_TAB, _TABS = np.uint8(0x09), np.uint8(5)
+_SEPARATOR, _SEPARATORS = np.uint8(0x1C), np.uint8(4)
+
+_NO_WIDE = np.empty(0, np.uint32)
+# Room for the results, as a multiple of the raw code points: first enough for usual texts, then enough for any text
+# (U+FDFA becomes 18 code points). Short texts get a little more, because the kernel copies 64 code points at a time.
+_GROWTHS = (1.25, 19.0)
+_ROOM = 256
+# Longer stretches are sorted before Python normalises them: its time grows with the square of their length. The result
+# is the same, because NFKC begins with this order.
+_STRETCH_MAX = 256
+
+
+class CodePoints(NamedTuple):
+    """Normalised texts of one batch.
+
+    Text ``i`` is ``lengths[i]`` values from ``starts[i]`` of ``wide`` (``uint32`` code points) if ``is_wide[i]``, else
+    of ``narrow`` (``uint8``, ASCII). ``starts`` and ``lengths`` are ``int64[n]``, ``is_wide`` is ``bool[n]``.
+    ``surrogates`` is ``bool[n]``: the texts refused for a lone surrogate; their length is 0.
+    """
+
+    narrow: npt.NDArray[np.uint8]
+    wide: npt.NDArray[np.uint32]
+    starts: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+    is_wide: npt.NDArray[np.bool_]
+    surrogates: npt.NDArray[np.bool_]
+
+
+class NormalForm(NamedTuple):
+    """Which steps of normalisation are on; each is a field of ``Config``."""
+
+    nfkc: bool = True
+    fold_case: bool = True
+    fold_space: bool = True
+
+
+def code_points(texts: Sequence[str], form: NormalForm) -> CodePoints:
+    """Normalise a batch of texts.
+
+    Args:
+        texts: any strings.
+        form: the steps that are on.
+
+    Returns:
+        The columns that ``CodePoints`` describes. A text that holds a lone surrogate is marked and has length 0.
+    """
+    held = tuple(texts)  # keeps the strings while kernels read them
+    return fold(raw_texts(held), form)
+
+
+def fold(texts: RawTexts, form: NormalForm) -> CodePoints:
+    """Normalise a batch of texts where they are; the caller keeps their characters.
+
+    Args:
+        texts: where the characters are.
+        form: the steps that are on.
+    """
+    is_wide = texts.widths != 0
+    starts, lengths = np.empty((2, len(is_wide)), np.int64)
+    surrogates = np.zeros(len(is_wide), np.bool_)
+    wide = _fold_unicode(texts, is_wide, form, starts, lengths, surrogates) if is_wide.any() else _NO_WIDE
+    narrow = np.empty(int(texts.lengths @ ~is_wide), np.uint8)
+    _fold_ascii(texts, form.fold_case, form.fold_space, starts, lengths, narrow)
+    return CodePoints(narrow, wide, starts, lengths, is_wide, surrogates)
+
+
+def _fold_unicode(
+    texts: RawTexts,
+    is_wide: npt.NDArray[np.bool_],
+    form: NormalForm,
+    starts: npt.NDArray[np.int64],
+    lengths: npt.NDArray[np.int64],
+    surrogates: npt.NDArray[np.bool_],
+) -> npt.NDArray[np.uint32]:
+    """Normalise the texts that are not ASCII, one after the other; write their starts, their lengths, and which of them
+    hold a surrogate."""
+    table, raw_lengths = _table(form), texts.lengths[is_wide]
+    total = int(raw_lengths.sum())
+    scratch = fold_scratch(int(raw_lengths.max()))
+    for growth in _GROWTHS:
+        out = np.empty(_ROOM + int(growth * total), np.uint32)
+        stretches = np.empty((_ROOM + int((growth - 1) * total), STRETCH_COLUMNS), np.int64)
+        count = fold_texts(texts, table, scratch, form.fold_space, out, starts, lengths, stretches, surrogates)
+        if count != NO_ROOM:
+            break
+    assert count != NO_ROOM, "a text grew more than any code point does"
+    if not count:
+        return out
+    gathered = np.empty(int((stretches[:count, 2] - stretches[:count, 1] + 1).sum()), np.uint32)
+    gather_stretches(texts, stretches, count, gathered)
+    text = text_of(gathered)
+    if int((stretches[:count, 2] - stretches[:count, 1]).max()) > _STRETCH_MAX:
+        text = in_canonical_order(text)
+    results = code_points_of(_UNICODE_STEPS[form.nfkc, form.fold_case](text))
+    spliced = np.empty(int(lengths[is_wide].sum()) + len(results), np.uint32)
+    splice(out, texts.widths, starts, lengths, stretches, count, results, table.entries, form.fold_space, spliced)
+    return spliced
+
+
+@functools.cache
+def _table(form: NormalForm) -> FoldTable:
+    make = functools.partial(
+        fold_table, _UNICODE_STEPS[form.nfkc, form.fold_case], composes=form.nfkc, fold_space=form.fold_space
+    )
+    table: FoldTable = stored(fold_table, (UNICODE_VERSION, *form), make)
+    for column in table:
+        column.flags.writeable = False
+    return table
+
+
+def normalize(text: str, form: NormalForm) -> str:
+    """One text normalised by Python's own functions, as a string; the compiled paths give the same."""
+    text = _UNICODE_STEPS[form.nfkc, form.fold_case](text)
+    return " ".join(text.split()) if form.fold_space else text
+
+
+def normalize_any(text: str, form: NormalForm) -> str:
+    """The same for a text of any length, in time that hardly exceeds it."""
+    if form.nfkc and len(text) > _STRETCH_MAX and not text.isascii():
+        text = in_canonical_order(text)
+    return normalize(text, form)
+
+
+def encodable(text: str) -> bool:
+    """Whether the text has a UTF-8 form; a text with a lone surrogate has none."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _nfkc_fold(text: str) -> str:
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+
+
+def _nfkc(text: str) -> str:
+    return unicodedata.normalize("NFKC", text)
+
+
+def _same(text: str) -> str:
+    return text
+
+
+# (nfkc, fold_case) -> the steps that need the Unicode tables.
+_UNICODE_STEPS: dict[tuple[bool, bool], Callable[[str], str]] = {
+    (True, True): _nfkc_fold,
+    (True, False): _nfkc,
+    (False, True): str.casefold,
+    (False, False): _same,
+}
+
+
+@inner
+def _fold_narrow(codes, fold_case, fold_space, out):
+    """Fold one ASCII text; returns its new length. The loops that run on most texts compile to vector code."""
+    for p in range(len(codes)):
+        c = codes[p]
+        capital = np.uint8(c - _CAPITAL_A) < _CAPITALS
+        space = (np.uint8(c - _TAB) < _TABS) | (np.uint8(c - _SEPARATOR) < _SEPARATORS)
+        c = c + _TO_SMALL if capital and fold_case else c
+        out[p] = _BLANK if space and fold_space else c
+    return shorten_runs(out, _BLANK) if fold_space else len(codes)
+
+
+@kernel
+def _fold_ascii(texts, fold_case, fold_space, starts, lengths, out):
+    """Fold case and white space of the ASCII texts to ``out``, one after the other; write starts and lengths."""
+    at = 0
+    for i in range(len(starts)):
+        if texts.widths[i] == 0:
+            codes = bytes_at(texts.addresses[i], texts.lengths[i])
+            starts[i] = at
+            lengths[i] = _fold_narrow(codes, fold_case, fold_space, out[at : at + len(codes)])
+            at += lengths[i]

@@ -1,0 +1,86 @@
+"""Texts of documents as code points, and the reasons why some cannot be used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from neardup.documents.document import TEXT, Column, Document, DocumentColumns
+from neardup.features.texts.normalize import CodePoints, NormalForm, fold
+from neardup.features.texts.raw_texts import RawTexts, raw_texts
+from neardup.machine.compile import kernel, raw_kernel
+from neardup.machine.kernels.utf8 import DECODED_SPARE, NOT_UTF8, TAIL_BYTES, decode_utf8
+
+_CONTINUATION_MASK, _CONTINUATION = np.uint8(0xC0), np.uint8(0x80)
+
+
+def read_texts(
+    documents: Sequence[Document], form: NormalForm, characters_max: int
+) -> tuple[CodePoints, dict[int, str]]:
+    """Return the normalised texts, and by position the reason (a key of ``REASONS``) of each refused text.
+
+    A text is refused and has no code point if it, or its normalised form, is longer than ``characters_max`` code
+    points, if it holds a lone surrogate, or if it is empty. Columns are read without a Python object for each document.
+    """
+    if isinstance(documents, DocumentColumns):
+        codes, refused = _column_codes(documents.texts, form, characters_max)
+    else:
+        codes, refused = _document_codes(documents, form, characters_max)
+    grown = np.flatnonzero(codes.lengths > characters_max).tolist()  # one code point can become 18
+    codes.lengths[grown] = 0
+    refused |= dict.fromkeys(grown, "text_too_long")
+    for i in np.flatnonzero(codes.lengths == 0).tolist():
+        refused.setdefault(i, "surrogate" if codes.surrogates[i] else "empty")
+    return codes, refused
+
+
+def _document_codes(
+    documents: Sequence[Document], form: NormalForm, characters_max: int
+) -> tuple[CodePoints, dict[int, str]]:
+    texts = list(map(TEXT, documents))  # keeps the strings while kernels read them
+    raw = raw_texts(texts)
+    too_long = np.flatnonzero(raw.lengths > characters_max)
+    raw.lengths[too_long] = 0
+    return fold(raw, form), dict.fromkeys(too_long.tolist(), "text_too_long")
+
+
+def _column_codes(texts: Column, form: NormalForm, characters_max: int) -> tuple[CodePoints, dict[int, str]]:
+    n = len(texts.starts) - 1
+    lengths, is_wide = np.empty(n, np.int64), np.empty(n, np.bool_)
+    data = np.ascontiguousarray(texts.data)
+    _measure(data, texts.starts, lengths, is_wide)
+    refused = dict.fromkeys(np.flatnonzero(lengths > characters_max).tolist(), "text_too_long")
+    lengths[lengths > characters_max] = 0
+    raw = RawTexts(data.ctypes.data + texts.starts[:-1], lengths, np.zeros(n, np.int64))
+    codes = np.empty(int(lengths[is_wide].sum()) + DECODED_SPARE, np.uint32)
+    _decode(data, texts.starts, is_wide, np.empty(TAIL_BYTES, np.uint8), codes, codes.ctypes.data, raw)
+    for i in np.flatnonzero(lengths == NOT_UTF8).tolist():
+        refused[i] = "text_not_utf8"
+        lengths[i] = 0
+    return fold(raw, form), refused
+
+
+@kernel
+def _measure(data, starts, lengths, is_wide):
+    """Count the code points of each text, by their first bytes; mark the texts that are not ASCII."""
+    for i in range(len(lengths)):
+        text = data[starts[i] : starts[i + 1]]
+        continuations, high = 0, np.uint8(0)
+        for p in range(len(text)):
+            continuations += (text[p] & _CONTINUATION_MASK) == _CONTINUATION
+            high |= text[p]
+        lengths[i] = len(text) - continuations
+        is_wide[i] = high >= _CONTINUATION
+
+
+@raw_kernel
+def _decode(data, starts, is_wide, tail, codes, address, texts):
+    """Decode the texts that are not ASCII to ``codes``, one after the other; the length of a text that is not UTF-8
+    becomes ``NOT_UTF8``. ``address`` is that of ``codes``."""
+    at = np.int64(0)
+    for i in range(len(is_wide)):
+        if is_wide[i] and texts.lengths[i]:
+            texts.addresses[i], texts.widths[i] = address + at * codes.itemsize, codes.itemsize
+            texts.lengths[i] = decode_utf8(data, starts[i], starts[i + 1], tail, codes[at:])
+            at += max(texts.lengths[i], 0)

@@ -1,0 +1,164 @@
+"""Features: normalised texts -> ragged ``uint64`` hashes of their k-grams, without a Python object a shingle.
+
+The hashes of k consecutive code points or words come from ``neardup.features.texts.kgrams``.
+
+Order and repetition are kept: the shingles of a text are its bag, and a signature takes them as a set.
+
+Source: Mining of Massive Datasets, 3.2; 3.2.4 for the stop-word shingles (Theobald, Siddharth, Paepcke, SIGIR 2008);
+``neardup.features.texts.url_tokens`` for those of URLs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.documents.document import Features
+from neardup.features.texts.kgrams import gram_scratch, kgrams
+from neardup.features.texts.normalize import CodePoints
+from neardup.features.texts.plain_words import word_hashes, word_scratch, word_tables
+from neardup.features.texts.url_tokens import url_grams, url_rules, url_stops
+from neardup.features.texts.words import StopList, is_stop, stop_rules, stop_table, word_rules, word_table
+from neardup.machine.compile import kernel
+from neardup.machine.kernels.hashing import BASE, mix64
+
+_ONE = np.uint64(1)
+
+
+def chars(codes: CodePoints, k: int, stops: StopList) -> Features:
+    """k consecutive code points, k at least 1; a shorter text is one shingle, an empty one has none.
+
+    ``stops`` has no meaning here.
+    """
+    del stops
+    values = np.empty(int(codes.lengths.sum()), np.uint64)
+    starts = np.zeros(len(codes.starts) + 1, np.int64)
+    _chars(codes, k, gram_scratch(k), values, starts)
+    return Features(values[: starts[-1]], starts)
+
+
+def words(codes: CodePoints, k: int, stops: StopList) -> Features:
+    """k consecutive words by the rules of ``neardup.features.texts.words``; fewer words are one shingle, none give
+    none.
+
+    ``stops`` has no meaning here.
+    """
+    del stops
+    return _word_shingles(codes, k, np.empty(0, np.uint64))
+
+
+def stopwords(codes: CodePoints, k: int, stops: StopList) -> Features:
+    """Each word of ``stops`` with the k - 1 words after it, fewer at the end of the text.
+
+    A text without a stop word has no shingle: that tells prose from lists, menus and advertisements.
+    """
+    return _word_shingles(codes, k, stop_table(*stops))
+
+
+def urls(codes: CodePoints, k: int, stops: StopList) -> Features:
+    """k consecutive tokens of a URL with their position in it, of every URL of the text
+    (``neardup.features.texts.url_tokens``).
+
+    A URL with fewer tokens is one shingle; a text without a token has none. The words of ``stops`` are dropped.
+    """
+    values = np.empty(int(codes.lengths.sum()), np.uint64)
+    starts = np.zeros(len(codes.starts) + 1, np.int64)
+    tokens = np.empty(int(codes.lengths.max(initial=0)), np.uint64)
+    _urls(codes, k, word_table(), url_stops(stops.words), tokens, values, starts)
+    return Features(values[: starts[-1]], starts)
+
+
+Split = Callable[[CodePoints, int, StopList], Features]
+
+
+def _no_rules(stops: StopList) -> tuple[str, ...]:
+    del stops
+    return ()
+
+
+class Shingling(NamedTuple):
+    """A row of ``SHINGLES``: what the elements of a document are.
+
+    ``rules`` names everything that decides the elements in addition to the text, its normal form and k: a new version
+    of a rule must change it, because it is a part of the signing fingerprint.
+    """
+
+    split: Split | None  # texts -> shingles; ``None`` where documents bring their elements themselves
+    k_default: int
+    rules: Callable[[StopList], tuple[str, ...]] = _no_rules
+    kind: str = "text"  # what a document brings: a key of ``neardup.pairs.json_lines.KINDS``
+    k_fixed: str = ""  # why k has no other value than the default, where that is so
+    needs_languages: bool = False
+    has_stop_words: bool = False
+
+
+# ``Config.shingles`` is one of these names.
+SHINGLES: dict[str, Shingling] = {
+    "chars": Shingling(chars, k_default=5),
+    "words": Shingling(words, k_default=3, rules=lambda stops: (word_rules(),)),
+    "stopwords": Shingling(
+        stopwords,
+        k_default=3,
+        rules=lambda stops: (word_rules(), stop_rules(*stops)),
+        k_fixed="stopwords shingles, which are a stop word and two more",
+        needs_languages=True,
+        has_stop_words=True,
+    ),
+    "urls": Shingling(urls, k_default=2, rules=lambda stops: (url_rules(stops.words),), has_stop_words=True),
+    "tokens": Shingling(None, k_default=1, kind="tokens", k_fixed="tokens, which are not split"),
+}
+TEXT_SHINGLES: dict[str, Split] = {name: row.split for name, row in SHINGLES.items() if row.split}
+
+
+def _word_shingles(codes: CodePoints, k: int, stops: npt.NDArray[np.uint64]) -> Features:
+    values = np.empty(int(codes.lengths.sum()), np.uint64)
+    starts = np.zeros(len(codes.starts) + 1, np.int64)
+    tokens = np.empty(int(codes.lengths.max(initial=0)), np.uint64)
+    _words(codes, k, word_tables(), word_scratch(), stops, tokens, gram_scratch(k), values, starts)
+    return Features(values[: starts[-1]], starts)
+
+
+@kernel
+def _chars(codes, k, scratch, values, starts):
+    for i in range(len(codes.starts)):
+        first, end, at = codes.starts[i], codes.starts[i] + codes.lengths[i], starts[i]
+        if codes.is_wide[i]:
+            count = kgrams(codes.wide[first:end], k, scratch, values[at:])
+        else:
+            count = kgrams(codes.narrow[first:end], k, scratch, values[at:])
+        starts[i + 1] = at + count
+
+
+@kernel
+def _words(codes, k, tables, block, stops, tokens, scratch, values, starts):
+    for i in range(len(codes.starts)):
+        first, end, at = codes.starts[i], codes.starts[i] + codes.lengths[i], starts[i]
+        if codes.is_wide[i]:
+            count = word_hashes(codes.wide[first:end], tables, block, tokens)
+        else:
+            count = word_hashes(codes.narrow[first:end], tables, block, tokens)
+        if len(stops) == 0:
+            starts[i + 1] = at + kgrams(tokens[:count], k, scratch, values[at:])
+            continue
+        for j in range(count):
+            if is_stop(stops, tokens[j]):
+                h = np.uint64(0)
+                for t in range(j, min(j + k, count)):
+                    h = h * BASE + (tokens[t] + _ONE)
+                values[at] = mix64(h)
+                at += 1
+        starts[i + 1] = at
+
+
+@kernel
+def _urls(codes, k, table, stops, tokens, values, starts):
+    for i in range(len(codes.starts)):
+        first, end, at = codes.starts[i], codes.starts[i] + codes.lengths[i], starts[i]
+        if codes.is_wide[i]:
+            count = url_grams(codes.wide[first:end], k, table, stops, tokens, values[at:])
+        else:
+            count = url_grams(codes.narrow[first:end], k, table, stops, tokens, values[at:])
+        starts[i + 1] = at + count

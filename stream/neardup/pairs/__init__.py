@@ -1,0 +1,1 @@
+"""Documents become pairs: sign, match, judge, explain."""

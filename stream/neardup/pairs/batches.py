@@ -1,0 +1,394 @@
+"""Columnar batches: the output of a signer, the input of a table, and the form in which items travel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import NoneType
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.documents.document import COLLECTION, ID, TIMESTAMP, Column, Document, DocumentColumns, Refusal
+from neardup.documents.ids import (
+    full_id,
+    full_id_column,
+    has_separator,
+    salts,
+    separated_keys,
+)
+from neardup.errors import ConfigError
+from neardup.machine.compile import kernel
+from neardup.machine.kernels.hashing import hash_strings
+from neardup.pairs.shards import Shard, shards_of
+from neardup.schemes.config import Config
+from neardup.schemes.interface import Evidence, Keys, fixed_evidence, select_ragged, starts_of_lengths
+from neardup.schemes.rows import SCHEMES
+from neardup.window import FOREIGN, NO_TIME, OWN, Items
+
+MICROSECONDS = 1_000_000
+# Bytes of a document without its id and its evidence: time, content, length of the id, length of the ragged evidence.
+_FIXED_BYTES = 8 + 16 + 2 + 4
+# Times this many seconds from the epoch (146,000 years) are refused: differences in microseconds must fit 64 bits.
+_SECONDS_MAX = (1 << 62) / MICROSECONDS - 1
+# Which half of a content hash names the content where one number must do: the half that a table stores.
+CONTENT_HALF = 1
+# Separates the hashes of ids from every other 64-bit hash in the table.
+_ID_SEED = np.uint64(0x1D5EED)
+
+
+class Batch(NamedTuple):
+    """n signed documents as columns.
+
+    ``ids`` are the UTF-8 bytes of all ids, id i at ``id_starts[i]:id_starts[i + 1]`` (``uint8``, ``int64[n + 1]``);
+    ``times`` are event times in microseconds, ``NO_TIME`` for none (``int64[n]``); ``contents`` are 128-bit hashes
+    (``uint64[n, 2]``); ``fixed``, ``ragged`` and ``ragged_starts`` are the ``Evidence``. Made by ``make_batch``. With
+    collections, the ids are full ids (``neardup.documents.ids``).
+    """
+
+    ids: npt.NDArray[np.uint8]
+    id_starts: npt.NDArray[np.int64]
+    times: npt.NDArray[np.int64]
+    contents: npt.NDArray[np.uint64]
+    fixed: npt.NDArray[np.uint8]
+    ragged: npt.NDArray[np.uint8]
+    ragged_starts: npt.NDArray[np.int64]
+
+    @property
+    def size(self) -> int:
+        """The number of documents."""
+        return len(self.times)
+
+    @property
+    def evidence(self) -> Evidence:
+        """The evidence of each document."""
+        return Evidence(self.fixed, self.ragged, self.ragged_starts)
+
+    def ids_at(self, rows: npt.NDArray[np.integer]) -> list[str]:
+        """The ids of some rows, as strings."""
+        data, starts, ends = (
+            self.ids.tobytes(),
+            self.id_starts[rows].tolist(),
+            self.id_starts[rows + 1].tolist(),
+        )
+        return [data[a:b].decode() for a, b in zip(starts, ends, strict=True)]
+
+
+def make_batch(
+    ids: npt.NDArray[np.uint8],
+    id_starts: npt.NDArray[np.int64],
+    times: npt.NDArray[np.int64],
+    contents: npt.NDArray[np.uint64],
+    evidence: Evidence,
+) -> Batch:
+    """Make a batch of these columns, all read-only: each mix of writable arrays would compile the kernels again."""
+    fixed, ragged, starts = evidence
+    columns = ids, id_starts, times, contents, fixed, ragged, starts
+    batch = Batch._make(column.view() for column in columns)
+    for column in batch:
+        column.flags.writeable = False
+    return batch
+
+
+def concatenate(batches: Sequence[Batch]) -> Batch:
+    """Concatenate one or more batches of one scheme."""
+    if len(batches) == 1:
+        return batches[0]
+    return make_batch(
+        ids=np.concatenate([batch.ids for batch in batches]),
+        id_starts=_joined_starts([batch.id_starts for batch in batches]),
+        times=np.concatenate([batch.times for batch in batches]),
+        contents=np.concatenate([batch.contents for batch in batches]),
+        evidence=joined([batch.evidence for batch in batches]),
+    )
+
+
+def joined(parts: Sequence[Evidence]) -> Evidence:
+    """Concatenate the evidence of one or more batches."""
+    fixed, ragged = (np.concatenate([part[column] for part in parts]) for column in (0, 1))
+    return Evidence(fixed, ragged, _joined_starts([part.starts for part in parts]))
+
+
+def _joined_starts(parts: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+    """Return the starts of concatenated ragged columns."""
+    ends = np.cumsum([0, *(part[-1] for part in parts)])
+    return np.concatenate([*(part[:-1] + end for part, end in zip(parts, ends, strict=False)), ends[-1:]])
+
+
+def select(batch: Batch, rows: npt.NDArray[np.int64]) -> Batch:
+    """Return some rows of a batch, in the given order."""
+    ids, id_starts = select_ragged(batch.ids, batch.id_starts, rows)
+    return make_batch(ids, id_starts, batch.times[rows], batch.contents[rows], batch.evidence.select(rows))
+
+
+def sizes_of(batch: Batch) -> npt.NDArray[np.int64]:
+    """Return the bytes of each document in a message, ``int64[n]``; a table needs about as many."""
+    width = _FIXED_BYTES + batch.fixed.shape[1]
+    return np.asarray(width + np.diff(batch.id_starts) + np.diff(batch.ragged_starts))
+
+
+def removal_batch(ids: Sequence[bytes], width: int) -> Batch:
+    """Return rows that name the ids to remove, and nothing else; ``width`` is that of the evidence."""
+    n = len(ids)
+    evidence = fixed_evidence(np.zeros((n, width), np.uint8))
+    return make_batch(*id_columns(ids), np.full(n, NO_TIME), np.zeros((n, 2), np.uint64), evidence)
+
+
+def empty_batch(width: int) -> Batch:
+    """Return an empty batch whose evidence has this width."""
+    return make_batch(
+        np.empty(0, np.uint8), np.zeros(1, np.int64), np.empty(0, np.int64), np.empty((0, 2), np.uint64),
+        fixed_evidence(np.empty((0, width), np.uint8)),
+    )  # fmt: skip
+
+
+def rows_of(documents: Sequence[Document], positions: Sequence[int]) -> Sequence[Document]:
+    """Return some documents, in the given order; columns stay columns."""
+    if not isinstance(documents, DocumentColumns):
+        return [documents[i] for i in positions]
+    return select_columns(documents, np.array(positions, np.int64))
+
+
+def select_columns(documents: DocumentColumns, rows: npt.NDArray[np.int64]) -> DocumentColumns:
+    """Return some documents of columns, in the given order."""
+    ids, texts = (Column(*select_ragged(*column, rows)) for column in (documents.ids, documents.texts))
+    collections = documents.collections and Column(*select_ragged(*documents.collections, rows))
+    return DocumentColumns(ids, documents.times[rows], texts, collections)
+
+
+def sound_columns(
+    ids: Column, times: npt.NDArray[np.float64], texts: Column, collections: Column | None
+) -> DocumentColumns:
+    """Return the columns of a caller as documents, or refuse them by ``ConfigError``: kernels check no bounds."""
+    columns = _sound("ids", ids), _sound("texts", texts)
+    named = None if collections is None else _sound("collections", collections)
+    seconds = np.asarray(times)
+    if seconds.ndim != 1 or seconds.dtype.kind not in "fiu":
+        raise ConfigError(f"times are {_shape(seconds)}: give seconds since the epoch as float64[n]")
+    sizes = len(columns[0].starts) - 1, len(seconds), len(columns[1].starts) - 1
+    if len(set(sizes)) > 1:
+        raise ConfigError(f"columns of {sizes} ids, times and texts: give as many of each")
+    if named is not None and len(named.starts) - 1 != len(seconds):
+        raise ConfigError(f"a column of {len(named.starts) - 1} collections of {len(seconds)} documents: give one each")
+    return DocumentColumns(columns[0], seconds.astype(np.float64, copy=False), columns[1], named)
+
+
+def _sound(name: str, column: Column) -> Column:
+    """Return a column whose starts stay inside its data.
+
+    Data is read-only and starts are writable, as in all other columns: another mix would compile every kernel again.
+    """
+    data, starts = np.asarray(column.data), np.asarray(column.starts)
+    if data.ndim != 1 or data.dtype != np.uint8:
+        raise ConfigError(f"the data of {name} is {_shape(data)}: give uint8[m], as np.frombuffer(data, np.uint8) does")
+    if starts.ndim != 1 or starts.dtype.kind not in "iu" or len(starts) == 0:
+        raise ConfigError(f"the starts of {name} are {_shape(starts)}: give int64[n + 1] for n documents")
+    starts = np.require(starts, np.int64, ["C", "W"])
+    if starts[0] < 0 or starts[-1] > len(data) or bool((starts[1:] < starts[:-1]).any()):
+        raise ConfigError(
+            f"the starts of {name}, from {starts[0]} to {starts[-1]}, must rise within the {len(data)} bytes of its "
+            "data: give the start of each string, then the end of the last one"
+        )
+    data = np.ascontiguousarray(data).view()
+    data.flags.writeable = False
+    return Column(data, starts)
+
+
+def _shape(values: npt.NDArray[Any]) -> str:
+    return f"{values.dtype}{list(values.shape)}"
+
+
+def id_column(documents: Sequence[Document], *, separate: bool) -> tuple[Column, dict[int, str]]:
+    """Return the ids in UTF-8, and the reasons why some have no such form: position -> reason. If collections are
+    ``separate``, these are full ids."""
+    if isinstance(documents, DocumentColumns):
+        return _separated(documents) if separate else _checked(documents.ids)
+    names = list(map(full_id, map(ID, documents), map(COLLECTION, documents)) if separate else map(ID, documents))
+    joined = "".join(names)
+    if joined.isascii():
+        return Column(np.frombuffer(joined.encode(), np.uint8), starts_of(names)), {}
+    try:
+        return Column(*id_columns([name.encode() for name in names])), {}
+    except UnicodeEncodeError:
+        ids = [name.encode(errors="ignore") for name in names]
+        surrogates = [i for i, name in enumerate(names) if ids[i].decode() != name]
+        for i in surrogates:
+            ids[i] = b""
+        return Column(*id_columns(ids)), dict.fromkeys(surrogates, "id_surrogate")
+
+
+def _separated(documents: DocumentColumns) -> tuple[Column, dict[int, str]]:
+    """Return the full ids of columns; not UTF-8 is reported of the id, as it is more likely."""
+    refused: dict[int, str] = {}
+    if documents.collections is not None:
+        refused = dict.fromkeys(has_separator(documents.collections).tolist(), "collection")
+    full, unusable = _checked(full_id_column(documents.ids, documents.collections))
+    return full, unusable | refused
+
+
+def _checked(ids: Column) -> tuple[Column, dict[int, str]]:
+    """Return a column of ids without unused bytes around it, and the ids that are not UTF-8: position -> reason."""
+    first, last = ids.starts[0], ids.starts[-1]
+    ids = Column(ids.data[first:last], ids.starts - first)
+    if last == first or int(ids.data.max()) < 0x80:
+        return ids, {}
+    heads = ids.data[ids.starts[:-1][np.diff(ids.starts) > 0]]
+    if bool((heads & 0xC0 != 0x80).all()) and _is_utf8(ids.data.data):  # no id begins inside a code point
+        return ids, {}
+    return ids, {i: "id_not_utf8" for i in range(len(ids.starts) - 1) if not _is_utf8(ids.at(i))}
+
+
+def _is_utf8(data: bytes | memoryview) -> bool:
+    try:
+        str(data, "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def id_columns(ids: Sequence[bytes]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Return ids as one array of bytes and the starts in it, ``uint8[m]`` and ``int64[n + 1]``."""
+    return np.frombuffer(b"".join(ids), np.uint8), starts_of(ids)
+
+
+def starts_of(values: Sequence[bytes] | Sequence[str]) -> npt.NDArray[np.int64]:
+    """Return the starts of values one after the other, and the end."""
+    return starts_of_lengths(np.fromiter(map(len, values), np.int64, len(values)))
+
+
+def id_hashes(ids: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """Return the 64-bit hashes of n ids, ``uint64[n]``; the table and the verdicts store no other form of an id."""
+    hashes = np.empty(len(starts) - 1, np.uint64)
+    hash_strings(ids, starts, _ID_SEED, hashes)
+    return hashes
+
+
+def accepted_of(documents: Sequence[Document], refusals: Sequence[Refusal]) -> Sequence[Document]:
+    """Return the documents that were not refused, in order: the rows of their batch."""
+    if not refusals:
+        return documents
+    refused = {refusal.position for refusal in refusals}
+    return [document for position, document in enumerate(documents) if position not in refused]
+
+
+def kinds_of(batch: Batch, shard: Shard, by_content: bool) -> npt.NDArray[np.uint8]:
+    """Return whether each document is ``OWN`` or ``FOREIGN`` to a shard, ``uint8[n]``; see ``shards``."""
+    if shard.of == 1:
+        return np.full(batch.size, FOREIGN if shard.number else OWN)
+    hashes = batch.contents[:, CONTENT_HALF] if by_content else id_hashes(batch.ids, batch.id_starts)
+    return np.where(shards_of(hashes, shard.of) == shard.number, OWN, FOREIGN)
+
+
+def times_of(documents: Sequence[Document]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return event times in microseconds (``int64[n]``, ``NO_TIME`` without one), and which can be stored
+    (``bool[n]``)."""
+    if isinstance(documents, DocumentColumns):
+        missing = np.isnan(documents.times)
+        known, keepable = _microseconds(np.where(missing, 0.0, documents.times))
+        return np.where(missing, NO_TIME, known), keepable
+    seconds = list(map(TIMESTAMP, documents))
+    kinds = set(map(type, seconds))
+    if kinds == {NoneType}:
+        return np.full(len(seconds), NO_TIME), np.ones(len(seconds), np.bool_)
+    if kinds == {float}:
+        return _microseconds(np.array(seconds, np.float64))
+    times = list(map(_time_of, seconds))
+    return np.array([time or 0 for time in times], np.int64), np.array([time is not None for time in times], np.bool_)
+
+
+def _microseconds(seconds: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return times in microseconds, and which of them can be stored: infinity and NaN cannot."""
+    keepable = np.abs(seconds) < _SECONDS_MAX
+    return np.rint(np.where(keepable, seconds, 0.0) * MICROSECONDS).astype(np.int64), keepable
+
+
+def _time_of(seconds: float | None) -> int | None:
+    """Convert one time of any type of number, integers without rounding; ``None`` if it cannot be stored."""
+    if seconds is None:
+        return int(NO_TIME)
+    return round(seconds * MICROSECONDS) if abs(seconds) < _SECONDS_MAX else None
+
+
+def row_keys(batch: Batch, removals: npt.NDArray[np.bool_], config: Config) -> Keys:
+    """Return the bucket keys of rows; a removal has none."""
+    if not removals.any():
+        return bucket_keys(batch, config)
+    keys = bucket_keys(select(batch, np.flatnonzero(~removals)), config)
+    counts = np.zeros(batch.size, np.int64)
+    counts[~removals] = np.diff(keys.starts)
+    return keys._replace(starts=np.concatenate([[0], np.cumsum(counts)]))
+
+
+def bucket_keys(batch: Batch, config: Config) -> Keys:
+    """Return the bucket keys of a batch. An item without keys has its content as its only key: copies of it meet.
+
+    If documents have collections, equal keys are of one collection."""
+    keys = SCHEMES[config.scheme].keys(batch.evidence, config.plan)
+    if config.separate:
+        keys = keys._replace(values=separated_keys(keys.values, keys.starts, salts(batch.ids, batch.id_starts)))
+    bare = np.flatnonzero(np.diff(keys.starts) == 0)
+    if not len(bare):
+        return keys
+    at = keys.starts[bare]
+    starts = keys.starts.copy()
+    starts[1:] += np.cumsum(np.diff(keys.starts) == 0)
+    payloads = np.insert(keys.payloads, at, 0) if len(keys.payloads) else keys.payloads
+    return Keys(np.insert(keys.values, at, batch.contents[bare, 0]), starts, payloads)
+
+
+def table_items(batch: Batch, keys: Keys) -> Items:
+    """Return a batch as a table reads it, all rows as documents to hold: content and id come first, then the bucket
+    keys."""
+    hashes = id_hashes(batch.ids, batch.id_starts)
+    values = np.empty(len(keys.values) + 2 * batch.size, np.uint64)
+    payloads = np.empty(len(values) if len(keys.payloads) else 0, np.uint64)
+    starts = np.zeros(batch.size + 1, np.int64)
+    _fill_keys(batch.contents, hashes, keys, values, payloads, starts)
+    return Items(
+        kinds=np.full(batch.size, OWN),
+        keys=values,
+        key_starts=starts,
+        payloads=payloads,
+        contents=batch.contents[:, CONTENT_HALF].copy(),
+        times=batch.times,
+        ids=batch.ids,
+        id_starts=batch.id_starts,
+        fixed=batch.fixed,
+        ragged=batch.ragged,
+        ragged_starts=batch.ragged_starts,
+    )
+
+
+class StreamRows(NamedTuple):
+    """Rows of a stream as every shard reads them: a batch, which of its rows are removals (``bool[n]``), and the items
+    of a table."""
+
+    batch: Batch
+    removals: npt.NDArray[np.bool_]
+    items: Items
+
+    def until(self, end: int) -> StreamRows:
+        """Return the rows before row ``end``."""
+        return StreamRows(select(self.batch, np.arange(end)), self.removals[:end], self.items.until(end))
+
+
+def stream_rows(batch: Batch, config: Config, removals: npt.NDArray[np.bool_] | None = None) -> StreamRows:
+    """Return rows as tables read them; those in ``removals`` (``bool[n]``) remove their id."""
+    removed = np.zeros(batch.size, np.bool_) if removals is None else removals
+    return StreamRows(batch, removed, table_items(batch, row_keys(batch, removed, config)))
+
+
+@kernel
+def _fill_keys(contents, ids, keys, values, payloads, starts):
+    at = 0
+    for i in range(len(ids)):
+        values[at], values[at + 1] = contents[i, 0], ids[i]
+        if len(payloads):
+            payloads[at], payloads[at + 1] = np.uint64(0), np.uint64(0)
+        at += 2
+        for j in range(keys.starts[i], keys.starts[i + 1]):
+            values[at] = keys.values[j]
+            if len(payloads):
+                payloads[at] = keys.payloads[j]
+            at += 1
+        starts[i + 1] = at

@@ -1,0 +1,113 @@
+"""What limits cost: the pairs that truncated probes are expected to have missed. Pure functions of columns.
+
+A probe that reaches a limit counts the documents in its buckets that it did not compare. The fraction of pairs among
+those that it compared says how many of them would have been pairs. Buckets that reach a limit hold one large cluster,
+or what shares a template, so the newest and the oldest of a bucket speak for those between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.pairs.evaluation.judging import Proportion
+
+
+class Losses(NamedTuple):
+    """What k truncated probes left out: the items (positions in the batch), how many documents were not compared, how
+    many pairs with them are expected, and the oldest document that was compared, which names the cluster."""
+
+    items: npt.NDArray[np.int32]
+    uncompared: npt.NDArray[np.int32]
+    missed: npt.NDArray[np.float64]
+    oldest: npt.NDArray[np.int64]
+
+
+NO_LOSSES = Losses(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0), np.empty(0, np.int64))
+
+
+def losses_of(
+    items: npt.NDArray[np.int32],
+    slots: npt.NDArray[np.int64],
+    uncompared: npt.NDArray[np.int32],
+    is_pair: npt.NDArray[np.bool_],
+) -> Losses:
+    """Return what the truncated probes among those of m candidates left out.
+
+    Args:
+        items: the item of each candidate, in ascending order.
+        slots: the number of each candidate; older ones have lower numbers.
+        uncompared: with one candidate of an item, how many documents its probe did not compare, else 0.
+        is_pair: which candidates are pairs.
+
+    Example:
+        >>> items, slots = np.array([4, 4, 6], np.int32), np.array([10, 12, 3])
+        >>> losses_of(items, slots, np.array([30, 0, 0], np.int32), np.array([True, False, True])).missed
+        array([15.])
+    """
+    truncated = np.flatnonzero(uncompared)
+    if not len(truncated):
+        return NO_LOSSES
+    owners = items[truncated]
+    firsts = np.searchsorted(items, owners)
+    candidates = np.searchsorted(items, owners, "right") - firsts
+    pairs = np.searchsorted(items[is_pair], owners, "right") - np.searchsorted(items[is_pair], owners)
+    bounds = np.column_stack([firsts, firsts + candidates - 1]).ravel()
+    oldest = np.minimum(np.minimum.reduceat(slots, bounds)[::2], slots[bounds[1::2]])
+    return Losses(owners, uncompared[truncated], uncompared[truncated] * pairs / candidates, oldest)
+
+
+def documents_of(
+    near: npt.NDArray[np.int32], paired: npt.NDArray[np.int32], losses: Losses
+) -> tuple[int, int]:  # fmt: skip
+    """Return how many documents have a pair, and how many left out candidates and have none.
+
+    Args:
+        near: the item of each pair of different contents, in ascending order.
+        paired: the item of each pair, copies included.
+        losses: what the truncated probes left out.
+
+    Example:
+        >>> documents_of(np.array([4, 4, 6]), np.array([4, 4, 6]), NO_LOSSES._replace(items=np.array([6, 7])))
+        (2, 1)
+    """
+    count = int(np.count_nonzero(np.diff(near))) + 1 if len(near) else 0
+    return count, int(np.count_nonzero(~np.isin(losses.items, paired))) if len(losses.items) else 0
+
+
+def counted_documents(counts: Mapping[str, int]) -> float | None:
+    """Return the least fraction of documents that have a pair, of those that have an older near-duplicate as far as
+    limits may hide it, of the counters of a table; ``None`` without such documents.
+
+    It counts every document that may lack all of its pairs as if it had some to lose.
+    """
+    near, lone = counts["near_documents"], counts["lone_documents"]
+    return near / (near + lone) if near + lone else None
+
+
+def counted_recall(counts: Mapping[str, int]) -> float | None:
+    """Return ``recall_by_limits`` of the counters of a table; ``None`` without pairs."""
+    recall = recall_by_limits(counts["near_pairs"], counts["missed_pairs"]).value
+    return None if np.isnan(recall) else recall
+
+
+def recall_by_limits(pairs: int, missed: int) -> Proportion:
+    """Return the fraction of pairs that limits have left, as far as they were counted.
+
+    Args:
+        pairs: pairs of different contents that were found.
+        missed: pairs that limits are expected to have cost. A probe counts at most 1,024 documents, so it is a lower
+            bound where a bucket holds more.
+
+    Returns:
+        The fraction; its interval ends at it, because it counts and draws no sample. NaN without pairs.
+
+    Example:
+        >>> recall_by_limits(800, 200).value
+        0.8
+    """
+    recall = pairs / (pairs + missed) if pairs + missed else float("nan")
+    return Proportion(recall, recall, recall)

@@ -1,0 +1,388 @@
+"""JSON lines: a line -> a document, or the reason why not; pairs -> lines. No input or output.
+
+What a line must be: one JSON value in UTF-8 (RFC 8259), an object, at most 1,024 deep. Of a name that stands twice in
+an object, the last value counts. Names that are not asked for are ignored.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from neardup.documents.document import Document, Neighbour, Relation
+from neardup.documents.ids import SEPARATOR
+from neardup.errors import Reason
+from neardup.pairs.pair_rule import SIMILARITY_DIGITS, Matches, relations_of
+
+# Characters of an address and of a title; more are cut off.
+URL_CHARACTERS_MAX, TITLE_CHARACTERS_MAX = 2_000, 500
+# The parser gives up below this depth; the number is its own.
+DEPTH_MAX = 1024
+_MISSING = object()
+# Unit of a timestamp -> how many of it are a second.
+UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+# From this many seconds on, a number is more likely milliseconds (since 1973), microseconds or nanoseconds ...
+_YEAR_5000_SECONDS = 95_617_584_000.0
+# ... up to nanoseconds in the year 2262, where their 64 bits end.
+_NANOSECONDS_MAX = 9.3e18
+_NUMBER = re.compile(r"\s*[+-]?\d+(\.\d*)?([eE][+-]?\d+)?\s*", re.ASCII)
+_DATE = re.compile(r"\d{4}|\d{8}", re.ASCII)
+# A year, and perhaps a month of it.
+_YEAR = re.compile(r"(\d{4})(?:-(\d{2}))?", re.ASCII)
+# Times that ISO 8601 knows and Python does not: the end of a day, and a leap second, which is the second after :59 (as
+# in POSIX). What is written instead of the match, and the seconds to add.
+_ROLLED = (
+    (
+        re.compile(r"([-\d]{8,10}[Tt ])24(?=(?::?00){0,2}(?:[.,]0{1,9})?(?:[Zz]|[-+][\d:]{2,8})?\Z)"),
+        r"\g<1>00",
+        86_400.0,
+    ),
+    (re.compile(r"(.{8,26}[Tt ]\d{2}:?59:?)60"), r"\g<1>59", 1.0),
+)
+# The beginning of a date in mail and feeds: "Tue, 14 Nov 2023 22:13:20 GMT", the day of the week may be missing.
+_RFC_2822 = re.compile(r"\s*([A-Za-z]{3},\s*)?\d{1,2}\s+[A-Za-z]{3}\s+\d{4}\s", re.ASCII)
+# A JSON string, or what is left of one that does not end.
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+# In UTF-8: DEL and the C1 controls, which a terminal obeys, and what reorders or breaks the text around it: marks,
+# embeddings, overrides and isolates of direction (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069), and the
+# separators of lines and paragraphs. JSON needs no escape for them.
+_UNPRINTABLE = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]")
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+# Brackets that are counted at a time, so that a line of nothing else needs no more memory than itself.
+_DEPTH_BLOCK = 1 << 20
+
+
+class Fields(NamedTuple):
+    """The names that the parts of a document have in the input; what it must bring in addition to its id (``KINDS``);
+    the unit of its timestamps (``UNITS``); the name of the number by which clusters rank it, if there is one; the name
+    of its source, if source, URL and title are read; the name of its collection, if there are collections."""
+
+    id: str = "id"
+    text: str = "text"
+    timestamp: str = "timestamp"
+    tokens: str = "tokens"
+    vector: str = "vector"
+    kind: str = "text"
+    timestamp_unit: str = "s"
+    rank: str | None = None
+    source: str | None = None
+    collection: str | None = None
+
+
+def decode_document(
+    line: bytes,
+    fields: Fields = Fields(),  # noqa: B008 - immutable
+    id_default: str | None = None,
+) -> Document | Reason:
+    """Decode one line to a document, or to the reason why not (a key of ``REASONS``). Never raises.
+
+    Of the values of a document, only the one of ``fields.kind`` is read. A timestamp is a number since the epoch in
+    ``fields.timestamp_unit``, as a number or as digits in a string; or a time in ISO 8601 or RFC 2822, UTC unless it
+    names an offset (four or eight digits in a string are a year or a date of ISO 8601); or null for no time. A number
+    beyond the year 5000 in seconds that is a time of this age in a smaller unit is refused with ``timestamp_unit``. An
+    id that is a whole number of 64 bits becomes its decimal text; ``id_default`` is the id of a line without one.
+
+    >>> decode_document(b'{"id": "a", "text": "hello", "timestamp": "1970-01-01T00:01:00Z"}')[:3]
+    ('a', 'hello', 60.0)
+    >>> decode_document(b'{"id": 7.5, "text": "hello"}')
+    'id_type'
+    """
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        value = _second_look(line)
+        if isinstance(value, Reason):
+            return value
+    if type(value) is not dict:
+        return Reason("not_object")
+    id_ = value.get(fields.id)
+    if type(id_) is not str:
+        if id_ is None:
+            id_ = id_default
+        elif type(id_) is int:
+            id_ = str(id_)
+        if type(id_) is not str:
+            return Reason("no_id") if id_ is None else Reason("id_type")
+    timestamp = value.get(fields.timestamp)
+    if timestamp is not None:
+        timestamp = event_seconds(timestamp, fields.timestamp_unit)
+        if isinstance(timestamp, Reason):
+            return timestamp
+    document = KINDS[fields.kind](value, fields, id_, timestamp)
+    if isinstance(document, Reason):
+        return document
+    if fields.rank is not None:
+        document = document._replace(rank=_number(value.get(fields.rank)))
+    if fields.source is not None:
+        document = _with_source(document, value, fields.source)
+    return document if fields.collection is None else _with_collection(document, value.get(fields.collection))
+
+
+def _with_collection(document: Document, collection: Any) -> Document | Reason:
+    """Return a document with its collection: a string without the character that ends it, or a whole number."""
+    if collection is None or collection == "":
+        return document
+    name = str(collection) if type(collection) is int else collection
+    if type(name) is not str or SEPARATOR in name:
+        return Reason("collection")
+    return Document(*document[:-1], name)
+
+
+def _with_source(document: Document, value: dict[str, Any], field: str) -> Document:
+    """Return a document with its source, URL and title, as far as the object has them as strings."""
+    source, url, title = value.get(field), value.get("url"), value.get("title")
+    if source is None and url is None and title is None:
+        return document
+    id_, text, timestamp, tokens, vector, fields, rank, *_ = document  # ``_replace`` takes three times as long
+    return Document(
+        id_, text, timestamp, tokens, vector, fields, rank,
+        source if type(source) is str else None,
+        url[:URL_CHARACTERS_MAX] if type(url) is str else None,
+        title[:TITLE_CHARACTERS_MAX] if type(title) is str else None,
+    )  # fmt: skip
+
+
+def _text(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | Reason:
+    text = value.get(fields.text, _MISSING)
+    if type(text) is not str:
+        return Reason("no_text") if text is _MISSING else Reason("text_type")
+    return Document(id_, text, timestamp)
+
+
+def _tokens(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | Reason:
+    """The elements of a set or bag, strings or whole numbers; or ratings by item."""
+    tokens = value.get(fields.tokens, _MISSING)
+    if type(tokens) is list and set(map(type, tokens)) <= {str, int}:
+        return Document(id_, timestamp=timestamp, tokens=tokens)
+    if type(tokens) is dict and set(map(type, tokens.values())) <= {float, int}:
+        return Document(id_, timestamp=timestamp, tokens=tokens)
+    return Reason("no_tokens") if tokens is _MISSING else Reason("tokens_type")
+
+
+def _vector(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | Reason:
+    """Components as a list of numbers; or, in base64, as little-endian float32 or packed bits."""
+    vector = value.get(fields.vector, _MISSING)
+    if type(vector) is list and set(map(type, vector)) <= {float, int}:
+        return Document(id_, timestamp=timestamp, vector=vector)
+    if type(vector) is str:
+        try:
+            return Document(id_, timestamp=timestamp, vector=base64.b64decode(vector, validate=True))
+        except ValueError:
+            return Reason("vector_base64")
+    return Reason("no_vector") if vector is _MISSING else Reason("vector_type")
+
+
+def _record(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | Reason:
+    """Every string of the object by its name, and every number as it is written, but for id, timestamp and
+    collection."""
+    known = {fields.id, fields.timestamp, fields.collection}
+    named = {name: x for name, x in value.items() if name not in known and type(x) in (str, int, float)}
+    named = {name: x if type(x) is str else repr(x) for name, x in named.items()}
+    return Document(id_, timestamp=timestamp, fields=named)
+
+
+# What a document brings in addition to id and time -> the function that reads it: a document, or the reason why not.
+KINDS: dict[str, Callable[[dict[str, Any], Fields, str, float | None], Document | Reason]] = {
+    "text": _text,
+    "tokens": _tokens,
+    "vector": _vector,
+    "record": _record,
+}
+
+
+def encode_matches(matches: Matches) -> bytes:
+    """Pairs as lines of compact JSON, one each: older, newer, similarity (rounded to 4 digits), buckets; and, if they
+    are known, the fraction of each text that they share, the passages and the collection (``shared_values``).
+
+    They are safe to show, see ``escape_unprintable``.
+    """
+    rows = zip(
+        matches.older,
+        matches.newer,
+        np.round(matches.similarity, SIMILARITY_DIGITS).tolist(),
+        matches.buckets.tolist(),
+        shared_values(matches),
+        strict=True,
+    )
+    return escape_unprintable(b"".join([_encode_pair(*row) for row in rows]))
+
+
+def named_collection(collection: str | None) -> dict[str, str]:
+    """Return a collection as a part of JSON; nothing for the empty one."""
+    return {"collection": collection} if collection else {}
+
+
+def shared_values(matches: Matches) -> Iterator[dict[str, Any]]:
+    """Yield what each pair shares, as a part of its JSON: passages and the collection; empty if it is not known.
+
+    ``older_fraction`` and ``newer_fraction`` have 4 digits. Begin and end of a passage are normalised code points.
+    ``relation`` says what the newer text is: ``part_of`` the older one if half of it stands there, else one that
+    ``contains`` it if half of the older one stands in the newer, else one that ``shares`` something.
+    """
+    if matches.collections is not None:
+        apart = matches._replace(collections=None)
+        for more, collection in zip(shared_values(apart), matches.collections, strict=True):
+            yield more | named_collection(collection)
+        return
+    if matches.shared is None:
+        yield from ({} for _ in matches.older)
+        return
+    for relation in relations_of(matches.shared, matches.older):
+        yield relation_values(relation)
+
+
+def relation_values(relation: Relation) -> dict[str, Any]:
+    """Return a relation as values of JSON, without the id of the earlier document."""
+    passages = [{"older": [a, b], "newer": [c, d]} for a, b, c, d in relation.passages]
+    fractions = {"older_fraction": relation.older_fraction, "newer_fraction": relation.newer_fraction}
+    return {"relation": relation.kind, **fractions, "passages": passages}
+
+
+def encode_nearest(
+    ids: Sequence[str], neighbours: Sequence[Sequence[Neighbour]], collections: Sequence[str | None] | None = None
+) -> bytes:
+    """Documents with their neighbours as lines of compact JSON, one each: id, nearest (id, similarity, probability),
+    and the collection, if it has one.
+
+    Numbers are rounded to 4 digits. The lines are safe to show, see ``escape_unprintable``.
+
+    >>> encode_nearest(["a"], [[Neighbour("b", 0.93, 0.99912)]])
+    b'{"id":"a","nearest":[{"id":"b","similarity":0.93,"probability":0.9991}]}\\n'
+    """
+    rows = zip(ids, neighbours, collections or [None] * len(ids), strict=True)
+    return escape_unprintable(b"".join([_encode_nearest(*row) for row in rows]))
+
+
+def escape_unprintable(json_lines: bytes) -> bytes:
+    """The same JSON with escapes for characters that a terminal obeys, or that change the direction of text.
+
+    The values stay the same. Letters, also those that are not ASCII, stay as they are.
+
+    >>> escape_unprintable('{"id":"\u202ea\x9b é"}'.encode()).decode()
+    '{"id":"\\\\u202ea\\\\u009b é"}'
+    """
+    if json_lines.isascii() and b"\x7f" not in json_lines:
+        return json_lines
+    return _UNPRINTABLE.sub(lambda found: b"\\u%04x" % ord(found.group().decode()), json_lines)
+
+
+def _encode_pair(older: str, newer: str, similarity: float, buckets: int, shared: Mapping[str, Any]) -> bytes:
+    pair = {"older": older, "newer": newer, "similarity": similarity, "buckets": buckets, **shared}
+    return orjson.dumps(pair, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _encode_nearest(id_: str, neighbours: Sequence[Neighbour], collection: str | None) -> bytes:
+    nearest = [
+        {
+            "id": one.id,
+            "similarity": round(one.similarity, SIMILARITY_DIGITS),
+            "probability": round(one.probability, SIMILARITY_DIGITS),
+        }
+        for one in neighbours
+    ]
+    line = {"id": id_, "nearest": nearest, **named_collection(collection)}
+    return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _second_look(line: bytes) -> Any:
+    """Return the value of a line that the fast parser refused, or the reason why it has none.
+
+    JSON can spell a lone surrogate (``"\\ud800"``) and numbers beyond the range of a double. In an unused field they
+    do no harm; in a text or an id they are refused later, with their own reason.
+    """
+    try:
+        text = line.decode()
+    except UnicodeDecodeError:
+        return Reason("not_utf8")
+    if _is_too_deep(line):
+        return Reason("too_deep")
+    try:
+        # A float for whole numbers too: it never fails, and what is infinite is refused as a timestamp.
+        return json.loads(text, parse_constant=_refuse, parse_int=float)
+    except RecursionError:
+        return Reason("too_deep")
+    except ValueError:
+        return Reason("not_json")
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(name)
+
+
+def _is_too_deep(line: bytes) -> bool:
+    """Whether the brackets outside of strings are nested deeper than ``DEPTH_MAX``."""
+    if line.count(b"[") + line.count(b"{") <= DEPTH_MAX:
+        return False
+    brackets = _STRING.sub(b"", line).translate(None, _NOT_BRACKETS)
+    depth = 0
+    for start in range(0, len(brackets), _DEPTH_BLOCK):
+        codes = np.frombuffer(brackets, np.uint8, min(_DEPTH_BLOCK, len(brackets) - start), start)
+        depths = depth + np.cumsum(np.where((codes == ord("[")) | (codes == ord("{")), 1, -1))
+        if depths.max() > DEPTH_MAX:
+            return True
+        depth = int(depths[-1])
+    return False
+
+
+def _number(value: Any) -> float | None:
+    """A finite number, as a number or as digits in a string; ``None`` for any other value."""
+    if type(value) not in (int, float) and (type(value) is not str or not _NUMBER.fullmatch(value)):
+        return None
+    number = float(value)
+    return number if math.isfinite(number) else None
+
+
+def event_seconds(value: Any, unit: str) -> float | Reason:
+    """A timestamp as seconds since the epoch (infinite if no double holds it), or the reason why it is none.
+
+    ``unit``: the unit of numbers (``UNITS``). See ``decode_document``.
+    """
+    if type(value) is str:
+        if not _NUMBER.fullmatch(value) or _DATE.fullmatch(value):
+            return _calendar_seconds(value)
+        value = float(value)
+    elif type(value) is not float and type(value) is not int:
+        return Reason("timestamp_type")
+    seconds = float(value) / UNITS[unit]
+    return Reason("timestamp_unit") if _YEAR_5000_SECONDS <= seconds < _NANOSECONDS_MAX else seconds
+
+
+def is_other_unit(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Of numbers read as seconds, which are times of this age in a smaller unit, as ``event_seconds`` refuses them."""
+    return np.asarray((seconds >= _YEAR_5000_SECONDS) & (seconds < _NANOSECONDS_MAX))
+
+
+def _calendar_seconds(text: str) -> float | Reason:
+    """A time in ISO 8601 or RFC 2822 as seconds since the epoch, or the reason why it is none."""
+    seconds = _seconds_of(text)
+    if seconds is None:  # only what Python refuses can be one of the times that it does not know
+        for pattern, replacement, rolled in _ROLLED:
+            if pattern.match(text) and (known := _seconds_of(pattern.sub(replacement, text, count=1))) is not None:
+                return known + rolled
+    return Reason("timestamp_type") if seconds is None else seconds
+
+
+def _seconds_of(text: str) -> float | None:
+    try:
+        if (year := _YEAR.fullmatch(text)) is not None:
+            time = datetime(int(year[1]), int(year[2] or 1), 1, tzinfo=UTC)
+        else:
+            time = _mail_time(text) if _RFC_2822.match(text) else datetime.fromisoformat(text)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _mail_time(text: str) -> datetime:
+    from email.utils import parsedate_to_datetime  # rarely needed, and slow to load
+
+    return parsedate_to_datetime(text)

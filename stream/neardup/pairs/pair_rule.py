@@ -1,0 +1,225 @@
+"""The pair rule: which candidates are pairs, and which document of a pair is the older one.
+
+``Matcher`` applies the rule to what its table finds; ``neardup batch`` applies it to what a database finds. Both
+functions are pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.documents.document import HALF, RELATIONS, CollectionPair, Pair, Relation
+from neardup.documents.ids import bare_ids, collections_of
+from neardup.schemes.config import Config
+from neardup.schemes.interface import AnyScheme, Common, Evidence, Plan, Shared, joined_shared
+from neardup.schemes.rows import SCHEMES
+from neardup.window import NO_TIME
+
+# The greatest similarity of two different contents that is an estimate: the output has four digits, and 1 means a copy.
+ESTIMATE_MAX = 0.9999
+# Digits of fractions and similarities, where they are shown: the standard error of an estimate is .01 at best (4,096
+# rows at .5).
+SIMILARITY_DIGITS = 4
+
+
+class Judged(NamedTuple):
+    """The result of ``judge`` for m candidates.
+
+    ``is_pair`` (``bool[m]``); ``similarity`` (``float64[m]``, in [0, 1]); ``keys`` (``int32[m]``): how many keys are
+    common. Identical content has similarity 1 and at least 1 common key.
+    """
+
+    is_pair: npt.NDArray[np.bool_]
+    similarity: npt.NDArray[np.float64]
+    keys: npt.NDArray[np.int32]
+
+
+class Matches(NamedTuple):
+    """m pairs as columns: ids, event times in microseconds (``NO_TIME`` where a document has no time), similarity in
+    [0, 1], number of common keys; where they share something, of the older and of the newer text, if the scheme knows;
+    and their collections, if there are any."""
+
+    older: list[str]
+    newer: list[str]
+    older_times: npt.NDArray[np.int64]
+    newer_times: npt.NDArray[np.int64]
+    similarity: npt.NDArray[np.float64]
+    buckets: npt.NDArray[np.int32]
+    shared: Shared | None = None
+    collections: list[str | None] | None = None
+
+    def pairs(self) -> list[Pair]:
+        """Return the columns as pairs."""
+        columns = self.older, self.newer, self.similarity.tolist(), self.buckets.tolist()
+        if self.collections is None and self.shared is None:
+            return list(map(Pair, *columns))
+        nothing = [None] * len(self.older)
+        relations = nothing if self.shared is None else relations_of(self.shared, self.older)
+        return list(map(CollectionPair, *columns, self.collections or nothing, relations))
+
+    def within_collections(self) -> Matches:
+        """Return the same with ids and collections apart, where the ids are full ids (``collection_ids``)."""
+        return self._replace(
+            older=bare_ids(self.older), newer=bare_ids(self.newer), collections=collections_of(self.newer)
+        )
+
+
+_NO_TIMES = np.empty(0, np.int64)
+NO_MATCHES = Matches([], [], _NO_TIMES, _NO_TIMES, np.empty(0), np.empty(0, np.int32))
+
+
+def joined(parts: Sequence[Matches]) -> Matches:
+    """Return the pairs of several ``Matches`` one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    older, newer, older_times, newer_times, similarity, buckets, shared, collections = zip(*parts, strict=True)
+    known, named = ([part for part in column if part is not None] for column in (shared, collections))
+    return Matches(
+        [id_ for part in older for id_ in part], [id_ for part in newer for id_ in part],
+        np.concatenate(older_times), np.concatenate(newer_times), np.concatenate(similarity), np.concatenate(buckets),
+        joined_shared(known) if known else None, [name for part in named for name in part] if named else None,
+    )  # fmt: skip
+
+
+def judge(
+    common: Common, identical: npt.NDArray[np.bool_], score_min: float, shared_min: int, *, exact_score: bool
+) -> Judged:
+    """Decide which of m candidates are pairs.
+
+    A candidate is a pair if its similarity is at least ``score_min`` and if it is identical content or the two items
+    share at least ``shared_min`` keys and meet the conditions of the scheme. Two different keys share a chain of the
+    table with probability 2^-41; then the evidence has no common key, and the candidate is no pair.
+
+    Similarity 1 says that the contents are equal or, with an exact score, that the measure is 1. An estimate of 1
+    between different contents becomes ``ESTIMATE_MAX``.
+
+    Args:
+        common: what the evidence of the m candidates has in common.
+        identical: ``bool[m]``, true where the table found identical content.
+        score_min: least similarity of a pair, in [0, 1].
+        shared_min: least number of common keys, at least 1.
+        exact_score: whether the similarities in ``common`` are exact; else they are estimates from sketches.
+    """
+    similarity = np.where(identical, 1.0, _measured(common, score_min, exact_score))
+    related = common.conditions & (common.keys >= shared_min)
+    # Contents that are equal agree in every key; some schemes have none for so small a content.
+    keys = np.where(identical, np.maximum(common.keys, 1), common.keys)
+    return Judged((related | identical) & (similarity >= score_min), similarity, keys)
+
+
+def scored(common: Common, score_min: float, *, exact_score: bool) -> npt.NDArray[np.float64]:
+    """Return the similarities of m pairs of different contents that are compared directly, ``float64[m]``; -1 for those
+    that are no pair. No common key is needed.
+
+    Args:
+        common: what the two sides of each have in common.
+        score_min: least similarity of a pair, in [0, 1].
+        exact_score: as for ``judge``.
+    """
+    similarity = _measured(common, score_min, exact_score)
+    return np.where(common.conditions & (similarity >= score_min), similarity, -1.0)
+
+
+def _measured(common: Common, score_min: float, exact_score: bool) -> npt.NDArray[np.float64]:
+    """The similarities of different contents: an estimate is never 1, unless only 1 makes a pair."""
+    return common.similarity if exact_score else np.minimum(common.similarity, max(ESTIMATE_MAX, score_min))
+
+
+def shared_of(
+    scheme: AnyScheme, older: Evidence, newer: Evidence, identical: npt.NDArray[np.bool_], plan: Plan
+) -> Shared | None:
+    """Return where m pairs share something, of the older and of the newer text; ``None`` if the scheme does not know.
+
+    Args:
+        scheme: whose evidence it is.
+        older: m items.
+        newer: m items.
+        identical: ``bool[m]``, true for equal contents, which share the whole text.
+        plan: the settings of the scheme.
+    """
+    if scheme.shared is None or scheme.lengths is None:
+        return None
+    shared = scheme.shared(older, newer, plan)
+    if not identical.any():
+        return shared
+    ends = scheme.lengths(older)
+    zeros = np.zeros(len(ends), np.int64)
+    whole = Shared(np.ones((len(ends), 2)), np.column_stack([zeros, ends] * 2), np.arange(len(ends) + 1))
+    rows = np.where(identical, len(ends), 0) + np.arange(len(ends))
+    return joined_shared([shared, whole]).select(rows)
+
+
+def deciding(scheme: AnyScheme, similarity: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Return which pairs of these similarities can make a duplicate, ``bool[m]``.
+
+    Where a scheme finds what texts share, only copies do: the rest of a dropped document would be lost.
+    """
+    return np.ones(len(similarity), np.bool_) if scheme.shared is None else similarity == 1.0
+
+
+def deciding_parts(
+    similarity: npt.NDArray[np.float64], newer: npt.NDArray[np.float64], part_min: float | None
+) -> npt.NDArray[np.float64]:
+    """Return how alike m pairs are for the decision about the newer text, ``float64[m]``; -1 if it stays.
+
+    Args:
+        similarity: 1 for copies.
+        newer: the part of the newer text that stands in the older one, in [0, 1].
+        part_min: the part from which it is a duplicate; ``None``: only copies are.
+    """
+    is_part = newer >= (2.0 if part_min is None else part_min)
+    return np.where(similarity == 1.0, 1.0, np.where(is_part, np.minimum(newer, ESTIMATE_MAX), -1.0))
+
+
+def relation_kinds(fractions: npt.NDArray[np.float64]) -> npt.NDArray[np.int8]:
+    """Return what the second text of each pair is to the first, ``int8[m]``, as a position in ``RELATIONS``;
+    ``fractions`` as in ``Shared``."""
+    first, second = np.round(fractions, SIMILARITY_DIGITS).T
+    return np.where(second >= HALF, 0, np.where(first >= HALF, 1, 2)).astype(np.int8)
+
+
+def relations_of(shared: Shared, ids: Sequence[str]) -> Iterator[Relation]:
+    """Yield the relations of the second texts to the first ones, which have these ids; fractions have 4 digits."""
+    rounded = np.round(shared.fractions, SIMILARITY_DIGITS).tolist()
+    kinds, passages = relation_kinds(shared.fractions).tolist(), list(map(tuple, shared.spans.tolist()))
+    bounds = pairwise(shared.starts.tolist())
+    for kind, id_, (older, newer), (first, end) in zip(kinds, ids, rounded, bounds, strict=True):
+        yield Relation(RELATIONS[kind], id_, older, newer, tuple(passages[first:end]))
+
+
+def turned(relation: Relation, id_: str) -> Relation:
+    """Return the relation of the earlier document to the other one, which has this id."""
+    older, newer = relation.newer_fraction, relation.older_fraction
+    (kind,) = relation_kinds(np.array([[older, newer]])).tolist()
+    return Relation(RELATIONS[kind], id_, older, newer, tuple((c, d, a, b) for a, b, c, d in relation.passages))
+
+
+def orient(arrived: Matches) -> Matches:
+    """Order the two documents of each pair by event time; equal times, and a document without a time, change nothing.
+
+    Args:
+        arrived: pairs in order of arrival: ``newer`` arrived after ``older``.
+    """
+    older, newer, older_times, newer_times, _, _, shared, _ = arrived
+    timed = (newer_times != NO_TIME) & (older_times != NO_TIME)
+    swap = timed & (newer_times < older_times)
+    if not swap.any():
+        return arrived
+    older, newer = list(older), list(newer)
+    for i in np.flatnonzero(swap).tolist():
+        older[i], newer[i] = newer[i], older[i]
+    times = np.where(swap, newer_times, older_times), np.where(swap, older_times, newer_times)
+    swapped = Matches(older, newer, *times, arrived.similarity, arrived.buckets, shared and shared.swapped(swap))
+    return swapped._replace(collections=arrived.collections)
+
+
+def compares_directly(config: Config) -> bool:
+    """Return whether two documents may be a pair without a common key: not where the keys are a part of the rule, and
+    not by containment, because the stub of a document would swallow others."""
+    scheme = SCHEMES[config.scheme]
+    return scheme.direct and config.buckets_shared_min == 1 and config.measure != "containment"

@@ -1,0 +1,391 @@
+"""The one path of a document: normalise, shingle, sign | probe, add, score | pair.
+
+``Signer`` is the left half and has no state. ``Matcher`` is the right half and holds the table. ``Deduplicator`` is
+both in one process. Workers run the halves on different machines, with a topic between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.documents.document import Column, Document, DocumentColumns, Refusal, check_type
+from neardup.documents.ids import salts, same_collection, separated_contents
+from neardup.errors import ConfigError
+from neardup.pairs.batches import (
+    MICROSECONDS,
+    Batch,
+    StreamRows,
+    id_column,
+    kinds_of,
+    make_batch,
+    removal_batch,
+    rows_of,
+    select,
+    sizes_of,
+    sound_columns,
+    stream_rows,
+    table_items,
+    times_of,
+)
+from neardup.pairs.estimates.limits import NO_LOSSES, Losses, documents_of, losses_of
+from neardup.pairs.pair_rule import NO_MATCHES, Matches, joined, judge, orient, scored, shared_of
+from neardup.pairs.shards import WHOLE_STREAM, Shard, shared_limits
+from neardup.pairs.values import wrong_values
+from neardup.schemes.config import Config
+from neardup.schemes.interface import AnyScheme, Common, Evidence, in_parts, regular_keys, select_ragged
+from neardup.schemes.rows import SCHEMES
+from neardup.window import NO_LIMIT, NO_WINDOW, REMOVAL, BandTable, Candidates, Limits
+from neardup.window.steps import step
+
+# Texts are signed and matched in chunks of about this many characters: enough that the calls cost little, few enough
+# that the code points stay in the last cache. Measured on files of 5 kB texts, from line to pair: 11 microseconds each,
+# 13 with half of it, 10 with twice.
+CHUNK_CHARACTERS = 1 << 20
+# And of this many documents at most, so that a caller of short texts sees pairs soon.
+CHUNK_DOCUMENTS = 512
+# The C library of Linux returns freed memory to the system if more than twice the largest block that it ever mapped and
+# freed is free at the end of its heap. Then each chunk gets new pages for its buffers: 5 kB texts took 11.8
+# microseconds each, 5.6 without the page faults. A signer allocates and frees a block of this size, which nothing ever
+# writes to: twice its size is more than the buffers of a chunk, with an array of its shingles, sorted or not.
+_FREED_BYTES = 16 << 20
+# A slice of a batch ends at so many candidates: each takes about a kilobyte until it is a line of output.
+SLICE_CANDIDATES = 1 << 13
+# Candidates are compared in parts of so many bytes, with the evidence of both sides: so it stays in the second cache.
+_COMPARED_BYTES = 1 << 20
+
+
+class Signed(NamedTuple):
+    """What a signer makes of documents: the batch, the refused ones, and how much was read."""
+
+    batch: Batch
+    refusals: list[Refusal]
+    characters: int
+    shingles: int
+
+
+class Signer:
+    """Documents -> batches, without state: the same document always gives the same row. Threads may share one.
+
+    Args:
+        config: the settings; ``config.signing_fingerprint`` names everything that decides a batch.
+        item_bytes_max: bytes of a signed document at most, by default ``evidence_bytes_max``; larger ones are refused.
+        queries: the documents only probe; by dot product those longer than ``norm_max`` are scaled to it.
+
+    Example:
+        >>> signed = Signer(Config()).sign([Document("a", "some text"), Document("b", "")])
+        >>> signed.batch.size, signed.refusals
+        (1, [Refusal(position=1, id='b', reason='empty')])
+    """
+
+    def __init__(self, config: Config, item_bytes_max: int | None = None, *, queries: bool = False) -> None:
+        self.config = config
+        self._queries = queries
+        self._item_bytes_max = item_bytes_max or config.evidence_bytes_max
+        self._scheme = SCHEMES[config.scheme]
+        np.empty(_FREED_BYTES, np.uint8)  # freed at once
+
+    def sign(self, documents: Sequence[Document]) -> Signed:
+        """Sign documents; those that cannot be used are refused with a reason, the others keep their order."""
+        if isinstance(documents, DocumentColumns):
+            return self._sign_columns(documents)
+        query = self._scheme.query
+        if self._queries and query is not None:
+            documents = [query(document, self.config.plan) for document in documents]
+        wrong = wrong_values(documents, self.config.plan.kind, separate=self.config.separate)
+        if not wrong:
+            return self._sign(documents)
+        good = [position for position in range(len(documents)) if position not in wrong]
+        signed = self._sign([documents[position] for position in good])
+        refusals = [refusal._replace(position=good[refusal.position]) for refusal in signed.refusals]
+        refusals += [Refusal(position, str(documents[position].id), reason) for position, reason in wrong.items()]
+        return signed._replace(refusals=sorted(refusals))
+
+    def sign_columns(
+        self, ids: Column, times: npt.NDArray[np.float64], texts: Column, collections: Column | None = None
+    ) -> Signed:
+        """Sign n documents that are columns, without a Python object for each.
+
+        ``neardup.stories.arrow.columns.column_of`` makes a column of an array of Arrow.
+
+        Args:
+            ids: the ids, in UTF-8. Starts may have 32 bits.
+            times: event times in seconds since the epoch, ``float64[n]``; not a number where there is none.
+            texts: the texts, in UTF-8.
+            collections: the collections, in UTF-8, empty for none; ``Config.collection_field`` must be set.
+
+        Returns:
+            What ``sign`` returns for the same documents. Texts and ids that are not UTF-8 are refused
+            (``text_not_utf8``, ``id_not_utf8``).
+
+        Raises:
+            ConfigError: if the scheme does not compare texts, the columns have different lengths, an array has another
+                type, or starts do not stay inside their data.
+
+        Example:
+            >>> column = Column(np.frombuffer(b"onetwo", np.uint8), np.array([0, 3, 6]))
+            >>> Signer(Config()).sign_columns(column, np.full(2, np.nan), column).batch.size
+            2
+        """
+        if collections is not None and not self.config.separate:
+            raise ConfigError("documents have collections, but collection_field is not set: set it")
+        return self._sign_columns(sound_columns(ids, times, texts, collections))
+
+    def _sign_columns(self, documents: DocumentColumns) -> Signed:
+        """The same for columns that are known to be sound."""
+        kind = self.config.plan.kind
+        if kind != "text":
+            raise ConfigError(f"documents of {self.config.scheme} bring {kind}, but columns hold texts: call sign")
+        return self._sign(documents)
+
+    def _sign(self, documents: Sequence[Document]) -> Signed:
+        """The same for documents whose values have the types that they should have."""
+        plan, scheme = self.config.plan, self._scheme
+        ids, times, refused = self._admit(documents)
+        positions: Sequence[int] = range(len(documents))
+        usable = documents
+        if refused:
+            positions = [i for i in positions if i not in refused]
+            usable = rows_of(documents, positions)
+        signing = scheme.sign(scheme, usable, plan)
+        refused |= {positions[i]: why for i, why in signing.refused.items()}
+        if refused:
+            positions = [i for i in positions if i not in refused]
+            ids, times = Column(*select_ragged(*ids, np.array(positions, np.int64))), times[positions]
+        contents = signing.contents
+        if self.config.separate:
+            contents = separated_contents(contents, salts(*ids))
+        batch = make_batch(ids.data, ids.starts, times, contents, signing.evidence)
+        too_large = sizes_of(batch) > self._item_bytes_max
+        if too_large.any():
+            refused |= {positions[i]: "evidence_too_large" for i in np.flatnonzero(too_large).tolist()}
+            batch = select(batch, np.flatnonzero(~too_large))
+        refusals = [Refusal(i, documents[i].id, refused[i]) for i in sorted(refused)]
+        return Signed(batch, refusals, signing.characters, signing.features)
+
+    def _admit(self, documents: Sequence[Document]) -> tuple[Column, npt.NDArray[np.int64], dict[int, str]]:
+        """The ids of documents as a column and their times; the reasons of unusable ones, by position."""
+        ids, unusable = id_column(documents, separate=self.config.separate)
+        times, keepable = times_of(documents)
+        refused = unusable | dict.fromkeys(np.flatnonzero(~keepable).tolist(), "timestamp_range")
+        too_long = np.flatnonzero(np.diff(ids.starts) > self.config.id_bytes_max)
+        return ids, times, refused | dict.fromkeys(too_long.tolist(), "id_too_long")
+
+
+class Slice(NamedTuple):
+    """Consecutive items of a batch that were matched.
+
+    ``matches`` are their m pairs, ``items`` and ``slots`` (``int32[m]``, ``int64[m]``) the two documents of each in
+    order of arrival: the position in the batch, and the number in the table. ``losses`` is what limits cost. ``end`` is
+    the position of the item after them, ``candidates`` how many candidates they have.
+    """
+
+    matches: Matches
+    items: npt.NDArray[np.int32]
+    slots: npt.NDArray[np.int64]
+    losses: Losses
+    end: int
+    candidates: int
+
+
+class Matcher:
+    """Batches -> matches against everything in the window. It holds one table; one thread at a time may use it.
+
+    Every call that adds or removes belongs to a step of ``table``: ``begin`` before it, ``commit`` or ``undo`` after.
+
+    Args:
+        config: the settings; batches must be signed under the same ``signing_fingerprint``.
+        shard: the part of the documents that this matcher holds; by default all, in one table. A shard reads every row
+            of the stream, and returns the pairs whose older document it holds.
+        candidates: return candidates below the least score too.
+
+    Raises:
+        CapacityError: in ``match``, if more postings would be in the window than a table can number.
+
+    Example:
+        >>> matcher, signer = Matcher(Config()), Signer(Config())
+        >>> batch = signer.sign([Document("a", "the same text"), Document("b", "the same text")]).batch
+        >>> with step(matcher.table):
+        ...     matcher.match(batch).pairs()
+        [Pair(older='a', newer='b', similarity=1.0, buckets=18)]
+    """
+
+    def __init__(self, config: Config, *, shard: Shard | None = None, candidates: bool = False) -> None:
+        self.config = config
+        self.score_min = 0.0 if candidates else config.tuning.score_min
+        self.shard = WHOLE_STREAM if shard is None else shard
+        self._scheme = SCHEMES[config.scheme]
+        self._limits = table_limits(config, self._scheme)
+        shared = shared_limits(self._limits, self.shard.of)
+        self.table = BandTable(config.plan.width, shared, is_shard=shard is not None)
+
+    def match(self, batch: Batch, *, probe: bool = True, add: bool = True) -> Matches:
+        """Probe the table with each item, then add it; score the candidates; return the pairs."""
+        return joined([part.matches for part in self.slices(batch, probe=probe, add=add)])
+
+    def slices(
+        self, batch: Batch, *, probe: bool = True, add: bool = True, candidates_max: int = SLICE_CANDIDATES,
+        removals: npt.NDArray[np.bool_] | None = None,
+    ) -> Iterator[Slice]:  # fmt: skip
+        """Match a batch in slices of consecutive items; together they lead to what the batch leads to in one.
+
+        Rows in ``removals`` (``bool[n]``) remove their id from what came before them (``removal_batch``).
+        A slice ends after the item that brings its candidates to ``candidates_max``. It is matched when the caller asks
+        for it: a caller that stops leaves the table where the last slice ends. An empty batch is one slice.
+        """
+        return self.slices_of(stream_rows(batch, self.config, removals), probe=probe, add=add,
+                              candidates_max=candidates_max)  # fmt: skip
+
+    def slices_of(
+        self, rows: StreamRows, *, first: int = 0, probe: bool = True, add: bool = True,
+        candidates_max: int = SLICE_CANDIDATES,
+    ) -> Iterator[Slice]:  # fmt: skip
+        """The same for rows that ``stream_rows`` has made, from row ``first`` on: shards of a member share them."""
+        batch, kinds = rows.batch, kinds_of(rows.batch, self.shard, self._scheme.by_content)
+        kinds[rows.removals] = REMOVAL
+        items, end, settled = rows.items._replace(kinds=kinds), first, self.shard.settled
+        while True:
+            self.table.limits = shared_limits(self._limits, self.shard.fewest(self.table.oldest), self.table.limits)
+            candidates = self.table.probe_add(items, probe=probe, add=add, first=end, candidates_max=candidates_max,
+                                         settled=settled)  # fmt: skip
+            yield Slice(*self._judged(batch, candidates), end := candidates.end, len(candidates.items))
+            if end == batch.size:
+                return
+
+    def grow(self, shards: int) -> None:
+        """Divide the documents that come next among more shards. What undoes the step restores ``shard``."""
+        self.shard = self.shard.grow(shards, self.table.slot_end, self.table.oldest)
+
+    def _judged(
+        self, batch: Batch, candidates: Candidates
+    ) -> tuple[Matches, npt.NDArray[np.int32], npt.NDArray[np.int64], Losses]:
+        """The candidates that are pairs, with their positions and slots; what limits cost."""
+        if not len(candidates.items):
+            return NO_MATCHES, candidates.items, candidates.slots, NO_LOSSES
+        common = self.common(batch, candidates.items, candidates.slots)
+        judged = judge(
+            common, candidates.identical, self.score_min, self.config.buckets_shared_min,
+            exact_score=self.config.tuning.exact_score,
+        )  # fmt: skip
+        is_near = judged.is_pair & (judged.similarity >= self.config.tuning.score_min)
+        losses = losses_of(candidates.items, candidates.slots, candidates.uncompared, is_near)
+        is_other = is_near & ~candidates.identical
+        documents = documents_of(candidates.items[is_other], candidates.items[is_near], losses)
+        self.table.count_pairs(int(np.count_nonzero(is_other)), losses.missed, *documents)
+        rows = np.flatnonzero(judged.is_pair)
+        if self.config.separate:  # two keys of different collections share a chain with probability 2^-41
+            rows = rows[same_collection(batch.ids_at(candidates.items[rows]), self.table.ids(candidates.slots[rows]))]
+        items, slots, shared, plan = candidates.items[rows], candidates.slots[rows], None, self.config.plan
+        if self._scheme.shared is not None:
+            sides = self.evidence(slots), batch.evidence.select(items)
+            shared = shared_of(self._scheme, *sides, candidates.identical[rows], plan)
+        arrived = Matches(
+            self.table.ids(slots), batch.ids_at(items), self.table.times(slots), batch.times[items],
+            judged.similarity[rows], judged.keys[rows], shared,
+        )  # fmt: skip
+        if self.config.separate:
+            arrived = arrived.within_collections()
+        return orient(arrived), items, slots, losses
+
+    def common(self, batch: Batch, items: npt.NDArray[Any], slots: npt.NDArray[np.int64]) -> Common:
+        """Return what items of a batch have in common with documents of the table, compared in parts because evidence
+        may be large."""
+        sizes = self.table.ragged_lengths(slots) + np.diff(batch.ragged_starts)[items]
+        compared = []
+        for rows in in_parts(sizes + 2 * batch.fixed.shape[1], _COMPARED_BYTES):
+            older = self.evidence(slots[rows])
+            compared.append(self._scheme.common(batch.evidence.select(items[rows]), older, self.config.plan))
+        return compared[0] if len(compared) == 1 else Common(*map(np.concatenate, zip(*compared, strict=True)))
+
+    def evidence(self, slots: npt.NDArray[np.int64]) -> Evidence:
+        """Return the evidence of documents of the table."""
+        return Evidence(self.table.fixed(slots), *self.table.ragged(slots))
+
+    def similarity(
+        self, batch: Batch, items: npt.NDArray[np.int64], older: npt.NDArray[np.int64] | Evidence
+    ) -> npt.NDArray[np.float64]:
+        """Return the similarity of m items and m others, ``float64[m]``, whether or not they share a key; -1 where it
+        is below the least score or a condition of the scheme fails. ``older`` are slots of the table or evidence."""
+        if isinstance(older, Evidence):
+            return similarity_of(self.config, batch.evidence.select(items), older, self.score_min)
+        common = self.common(batch, items, older)
+        return scored(common, self.score_min, exact_score=self.config.tuning.exact_score)
+
+    def remove(self, id_: bytes) -> int:
+        """Remove every version of an id (its UTF-8 bytes; a full id, if there are collections); returns how many there
+        were."""
+        batch = removal_batch([id_], self.config.plan.width)
+        return self.table.remove(table_items(batch, regular_keys(np.empty((1, 0), np.uint64))))
+
+
+def match_step(matcher: Matcher, batch: Batch, *, add: bool = True) -> Matches:
+    """Match one batch as one step: the table adds all of it or, on any exception, nothing."""
+    if not add:
+        return matcher.match(batch, add=False)
+    with step(matcher.table):
+        return matcher.match(batch)
+
+
+def match_steps(matcher: Matcher, batch: Batch, *, add: bool = True) -> Iterator[Slice]:
+    """One batch in slices, each a step of its own: the caller can write the pairs of a slice before the next one is
+    matched, so its memory does not grow with the pairs of a batch. An exception undoes the slice that raised it alone.
+    """
+    slices, end = matcher.slices(batch, add=add), -1
+    while end != batch.size:
+        if add:
+            with step(matcher.table):
+                part = next(slices)
+        else:
+            part = next(slices)
+        end = part.end
+        yield part
+
+
+def similarity_of(config: Config, newer: Evidence, older: Evidence, score_min: float) -> npt.NDArray[np.float64]:
+    """Return the similarity of m documents and m others by their evidence, ``float64[m]``, -1 where it is below
+    ``score_min`` or a condition of the scheme fails."""
+    common = SCHEMES[config.scheme].common(newer, older, config.plan)
+    return scored(common, score_min, exact_score=config.tuning.exact_score)
+
+
+def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    """Consecutive documents, ``CHUNK_CHARACTERS`` or ``CHUNK_DOCUMENTS`` at a time.
+
+    An exception of the iterable comes after the documents before it.
+    """
+    chunk: list[Document] = []
+    characters = 0
+    try:
+        for document in documents:
+            check_type(document, Document, "documents are an iterable of neardup.Document; process_table takes tables")
+            chunk.append(document)
+            characters += len(document.text) if isinstance(document.text, str) else 0
+            if characters >= CHUNK_CHARACTERS or len(chunk) == CHUNK_DOCUMENTS:
+                whole, chunk, characters = chunk, [], 0
+                yield whole
+    except Exception:
+        if chunk:
+            yield chunk
+        raise
+    if chunk:
+        yield chunk
+
+
+def table_limits(config: Config, scheme: AnyScheme) -> Limits:
+    """The bounds of a table, from a configuration: seconds become microseconds. An exact scheme cuts no bucket."""
+    window = NO_WINDOW if config.window_seconds is None else round(config.window_seconds * MICROSECONDS)
+    return Limits(
+        window=int(window),
+        lateness=round(config.lateness_seconds * MICROSECONDS),
+        items=config.window_documents,
+        bytes=config.evidence_bytes_max,
+        bucket_candidates=config.window_documents if scheme.exact else config.bucket_candidates_max,
+        probe_candidates=config.probe_limit or NO_LIMIT,
+        copies=config.window_documents if scheme.exact else config.bucket_candidates_max,
+        by_content=scheme.by_content,
+        admit_ratio=config.threshold,
+        counted=scheme.has_payloads,
+    )

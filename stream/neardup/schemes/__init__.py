@@ -1,0 +1,1 @@
+"""Numbers become keys and evidence, with a promise: one row a scheme."""

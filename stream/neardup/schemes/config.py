@@ -1,0 +1,290 @@
+"""``Config``: all settings, validated and frozen, with the fingerprints that name a generation.
+
+Two kinds of state depend on a configuration, so it has two fingerprints. The *signing* fingerprint covers everything
+that decides a bucket key or a sketch; data with different ones cannot be compared. The *matching* fingerprint covers
+the window, the limits and the least score; the same signed data can be matched again under another.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+import mmh3
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic.fields import FieldInfo
+
+from neardup.errors import ConfigError
+from neardup.features.texts.shingles import SHINGLES
+from neardup.features.texts.words import stop_languages
+from neardup.features.tokens.elements import RATINGS
+from neardup.features.tokens.verify import SET_MEASURES
+from neardup.schemes.interface import Plan
+from neardup.schemes.parameters import (
+    PLANE_COMPONENTS,
+    SHINGLE_BYTES,
+    VECTOR_EVIDENCE,
+    VECTOR_MEASURE_NAMES,
+    VERIFICATIONS,
+    Parameters,
+)
+from neardup.schemes.rows import SCHEMES
+from neardup.schemes.theory.tuning import SKETCH_BITS, Tuning
+
+# Increase it by hand when the meaning of a hash, row or key changes; known-answer tests notice when.
+SIGNING_VERSION = 2
+
+
+class _Signature:
+    """The signature of a model: one keyword for each field. A model that was not used yet is completed for it, so that
+    ``help`` and notebooks show the settings, and not how the constructor passes them on."""
+
+    def __get__(self, instance: object, model: type[BaseModel]) -> inspect.Signature:
+        model.model_rebuild()  # puts the signature that pydantic makes instead of this one
+        return inspect.signature(model)
+
+
+class Config(Parameters):
+    """What to find, and within which limits. Immutable, comparable and hashable; several threads may share one.
+
+    Args:
+        **values: the fields below, all with defaults. Times are in seconds, sizes in bytes or documents as the name
+            says, similarities and probabilities in [0, 1]. Unknown names are refused.
+
+    Raises:
+        ConfigError: a value is out of its range, settings contradict each other, or the recall is out of reach. The
+            message has the value, the rule and the remedy.
+
+    Example:
+        >>> config = Config(threshold=0.9, window_seconds=86_400)
+        >>> config.tuning.bands, config.tuning.rows
+        (11, 11)
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    scheme: str = Field(default="one_permutation", description="how near-duplicates are found: " + ", ".join(SCHEMES))
+
+    __signature__ = _Signature()
+
+    if not TYPE_CHECKING:  # a type checker sees the fields as keyword arguments instead
+
+        def __init__(self, **values: Any) -> None:
+            scheme = values.get("scheme")
+            of_scheme = SCHEMES[scheme].defaults if isinstance(scheme, str) and scheme in SCHEMES else {}
+            try:
+                super().__init__(**{**of_scheme, **values})
+            except ValidationError as error:
+                raise ConfigError(_sentences(error, type(self).model_fields)) from None
+
+    def model_copy(self, *, update: Mapping[str, object] | None = None, deep: bool = False) -> Self:
+        """Return the configuration with other values: validated, with its own tuning and fingerprints."""
+        del deep  # every value is immutable
+        return type(self)(**{**self.model_dump(exclude_unset=True), **(update or {})})
+
+    @field_validator(
+        "scheme", "shingles", "sketch_bits", "languages", "shingle_bytes", "measure", "verify", "ratings", "planes",
+        "vector_evidence",
+    )  # fmt: skip
+    @classmethod
+    def _known(cls, value: Any, info: Any) -> Any:
+        names = _CHOICES[info.field_name]()
+        for name in value if isinstance(value, tuple) else (value,):
+            if name not in names:
+                close = difflib.get_close_matches(str(name), [str(n) for n in names], 1)
+                hint = f" (did you mean {close[0]!r}?)" if close else ""
+                raise ValueError(f"must be one of {', '.join(str(n) for n in names if n is not None)}{hint}")
+        return value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Config:
+        if self.false_weight is not None and self.recall != type(self).model_fields["recall"].default:
+            raise ConfigError(
+                f"recall={self.recall} with false_weight={self.false_weight}, from which the recall results: leave one "
+                "of them out"
+            )
+        if self.probe_two_per_band and self.probe_candidates_max is not None:
+            raise ConfigError(
+                f"probe_candidates_max={self.probe_candidates_max} with probe_two_per_band, two limits of one probe: "
+                "leave one of them out"
+            )
+        asked = _Asked.of(self)
+        # Raises ConfigError where settings contradict or the target is out of reach. Kept as the cached ``plan``.
+        self.__dict__["plan"] = SCHEMES[self.scheme].plan(asked)
+        fields = type(self).model_fields
+        idle = [name for name in self.model_fields_set & (_OF_SCHEMES - asked.__dict__[_READ])
+                if getattr(self, name) != fields[name].default]  # fmt: skip
+        if idle:
+            raise ConfigError(
+                f"{', '.join(sorted(idle))} has no meaning with scheme {self.scheme}, which does not use it: leave it "
+                "out, or choose a scheme that uses it"
+            )
+        return self
+
+    @functools.cached_property
+    def plan(self) -> Plan:
+        """The settings as the functions of the scheme read them; see ``neardup.schemes.interface.Plan``."""
+        plan: Plan = SCHEMES[self.scheme].plan(self)
+        return plan
+
+    @property
+    def tuning(self) -> Tuning:
+        """Bands, rows, margin and least score that these settings resolve to."""
+        return self.plan.tuning
+
+    @property
+    def recall_promised(self) -> float:
+        """Probability that a pair at the threshold is emitted: ``recall``, or what results from ``false_weight``."""
+        return self.recall if self.false_weight is None else self.tuning.recall
+
+    @property
+    def separate(self) -> bool:
+        """Whether documents have collections (``neardup.documents.ids``)."""
+        return self.collection_field is not None
+
+    @property
+    def probe_limit(self) -> int | None:
+        """Candidates after which a probe stops: ``probe_candidates_max``, two for each band, or what the scheme names;
+        None: all. Two for each band: Indyk, Motwani, "Approximate nearest neighbors", STOC 1998."""
+        two_per_band = 2 * self.tuning.bands if self.probe_two_per_band else None
+        return self.probe_candidates_max or two_per_band or SCHEMES[self.scheme].probe_candidates_max
+
+    @functools.cached_property
+    def signing_fingerprint(self) -> str:
+        """32 hexadecimal digits, equal for configurations whose keys and evidence are equal for every document."""
+        separate = ["collections"] * self.separate
+        return _digest([SIGNING_VERSION, self.scheme, *SCHEMES[self.scheme].signing(self.plan), *separate])
+
+    @property
+    def signing_settings(self) -> dict[str, Any]:
+        """The settings that are not at their defaults, as values of JSON, to be kept with what is signed; an order of
+        tokens and templates are not among them."""
+        return self.model_dump(mode="json", include=_NAMED, exclude_defaults=True)
+
+    def signed_otherwise(self, kept: Mapping[str, Any]) -> str:
+        """Name the settings of which signatures depend and that differ.
+
+        Args:
+            kept: the ``signing_settings`` of another configuration.
+
+        Returns:
+            For example "threshold is 0.8, but was 0.7"; empty if no setting is known to differ.
+        """
+        now, fields, out = self.signing_settings, type(self).model_fields, []
+        for name in sorted(now.keys() | (kept.keys() & _NAMED)):
+            is_, was = (values.get(name, fields[name].default) for values in (now, kept))
+            if is_ == was:
+                continue
+            try:
+                changed = self.model_copy(update={name: was}).signing_fingerprint != self.signing_fingerprint
+            except ConfigError:  # another setting must change with it
+                changed = True
+            if changed:
+                out.append(f"{name} is {_shown(is_)}, but was {_shown(was)}")
+        return "; ".join(out)
+
+    @functools.cached_property
+    def matching_fingerprint(self) -> str:
+        """32 hexadecimal digits, equal for configurations that decide alike which signed documents are pairs."""
+        tuning = self.tuning
+        return _digest(
+            [
+                self.window_seconds,
+                self.lateness_seconds,
+                self.window_documents,
+                self.bucket_candidates_max,
+                self.probe_limit,
+                self.buckets_shared_min,
+                self.evidence_bytes_max,
+                tuning.agreements_min,
+                tuning.score_min,
+                *SCHEMES[self.scheme].scoring(self.plan),
+            ]
+        )
+
+
+# The settings that a scheme may use or not; the others bound the table, or are met by a scheme that misses nothing.
+_OF_SCHEMES = Parameters.model_fields.keys() - {
+    "bucket_candidates_max", "collection_field", "evidence_bytes_max", "id_bytes_max", "lateness_seconds",
+    "probe_candidates_max", "probe_two_per_band", "recall", "story_seconds_max", "window_documents", "window_seconds",
+}  # fmt: skip
+
+
+# The settings that are kept as values. An order of tokens and a list of templates are files of their own.
+_NAMED = {"scheme", *Parameters.model_fields} - {"token_order", "passage_templates"}
+
+
+_READ = "settings that were read"
+
+
+class _Asked(Config):
+    """A configuration that remembers which of its settings a plan reads."""
+
+    @classmethod
+    def of(cls, config: Config) -> _Asked:
+        """Return the same configuration, of which nothing was read yet."""
+        asked = cls.model_construct(
+            set(config.model_fields_set), **{name: getattr(config, name) for name in Config.model_fields}
+        )
+        asked.__dict__[_READ] = set()
+        return asked
+
+    def __getattribute__(self, name: str) -> Any:
+        values = super().__getattribute__("__dict__")
+        if name in values and _READ in values:
+            values[_READ].add(name)
+        return super().__getattribute__(name)
+
+
+def _shown(value: object) -> str:
+    return "the default" if value is None else str(value)
+
+
+def _digest(parts: list[Any]) -> str:
+    return mmh3.mmh3_x64_128_digest("\x1f".join(map(str, parts)).encode()).hex()
+
+
+_CHOICES: dict[str, Any] = {
+    "scheme": lambda: tuple(SCHEMES),
+    "shingles": lambda: tuple(SHINGLES),
+    "shingle_bytes": lambda: SHINGLE_BYTES,
+    "measure": lambda: (None, *SET_MEASURES, *VECTOR_MEASURE_NAMES),
+    "verify": lambda: VERIFICATIONS,
+    "ratings": lambda: tuple(RATINGS),
+    "planes": lambda: PLANE_COMPONENTS,
+    "vector_evidence": lambda: VECTOR_EVIDENCE,
+    "sketch_bits": lambda: (None, *SKETCH_BITS),
+    "languages": stop_languages,
+}
+
+
+# How pydantic names a value out of bounds, and the words for each bound.
+_OUT_OF_BOUNDS = ("greater_than", "greater_than_equal", "less_than", "less_than_equal")
+_BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
+
+
+def _sentences(error: ValidationError, fields: Mapping[str, FieldInfo]) -> str:
+    """Turn the findings of pydantic into a sentence a field: value, rule, remedy; or the nearest known name."""
+    out = []
+    for problem in error.errors():
+        name = ".".join(map(str, problem["loc"]))
+        if problem["type"] == "extra_forbidden":
+            close = difflib.get_close_matches(name, fields, 1)
+            hint = f"did you mean {close[0]!r}?" if close else "known are: " + ", ".join(fields)
+            out.append(f"unknown setting {name!r}; {hint}")
+            continue
+        rule = problem["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        if not name:  # a rule between several fields, which brings its own remedy
+            out.append(rule)
+            continue
+        field = fields[str(problem["loc"][0])]
+        if problem["type"] in _OUT_OF_BOUNDS:
+            limits = [(word, getattr(m, bound, None)) for m in field.metadata for bound, word in _BOUNDS.items()]
+            rule = "must be " + " and ".join(f"{word} {limit:,}" for word, limit in limits if limit is not None)
+        fixed = field.default is not None and field.default_factory is None
+        remedy = f"the default is {field.default!r}" if fixed else "leave it out"
+        out.append(f"{name}={problem['input']!r}: {rule}; {remedy}")
+    return "; ".join(out)

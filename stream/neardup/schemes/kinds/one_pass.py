@@ -1,0 +1,175 @@
+"""Code points -> one-permutation signatures and content hashes in one pass, without an array of shingles.
+
+A block of shingles is hashed, added to the content hash and competes for the rows while it is in the first cache. The
+results are the same as from ``neardup.features.texts.shingles``, ``hash_bags`` and
+``neardup.schemes.signatures.one_permutation``, one after the other. If all shingles of a text must compete (the text is
+short, or a row stayed empty), the text is signed in these separate steps.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.features.texts.kgrams import BLOCK, GramScratch, gram_scratch, kgrams
+from neardup.features.texts.normalize import CodePoints
+from neardup.features.texts.plain_words import WordScratch, WordTables, word_hashes, word_scratch, word_tables
+from neardup.machine.compile import raw_inner, raw_kernel
+from neardup.machine.kernels.hashing import bag_hash, bag_term
+from neardup.schemes.signatures import INFINITY
+from neardup.schemes.signatures.one_permutation import (
+    RowScratch,
+    all_filled,
+    bound_for,
+    compete_below,
+    first_survivors,
+    number_of,
+    round_of,
+    row_scratch,
+    sign_short,
+)
+
+
+class SignedTexts(NamedTuple):
+    """Signatures ``uint64[n, rows]``, content hashes ``uint64[n, 2]`` and numbers of shingles ``int64[n]`` of n texts.
+
+    A text without a shingle has infinity in every row.
+    """
+
+    signatures: npt.NDArray[np.uint64]
+    contents: npt.NDArray[np.uint64]
+    counts: npt.NDArray[np.int64]
+
+
+class _Scratch(NamedTuple):
+    """The arrays that the kernels write: ``shingles`` and ``tokens`` (``uint64``) have room for the longest text."""
+
+    grams: GramScratch
+    rows: RowScratch
+    shingles: npt.NDArray[np.uint64]
+    tokens: npt.NDArray[np.uint64]
+
+
+class _WordRules(NamedTuple):
+    """The tables and scratch that split texts into words."""
+
+    tables: WordTables
+    block: WordScratch
+
+
+def sign_chars(codes: CodePoints, k: int, bits: int, rows: int, seed: int) -> SignedTexts:
+    """Sign texts by k consecutive code points; a shingle is ``bits`` (32 or 64) of its hash."""
+    out = _results(codes, rows)
+    scratch = _scratch(codes, k, rows, _survivors("chars", k, rows))
+    _sign_chars(codes, k, _mask(bits), np.uint64(seed), scratch, *out)
+    return out
+
+
+def sign_words(codes: CodePoints, k: int, bits: int, rows: int, seed: int) -> SignedTexts:
+    """Sign texts by k consecutive words; a shingle is ``bits`` (32 or 64) of its hash."""
+    out = _results(codes, rows)
+    rules = _WordRules(word_tables(), word_scratch())
+    scratch = _scratch(codes, k, rows, _survivors("words", k, rows))
+    _sign_words(codes, k, _mask(bits), np.uint64(seed), rules, scratch, *out)
+    return out
+
+
+def _results(codes: CodePoints, rows: int) -> SignedTexts:
+    n = len(codes.starts)
+    return SignedTexts(np.empty((n, rows), np.uint64), np.empty((n, 2), np.uint64), np.empty(n, np.int64))
+
+
+def _scratch(codes: CodePoints, k: int, rows: int, survivors: npt.NDArray[np.float64]) -> _Scratch:
+    shingles, tokens = np.empty((2, int(codes.lengths.max(initial=0))), np.uint64)
+    return _Scratch(gram_scratch(k), row_scratch(rows, survivors), shingles, tokens)
+
+
+@functools.cache
+def _survivors(unit: str, k: int, rows: int) -> npt.NDArray[np.float64]:
+    """``RowScratch.survivors``, kept from batch to batch: texts repeat their shingles about as often as the texts
+    before them."""
+    del unit, k
+    return first_survivors(rows)
+
+
+def _mask(bits: int) -> np.uint64:
+    return np.uint64((1 << bits) - 1)
+
+
+@raw_kernel
+def _sign_chars(codes, k, mask, seed, scratch, signatures, contents, counts):
+    for i in range(len(counts)):
+        first, end = codes.starts[i], codes.starts[i] + codes.lengths[i]
+        if codes.is_wide[i]:
+            text = codes.wide[first:end]
+            counts[i] = _sign_units(text, k, mask, seed, scratch, signatures[i], contents[i])
+        else:
+            plain = codes.narrow[first:end]
+            counts[i] = _sign_units(plain, k, mask, seed, scratch, signatures[i], contents[i])
+
+
+@raw_kernel
+def _sign_words(codes, k, mask, seed, rules, scratch, signatures, contents, counts):
+    for i in range(len(counts)):
+        first, end = codes.starts[i], codes.starts[i] + codes.lengths[i]
+        if codes.is_wide[i]:
+            count = word_hashes(codes.wide[first:end], rules.tables, rules.block, scratch.tokens)
+        else:
+            count = word_hashes(codes.narrow[first:end], rules.tables, rules.block, scratch.tokens)
+        counts[i] = _sign_units(scratch.tokens[:count], k, mask, seed, scratch, signatures[i], contents[i])
+
+
+@raw_inner
+def _sign_units(units, k, mask, seed, scratch, row, content):
+    """Sign the k-grams of units; returns how many there are.
+
+    Only ``kgrams`` depends on the type of units: the rest is compiled once.
+    """
+    row[:] = INFINITY
+    content[:] = 0
+    n = np.int64(len(units))
+    if n == 0:
+        return n
+    k = min(k, n)
+    count = n - k + 1
+    shingles, bound = scratch.shingles, bound_for(count, scratch.rows)
+    if bound:
+        for at in range(0, count, BLOCK):
+            size = kgrams(units[at : min(at + BLOCK + k - 1, n)], k, scratch.grams, scratch.grams.other)
+            _take_block(scratch.grams.other[:size], mask, seed, bound, scratch.rows, row, content)
+    if not bound or not all_filled(scratch.rows, row):
+        kgrams(units, k, scratch.grams, shingles)
+        _take_all(shingles[:count], mask, seed, scratch.rows, row, content)
+    content[0], content[1] = bag_hash(content[0], content[1], count)
+    return count
+
+
+@raw_inner
+def _take_block(shingles, mask, seed, bound, scratch, row, sums):
+    """Let the shingles of a block with values below ``bound`` compete; add all to the sums of the content."""
+    first_round = round_of(seed, np.uint64(0))
+    numbers = scratch.numbers
+    first, second = np.uint64(0), np.uint64(0)
+    for i in range(len(shingles)):
+        shingle = shingles[i] & mask
+        first += shingle
+        second += bag_term(shingle)
+        numbers[i] = number_of(shingle, first_round)
+    sums[0] += first
+    sums[1] += second
+    compete_below(len(shingles), bound, scratch, row)
+
+
+@raw_inner
+def _take_all(shingles, mask, seed, scratch, row, sums):
+    """Sign a text by all of its shingles, in every round, and sum them up."""
+    first, second = np.uint64(0), np.uint64(0)
+    for i in range(len(shingles)):
+        shingles[i] &= mask
+        first += shingles[i]
+        second += bag_term(shingles[i])
+    sums[0], sums[1] = first, second
+    sign_short(shingles, seed, scratch, row)

@@ -1,0 +1,1 @@
+"""Pairs become decisions: what to keep, and who was first."""

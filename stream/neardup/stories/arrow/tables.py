@@ -1,0 +1,172 @@
+"""Tables in and out: documents from anything with the Arrow C stream interface, verdicts and pairs as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from threading import Lock
+from typing import Any, Protocol
+
+import numpy as np
+
+from neardup.documents.document import Document, Refusal
+from neardup.errors import ConfigError
+from neardup.pairs.batches import rows_of
+from neardup.pairs.json_lines import UNITS, Fields
+from neardup.pairs.pair_rule import Matches
+from neardup.pairs.pipeline import Signed, Signer
+from neardup.stories.arrow.columns import DocumentRows, fault_of, load_pyarrow, read_rows
+from neardup.stories.arrow.ids import numbers_as_ids
+from neardup.stories.verdicts.decider import Decided
+from neardup.stories.verdicts.row_columns import NONE
+from neardup.stories.verdicts.rule import REFUSED, STATUSES
+
+# The name of the column of ids that a table may lack, and the name before the number of a row without an id.
+ID_FIELD, ROW = "id", "row"
+
+
+class ArrowStream(Protocol):
+    """A table of any library with the Arrow C stream interface: pyarrow, Polars, pandas, DuckDB and others."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return a capsule that holds the stream."""
+
+
+class ArrowTable(ArrowStream, Protocol):
+    """A ``pyarrow.Table``: the methods of it that need no types of pyarrow."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns, in order."""
+
+    def to_pylist(self) -> list[dict[str, object]]:
+        """Return the rows as dicts."""
+
+
+class RowNumbers:
+    """Numbers the rows of tables from 1, so that an id that is made of a number names one row. Threads may share one.
+
+    Args:
+        least: returns a number that all later rows exceed.
+    """
+
+    def __init__(self, least: Callable[[], int]) -> None:
+        self._least, self._last, self._lock = least, 0, Lock()
+
+    def first_of(self, size: int) -> int:
+        """Number so many rows; returns the number of the first one."""
+        with self._lock:
+            first = max(self._last, self._least()) + 1
+            self._last = first + size - 1
+        return first
+
+
+class Documents:
+    """The rows of a table, to be read once.
+
+    Args:
+        table: to read; a stream of record batches is read as it comes.
+        fields: the names of its columns.
+        numbers: of its rows.
+
+    Raises:
+        ConfigError: it has no Arrow C stream interface, a column is missing or of a wrong type, or pyarrow is missing.
+    """
+
+    def __init__(self, table: ArrowStream, fields: Fields, numbers: RowNumbers) -> None:
+        if fields.timestamp_unit not in UNITS:
+            raise ConfigError(f"timestamp_unit={fields.timestamp_unit!r} must be one of {', '.join(UNITS)}")
+        if not hasattr(table, "__arrow_c_stream__"):
+            raise ConfigError(
+                f"a {type(table).__name__} is no table of Arrow: give a table of pyarrow, Polars, pandas or DuckDB, or "
+                "anything else with __arrow_c_stream__"
+            )
+        self._fields, self._numbers = fields, numbers
+        self._reader = load_pyarrow().RecordBatchReader.from_stream(table)
+        fault = fault_of(self._reader.schema, fields, ids_needed=fields.id != ID_FIELD)
+        if fault is not None:
+            raise ConfigError(fault.sentence)
+
+    def __iter__(self) -> Iterator[DocumentRows]:
+        for batch in self._reader:
+            yield from read_rows(
+                batch, self._fields, self._numbers.first_of(batch.num_rows), partial(numbers_as_ids, ROW)
+            )
+
+    def verdicts(self, parts: Sequence[Any]) -> ArrowTable:
+        """Return the parts of ``verdict_part`` as one table."""
+        pa = load_pyarrow()
+        columns = [pa.field(name, pa.int64()) for name in ("cluster", "related", "previous", "matched")]
+        given = self._reader.schema
+        has_ids = self._fields.id in given.names
+        schema = pa.schema([
+            given.field(self._fields.id).remove_metadata() if has_ids else pa.field(self._fields.id, pa.large_string()),
+            pa.field("status", pa.dictionary(pa.int8(), pa.string())),
+            pa.field("duplicate_of", pa.string()),
+            pa.field("similarity", pa.float64()),
+            *columns,
+            pa.field("late", pa.bool_()),
+            pa.field("reason", pa.string()),
+        ])  # fmt: skip
+        table: ArrowTable = pa.Table.from_batches([pa.record_batch(part, schema) for part in parts], schema)
+        return table
+
+
+def signer_of_rows(signer: Signer) -> Callable[[DocumentRows], Signed]:
+    """Return the function that signs the documents among rows; its refusals have the rows as positions."""
+
+    def sign(rows: DocumentRows) -> Signed:
+        signed = signer.sign(rows.documents)
+        refused = [refusal._replace(position=int(rows.positions[refusal.position])) for refusal in signed.refusals]
+        return signed._replace(refusals=sorted([*rows.refusals, *refused]))
+
+    return sign
+
+
+def accepted_rows(rows: DocumentRows, refusals: Sequence[Refusal]) -> Sequence[Document]:
+    """Return the documents that a signer has not refused, in order: the rows of its batch."""
+    if len(refusals) == len(rows.refusals):
+        return rows.documents
+    refused = np.isin(rows.positions, [refusal.position for refusal in refusals])
+    return rows_of(rows.documents, np.flatnonzero(~refused).tolist())
+
+
+def verdict_part(rows: DocumentRows, refusals: Sequence[Refusal], decided: Decided) -> list[Any]:
+    """Return the verdicts of rows as the columns of ``Documents.verdicts``."""
+    pa = load_pyarrow()
+    statuses, clusters, originals, similarities, related, previous, matched, _, late = decided.verdicts
+    duplicate_of, reasons = np.full((2, len(rows)), None, np.object_)
+    duplicate_of[originals != NONE] = decided.ids
+    for refusal in refusals:
+        reasons[refusal.position] = refusal.reason
+    return [
+        rows.ids,
+        pa.DictionaryArray.from_arrays(statuses.astype(np.int8), list(STATUSES)),
+        pa.array(duplicate_of, pa.string()),
+        pa.array(similarities.astype(np.float64), mask=similarities == 0),
+        pa.array(clusters, mask=statuses == REFUSED),
+        pa.array(related, mask=related < 0),
+        pa.array(previous, mask=previous < 0),
+        pa.array(matched, mask=matched < 0),
+        pa.array(late),
+        pa.array(reasons, pa.string()),
+    ]
+
+
+def pair_table(parts: Sequence[Matches], *, separate: bool) -> ArrowTable:
+    """Return pairs as a table: older, newer, similarity, buckets; and the collection, if there are any."""
+    pa = load_pyarrow()
+    kinds = {"older": pa.string(), "newer": pa.string(), "similarity": pa.float64(), "buckets": pa.int32()}
+    columns = [[part.older, part.newer, part.similarity, part.buckets] for part in parts]
+    if separate:
+        kinds["collection"] = pa.string()
+        columns = [[*column, part.collections or []] for column, part in zip(columns, parts, strict=True)]
+    schema = pa.schema(kinds.items())
+    table: ArrowTable = pa.Table.from_batches(
+        [pa.record_batch(list(map(pa.array, part, schema.types)), schema) for part in columns], schema
+    )
+    return table

@@ -1,0 +1,375 @@
+"""The ledger of sources: who had it first, where else it is, and which source repeats itself.
+
+Theory of operation. Each verdict counts in the account of its source, in all and in its hour. A duplicate counts, too,
+for the pair of its source and that of its original. A story is remembered with its first source by arrival and its
+first by date; they count once another source tells the story as well. A late document decides nothing, so it counts
+only with its status. The ledger knows no clock: times come with the documents.
+
+Bounds. Of more than ``sources_max`` sources the one with the fewest documents is forgotten, and the new one begins with
+its number (Space-Saving: Metwally, Agrawal, El Abbadi, "Efficient computation of frequent and top-k elements in data
+streams", ICDT 2005). Pairs, stories and hours are bounded, too. ``exceeded`` counts what was forgotten; while it is
+zero, the ledger is exact.
+
+A ledger that is stored notes what a step changes, with the values before. So a store can follow it (``pending``), and a
+step can be undone; ``resume`` continues from the store. A store that can derive the stories of one member from their
+documents (``begin``) leaves stories out of the parts that are noted, and asks for those that it keeps.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import compress, islice, repeat
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.pairs.batches import MICROSECONDS
+from neardup.stories.sources.accounts import (
+    ALL_HOURS,
+    DOCUMENTS,
+    FIRST_BY_ARRIVAL,
+    FIRST_BY_DATE,
+    LATE,
+    OWN,
+    STATUS_COUNTS,
+    UNCERTAIN,
+    Account,
+    bins_of,
+)
+from neardup.stories.sources.brake import is_repeated
+from neardup.stories.sources.readings import Readings
+from neardup.stories.sources.reports import Kept, Reports, hours_of
+from neardup.stories.verdicts.rule import DUPLICATE, ORIGINAL, UPDATE
+from neardup.window import NO_TIME
+
+SOURCES_MAX = 10_000
+HOURS_MAX = 200
+# The parts of a ledger that a store keeps: the kinds of ``Kept``.
+PARTS = ("account", "pair", "story", "exceeded")
+# A source: at most so many pairs and accounts of hours of it, on average.
+_PAIRS_A_SOURCE, _ACCOUNTS_A_SOURCE = 16, 32
+STORIES_MAX = 1_000_000
+_NO_TIME = int(NO_TIME)
+# A status, of a late document or not.
+_KINDS = 2 * len(STATUS_COUNTS)
+_NO_ACCOUNTS: dict[str, Account] = {}
+
+
+# The first of a story by arrival, and the time of its first by date so far. A plain tuple, of which the collector of
+# garbage keeps no list: there are a million.
+STORY = ("source", "hour", "arrival", "date", "by_date", "by_date_hour", "by_date_date", "is_shared")
+_Story = tuple[str, int, int, int, str, int, int, bool]
+
+
+class Ledger(Readings):
+    """The accounts of at most ``sources_max`` sources; a store follows the parts that are ``stored``, some of
+    ``PARTS``."""
+
+    def __init__(
+        self, sources_max: int = SOURCES_MAX, *, stories_max: int = STORIES_MAX, stored: Collection[str] = ()
+    ) -> None:
+        super().__init__()
+        self.sources_max, self._stories_max, self._stored = sources_max, stories_max, stored
+        self.exceeded: Counter[str] = Counter()
+        self._stories: dict[int, _Story] = {}
+        self._smallest: list[tuple[int, str]] = []  # a heap; a number in it may be older than the account
+        # Kind and key of the stored parts that the open step has changed -> the value before.
+        self._before: dict[tuple[str, Any], Any] = {}
+
+    def add(self, reports: Reports) -> None:
+        """Count verdicts, in order of arrival."""
+        if not reports.sources:
+            return
+        hours = hours_of(reports)
+        self._count(reports, hours)
+        self._begin(reports, hours)
+        self._join(reports, hours)
+        self._bound()
+
+    # Counting
+
+    def _count(self, reports: Reports, hours: npt.NDArray[np.int64]) -> None:
+        """Count documents and statuses, source by source in order of appearance."""
+        numbers: dict[str, int] = {}
+        sources = np.array([numbers.setdefault(name, len(numbers)) for name in reports.sources], np.int64)
+        known, hour_of = np.unique(hours, return_inverse=True)
+        kinds = reports.statuses + len(STATUS_COUNTS) * reports.late.astype(np.int64)
+        cells, numbers_of = np.unique((sources * len(known) + hour_of) * _KINDS + kinds, return_counts=True)
+        at, kind_of = np.divmod(cells, _KINDS)
+        columns = *np.divmod(at, len(known)), kind_of, numbers_of
+        names, at_hours = list(numbers), known.tolist()
+        last_source = last_hour = -1
+        for source, hour, kind, number in zip(*(column.tolist() for column in columns), strict=True):
+            if source != last_source:
+                self._admit(names[source])
+                total, last_source, last_hour = self._account(names[source], ALL_HOURS).counts, source, -1
+            if hour != last_hour:
+                of_hour, last_hour = self._account(names[source], at_hours[hour]).counts, hour
+            status = STATUS_COUNTS[kind % len(STATUS_COUNTS)]
+            for counts in (total, of_hour):
+                counts[DOCUMENTS] += number
+                counts[status] += number
+                if kind >= len(STATUS_COUNTS):
+                    counts[LATE] += number
+
+    def _admit(self, source: str) -> None:
+        """Give a source an account; of too many, the one with the fewest documents is forgotten."""
+        accounts = self._accounts[ALL_HOURS]
+        if source in accounts:
+            return
+        fewest = 0
+        if len(accounts) >= self.sources_max:
+            fewest = self._forget_smallest()
+            self._exceed("sources", 1)
+        account = self._account(source, ALL_HOURS)
+        account.counts[DOCUMENTS] = account.counts[UNCERTAIN] = fewest
+        heapq.heappush(self._smallest, (fewest, source))
+
+    def _forget_smallest(self) -> int:
+        """Forget the source with the fewest documents; return their number."""
+        accounts = self._accounts[ALL_HOURS]
+        while True:
+            number, source = self._smallest[0]
+            now = accounts[source].counts[DOCUMENTS]
+            if now == number:
+                break
+            heapq.heapreplace(self._smallest, (now, source))
+        heapq.heappop(self._smallest)
+        for hour in [hour for hour, others in self._accounts.items() if source in others]:
+            self._note("account", (source, hour))
+            del self._accounts[hour][source]
+            if not self._accounts[hour] and hour != ALL_HOURS:
+                del self._accounts[hour]
+        return number
+
+    def _account(self, source: str, hour: int) -> Account:
+        """Return the account of a source in an hour, a new one if it has none."""
+        self._note("account", (source, hour))
+        accounts = self._accounts.setdefault(hour, {})
+        account = accounts.get(source)
+        if account is None:
+            account = accounts[source] = Account()
+        return account
+
+    def _existing(self, source: str, hour: int) -> list[Account]:
+        """Return the accounts of a source, in all and in an hour, as far as it has them."""
+        accounts = []
+        for one in (ALL_HOURS, hour):
+            account = self._accounts.get(one, _NO_ACCOUNTS).get(source)
+            if account is not None:
+                self._note("account", (source, one))
+                accounts.append(account)
+        return accounts
+
+    # Stories
+
+    def begin(self, reports: Reports) -> None:
+        """Know the stories that originals began that were counted before a restart, in order of arrival."""
+        self._begin(reports, hours_of(reports))
+
+    def _begin(self, reports: Reports, hours: npt.NDArray[np.int64]) -> None:
+        begins = (reports.statuses == ORIGINAL) & ~reports.late
+        sources = list(compress(reports.sources, begins.tolist()))
+        places, arrivals, dates, at = (
+            column[begins].tolist() for column in (reports.clusters, reports.arrivals, reports.dates, hours)
+        )
+        for place in places if "story" in self._stored else ():
+            self._note("story", (place,))
+        stories = zip(sources, at, arrivals, dates, sources, at, dates, repeat(False))
+        self._stories.update(zip(places, stories, strict=True))
+
+    def _join(self, reports: Reports, hours: npt.NDArray[np.int64]) -> None:
+        """Count the documents that join stories, in order of arrival."""
+        joins = np.flatnonzero(((reports.statuses == DUPLICATE) | (reports.statuses == UPDATE)) & ~reports.late)
+        columns = (reports.statuses == DUPLICATE, reports.clusters, reports.dates, hours)
+        firsts: dict[tuple[str, int, int], int] = defaultdict(int)  # source, hour, count -> how much it changes
+        rows, known = [], []  # the duplicates, and their stories
+        for row, is_duplicate, place, date, hour in zip(
+            joins.tolist(), *(column[joins].tolist() for column in columns), strict=True
+        ):
+            story, source = self._stories.get(place), reports.sources[row]
+            if story is None:
+                continue
+            if is_duplicate:
+                rows.append(row)
+                known.append(story)
+            first, first_hour, first_arrival, first_date, by_date, by_hour, by_time, was_shared = story
+            is_earlier = date != _NO_TIME and (by_time == _NO_TIME or date < by_time)
+            is_shared = was_shared or source != first
+            if not is_earlier and is_shared == was_shared:
+                continue
+            if is_shared and not was_shared:
+                firsts[first, first_hour, FIRST_BY_ARRIVAL] += 1
+            if was_shared and by_time != _NO_TIME:
+                firsts[by_date, by_hour, FIRST_BY_DATE] -= 1
+            if is_earlier:
+                by_date, by_hour, by_time = source, hour, date
+            if is_shared and by_time != _NO_TIME:
+                firsts[by_date, by_hour, FIRST_BY_DATE] += 1
+            self._note("story", (place,))
+            self._stories[place] = (
+                first, first_hour, first_arrival, first_date, by_date, by_hour, by_time, is_shared,
+            )  # fmt: skip
+        for (source, hour, count), number in firsts.items():
+            for account in self._existing(source, hour):
+                account.counts[count] += number
+        self._pair(reports, hours, np.array(rows, np.int64), known)
+
+    def _pair(
+        self, reports: Reports, hours: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], stories: list[_Story]
+    ) -> None:
+        """Count duplicates for their sources, and those of the originals of their stories."""
+        originals = [source for source, *_ in stories]
+        lags: list[list[int]] = []
+        for column, of in (
+            (reports.arrivals, [story[2] for story in stories]),
+            (reports.dates, [story[3] for story in stories]),
+        ):
+            times, before = column[rows], np.array(of, np.int64)
+            bins = bins_of((times - before) / MICROSECONDS)
+            lags.append(np.where((times != NO_TIME) & (before != NO_TIME), bins, _NO_TIME).tolist())
+        existing: dict[tuple[str, int], list[Account]] = {}
+        columns = rows.tolist(), hours[rows].tolist(), originals, zip(*lags, strict=True)
+        for row, hour, original, bins_of_both in zip(*columns, strict=True):
+            source = reports.sources[row]
+            accounts = existing.get((source, hour))
+            if accounts is None:
+                accounts = existing[source, hour] = self._existing(source, hour)
+            if source == original:
+                for account in accounts:
+                    account.counts[OWN] += 1
+                continue
+            pair = source, original
+            self._note("pair", pair)
+            self._pairs[pair] = self._pairs.get(pair, 0) + 1
+            for account in accounts:
+                account.add_lags(bins_of_both, _NO_TIME)
+
+    def end(self, places: Iterable[int]) -> None:
+        """Forget stories that have ended: no document joins them any more."""
+        for place in places:
+            if place in self._stories:
+                self._note("story", (place,))
+                del self._stories[place]
+
+    # Bounds
+
+    def _exceed(self, bound: str, number: int) -> None:
+        self._note("exceeded", (bound,))
+        self.exceeded[bound] += number
+
+    def _bound(self) -> None:
+        """Forget the oldest stories and hours, and the smaller half of the pairs, beyond their bounds."""
+        oldest_stories = list(islice(self._stories, max(0, len(self._stories) - self._stories_max)))
+        if oldest_stories:
+            self.end(oldest_stories)
+            self._exceed("stories", len(oldest_stories))
+        if len(self._pairs) > _PAIRS_A_SOURCE * self.sources_max:
+            order = sorted(self._pairs, key=self._pairs.__getitem__)[: len(self._pairs) // 2]
+            for pair in order:
+                self._note("pair", pair)
+                del self._pairs[pair]
+            self._exceed("pairs", len(order))
+        hours = len(self._accounts) - 1
+        size = sum(map(len, self._accounts.values())) - len(self._accounts[ALL_HOURS])
+        while hours > HOURS_MAX or (hours > 1 and size > _ACCOUNTS_A_SOURCE * self.sources_max):
+            oldest = min(hour for hour in self._accounts if hour != ALL_HOURS)
+            for source in self._accounts[oldest]:
+                self._note("account", (source, oldest))
+            size -= len(self._accounts.pop(oldest))
+            hours -= 1
+            self._exceed("hours", 1)
+
+    # Keeping
+
+    def began_repeating(self) -> list[dict[str, Any]]:
+        """Return the hours, as ``repeating`` does, that the open step has made such hours."""
+        readings = []
+        for (kind, key), before in self._before.items():
+            if kind == "account" and key[1] != ALL_HOURS and not (before and is_repeated(before)):
+                readings.append(self._repeated(key[1], key[0]))
+        return [one for one in readings if one is not None]
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """A step of a ledger that is stored; an exception undoes it."""
+        assert self._stored, "the ledger is not stored"
+        try:
+            yield
+        except BaseException:
+            self._put(Kept(kind, key, value) for (kind, key), value in self._before.items())
+            raise
+        finally:
+            self.settle()
+
+    def pending(self) -> list[Kept]:
+        """Return what the open step has changed."""
+        return [self.kept(kind, key) for kind, key in self._before]
+
+    @property
+    def noted(self) -> int:
+        """How many parts the open step has changed."""
+        return len(self._before)
+
+    def kept(self, kind: str, key: tuple[Any, ...]) -> Kept:
+        """Return a part as a store keeps it."""
+        return Kept(kind, key, self._value(kind, key))
+
+    def story(self, place: int) -> tuple[Any, ...] | None:
+        """Return the values of a story as a store keeps them."""
+        return self._stories.get(place)
+
+    def settle(self) -> None:
+        """Close a step whose changes are stored; it was not opened with ``step``."""
+        self._before.clear()
+
+    def resume(self, kept: Iterable[Kept]) -> None:
+        """Continue an empty ledger from what was kept. Of more than ``sources_max`` sources, those with the fewest
+        documents are forgotten; the next step stores that."""
+        self._put(kept)
+        while len(self._accounts[ALL_HOURS]) > self.sources_max:
+            self._forget_smallest()
+            self._exceed("sources", 1)
+
+    def _note(self, kind: str, key: tuple[Any, ...]) -> None:
+        if kind in self._stored and (kind, key) not in self._before:
+            self._before[kind, key] = self._value(kind, key)
+
+    def _value(self, kind: str, key: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        if kind == "account":
+            account = self._accounts.get(key[1], {}).get(key[0])
+            return None if account is None else account.stored()
+        if kind == "story":
+            return self._stories.get(key[0])
+        number = self._pairs.get((key[0], key[1])) if kind == "pair" else self.exceeded[key[0]] or None
+        return None if number is None else (number,)
+
+    def _put(self, kept: Iterable[Kept]) -> None:
+        """Take over parts as they were kept."""
+        for kind, key, value in kept:
+            if kind == "account":
+                source, hour = key
+                self._accounts.setdefault(hour, {})
+                _set(self._accounts[hour], source, None if value is None else Account.from_stored(value))
+                if hour != ALL_HOURS and not self._accounts[hour]:
+                    del self._accounts[hour]
+            elif kind == "story":
+                _set(self._stories, key[0], None if value is None else (*value[:-1], bool(value[-1])))
+            else:
+                numbers: dict[Any, int] = self._pairs if kind == "pair" else self.exceeded
+                _set(numbers, key if kind == "pair" else key[0], None if value is None else value[0])
+        self._stories = dict(sorted(self._stories.items(), key=lambda item: (item[1][2], item[0])))
+        accounts = self._accounts[ALL_HOURS]
+        self._smallest = [(account.counts[DOCUMENTS], name) for name, account in accounts.items()]
+        heapq.heapify(self._smallest)
+
+
+def _set(values: dict[Any, Any], key: Any, value: Any) -> None:
+    if value is None:
+        values.pop(key, None)
+    else:
+        values[key] = value

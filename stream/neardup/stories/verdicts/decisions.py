@@ -1,0 +1,400 @@
+"""The state of the decisions of a stream: what was decided in the window, in columns, with steps.
+
+Theory of operation. Rows are decided documents in order of arrival (see ``row_columns``), stories what they belong to
+(see ``stories``). Every call of ``decide`` belongs to a step: ``begin``, any number of ``decide``, then ``commit`` or
+``undo``.
+
+- ``decide`` adds rows. Of earlier rows it changes the mark of removal, and the story of one that was alone in it.
+- ``commit`` drops the rows that have left the window, returns their pages, and collects the stories that have ended.
+- ``undo`` drops the rows of the step, restores the earlier rows and stories that they changed, and fills the maps
+  again. It reads every row of the window; steps are seldom undone.
+
+A row leaves when stream time (the greatest event time decided) exceeds its own time by window and lateness, or when
+``rows`` newer ones push it out. Rows leave in order of arrival, but a row counts for nothing as soon
+as it has expired. So the decisions do not depend on when rows leave, nor on how arrivals are divided into calls and
+steps.
+
+A row takes 73 bytes, and 4 in each of two maps; a story with two members or more 352, and about 30 in heap and map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.stories.verdicts import records, restoring, row_columns, rule, stories
+from neardup.stories.verdicts.held import Held, KeptStories, stories_of
+from neardup.stories.verdicts.leads import new_comparing, with_results
+from neardup.stories.verdicts.restoring import PastVerdicts
+from neardup.stories.verdicts.row_columns import (
+    CONTENT_ENTRIES,
+    CUT,
+    END,
+    ENDED,
+    EVICTED,
+    FIRST,
+    FIRST_TIME,
+    FREE,
+    ID_ENTRIES,
+    IGNORED,
+    JOURNAL,
+    LATE,
+    RECORDS,
+    STEP,
+    STREAM_TIME,
+)
+from neardup.stories.verdicts.saved import Saved, SavedRows
+from neardup.window import NO_TIME, NO_WINDOW, Limits
+from neardup.window.pages import Pages, grow
+
+# Ended stories are collected when there are more, and more than half of all.
+_COLLECTED_MIN = 1 << 10
+# A map has at least so many entries, a power of two, and is filled again when three quarters of them are used.
+_ENTRIES_MIN = 1 << 10
+
+
+class Arrivals(NamedTuple):
+    """n arrivals in order, as columns.
+
+    ``places`` (``int64[n]``) are names that the caller chooses; ``kinds`` (``uint8[n]``) are ``DOCUMENT``, ``REMOVAL``
+    or ``REFUSAL``; ``ids`` (``uint64[n]``) hashes of ids, ``times`` (``int64[n]``) event times in microseconds,
+    ``NO_TIME`` for none, ``contents`` (``uint64[n]``) hashes of what is compared, ``sizes`` (``int64[n]``) bytes of the
+    evidence that a story keeps. A removal has an id, a refusal a place only.
+    """
+
+    places: npt.NDArray[np.int64]
+    kinds: npt.NDArray[np.uint8]
+    ids: npt.NDArray[np.uint64]
+    times: npt.NDArray[np.int64]
+    contents: npt.NDArray[np.uint64]
+    sizes: npt.NDArray[np.int64]
+
+
+class Found(NamedTuple):
+    """m pairs of arrivals with documents that were decided before, in order of the arrivals.
+
+    ``rows`` (``int64[m]``) are indices of the arrivals and never decrease, ``numbers`` (``int64[m]``) the numbers of
+    the decided documents (a negative one was never decided), ``similarities`` (``float32[m]``) are in [0, 1].
+    """
+
+    rows: npt.NDArray[np.int64]
+    numbers: npt.NDArray[np.int64]
+    similarities: npt.NDArray[np.float32]
+
+
+class _Pairs(NamedTuple):
+    """``Found`` as the kernel reads it: the pairs of arrival i are ``[starts[i], starts[i + 1])``."""
+
+    starts: npt.NDArray[np.int64]
+    numbers: npt.NDArray[np.int64]
+    similarities: npt.NDArray[np.float32]
+
+
+# Compares m arrivals, by their indices in the call, with m contents of stories, by the numbers of their rows (both
+# ``int64[m]``): similarities in [0, 1] as ``float32[m]``, ``NO_PAIR`` for two documents that are no pair.
+Compare = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], npt.NDArray[np.float32]]
+
+
+class Verdicts(NamedTuple):
+    """The verdicts of n arrivals, as columns.
+
+    ``statuses`` (``uint8[n]``) are constants of ``rule``. ``clusters``, ``related``, ``previous`` and ``matched``
+    (``int64[n]``) are places, -1 for none: ``clusters`` of the originals, ``matched`` of the version that was compared.
+    ``originals`` (``int64[n]``) is the number of the newest row by the id that began the story, ``NONE`` (-1) for an
+    original, an update and their unchanged versions, ``GONE`` (-2) if that row has left the window. ``similarities``
+    (``float32[n]``) compare with ``matched``, 0 where nothing was compared. ``equal`` (``bool[n]``): its content is
+    that of ``matched``. ``late`` (``bool[n]``): it came after its window, and has no effect.
+    """
+
+    statuses: npt.NDArray[np.uint8]
+    clusters: npt.NDArray[np.int64]
+    originals: npt.NDArray[np.int64]
+    similarities: npt.NDArray[np.float32]
+    related: npt.NDArray[np.int64]
+    previous: npt.NDArray[np.int64]
+    matched: npt.NDArray[np.int64]
+    equal: npt.NDArray[np.bool_]
+    late: npt.NDArray[np.bool_]
+
+
+def new_verdicts(count: int) -> Verdicts:
+    """Return columns to fill, ``count`` long."""
+    longs = (np.empty(count, np.int64) for _ in range(5))
+    clusters, originals, related, previous, matched = longs
+    statuses, similarities = np.empty(count, np.uint8), np.empty(count, np.float32)
+    flags = np.empty(count, np.bool_), np.empty(count, np.bool_)
+    return Verdicts(statuses, clusters, originals, similarities, related, previous, matched, *flags)
+
+
+class VerdictLimits(NamedTuple):
+    """What verdicts depend on besides the documents.
+
+    Window and lateness in microseconds, the most rows, and whether equal contents are duplicates of each other. A story
+    lasts at most ``story_age`` microseconds. If ``beyond``, it outlives its original, as long as the evidence of all
+    stories takes at most ``story_bytes``.
+    """
+
+    window: int
+    lateness: int
+    rows: int
+    by_content: bool = True
+    beyond: bool = False
+    story_age: int = int(NO_WINDOW)
+    story_bytes: int = int(NO_WINDOW)
+
+    @classmethod
+    def of(cls, limits: Limits, **values: Any) -> VerdictLimits:
+        """The limits of verdicts about the documents of a table with these limits; ``values`` are those of stories."""
+        return cls(limits.window, limits.lateness, limits.items, limits.by_content, **values)
+
+
+class Decisions:
+    """The decisions of one stream; see the module for the steps. One thread at a time may use it."""
+
+    def __init__(self, limits: VerdictLimits) -> None:
+        self._rules = limits
+        self._pages = Pages(row_columns.ROW_PAGE_BITS)
+        state = np.zeros(row_columns.STATE_FIELDS, np.int64)
+        state[[STREAM_TIME, FIRST_TIME]] = NO_TIME
+        self._columns = row_columns.Columns(
+            page_map=self._pages.map,
+            times=np.empty(0, np.int64),
+            contents=np.empty(0, np.uint64),
+            ids=np.empty(0, np.uint64),
+            places=np.empty(0, np.int64),
+            clusters=np.empty(0, np.int64),
+            matched=np.empty(0, np.int64),
+            stories=np.empty(0, np.int32),
+            versions=np.empty(0, np.uint32),
+            begun=np.empty(0, np.uint32),
+            sizes=np.empty(0, np.uint32),
+            similarities=np.empty(0, np.float32),
+            removed=np.empty(0, np.uint32),
+            kept=np.empty(0, np.uint8),
+            content_map=np.zeros(_ENTRIES_MIN, np.uint32),
+            id_map=np.zeros(_ENTRIES_MIN, np.uint32),
+            state=state,
+            story=records.empty(),
+        )
+        self._comparing = new_comparing()
+        self._before: npt.NDArray[np.int64] | None = None
+        self.changes = records.changes(self._columns)  # of stories, by the last step that was committed
+
+    @property
+    def end(self) -> int:
+        """The number that the next decided document will have."""
+        return int(self._columns.state[END])
+
+    @property
+    def first(self) -> int:
+        """The number of the oldest stored row."""
+        return int(self._columns.state[FIRST])
+
+    @property
+    def ignored(self) -> int:
+        """How many pairs were ignored because the earlier document was not decided or has left the window."""
+        return int(self._columns.state[IGNORED])
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What has happened: late documents, documents that were not compared with every content that their pairs lead
+        to, stories that the limit of bytes ended; and the stories that are held."""
+        state = self._columns.state
+        held = int(state[RECORDS] - state[FREE] - state[ENDED])
+        return {"late": int(state[LATE]), "cut": int(state[CUT]), "evicted": int(state[EVICTED]), "stories": held}
+
+    def begin(self) -> None:
+        """Open a step."""
+        assert self._before is None, "a step is open"
+        self._columns.state[STEP] += 1
+        self._columns.state[JOURNAL] = 0
+        self._before = self._columns.state.copy()
+
+    def decide(self, arrivals: Arrivals, found: Found, compare: Compare | None = None) -> Verdicts:
+        """Decide arrivals in their order.
+
+        Args:
+            arrivals: the next arrivals of the stream.
+            found: their pairs with documents that are decided, or stand before them in ``arrivals``.
+            compare: compares arrivals with decided documents directly; without it only pairs count.
+
+        Returns:
+            The verdict of each arrival.
+        """
+        assert self._before is not None, "no step is open"
+        n = len(arrivals.places)
+        self._make_room(n)
+        verdicts = new_verdicts(n)
+        pairs = _Pairs(np.searchsorted(found.rows, np.arange(n + 1)), found.numbers, found.similarities)
+        comparing = self._comparing._replace(usable=compare is not None, starts=np.zeros(n + 1, np.int64))
+        comparing.asked[0] = 0  # an exception may have left some
+        at = rule.decide(self._columns, self._rules, arrivals, pairs, comparing, verdicts, 0)
+        while at < n:
+            assert compare is not None, "a document waits for comparisons that cannot be made"
+            asked = int(comparing.asked[0])
+            items, numbers = comparing.asked_items[:asked].copy(), comparing.asked_rows[:asked].copy()
+            comparing = with_results(comparing, items, numbers, compare(items, numbers))
+            at = rule.decide(self._columns, self._rules, arrivals, pairs, comparing, verdicts, at)
+        return verdicts
+
+    def restore(
+        self, arrivals: Arrivals, decided: PastVerdicts, stream_time: int, kept: KeptStories | None = None
+    ) -> npt.NDArray[np.int64]:
+        """Add rows that were decided before, in a step of its own; see ``restoring``.
+
+        Args:
+            arrivals: consecutive arrivals, the first of them at or before the oldest row that may still speak.
+            decided: what was decided of them.
+            stream_time: the greatest event time decided so far, in microseconds, ``NO_TIME`` for none.
+            kept: the stories, with rows for places; without them they are made from the arrivals.
+
+        Returns:
+            The number of each row, ``int64[n]``, -1 for what is no document.
+        """
+        self.begin()
+        numbers, stories = np.empty(len(arrivals.places), np.int64), np.empty(0, np.int64)
+        self._make_room(max(len(numbers), 0 if kept is None else len(kept.records)))
+        if kept is not None:
+            records.resume(self._columns, kept.records)
+            self._order(records.held(self._columns))
+            stories = stories_of(decided.clusters, decided.statuses == rule.ORIGINAL, kept)
+        restoring.replay(self._columns, self._rules, arrivals, decided, stories, numbers)
+        self._columns.state[STREAM_TIME] = max(int(self._columns.state[STREAM_TIME]), stream_time)
+        self.commit()
+        return numbers
+
+    def places(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the places of kept rows, ``int64[m]``."""
+        return self._columns.places[self._pages.at(numbers)]
+
+    def times(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the event times of kept rows in microseconds, ``int64[m]``."""
+        return self._columns.times[self._pages.at(numbers)]
+
+    def newest(self, contents: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+        """Return the number of the newest row of each content, ``int64[m]``, -1 where none is kept."""
+        numbers = np.empty(len(contents), np.int64)
+        row_columns.newest_rows(self._columns, contents, numbers)
+        return numbers
+
+    def sizes(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the bytes of the evidence of kept rows, ``int64[m]``."""
+        return self._columns.sizes[self._pages.at(numbers)].astype(np.int64)
+
+    def named_places(self) -> npt.NDArray[np.int64]:
+        """Return the places that kept rows and stories name: of originals, and of contents that were compared."""
+        at = self._pages.at(np.arange(self.first, self.end))
+        return np.concatenate(
+            [self._columns.clusters[at], self._columns.matched[at], stories.places_of_contents(self._columns)]
+        )  # fmt: skip
+
+    def contents_of(self, id_: np.uint64) -> npt.NDArray[np.uint64]:
+        """Return the contents of the living stories with two members or more that an id began, ``uint64[n]``."""
+        return records.contents_of(self._columns, id_)
+
+    @property
+    def stream_time(self) -> int:
+        """The greatest event time decided, in microseconds, or ``NO_TIME``."""
+        return int(self._columns.state[STREAM_TIME])
+
+    def pending(self) -> records.Changes:
+        """Return what the open step has changed so far."""
+        return records.changes(self._columns)
+
+    def commit(self) -> None:
+        """Close the step, drop the rows that have left the window, and collect the stories that have ended."""
+        assert self._before is not None, "no step is open"
+        self._before = None
+        self.changes = self.pending()
+        state = self._columns.state
+        self._pages.release(int(row_columns.drop(self._columns, self._rules)))
+        held = int(state[RECORDS] - state[FREE])
+        if not self._rules.beyond and held > max(_COLLECTED_MIN, int(state[END] - state[FIRST])):
+            records.end_forgotten(self._columns)
+        if state[ENDED] > max(_COLLECTED_MIN, held // 2):
+            self._order(records.collect(self._columns))
+
+    def undo(self) -> None:
+        """Close the step as if it had never been opened."""
+        assert self._before is not None, "no step is open"
+        before, self._before = self._before, None
+        row_columns.unmark(self._columns, before[END], before[STEP])
+        records.undo(self._columns, before[END])
+        self._columns.state[:] = before
+        self._fill_maps(len(self._columns.content_map))
+        self._order(records.held(self._columns))
+
+    def forget(self, before: int) -> None:
+        """Drop the rows below ``before``, because the caller no longer has their documents; between steps."""
+        assert self._before is None, "a step is open"
+        state = self._columns.state
+        state[FIRST] = min(max(int(state[FIRST]), before), int(state[END]))
+        self._pages.release(int(state[FIRST]))
+
+    def saved(self, places: int, held: Held) -> Saved:
+        """The rows of the window, the stories and the state, to continue from.
+
+        Args:
+            places: how many places were given.
+            held: what the caller holds for the stories.
+        """
+        columns, state = self._columns, self._columns.state
+        at = self._pages.at(np.arange(self.first, self.end))
+        rows = SavedRows._make(getattr(columns, name)[at] for name in SavedRows._fields)
+        rows = rows._replace(removed=(rows.removed > 0).astype(np.uint32))
+        stories, numbers = records.saved(columns, self.first)
+        rows = rows._replace(stories=numbers[rows.stories].astype(np.int32))
+        return Saved(rows, stories, held, places, int(state[STREAM_TIME]), int(state[FIRST_TIME]), int(state[IGNORED]))
+
+    def resume(self, saved: Saved) -> None:
+        """Continue from saved decisions; before the first step."""
+        assert not self._columns.state[STEP], "decisions resume before the first step"
+        assert isinstance(saved.rows, SavedRows), "rows of 0.1.0 are restored"
+        count = len(saved.rows.times)
+        self._make_room(max(count, len(saved.records)))
+        columns, state = self._columns, self._columns.state
+        at = self._pages.at(np.arange(count))
+        for name, column in saved.rows._asdict().items():
+            getattr(columns, name)[at] = column
+        state[[END, STREAM_TIME, FIRST_TIME, IGNORED]] = count, saved.stream_time, saved.first_time, saved.ignored
+        state[STEP] = 1  # the step that removed what is marked as removed
+        row_columns.rebuild(columns, count)
+        records.resume(columns, saved.records)
+        self._order(records.held(columns))
+
+    def memory_bytes(self) -> tuple[int, int]:
+        """Bytes in use by the rows of the window and by stories, and bytes allocated."""
+        columns, state = self._columns, self._columns.state
+        arrays = [getattr(columns, name) for name in row_columns.ROW_COLUMNS]
+        per_row = sum(array.itemsize for array in arrays) + columns.content_map.itemsize + columns.id_map.itemsize
+        held, allocated = records.memory_bytes(columns)
+        maps = columns.content_map.nbytes + columns.id_map.nbytes
+        in_use = int(state[END] - state[FIRST]) * per_row + held
+        return in_use, sum(array.nbytes for array in arrays) + maps + allocated
+
+    def _make_room(self, rows: int) -> None:
+        """Make pages for more rows, maps of which at most three quarters will be used, and room for as many stories."""
+        columns = self._columns
+        end = int(columns.state[END])
+        self._pages.extend(end + rows)
+        size = self._pages.physical_pages << row_columns.ROW_PAGE_BITS
+        for name in row_columns.ROW_COLUMNS:
+            grow(getattr(columns, name), size)
+        self._columns = columns._replace(page_map=self._pages.map, story=records.with_room(columns, rows))
+        used = max(int(columns.state[CONTENT_ENTRIES]), int(columns.state[ID_ENTRIES])) + rows
+        if 4 * used > 3 * len(columns.content_map):
+            live = end - int(columns.state[FIRST]) + rows
+            self._fill_maps(max(_ENTRIES_MIN, 1 << (2 * live - 1).bit_length()))
+
+    def _fill_maps(self, entries: int) -> None:
+        self._columns = self._columns._replace(
+            content_map=np.zeros(entries, np.uint32), id_map=np.zeros(entries, np.uint32)
+        )
+        row_columns.rebuild(self._columns, self._columns.state[END])
+
+    def _order(self, numbers: npt.NDArray[np.int64]) -> None:
+        self._columns.story.id_map[:] = 0
+        records.order(self._columns, numbers)

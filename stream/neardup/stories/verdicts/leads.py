@@ -1,0 +1,326 @@
+"""The nearest content of a story: by the pairs of a document, and by comparisons with what its pairs lead to.
+
+A pair with a member *leads* to the story of the member. So do the version before and the newest stories that the id of
+the document began. The document is compared with the contents of each leading story that lives, by their evidence,
+whether or not they share a bucket. A pair with a kept version is such a comparison already.
+
+The kernel does not compare: it looks results up in ``Comparing``, and asks for those that are missing. The caller
+compares what was asked, as columns, and calls again. A call asks for the first document that lacks a result, and looks
+ahead: for later documents it asks what is known to be needed. So a batch takes few calls, and the decisions do not
+depend on how it was divided.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.machine.compile import inlined, raw_inner
+from neardup.stories.verdicts.records import OLDER, newest_story
+from neardup.stories.verdicts.row_columns import (
+    IGNORED,
+    IS_KEPT,
+    NONE,
+    STREAM_TIME,
+    current,
+    in_state,
+    latest,
+    newest,
+    row_at,
+    single_from,
+    version_before,
+)
+from neardup.stories.verdicts.stories import (
+    content_place,
+    content_row,
+    contents_of,
+    id_of,
+    is_open,
+    lives,
+    place_of,
+    single_of,
+    story_of,
+)
+from neardup.window import NO_TIME
+
+# Contents that a document is compared with at most, those of the stories whose members are most similar to it.
+COMPARED_MAX = 64
+# The newest stories of its own id that lead.
+OWN_MAX = 8
+# Comparisons that one call asks for at most.
+ASKED_MAX = 1 << 14
+# What a comparison says of two documents that are no pair, and the result of a comparison that was not made.
+NO_PAIR, MISSING = np.float32(-1.0), np.float32(-2.0)
+
+
+class Undecided(NamedTuple):
+    """A document to decide: its index in the arrivals, its time, the hash of its id, the version of its id that counts
+    and the newest one (``NONE`` for none), and where its pairs begin and end."""
+
+    item: int
+    time: np.int64
+    id: np.uint64
+    version: np.int64
+    newest: np.int64
+    pairs_first: np.int64
+    pairs_end: np.int64
+
+
+class Comparing(NamedTuple):
+    """Comparisons of arrivals with contents, which are named by their rows.
+
+    The results of arrival i are ``[starts[i], starts[i + 1])``: rows, and similarities in [0, 1] or ``NO_PAIR``.
+    ``asked_items`` and ``asked_rows`` receive ``asked[0]`` comparisons to make. Without ``usable`` nothing is compared.
+    The others are scratch: the leading stories with their similarities in steps, the places of contents that a pair
+    names, and the rows that lack a result.
+    """
+
+    usable: bool
+    starts: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]
+    similarities: npt.NDArray[np.float32]
+    asked: npt.NDArray[np.int64]
+    asked_items: npt.NDArray[np.int64]
+    asked_rows: npt.NDArray[np.int64]
+    leads: npt.NDArray[np.int64]
+    lead_similarities: npt.NDArray[np.float32]
+    direct: npt.NDArray[np.int64]
+    missing: npt.NDArray[np.int64]
+
+
+class Best(NamedTuple):
+    """The most similar content so far: its story (``NONE`` for none), place and similarity, the rounded similarity,
+    and whether the id of the document began the story."""
+
+    story: np.int64
+    matched: np.int64
+    similarity: np.float32
+    rounded: np.int64
+    is_own: bool
+
+
+class Nearest(NamedTuple):
+    """The best content; the most similar decided row, ``NONE`` for none; how many comparisons are missing; whether the
+    limit left some contents out."""
+
+    best: Best
+    near: np.int64
+    missing: np.int64
+    cut: bool
+
+
+def new_comparing() -> Comparing:
+    """Return no results of no arrivals, and room for what is asked, which later calls use again."""
+    return Comparing(
+        False, np.zeros(1, np.int64), np.empty(0, np.int64), np.empty(0, np.float32), np.zeros(1, np.int64),
+        np.empty(ASKED_MAX, np.int64), np.empty(ASKED_MAX, np.int64), np.empty(COMPARED_MAX, np.int64),
+        np.empty(COMPARED_MAX, np.float32), np.empty(COMPARED_MAX, np.int64), np.empty(COMPARED_MAX, np.int64),
+    )  # fmt: skip
+
+
+def with_results(
+    comparing: Comparing,
+    items: npt.NDArray[np.int64],
+    rows: npt.NDArray[np.int64],
+    similarities: npt.NDArray[np.float32],
+) -> Comparing:
+    """Add the results of what was asked; nothing is asked any more."""
+    arrivals = len(comparing.starts) - 1
+    known = np.repeat(np.arange(arrivals), np.diff(comparing.starts))
+    items, rows = np.concatenate([known, items]), np.concatenate([comparing.rows, rows])
+    similarities = np.concatenate([comparing.similarities, similarities])
+    order = np.argsort(items, kind="stable")
+    comparing.asked[0] = 0
+    return comparing._replace(
+        starts=np.searchsorted(items[order], np.arange(arrivals + 1)),
+        rows=rows[order],
+        similarities=similarities[order],
+    )
+
+
+@inlined
+def result_of(comparing, index, row):
+    """Return the similarity of an arrival and a row, ``NO_PAIR`` or ``MISSING``."""
+    for k in range(comparing.starts[index], comparing.starts[index + 1]):
+        if comparing.rows[k] == row:
+            return comparing.similarities[k]
+    return MISSING
+
+
+@inlined
+def leads_before(columns, comparing, one, other):
+    """Return whether the lead at one index comes before that at another: the more similar, of equal ones the first."""
+    similarities, leads = comparing.lead_similarities, comparing.leads
+    if similarities[one] != similarities[other]:
+        return similarities[one] > similarities[other]
+    return place_of(columns, leads[one]) < place_of(columns, leads[other])
+
+
+@inlined
+def add_lead(columns, comparing, count, story, similarity):
+    """Add the story that a pair leads to, in its order; return how many leads there are."""
+    leads, similarities = comparing.leads, comparing.lead_similarities
+    at = np.int64(0)
+    while at < count and leads[at] != story:
+        at += 1
+    if at < count:
+        similarities[at] = max(similarities[at], similarity)
+    elif count < COMPARED_MAX:
+        leads[at], similarities[at] = story, similarity
+        count += 1
+    else:
+        at = count - 1  # the last
+        if similarity < similarities[at] or (
+            similarity == similarities[at] and place_of(columns, story) > place_of(columns, leads[at])
+        ):
+            return count
+        leads[at], similarities[at] = story, similarity
+    while at > 0 and leads_before(columns, comparing, at, at - 1):
+        leads[at], leads[at - 1] = leads[at - 1], leads[at]
+        similarities[at], similarities[at - 1] = similarities[at - 1], similarities[at]
+        at -= 1
+    return count
+
+
+@inlined
+def rounded_of(similarity):
+    """Return a similarity in steps of 1 / 10,000: similarities are compared by four digits, as topics write them."""
+    return np.int64(np.round(np.float64(similarity) * 10_000))
+
+
+@inlined
+def better(columns, best, document, story, matched, similarity):
+    """Return the better of the best content so far and another one: that of a story of its own id first, then the more
+    similar one by four digits, then the earlier one."""
+    rounded = rounded_of(similarity)
+    is_own = id_of(columns, story) == document.id
+    if best.story != NONE:
+        if best.is_own != is_own:
+            if best.is_own:
+                return best
+        elif best.rounded > rounded or (best.rounded == rounded and best.matched <= matched):
+            return best
+    return Best(story, matched, similarity, rounded, is_own)
+
+
+@raw_inner
+def add_own_leads(columns, rules, comparing, document, count):
+    """Add the story of the version before, and the newest stories that the id of the document began."""
+    if document.version != NONE:
+        story = story_of(columns, document.version)
+        if is_open(columns, rules, story, document.time):
+            count = add_lead(columns, comparing, count, story, np.float32(0.0))
+    record, number, lead_count = newest_story(columns, document.id), single_from(columns, document.newest), 0
+    while lead_count < OWN_MAX and (record != NONE or number != NONE):
+        if number == NONE or (record != NONE and place_of(columns, record) > columns.places[row_at(columns, number)]):
+            story, record = record, columns.story.records[record, OLDER]
+        else:
+            story, number = single_of(number), single_from(columns, version_before(columns, number))
+        if lives(columns, rules, story):
+            lead_count += 1
+            if is_open(columns, rules, story, document.time):
+                count = add_lead(columns, comparing, count, story, np.float32(0.0))
+    return count
+
+
+@raw_inner
+def nearest(columns, rules, document, decided, pairs, comparing):
+    """Find the content of a story that is nearest to a document; ``decided`` is the newest row of its content, or
+    ``NONE``."""
+    best = Best(np.int64(NONE), np.int64(NONE), np.float32(0.0), np.int64(0), False)
+    near, near_rounded = np.int64(NONE), np.int64(0)
+    count, direct, missing, compared, cut = np.int64(0), np.int64(0), np.int64(0), np.int64(0), False
+    if decided != NONE and not columns.removed[row_at(columns, decided)]:
+        near, near_rounded = decided, np.int64(10_000)
+    for j in range(document.pairs_first, document.pairs_end):
+        similarity = pairs.similarities[j]
+        other = pairs.numbers[j]
+        if not in_state(columns, rules, other):
+            columns.state[IGNORED] += 1
+            continue
+        other = current(columns, rules, other)
+        at = row_at(columns, other)
+        if columns.removed[at]:
+            continue
+        rounded = rounded_of(similarity)
+        if rounded > near_rounded or (rounded == near_rounded and other < near):
+            near, near_rounded = other, rounded
+        story = story_of(columns, other)
+        if not is_open(columns, rules, story, document.time):
+            continue
+        if columns.kept[at] == IS_KEPT:
+            best = better(columns, best, document, story, columns.matched[at], similarity)
+            if direct < COMPARED_MAX and not is_among(comparing.direct, direct, columns.matched[at]):
+                comparing.direct[direct] = columns.matched[at]
+                direct += 1
+        if comparing.usable:
+            cut |= count == COMPARED_MAX
+            count = add_lead(columns, comparing, count, story, np.float32(rounded))
+    if comparing.usable:
+        count = add_own_leads(columns, rules, comparing, document, count)
+    for k in range(count):
+        story = comparing.leads[k]
+        for c in range(contents_of(columns, story)):
+            place = content_place(columns, story, c)
+            if is_among(comparing.direct, direct, place):
+                continue
+            cut |= compared == COMPARED_MAX
+            if compared == COMPARED_MAX:
+                break
+            compared += 1
+            row = content_row(columns, story, c)
+            similarity = result_of(comparing, document.item, row)
+            if similarity == MISSING:
+                comparing.missing[missing] = row
+                missing += 1
+            elif similarity >= 0:
+                best = better(columns, best, document, story, place, similarity)
+    return Nearest(best, near, missing, cut)
+
+
+@inlined
+def is_among(values, count, value):
+    """Return whether one of the first ``count`` values is this one."""
+    among = False
+    for k in range(count):
+        among |= values[k] == value
+    return among
+
+
+@inlined
+def ask(comparing, index, missing):
+    """Ask for the missing comparisons of a document."""
+    for k in range(missing):
+        at = comparing.asked[0]
+        if at < ASKED_MAX:
+            comparing.asked_items[at], comparing.asked_rows[at] = index, comparing.missing[k]
+            comparing.asked[0] = at + 1
+
+
+@raw_inner
+def ask_ahead(columns, rules, arrivals, kind, pairs, comparing, first):
+    """Ask for the comparisons that the documents from ``first`` on need, as far as they are known by now."""
+    state = columns.state
+    ignored = state[IGNORED]
+    for i in range(first, len(arrivals.places)):
+        if comparing.asked[0] == ASKED_MAX:
+            break
+        if arrivals.kinds[i] != kind:
+            continue
+        if rules.by_content and latest(columns, rules, arrivals.contents[i]) != NONE:
+            continue
+        document = undecided(columns, rules, arrivals, pairs, i)
+        ask(comparing, i, nearest(columns, rules, document, np.int64(NONE), pairs, comparing).missing)
+    state[IGNORED] = ignored
+
+
+@inlined
+def undecided(columns, rules, arrivals, pairs, i):
+    """Return an arrival as a document to decide."""
+    time = arrivals.times[i] if arrivals.times[i] != NO_TIME else columns.state[STREAM_TIME]
+    before = newest(columns.id_map, columns.ids, columns, arrivals.ids[i])
+    counts = before != NONE and not columns.removed[row_at(columns, before)] and in_state(columns, rules, before)
+    version = before if counts else np.int64(NONE)
+    return Undecided(i, time, arrivals.ids[i], version, before, pairs.starts[i], pairs.starts[i + 1])

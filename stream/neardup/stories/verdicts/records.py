@@ -1,0 +1,399 @@
+"""The records of stories with two members or more, their journal, the map of their ids, and the heap of their times.
+
+Theory of operation. A record is a row of 44 numbers. A record that a step changes for the first time goes to the
+journal as it was before; ``undo`` restores it. An ended record stays until a commit collects all ended ones: then its
+number is free. The map leads from the hash of an id to the newest record of it, and ``OLDER`` to the next one.
+
+The heap orders the records by the time of their newest member, the least first, and at equal times by place. Its keys
+may be less than these times: a key is brought up to date when it comes to the top. So a story ends on time, and the one
+with the oldest newest member ends first where there is no room.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.machine.compile import inlined, raw_inner, raw_kernel
+from neardup.stories.verdicts.row_columns import (
+    BYTES,
+    ENDED,
+    FIRST,
+    FREE,
+    GONE,
+    HEAPED,
+    JOURNAL,
+    NONE,
+    RECORDS,
+    STEP,
+    STORY_ENTRIES,
+    Columns,
+    Stories,
+    row_at,
+)
+from neardup.window.pages import grow
+
+# The fields of a record: the place of the original, the hash of its id (0 while it is not known), the times of its
+# begin and of its oldest and newest member, the newest row by its id, whether it has ended, the next older record of
+# its id, how many contents it has, bytes, the step that changed it, how many members it has (0 in a free record).
+(PLACE, ID, BEGIN, OLDEST, NEWEST, OWN, HAS_ENDED, OLDER, CONTENTS, SIZE, CHANGED, MEMBERS) = range(12)
+# Then for each content its row, place, hash and bytes.
+HEAD, CONTENT = 12, 4
+CONTENT_ROW, CONTENT_PLACE, CONTENT_HASH, CONTENT_BYTES = range(CONTENT)
+# The first and the newest kept versions whose contents a story holds.
+CONTENTS_MAX = 8
+RECORD_FIELDS = HEAD + CONTENTS_MAX * CONTENT
+# Bytes of a story besides its evidence, about: its record, the heap, the map, its name.
+STORY_BYTES = 512
+_MAP_ENTRIES_MIN = 1  # the first step makes it larger, so no later one has to load the kernel for that
+
+
+@inlined
+def touch(columns, story):
+    """Keep a record as it was before the step."""
+    story_columns, state = columns.story, columns.state
+    record = story_columns.records[story]
+    if record[CHANGED] != state[STEP]:
+        kept = story_columns.journal[state[JOURNAL]]
+        kept[0] = story
+        for k in range(RECORD_FIELDS):
+            kept[1 + k] = record[k]
+        state[JOURNAL] += 1
+        record[CHANGED] = state[STEP]
+
+
+@inlined
+def new_record(columns, place, id_, time, own):
+    """Make a record without contents; return its number."""
+    state, story_columns = columns.state, columns.story
+    if state[FREE] > 0:
+        state[FREE] -= 1
+        story = story_columns.free[state[FREE]]
+    else:
+        story = state[RECORDS]
+        state[RECORDS] += 1
+        story_columns.records[story, CHANGED] = story_columns.records[story, MEMBERS] = 0
+    touch(columns, story)
+    record = story_columns.records[story]
+    record[PLACE], record[ID], record[BEGIN], record[OLDEST], record[NEWEST] = place, id_, time, time, time
+    record[OWN], record[HAS_ENDED], record[MEMBERS], record[SIZE], record[CONTENTS] = own, 0, 1, STORY_BYTES, 0
+    record[OLDER] = NONE
+    state[BYTES] += STORY_BYTES
+    push(columns, story)
+    return story
+
+
+# The map from the hash of an id to its newest record, and the chain from there.
+
+
+@inlined
+def newest_story(columns, id_):
+    """Return the newest record of an id, or ``NONE``."""
+    entries = columns.story.id_map
+    mask = len(entries) - 1
+    at = np.int64(id_ & np.uint64(mask))
+    while entries[at] != 0:
+        story = np.int64(entries[at]) - 1
+        if np.uint64(columns.story.records[story, ID]) == id_:
+            return story
+        at = (at + 1) & mask
+    return np.int64(NONE)
+
+
+@raw_inner
+def link(columns, story):
+    """Add a record to the chain of its id, in order of the places."""
+    entries, records = columns.story.id_map, columns.story.records
+    mask = len(entries) - 1
+    at = np.int64(np.uint64(records[story, ID]) & np.uint64(mask))
+    while entries[at] != 0 and (
+        records[np.int64(entries[at]) - 1, ID] != records[story, ID] or np.int64(entries[at]) - 1 == story
+    ):
+        at = (at + 1) & mask
+    if entries[at] == 0:
+        entries[at] = np.uint32(story + 1)
+        records[story, OLDER] = NONE
+        columns.state[STORY_ENTRIES] += 1
+        return
+    other = np.int64(entries[at]) - 1
+    if records[other, PLACE] < records[story, PLACE]:
+        entries[at] = np.uint32(story + 1)
+        records[story, OLDER] = other
+        return
+    while records[other, OLDER] != NONE and records[records[other, OLDER], PLACE] > records[story, PLACE]:
+        other = records[other, OLDER]
+    touch(columns, other)
+    records[story, OLDER] = records[other, OLDER]
+    records[other, OLDER] = story
+
+
+# The heap.
+
+
+@inlined
+def comes_before(columns, one, other):
+    """Return whether the key at an index of the heap comes before the key at another."""
+    keys, heap, records = columns.story.keys, columns.story.heap, columns.story.records
+    if keys[one] != keys[other]:
+        return keys[one] < keys[other]
+    return records[heap[one], PLACE] < records[heap[other], PLACE]
+
+
+@inlined
+def swap(columns, one, other):
+    """Exchange two entries of the heap."""
+    keys, heap = columns.story.keys, columns.story.heap
+    keys[one], keys[other] = keys[other], keys[one]
+    heap[one], heap[other] = heap[other], heap[one]
+
+
+@inlined
+def push(columns, story):
+    """Add a record to the heap."""
+    at = columns.state[HEAPED]
+    columns.story.heap[at], columns.story.keys[at] = story, columns.story.records[story, NEWEST]
+    columns.state[HEAPED] = at + 1
+    while at > 0 and comes_before(columns, at, (at - 1) >> 1):
+        swap(columns, at, (at - 1) >> 1)
+        at = (at - 1) >> 1
+
+
+@inlined
+def sift_down(columns):
+    """Move the first entry of the heap to where it belongs."""
+    at, size = np.int64(0), columns.state[HEAPED]
+    while True:
+        least, left = at, 2 * at + 1
+        if left < size and comes_before(columns, left, least):
+            least = left
+        if left + 1 < size and comes_before(columns, left + 1, least):
+            least = left + 1
+        if least == at:
+            break
+        swap(columns, at, least)
+        at = least
+
+
+@inlined
+def pop(columns):
+    """Remove the first entry of the heap."""
+    columns.state[HEAPED] -= 1
+    swap(columns, 0, columns.state[HEAPED])
+    sift_down(columns)
+
+
+@raw_kernel
+def undo(columns, before_end):
+    """Restore the records that the step changed; the rows from ``before_end`` on are gone."""
+    state, records, journal = columns.state, columns.story.records, columns.story.journal
+    for j in range(state[JOURNAL]):
+        story = journal[j, 0]
+        number = records[story, HEAD + CONTENT_ROW]
+        if journal[j, 1 + MEMBERS] == 0 and number < before_end:  # made by this step
+            columns.stories[row_at(columns, number)] = NONE
+        for k in range(RECORD_FIELDS):
+            records[story, k] = journal[j, 1 + k]
+
+
+@raw_kernel
+def order(columns, stories):
+    """Fill the empty map and the empty heap with records, in any order, and link them; between steps."""
+    columns.state[HEAPED] = columns.state[STORY_ENTRIES] = 0
+    for k in range(len(stories)):
+        columns.story.records[stories[k], CHANGED] = columns.state[STEP]  # so that no change goes to the journal
+        push(columns, stories[k])
+    for k in range(len(stories)):
+        if columns.story.records[stories[k], ID] != 0:
+            link(columns, stories[k])
+
+
+@raw_kernel
+def fill_map(columns, stories):
+    """Fill the empty map with records that are linked already."""
+    entries, records = columns.story.id_map, columns.story.records
+    mask = len(entries) - 1
+    columns.state[STORY_ENTRIES] = 0
+    for k in range(len(stories)):
+        story = stories[k]
+        if records[story, ID] == 0:
+            continue
+        at = np.int64(np.uint64(records[story, ID]) & np.uint64(mask))
+        while entries[at] != 0 and records[np.int64(entries[at]) - 1, ID] != records[story, ID]:
+            at = (at + 1) & mask
+        if entries[at] == 0:
+            columns.state[STORY_ENTRIES] += 1
+        elif records[np.int64(entries[at]) - 1, PLACE] > records[story, PLACE]:
+            continue
+        entries[at] = np.uint32(story + 1)
+
+
+# The arrays, between calls of kernels.
+
+
+class Changes(NamedTuple):
+    """What a step changed: the rows whose contents stories have now and had not before, with their places, and the
+    place of the story whose first content each is, else ``NONE``; those that they have no longer, with their places;
+    the places of the stories that got a record, with the newest rows by their ids, ``NONE`` if unknown; the places of
+    those that ended; and the records of those that live and were changed. All ``int64``."""
+
+    added: npt.NDArray[np.int64]
+    added_places: npt.NDArray[np.int64]
+    added_stories: npt.NDArray[np.int64]
+    dropped: npt.NDArray[np.int64]
+    dropped_places: npt.NDArray[np.int64]
+    begun: npt.NDArray[np.int64]
+    begun_rows: npt.NDArray[np.int64]
+    ended: npt.NDArray[np.int64]
+    records: npt.NDArray[np.int64]
+
+
+def empty() -> Stories:
+    """Return no records."""
+    free, heap, keys = (np.empty(0, np.int64) for _ in range(3))
+    records, journal = (np.empty((0, RECORD_FIELDS + own), np.int64) for own in (0, 1))
+    return Stories(records, free, heap, keys, np.zeros(_MAP_ENTRIES_MIN, np.uint32), journal)
+
+
+def with_room(columns: Columns, count: int) -> Stories:
+    """Return the records with room for ``count`` more, and for the journal of them all."""
+    story, state = columns.story, columns.state
+    wanted = int(state[RECORDS]) + count
+    if wanted > len(story.records):
+        wanted = max(wanted, len(story.records) + (len(story.records) >> 2))
+        for array in (story.records, story.free, story.heap, story.keys):
+            grow(array, wanted)
+        journal = np.empty((wanted, 1 + RECORD_FIELDS), np.int64)  # its pages take memory when they are used
+        journal[: state[JOURNAL]] = story.journal[: state[JOURNAL]]
+        story = story._replace(journal=journal)
+    if 4 * (int(state[STORY_ENTRIES]) + count) > 3 * len(story.id_map):
+        entries = 1 << (2 * (int(state[RECORDS] - state[FREE]) + count) - 1).bit_length()
+        story = story._replace(id_map=np.zeros(max(entries, _MAP_ENTRIES_MIN), np.uint32))
+        fill_map(columns._replace(story=story), held(columns))
+    return story
+
+
+def held(columns: Columns) -> npt.NDArray[np.int64]:
+    """Return the numbers of the records that are not free."""
+    is_held = np.ones(int(columns.state[RECORDS]), np.bool_)
+    is_held[columns.story.free[: columns.state[FREE]]] = False
+    return np.flatnonzero(is_held)
+
+
+def contents_of(columns: Columns, id_: np.uint64) -> npt.NDArray[np.uint64]:
+    """Return the hashes of the contents of all stories that an id began and that have not ended, ``uint64[n]``."""
+    numbers, records = held(columns), columns.story.records
+    numbers = numbers[(records[numbers, ID] == id_.astype(np.int64)) & (records[numbers, HAS_ENDED] == 0)]
+    hashes = records[numbers, HEAD + CONTENT_HASH :: CONTENT]
+    is_used = np.arange(CONTENTS_MAX) < records[numbers, CONTENTS][:, None]
+    used: npt.NDArray[np.uint64] = hashes[is_used].view(np.uint64)
+    return used
+
+
+def collect(columns: Columns) -> npt.NDArray[np.int64]:
+    """Free the records that have ended; return the numbers of the others."""
+    numbers, records, state = held(columns), columns.story.records, columns.state
+    ended = numbers[records[numbers, HAS_ENDED] != 0]
+    records[ended, MEMBERS] = 0
+    columns.story.free[state[FREE] : state[FREE] + len(ended)] = ended
+    state[FREE] += len(ended)
+    state[ENDED] = 0
+    return held(columns)
+
+
+def end_forgotten(columns: Columns) -> None:
+    """End the stories whose original has left the rows."""
+    numbers, records, state = held(columns), columns.story.records, columns.state
+    gone = numbers[(records[numbers, HAS_ENDED] == 0) & (records[numbers, OWN] < state[FIRST])]
+    records[gone, HAS_ENDED] = 1
+    state[ENDED] += len(gone)
+    state[BYTES] -= records[gone, SIZE].sum()
+
+
+def changes(columns: Columns) -> Changes:
+    """Return what the step changed so far."""
+    journal, records = columns.story.journal[: columns.state[JOURNAL]], columns.story.records
+    contents = np.empty((2, CONTENTS_MAX * len(journal), 3), np.int64)
+    stories = np.empty((3, len(journal), 2), np.int64)
+    counts = np.zeros(5, np.int64)
+    compare_records(journal, records, contents, stories, counts)
+    added, dropped = (contents[k, : counts[k]].T for k in range(2))
+    begun, ended, living = (stories[k, : counts[2 + k]].T for k in range(3))
+    came, went = (added[0], added[1], added[2]), (dropped[0], dropped[1])
+    return Changes(*came, *went, begun[0], begun[1], ended[0], records[living[0]])
+
+
+@raw_kernel
+def compare_records(journal, records, contents, stories, counts):
+    """Compare the records of a journal with what they were before.
+
+    ``contents`` (``int64[2, n, 3]``) receives the contents that came and went: row, place, and the place of the story
+    for its first content, else ``NONE``. ``stories`` (``int64[3, m, 2]``) receives the stories that got a record, with
+    their newest rows, those that ended, and the numbers of the records that live. ``counts`` says how many of each.
+    """
+    for j in range(len(journal)):
+        before, now = journal[j, 1:], records[journal[j, 0]]
+        had, has = before[MEMBERS] > 0 and not before[HAS_ENDED], not now[HAS_ENDED]
+        for side in range(2):
+            one, other = (now, before) if side == 0 else (before, now)
+            is_here, is_there = (has, had) if side == 0 else (had, has)
+            for k in range(one[CONTENTS] if is_here else 0):
+                at = HEAD + k * CONTENT
+                if not is_there or content_of(other, one[at + CONTENT_ROW]) == NONE:
+                    out = contents[side, counts[side]]
+                    out[0], out[1] = one[at + CONTENT_ROW], one[at + CONTENT_PLACE]
+                    out[2] = one[PLACE] if k == 0 else NONE
+                    counts[side] += 1
+        if has and not had:
+            stories[0, counts[2], 0], stories[0, counts[2], 1] = now[PLACE], now[OWN]
+            counts[2] += 1
+        if had and not has:
+            stories[1, counts[3], 0] = before[PLACE]
+            counts[3] += 1
+        if has:
+            stories[2, counts[4], 0] = journal[j, 0]
+            counts[4] += 1
+
+
+@inlined
+def content_of(record, row):
+    """Return the number of the content with a row, ``NONE`` if there is none."""
+    for k in range(record[CONTENTS]):
+        if record[HEAD + k * CONTENT + CONTENT_ROW] == row:
+            return k
+    return NONE
+
+
+def rows_of_contents(records: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the rows of the contents of living records, and the stories whose first contents they are, else ``NONE``
+    (both ``int64[m]``)."""
+    has = np.arange(CONTENTS_MAX) < records[:, CONTENTS, None]
+    stories = np.where(np.arange(CONTENTS_MAX) == 0, records[:, PLACE, None], NONE)
+    return records[:, HEAD + CONTENT_ROW :: CONTENT][has], stories[has]
+
+
+def saved(columns: Columns, first: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the records that have not ended, with rows counted from ``first``; and the new numbers of the old ones:
+    the last two are those of ``GONE`` and ``NONE``."""
+    numbers = held(columns)
+    numbers = numbers[columns.story.records[numbers, HAS_ENDED] == 0]
+    records = columns.story.records[numbers]
+    records[:, [OWN, *range(HEAD + CONTENT_ROW, RECORD_FIELDS, CONTENT)]] -= first
+    records[:, CHANGED] = 0
+    new = np.full(int(columns.state[RECORDS]) + 2, GONE)
+    new[numbers], new[-1] = np.arange(len(numbers)), NONE
+    return records, new
+
+
+def resume(columns: Columns, records: npt.NDArray[np.int64]) -> None:
+    """Continue from saved records; there is room, and there are no others."""
+    columns.story.records[: len(records)] = records
+    columns.state[RECORDS], columns.state[BYTES] = len(records), records[:, SIZE].sum()
+
+
+def memory_bytes(columns: Columns) -> tuple[int, int]:
+    """Return the bytes of the records that are held, with their entries of heap and map, and the bytes allocated."""
+    each = columns.story.records.itemsize * (RECORD_FIELDS + 2) + columns.story.id_map.itemsize
+    count = int(columns.state[RECORDS] - columns.state[FREE])
+    return count * each, sum(array.nbytes for array in columns.story)

@@ -1,0 +1,94 @@
+"""Rows of decisions from the verdicts that were made: a process that takes over decides as the last one would have.
+
+The rows must be consecutive in order of arrival and begin at or before the oldest that may still speak. The stories are
+given as records, or they are made from the rows. A story that is made without the row of its original ends with the
+newest version of its id.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.machine.compile import raw_kernel
+from neardup.stories.verdicts.records import ID, link
+from neardup.stories.verdicts.row_columns import IS_KEPT, IS_LATE, IS_OTHER, NONE, append, enter, remove, row_at
+from neardup.stories.verdicts.rule import DOCUMENT, ORIGINAL, REMOVAL, UNCHANGED, UPDATE
+from neardup.stories.verdicts.stories import adopt, end_stories_of, join, story_of
+
+
+class PastVerdicts(NamedTuple):
+    """What was decided of n arrivals: statuses (``uint8[n]``), clusters, matched (``int64[n]``), similarities
+    (``float32[n]``), equal and late (``bool[n]``) as in ``Verdicts``; ``before`` (``int64[n]``) is what
+    ``members_before`` returns."""
+
+    statuses: npt.NDArray[np.uint8]
+    clusters: npt.NDArray[np.int64]
+    similarities: npt.NDArray[np.float32]
+    matched: npt.NDArray[np.int64]
+    equal: npt.NDArray[np.bool_]
+    late: npt.NDArray[np.bool_]
+    before: npt.NDArray[np.int64]
+
+
+def members_before(clusters: npt.NDArray[np.int64], counts: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Return for each arrival the index of the last one before it in its cluster, ``int64[n]``, -1 for none.
+
+    Args:
+        clusters: ``int64[n]``, the cluster of each arrival.
+        counts: ``bool[n]``, which arrivals are members.
+    """
+    out = np.full(len(clusters), -1)
+    members = np.flatnonzero(counts)
+    order = members[np.argsort(clusters[members], kind="stable")]
+    same = np.flatnonzero(clusters[order[1:]] == clusters[order[:-1]])
+    out[order[same + 1]] = order[same]
+    return out
+
+
+@raw_kernel
+def replay(columns, rules, arrivals, decided, stories, numbers):
+    """Add the rows of decided arrivals. ``stories`` (``int64[n]``) has the record of each, or is empty: then they are
+    made here. ``numbers`` (``int64[n]``) receives the number of each row, -1 without one."""
+    for i in range(len(arrivals.places)):
+        numbers[i] = NONE
+        if arrivals.kinds[i] == REMOVAL:
+            remove(columns, arrivals.ids[i])
+            if len(stories) == 0:  # else the records are as they were left, those of stories that began later, too
+                end_stories_of(columns, arrivals.ids[i])
+        if arrivals.kinds[i] != DOCUMENT:
+            continue
+        number = append(
+            columns, arrivals.times[i], arrivals.contents[i], arrivals.ids[i], arrivals.places[i], arrivals.sizes[i]
+        )
+        numbers[i] = number
+        at = row_at(columns, number)
+        if decided.late[i]:
+            columns.kept[at], columns.clusters[at] = IS_LATE, decided.clusters[i]
+            continue
+        if decided.statuses[i] == ORIGINAL:
+            columns.kept[at], columns.begun[at] = IS_KEPT, 0
+            if len(stories):
+                columns.stories[at] = stories[i]
+            enter(columns, number)
+            continue
+        is_update = decided.statuses[i] == UPDATE
+        is_own = is_update or (decided.statuses[i] == UNCHANGED and decided.similarities[i] == 0)
+        similarity = np.float32(1.0) if is_own else decided.similarities[i]
+        matched = arrivals.places[i] if is_update else decided.matched[i]
+        kept = IS_KEPT if is_own or decided.equal[i] else IS_OTHER
+        if len(stories):
+            columns.stories[at], columns.clusters[at] = stories[i], decided.clusters[i]
+            columns.similarities[at], columns.matched[at], columns.kept[at] = similarity, matched, kept
+        else:
+            before = decided.before[i]
+            story = story_of(columns, numbers[before]) if before != NONE else np.int64(NONE)
+            if story == NONE:
+                story = adopt(columns, decided.clusters[i], number)
+            if is_own and story >= 0 and columns.story.records[story, ID] == 0:
+                columns.story.records[story, ID] = np.int64(arrivals.ids[i])
+                link(columns, story)
+            join(columns, rules, story, number, similarity, matched, kept)
+        enter(columns, number)

@@ -1,0 +1,268 @@
+"""The rows of decisions, as columns: what was decided of a row, whether it counts, the newest row of a hash.
+
+*Rows* are decided documents, numbered in order of arrival. A row belongs to a story (``stories``). The first row of a
+story has no record of it until a second one joins: ``stories`` of the row is ``NONE``, and ``clusters`` its own place.
+A late row is stored for its number alone: no map leads to it. ``rules`` of the functions are the ``VerdictLimits`` of
+``decisions``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.machine.compile import inlined, raw_kernel
+from neardup.window import NO_TIME, NO_WINDOW
+
+# No row, no story; the story of a row that has ended and whose record is gone.
+NONE, GONE = -1, -2
+ROW_PAGE_BITS = 12
+_PAGE_MASK = (1 << ROW_PAGE_BITS) - 1
+# The maps store numbers modulo this, plus one; 0 is an empty entry.
+_MODULUS = (1 << 32) - 1
+# The fields of ``Columns.state``. Those from ``RECORDS`` on are of ``records``: records in use or free, free ones,
+# entries of the heap, ended records, records in the journal, bytes of the stories, stories that the limit of bytes
+# ended, entries of the map.
+(
+    FIRST, END, STREAM_TIME, FIRST_TIME, CONTENT_ENTRIES, ID_ENTRIES, IGNORED, STEP, CUT, LATE,
+    RECORDS, FREE, HEAPED, ENDED, JOURNAL, BYTES, EVICTED, STORY_ENTRIES,
+) = range(18)  # fmt: skip
+STATE_FIELDS = 18
+# The values of ``kept``.
+IS_OTHER, IS_KEPT, IS_LATE = range(3)
+# ``begun`` of a row whose id began no story up to it.
+NOT_BEGUN = np.uint32(0xFFFFFFFF)
+
+
+class Stories(NamedTuple):
+    """The stories with two members or more; see ``stories``."""
+
+    records: npt.NDArray[np.int64]
+    free: npt.NDArray[np.int64]
+    heap: npt.NDArray[np.int64]
+    keys: npt.NDArray[np.int64]
+    id_map: npt.NDArray[np.uint32]
+    journal: npt.NDArray[np.int64]
+
+
+class Columns(NamedTuple):
+    """The state: rows in pages, two maps from a hash to the newest row that has it, and the stories."""
+
+    page_map: npt.NDArray[np.int32]
+    times: npt.NDArray[np.int64]
+    contents: npt.NDArray[np.uint64]
+    ids: npt.NDArray[np.uint64]
+    places: npt.NDArray[np.int64]
+    clusters: npt.NDArray[np.int64]  # the place of the first version of its story
+    matched: npt.NDArray[np.int64]  # the place of the version that its content was compared with
+    stories: npt.NDArray[np.int32]  # the record of its story, or ``NONE`` or ``GONE``
+    versions: npt.NDArray[np.uint32]  # distance back to the version before, 0 for none
+    begun: npt.NDArray[np.uint32]  # distance back to the newest version that began a story, 0 for itself
+    sizes: npt.NDArray[np.uint32]  # bytes of its evidence
+    similarities: npt.NDArray[np.float32]  # with ``matched``
+    removed: npt.NDArray[np.uint32]  # the step that removed its id, 0 for none
+    kept: npt.NDArray[np.uint8]  # ``IS_KEPT`` if its content is that of ``matched``; ``IS_LATE`` for a late row
+    content_map: npt.NDArray[np.uint32]
+    id_map: npt.NDArray[np.uint32]
+    state: npt.NDArray[np.int64]
+    story: Stories
+
+
+# The columns that have a value for each row.
+ROW_COLUMNS = Columns._fields[1:14]
+
+
+@inlined
+def row_at(columns, number):
+    """Return the index of a row in the arrays."""
+    page = columns.page_map[(number >> ROW_PAGE_BITS) % len(columns.page_map)]
+    return (np.int64(page) << ROW_PAGE_BITS) | (number & _PAGE_MASK)
+
+
+@inlined
+def time_of(columns, at):
+    """Return the time of a row; rows before the first event time have that time."""
+    time = columns.times[at]
+    return columns.state[FIRST_TIME] if time == NO_TIME else time
+
+
+@inlined
+def in_state(columns, rules, number):
+    """Return whether a row counts: it is decided, within the limit of rows, and not older than window and lateness."""
+    state = columns.state
+    if number < state[FIRST] or number >= state[END] or state[END] - number > rules.rows:
+        return False
+    if rules.window == NO_WINDOW or state[STREAM_TIME] == NO_TIME:
+        return True
+    return time_of(columns, row_at(columns, number)) >= state[STREAM_TIME] - rules.window - rules.lateness
+
+
+@inlined
+def in_window(columns, rules, number, time):
+    """Return whether a row is in the window of a document with this time."""
+    other = time_of(columns, row_at(columns, number))
+    apart = np.int64(0) if other == NO_TIME or time == NO_TIME else time - other
+    return -rules.window <= apart <= rules.window
+
+
+@inlined
+def newest(entries, hashes, columns, hash_):
+    """Return the newest stored row whose value in ``hashes`` is ``hash_``, or ``NONE``; it may have expired."""
+    mask = len(entries) - 1
+    last = columns.state[END] - 1
+    slot = np.int64(hash_ & np.uint64(mask))
+    while entries[slot] != 0:
+        number = last - (last - (np.int64(entries[slot]) - 1)) % _MODULUS
+        if number >= columns.state[FIRST] and hashes[row_at(columns, number)] == hash_:
+            return number
+        slot = (slot + 1) & mask
+    return np.int64(NONE)
+
+
+@inlined
+def latest(columns, rules, content):
+    """Return the newest row of a content that counts (``in_state``), or ``NONE``."""
+    number = newest(columns.content_map, columns.contents, columns, content)
+    return number if in_state(columns, rules, number) else np.int64(NONE)
+
+
+@inlined
+def remember(entries, hashes, columns, hash_, number):
+    """Make a row the newest of its hash; return the number of new entries, 1 or 0."""
+    mask = len(entries) - 1
+    last = columns.state[END] - 1
+    slot = np.int64(hash_ & np.uint64(mask))
+    while entries[slot] != 0:
+        other = last - (last - (np.int64(entries[slot]) - 1)) % _MODULUS
+        if other >= columns.state[FIRST] and hashes[row_at(columns, other)] == hash_:
+            entries[slot] = np.uint32(number % _MODULUS + 1)
+            return 0
+        slot = (slot + 1) & mask
+    entries[slot] = np.uint32(number % _MODULUS + 1)
+    return 1
+
+
+@inlined
+def is_late(columns, rules, time):
+    """Return whether a document with this time comes after the window and the lateness have passed."""
+    stream = columns.state[STREAM_TIME]
+    if rules.window == NO_WINDOW or stream == NO_TIME or time == NO_TIME:
+        return False
+    return time < stream - rules.window - rules.lateness
+
+
+@inlined
+def append(columns, time, content, id_, place, size):
+    """Add a row without a decision; return its number."""
+    state = columns.state
+    number = state[END]
+    state[END] = number + 1
+    if time != NO_TIME:
+        if state[STREAM_TIME] == NO_TIME:
+            state[FIRST_TIME] = time
+        state[STREAM_TIME] = max(state[STREAM_TIME], time)
+    at = row_at(columns, number)
+    columns.times[at], columns.contents[at], columns.ids[at] = time, content, id_
+    columns.places[at], columns.clusters[at], columns.matched[at] = place, place, place
+    columns.stories[at], columns.versions[at], columns.begun[at] = NONE, 0, NOT_BEGUN
+    columns.sizes[at], columns.similarities[at] = size, 1.0
+    columns.removed[at], columns.kept[at] = 0, 0
+    return number
+
+
+@inlined
+def enter(columns, number):
+    """Make a row the newest of its content and of its id, and link it to the version before."""
+    state, at = columns.state, row_at(columns, number)
+    id_ = columns.ids[at]
+    before = newest(columns.id_map, columns.ids, columns, id_)
+    if before != NONE:
+        columns.versions[at] = number - before
+        begun = columns.begun[row_at(columns, before)]
+        if columns.begun[at] == NOT_BEGUN and begun != NOT_BEGUN:
+            columns.begun[at] = begun + np.uint32(number - before)
+    state[CONTENT_ENTRIES] += remember(columns.content_map, columns.contents, columns, columns.contents[at], number)
+    state[ID_ENTRIES] += remember(columns.id_map, columns.ids, columns, id_, number)
+
+
+@inlined
+def remove(columns, id_):
+    """Mark every version of an id as removed."""
+    number = newest(columns.id_map, columns.ids, columns, id_)
+    while number != NONE:
+        at = row_at(columns, number)
+        if not columns.removed[at]:
+            columns.removed[at] = np.uint32(columns.state[STEP])
+        back = np.int64(columns.versions[at])
+        number = number - back if back and number - back >= columns.state[FIRST] else NONE
+
+
+@inlined
+def current(columns, rules, number):
+    """Return the row with the latest decision of a row's content: the newest copy, unless its id was removed."""
+    if not rules.by_content:
+        return number
+    copy = latest(columns, rules, columns.contents[row_at(columns, number)])
+    return number if copy == NONE or columns.removed[row_at(columns, copy)] else copy
+
+
+@inlined
+def version_before(columns, number):
+    """Return the stored version before a row, or ``NONE``."""
+    distance = np.int64(columns.versions[row_at(columns, number)])
+    return number - distance if distance and number - distance >= columns.state[FIRST] else np.int64(NONE)
+
+
+@inlined
+def single_from(columns, number):
+    """Return the newest version, at a row or before it, that began a story and is its only member, or ``NONE``."""
+    while number != NONE:
+        distance = columns.begun[row_at(columns, number)]
+        number = number - np.int64(distance)
+        if distance == NOT_BEGUN or number < columns.state[FIRST]:
+            return np.int64(NONE)
+        if columns.stories[row_at(columns, number)] == NONE:
+            return number
+        number = version_before(columns, number)
+    return np.int64(NONE)
+
+
+@raw_kernel
+def newest_rows(columns, contents, numbers):
+    """Find the newest kept row of each content, ``NONE`` where there is none."""
+    for i in range(len(contents)):
+        numbers[i] = newest(columns.content_map, columns.contents, columns, contents[i])
+
+
+@raw_kernel
+def rebuild(columns, end):
+    """Fill the empty maps from the rows below ``end``, from the oldest to the newest; late rows are in neither."""
+    state = columns.state
+    state[CONTENT_ENTRIES] = state[ID_ENTRIES] = 0
+    for number in range(state[FIRST], end):
+        at = row_at(columns, number)
+        if columns.kept[at] != IS_LATE:
+            state[CONTENT_ENTRIES] += remember(
+                columns.content_map, columns.contents, columns, columns.contents[at], number
+            )
+            state[ID_ENTRIES] += remember(columns.id_map, columns.ids, columns, columns.ids[at], number)
+
+
+@raw_kernel
+def unmark(columns, end, step):
+    """Remove the marks of removal that ``step`` set on the rows before ``end``."""
+    for number in range(columns.state[FIRST], end):
+        at = row_at(columns, number)
+        if columns.removed[at] == np.uint32(step):
+            columns.removed[at] = 0
+
+
+@raw_kernel
+def drop(columns, rules):
+    """Drop the oldest rows that no longer count; return the first row that remains."""
+    state = columns.state
+    while state[FIRST] < state[END] and not in_state(columns, rules, state[FIRST]):
+        state[FIRST] += 1
+    return state[FIRST]

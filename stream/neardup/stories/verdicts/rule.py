@@ -1,0 +1,174 @@
+"""The rule of verdicts, as one kernel over columns.
+
+Documents are decided in order of arrival. A document to keep is an *original*, which begins a story, or an *update* of
+the story that its id began. A document to drop is a *duplicate*: its content was compared with the content of a kept
+version of a story that lives. This is pivot clustering in order of arrival (Ailon, Charikar, Newman, "Aggregating
+inconsistent information", JACM 55(5), 2008). It chains along the versions of one id only.
+
+For a document d with content X, the first rule that fits decides:
+
+1. X is the content of the latest version of d's id, and the story of that version is open to d (``stories.is_open``):
+   ``UNCHANGED``. It repeats what that version resolved to.
+2. X is decided, and the story of its newest copy is open to d: that story, with the similarity recorded for X.
+3. A pair of d, the version before, or d's id leads to stories that are open to d, and d is compared with their contents
+   (``leads``). Of the contents that reach the least score of a pair, the most similar one decides: that story.
+4. ``ORIGINAL``. ``related`` is the story of the most similar decided content, without one that of the version before.
+
+In 2 and 3 the document is an ``UPDATE`` if its id began the story: it is kept, and X becomes a content of the story.
+Otherwise it is a ``DUPLICATE``.
+
+A document that is older than window and lateness allow is late: it is compared as any other, and has no further effect.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from neardup.machine.compile import inlined, raw_kernel
+from neardup.stories.verdicts.leads import ask, ask_ahead, nearest, undecided
+from neardup.stories.verdicts.records import OWN
+from neardup.stories.verdicts.row_columns import (
+    CUT,
+    END,
+    FIRST,
+    FIRST_TIME,
+    GONE,
+    IGNORED,
+    IS_KEPT,
+    IS_LATE,
+    IS_OTHER,
+    LATE,
+    NONE,
+    NOT_BEGUN,
+    STREAM_TIME,
+    append,
+    enter,
+    is_late,
+    latest,
+    remove,
+    row_at,
+)
+from neardup.stories.verdicts.stories import (
+    end_oldest,
+    end_stories_of,
+    id_of,
+    is_open,
+    join,
+    place_of,
+    single_of,
+    story_of,
+)
+from neardup.window import NO_TIME
+
+ORIGINAL, DUPLICATE, UNCHANGED, REMOVED, REFUSED, UPDATE = range(6)
+STATUSES = ("original", "duplicate", "unchanged", "removed", "refused", "update")
+# The statuses of the documents that are kept.
+KEPT = (ORIGINAL, UPDATE)
+DOCUMENT, REMOVAL, REFUSAL = range(3)  # the kinds of arrivals
+
+
+@raw_kernel
+def decide(columns, rules, arrivals, pairs, comparing, verdicts, first):
+    """Decide arrivals from ``first`` on, in their order; see the module for the rule.
+
+    Return the index of the first arrival that is not decided: the number of arrivals, or the index of a document
+    that needs comparisons, which are asked for in ``comparing``. The caller has made room for the rows and in the maps.
+    The pairs of arrival i are ``[pairs.starts[i], pairs.starts[i + 1])``.
+    """
+    for i in range(first, len(arrivals.places)):
+        verdicts.clusters[i], verdicts.originals[i] = arrivals.places[i], NONE
+        verdicts.related[i] = verdicts.previous[i] = verdicts.matched[i] = NONE
+        verdicts.similarities[i], verdicts.equal[i], verdicts.late[i] = 0.0, False, False
+        if arrivals.kinds[i] == REMOVAL:
+            verdicts.statuses[i] = REMOVED
+            remove(columns, arrivals.ids[i])
+            end_stories_of(columns, arrivals.ids[i])
+        elif arrivals.kinds[i] == REFUSAL:
+            verdicts.statuses[i] = REFUSED
+        elif not decide_document(columns, rules, arrivals, i, pairs, comparing, verdicts):
+            ask_ahead(columns, rules, arrivals, DOCUMENT, pairs, comparing, i + 1)
+            return i
+    return len(arrivals.places)
+
+
+@inlined
+def decide_document(columns, rules, arrivals, i, pairs, comparing, verdicts):
+    """Decide one document. If comparisons are missing, ask for them, change nothing and return false."""
+    state = columns.state
+    end, stream_time, first_time, ignored = state[END], state[STREAM_TIME], state[FIRST_TIME], state[IGNORED]
+    time = arrivals.times[i] if arrivals.times[i] != NO_TIME else state[STREAM_TIME]
+    content = arrivals.contents[i]
+    number = append(columns, time, content, arrivals.ids[i], arrivals.places[i], arrivals.sizes[i])
+    document = undecided(columns, rules, arrivals, pairs, i)
+    version = document.version
+    verdicts.late[i] = is_late(columns, rules, time)
+    is_repeated = version != NONE and columns.contents[row_at(columns, version)] == content
+    is_repeated = is_repeated and is_open(columns, rules, story_of(columns, version), time)
+    known = latest(columns, rules, content) if rules.by_content else np.int64(NONE)
+    decided = version if is_repeated else known
+    if is_repeated or (known != NONE and is_open(columns, rules, story_of(columns, known), time)):
+        at = row_at(columns, decided)
+        story, similarity, matched = story_of(columns, decided), columns.similarities[at], columns.matched[at]
+        kept, near = columns.kept[at], np.int64(NONE)
+    else:
+        found = nearest(columns, rules, document, known, pairs, comparing)
+        if found.missing:
+            ask(comparing, i, found.missing)
+            state[END], state[STREAM_TIME], state[FIRST_TIME], state[IGNORED] = end, stream_time, first_time, ignored
+            return False
+        state[CUT] += found.cut
+        story, similarity, matched = found.best.story, found.best.similarity, found.best.matched
+        kept, near = np.uint8(IS_OTHER), found.near
+    if version != NONE:
+        verdicts.previous[i] = columns.places[row_at(columns, version)]
+    if story != NONE:
+        match(columns, rules, i, number, story, similarity, matched, kept, is_repeated, verdicts)
+    else:
+        verdicts.statuses[i] = ORIGINAL
+        columns.kept[row_at(columns, number)], columns.begun[row_at(columns, number)] = IS_KEPT, 0
+        near = near if near != NONE else version
+        if near != NONE:
+            verdicts.related[i] = columns.clusters[row_at(columns, near)]
+    settle(columns, rules, number, verdicts.late[i])
+    return True
+
+
+@inlined
+def match(columns, rules, i, number, story, similarity, matched, kept, is_repeated, verdicts):
+    """Write the decision about a row whose content was compared with a content of a story, or equals that of the
+    version before (``is_repeated``)."""
+    at = row_at(columns, number)
+    is_own = id_of(columns, story) == columns.ids[at]
+    verdicts.clusters[i], verdicts.matched[i], verdicts.equal[i] = place_of(columns, story), matched, kept == IS_KEPT
+    if is_repeated:
+        verdicts.statuses[i] = UNCHANGED
+    else:
+        verdicts.statuses[i] = UPDATE if is_own else DUPLICATE
+    if not (is_own and is_repeated):
+        verdicts.similarities[i] = similarity
+    if not is_own:
+        verdicts.originals[i] = own_row(columns, story)
+    if verdicts.late[i]:
+        return
+    if is_own and not is_repeated:
+        similarity, matched, kept = np.float32(1.0), columns.places[at], np.uint8(IS_KEPT)
+    join(columns, rules, story, number, similarity, matched, kept)
+
+
+@inlined
+def own_row(columns, story):
+    """Return the newest row of the id that began a story, ``GONE`` if it has left the rows."""
+    row = columns.story.records[story, OWN] if story >= 0 else single_of(story)
+    return row if row >= columns.state[FIRST] else np.int64(GONE)
+
+
+@inlined
+def settle(columns, rules, number, late):
+    """End the decision about a row: it counts from now on, unless it is late."""
+    if late:
+        columns.state[LATE] += 1
+        columns.kept[row_at(columns, number)] = IS_LATE
+        columns.begun[row_at(columns, number)] = NOT_BEGUN
+    else:
+        enter(columns, number)
+        end_oldest(columns, rules)

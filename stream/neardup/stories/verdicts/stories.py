@@ -1,0 +1,275 @@
+"""Stories: what a row belongs to, whether it lives, and the records of those with two members or more.
+
+A *story* is an original, the contents of its kept versions, and its members. It lives while its newest member is within
+window and lateness of stream time, and at most ``rules.story_age`` after its begin. So it may outlive all rows of its
+original (``rules.beyond``). Without the evidence of what has left the window a story ends with the newest version of
+the id that began it, and a document must lie in the window of that version.
+
+A reference names a story: the number of its record (``records``), or ``single_of`` of the row that is its only member.
+A second member makes the record. A row that refers to the record of another story belongs to none that lives.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.machine.compile import inlined, raw_inner
+from neardup.stories.verdicts.records import (
+    BEGIN,
+    CONTENT,
+    CONTENT_BYTES,
+    CONTENT_HASH,
+    CONTENT_PLACE,
+    CONTENT_ROW,
+    CONTENTS,
+    CONTENTS_MAX,
+    HAS_ENDED,
+    HEAD,
+    ID,
+    MEMBERS,
+    NEWEST,
+    OLDER,
+    OLDEST,
+    OWN,
+    PLACE,
+    SIZE,
+    held,
+    link,
+    new_record,
+    newest_story,
+    pop,
+    sift_down,
+    touch,
+)
+from neardup.stories.verdicts.row_columns import (
+    BYTES,
+    ENDED,
+    EVICTED,
+    FIRST_TIME,
+    HEAPED,
+    NONE,
+    STREAM_TIME,
+    Columns,
+    in_state,
+    in_window,
+    row_at,
+)
+from neardup.window import NO_TIME, NO_WINDOW
+
+
+@inlined
+def single_of(number):
+    """Return the reference of a story whose only member is a row; and the row of such a reference."""
+    return -number - 2
+
+
+@inlined
+def story_of(columns, number):
+    """Return the story of a row, or ``NONE`` if its record is gone."""
+    at = row_at(columns, number)
+    record = np.int64(columns.stories[at])
+    if record == NONE:
+        return single_of(number)
+    if record < NONE:
+        return np.int64(NONE)
+    return record if columns.story.records[record, PLACE] == columns.clusters[at] else np.int64(NONE)
+
+
+@inlined
+def place_of(columns, story):
+    """Return the place of the original of a story."""
+    return columns.story.records[story, PLACE] if story >= 0 else columns.places[row_at(columns, single_of(story))]
+
+
+@inlined
+def id_of(columns, story):
+    """Return the hash of the id that began a story."""
+    return np.uint64(columns.story.records[story, ID]) if story >= 0 else columns.ids[row_at(columns, single_of(story))]
+
+
+@inlined
+def contents_of(columns, story):
+    """Return how many contents a story has."""
+    return columns.story.records[story, CONTENTS] if story >= 0 else np.int64(1)
+
+
+@inlined
+def content_row(columns, story, k):
+    """Return the row of content ``k`` of a story; it may have left the window."""
+    return columns.story.records[story, HEAD + k * CONTENT + CONTENT_ROW] if story >= 0 else single_of(story)
+
+
+@inlined
+def content_place(columns, story, k):
+    """Return the place of content ``k`` of a story."""
+    return columns.story.records[story, HEAD + k * CONTENT + CONTENT_PLACE] if story >= 0 else place_of(columns, story)
+
+
+@inlined
+def known(columns, time):
+    """Return a time, the first event time for none."""
+    return columns.state[FIRST_TIME] if time == NO_TIME else time
+
+
+@inlined
+def in_time(columns, rules, time):
+    """Return whether a member with this time keeps its story alive."""
+    stream = columns.state[STREAM_TIME]
+    if rules.window == NO_WINDOW or stream == NO_TIME:
+        return True
+    return known(columns, time) >= stream - rules.window - rules.lateness
+
+
+@inlined
+def is_young(columns, rules, begin):
+    """Return whether a story that began at this time is not too old."""
+    stream = columns.state[STREAM_TIME]
+    return stream == NO_TIME or stream - known(columns, begin) <= rules.story_age
+
+
+@inlined
+def lives(columns, rules, story):
+    """Return whether a document may join a story now."""
+    if story == NONE:
+        return False
+    if story < NONE:
+        number = single_of(story)
+        at = row_at(columns, number)
+        young = not rules.beyond or is_young(columns, rules, columns.times[at])
+        return young and in_state(columns, rules, number) and not columns.removed[at]
+    record = columns.story.records[story]
+    if record[HAS_ENDED]:
+        return False
+    if not rules.beyond or record[ID] == 0:
+        return in_state(columns, rules, record[OWN])
+    return in_time(columns, rules, record[NEWEST]) and is_young(columns, rules, record[BEGIN])
+
+
+@inlined
+def is_open(columns, rules, story, time):
+    """Return whether a story lives, and a document with this time is within its window."""
+    if not lives(columns, rules, story):
+        return False
+    if story < NONE or not rules.beyond:
+        return in_window(columns, rules, single_of(story) if story < NONE else columns.story.records[story, OWN], time)
+    if rules.window == NO_WINDOW or time == NO_TIME:
+        return True
+    record = columns.story.records[story]
+    return known(columns, record[OLDEST]) - rules.window <= time <= known(columns, record[NEWEST]) + rules.window
+
+
+@raw_inner
+def begin(columns, number):
+    """Make the record of a story whose only member is a row; return its number."""
+    at = row_at(columns, number)
+    story = new_record(columns, columns.places[at], np.int64(columns.ids[at]), columns.times[at], number)
+    add_content(columns, story, at, number, True)
+    columns.stories[at] = story
+    link(columns, story)
+    return story
+
+
+@inlined
+def adopt(columns, place, number):
+    """Make the record of a story of which no row is left, for a member; the id that began it is not known yet."""
+    return new_record(columns, place, np.int64(0), columns.times[row_at(columns, number)], np.int64(NONE))
+
+
+@inlined
+def add_content(columns, story, at, number, by_content):
+    """Make the content of a row one of its story's: the newest, unless it is the first."""
+    record, hash_ = columns.story.records[story], np.int64(columns.contents[at])
+    count = record[CONTENTS]
+    if by_content and count and record[HEAD + CONTENT_HASH] == hash_:
+        return
+    gone = np.int64(CONTENTS_MAX - 1)  # of the contents after the first, the one that leaves
+    if count == CONTENTS_MAX:
+        gone = np.int64(1)
+    if by_content:
+        for k in range(1, count):
+            if record[HEAD + k * CONTENT + CONTENT_HASH] == hash_:
+                gone = np.int64(k)
+    if gone < count:
+        freed = record[HEAD + gone * CONTENT + CONTENT_BYTES]
+        record[SIZE] -= freed
+        columns.state[BYTES] -= freed
+        for k in range(HEAD + gone * CONTENT, HEAD + (count - 1) * CONTENT):
+            record[k] = record[k + CONTENT]
+        count -= 1
+    size, first = np.int64(columns.sizes[at]), HEAD + count * CONTENT
+    record[first + CONTENT_ROW], record[first + CONTENT_PLACE] = number, columns.places[at]
+    record[first + CONTENT_HASH], record[first + CONTENT_BYTES] = hash_, size
+    record[CONTENTS] = count + 1
+    record[SIZE] += size
+    columns.state[BYTES] += size
+
+
+@raw_inner
+def join(columns, rules, story, number, similarity, matched, kept):
+    """Make a row a member of a story; where it is kept and its own match, its content is one of the story's."""
+    if story < NONE:
+        story = begin(columns, single_of(story))
+    touch(columns, story)
+    record, at = columns.story.records[story], row_at(columns, number)
+    columns.stories[at], columns.clusters[at] = story, record[PLACE]
+    columns.similarities[at], columns.matched[at], columns.kept[at] = similarity, matched, kept
+    time = known(columns, columns.times[at])
+    if time != NO_TIME:
+        record[OLDEST] = min(known(columns, record[OLDEST]), time)
+        record[NEWEST] = max(known(columns, record[NEWEST]), time)
+    record[MEMBERS] += 1
+    if columns.ids[at] == np.uint64(record[ID]):
+        record[OWN] = number
+        if matched == columns.places[at]:
+            add_content(columns, story, at, number, rules.by_content)
+    return story
+
+
+@inlined
+def end(columns, story):
+    """End a story; its record is collected by a later commit."""
+    record, state = columns.story.records[story], columns.state
+    if not record[HAS_ENDED]:
+        touch(columns, story)
+        record[HAS_ENDED] = 1
+        state[ENDED] += 1
+        state[BYTES] -= record[SIZE]
+
+
+@inlined
+def end_stories_of(columns, id_):
+    """End the stories with records that an id began."""
+    story = newest_story(columns, id_)
+    while story != NONE:
+        end(columns, story)
+        story = columns.story.records[story, OLDER]
+
+
+@raw_inner
+def end_oldest(columns, rules):
+    """End the stories that have left the window, and those that the limit of bytes ends."""
+    state = columns.state
+    while state[HEAPED] > 0:
+        story = columns.story.heap[0]
+        record = columns.story.records[story]
+        if record[HAS_ENDED]:
+            pop(columns)
+        elif columns.story.keys[0] < record[NEWEST]:
+            columns.story.keys[0] = record[NEWEST]
+            sift_down(columns)
+        elif not in_time(columns, rules, record[NEWEST]):
+            end(columns, story)
+        elif state[BYTES] > rules.story_bytes:
+            end(columns, story)
+            state[EVICTED] += 1
+        else:
+            break
+
+
+def places_of_contents(columns: Columns) -> npt.NDArray[np.int64]:
+    """Return the places of the contents of all records that are held."""
+    kept = columns.story.records[held(columns)]
+    has = np.arange(CONTENTS_MAX) < kept[:, CONTENTS, None]
+    places: npt.NDArray[np.int64] = kept[:, HEAD + CONTENT_PLACE :: CONTENT][has]
+    return places

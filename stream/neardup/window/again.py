@@ -1,0 +1,231 @@
+"""Read items that a band table holds: the newest version of an id, and what the probe of a stored item finds.
+
+A repeated probe reads the buckets as they are now. It does not find items that have left the window since the first
+probe. It does not find items with a newer copy, because the copy has replaced them in the buckets.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.machine.compile import raw_kernel
+from neardup.window import views
+from neardup.window.band_table import BandTable, Candidates
+from neardup.window.chains import (
+    CONTENT,
+    CUTS,
+    EVICTED,
+    ID,
+    LIVE_BYTES,
+    NO_LIMIT,
+    OLDEST,
+    POSTING_END,
+    REMOVED,
+    STREAM_BYTES,
+    STREAM_ITEMS,
+    SUPERSEDED,
+    UNTIMED,
+    Incoming,
+    Items,
+    StepOptions,
+    Work,
+    eligible_copy,
+    first_posting,
+    new_buffer,
+    new_journal,
+    new_scratch,
+    note,
+    older,
+    same_id,
+    slot_index,
+    slot_of,
+)
+from neardup.window.heads import NONE, locate
+from neardup.window.step import find_content
+from neardup.window.walks import probe
+
+# Items of a stream without one of some shard, at most.
+_SPARSE = 1_000
+
+
+def newest_version(table: BandTable, items: Items) -> int:
+    """The slot of the newest version of the one id in ``items``, removed or not; -1 if the window holds none."""
+    return int(_newest_version(table._store, items, items.keys[ID], table._base))
+
+
+def contents(table: BandTable, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """The stored half of the content hashes of slots of the window, ``uint64[m]``."""
+    return table._store.contents[table._indices(slots)]
+
+
+def counted_times(table: BandTable, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The times of slots of the window in microseconds; an item without a time has the stream time of its arrival."""
+    return table._store.times[table._indices(slots)]
+
+
+def removed(table: BandTable, slot: int) -> bool:
+    """Whether a slot of the window was removed."""
+    return bool(table._store.flags[table._indices(np.array([slot]))[0]] & REMOVED)
+
+
+def is_full(table: BandTable) -> bool:
+    """Whether the limits of items or bytes may have evicted: they did, or the window holds half as much. A shard sees
+    where the window begins by its own oldest slot, so a window of some hundred items always counts as full."""
+    store, limits = table._store, table.limits
+    state = store.state
+    items, size = table.documents, int(state[LIVE_BYTES])
+    if len(store.before) and items:
+        items, size = state[[STREAM_ITEMS, STREAM_BYTES]] - store.before[table._indices(np.array([table.oldest]))[0]]
+    return bool(state[EVICTED] or 2 * items + _SPARSE > limits.items or 2 * size > limits.bytes)
+
+
+def superseded(table: BandTable, slot: int) -> bool:
+    """Whether a newer copy has replaced a slot of the window in its buckets."""
+    return bool(table._store.flags[table._indices(np.array([slot]))[0]] & SUPERSEDED)
+
+
+def copies(table: BandTable, items: Items, slot: int) -> npt.NDArray[np.int64]:
+    """The slots with the content of the one item, newest first, along the chain of its content.
+
+    Args:
+        table: a table that looks copies up by content.
+        items: one item, with its content key if it is not stored.
+        slot: the slot of this item, whose older copies are returned; -1 if it is not stored.
+
+    Returns:
+        ``int64[m]``, removed slots included.
+    """
+    slots = np.empty(8, np.int64)
+    while (count := int(_copies(table._store, items, slot, table._base, slots))) > len(slots):
+        slots = np.empty(count, np.int64)
+    return slots[:count]
+
+
+def later_copies(table: BandTable, slot: int, end: int) -> npt.NDArray[np.int64]:
+    """The slots between a slot and ``end`` with the same content, newest first.
+
+    Chains lead to older slots only, so this reads all contents between the two.
+    """
+    slots = np.arange(end - 1, slot, -1)
+    is_copy: npt.NDArray[np.bool_] = contents(table, slots) == contents(table, np.array([slot]))[0]
+    return slots[is_copy]
+
+
+def bucket_lengths(table: BandTable, items: int) -> npt.NDArray[np.int64]:
+    """The number of postings in each bucket of the newest ``items`` items, ``int64[m]``.
+
+    It counts an item's own posting and older ones: the whole bucket for its newest item. It stops at
+    ``bucket_candidates`` of the limits.
+    """
+    first = max(table.oldest, table.slot_end - items)
+    out = np.empty(table.posting_end - table._first_posting(first), np.int64)
+    count = views.bucket_lengths(table._store, first, table.limits.bucket_candidates, table._base, out)
+    return out[:count]
+
+
+def found_again(table: BandTable, items: Items, slot: int) -> npt.NDArray[np.int64]:
+    """The candidates of a stored item among the older ones, within the limits of a probe.
+
+    Args:
+        table: a table without an open step; it does not change.
+        items: one item, with id, content and payloads.
+        slot: the slot of this item.
+
+    Returns:
+        ``int64[m]``, slots in the order of the probe; for a copy, only the slot of the document that it copies.
+    """
+    store, limits = table._store, table.limits
+    keys = len(items.keys)
+    before = store.state.copy()
+    buffer = new_buffer(min(keys * min(limits.bucket_candidates, table.documents), table.documents) + 1)
+    if table._epoch + 1 >= 1 << 32:
+        store.seen[:] = 0
+        table._epoch = 1
+    options = StepOptions(True, False, np.uint32(table._epoch), table._base, NO_LIMIT)
+    table._epoch += 1
+    _found_again(store, limits, items, slot, options, Work(new_journal(0), buffer, new_scratch(keys)))
+    store.state[:] = before
+    return buffer.slots[: buffer.length[0]]
+
+
+def looked_up(table: BandTable, items: Items) -> Candidates:
+    """Probe without a trace: the candidates of n items. No counter changes, also inside a step."""
+    state = table._store.state
+    before = state.copy()
+    candidates = table.probe_add(items, add=False)
+    state[:] = before
+    return candidates
+
+
+def cut(table: BandTable, items: Items, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Return which probes of some items reach a limit, without a trace."""
+    state = table._store.state
+    before, reach = state.copy(), np.zeros(len(rows), np.bool_)
+    for n, row in enumerate(rows.tolist()):  # a table counts over all items of a call
+        cuts = int(state[CUTS])
+        table.probe_add(_one_item(items, row), add=False)
+        reach[n] = state[CUTS] > cuts
+    state[:] = before
+    return reach
+
+
+def _one_item(items: Items, n: int) -> Items:
+    """Return a probe of item n alone."""
+    keys, ids = slice(*items.key_starts[n : n + 2].tolist()), slice(*items.id_starts[n : n + 2].tolist())
+    return items._replace(
+        kinds=items.kinds[n : n + 1], keys=items.keys[keys], key_starts=items.key_starts[n : n + 2] - keys.start,
+        payloads=items.payloads[keys], contents=items.contents[n : n + 1], times=items.times[n : n + 1],
+        ids=items.ids[ids], id_starts=items.id_starts[n : n + 2] - ids.start, fixed=items.fixed[n : n + 1],
+        ragged=items.ragged[:0], ragged_starts=np.zeros(2, np.int64),
+    )  # fmt: skip
+
+
+@raw_kernel
+def _newest_version(store, items, key, base):
+    live = first_posting(store, store.state[OLDEST], base)
+    posting, _ = locate(store.heads, key, base, store.state[POSTING_END])
+    while posting != NONE and posting >= live:
+        slot = slot_of(store, posting, base)
+        if same_id(store, slot_index(store, slot), items, 0):
+            return slot
+        posting = older(store, posting, live)
+    return np.int64(NONE)
+
+
+@raw_kernel
+def _copies(store, items, slot, base, found):
+    """Fill ``found`` as far as it goes; returns how many copies there are."""
+    live = first_posting(store, store.state[OLDEST], base)
+    if slot < 0:
+        posting, _ = locate(store.heads, items.keys[CONTENT], base, store.state[POSTING_END])
+    else:
+        posting = older(store, first_posting(store, slot, base) + CONTENT, live)
+    count = 0
+    while posting != NONE and posting >= live:
+        copy = slot_of(store, posting, base)
+        if store.contents[slot_index(store, copy)] == items.contents[0]:
+            if count < len(found):
+                found[count] = copy
+            count += 1
+        posting = older(store, posting, live)
+    return count
+
+
+@raw_kernel
+def _found_again(store, limits, items, slot, options, work):
+    base, index = options.base, slot_index(store, slot)
+    first, end = first_posting(store, slot, base), first_posting(store, slot + 1, base)
+    live = first_posting(store, store.state[OLDEST], base)
+    untimed = (store.flags[index] & UNTIMED) != 0
+    item = Incoming(0, end - first, store.times[index], untimed, live)
+    for j in range(end - first):
+        work.scratch.targets[j] = older(store, first + j, live)
+    top = find_content(store, limits, items, item, work.scratch.targets[CONTENT], base)
+    copy = NONE
+    if top != NONE:
+        copy = eligible_copy(store, limits, top, items, item, base)
+    if copy != NONE:
+        note(work.found, 0, copy, True)
+    else:
+        probe(store, limits, items, item, top, options, work)

@@ -1,0 +1,396 @@
+"""``BandTable``: items in a window, found by common bucket keys.
+
+Theory of operation. Items stand in slots in order of arrival; their postings form the chains of the buckets (see
+``chains``), whose newest ends are in ``heads``; ``pages`` lets all of it grow and shrink with the window.
+
+Every change belongs to a **step**: ``begin``, any number of ``probe_add`` and ``remove``, then ``commit`` or ``undo``.
+
+- open: a step may add, expire, supersede, remove. What was stored at ``begin`` is overwritten only with a note in
+  the journal, and no page is given back.
+- ``commit``: the journal is emptied and pages below the oldest live slot are given back.
+- ``undo``: the journal is read backwards and the counters are set back: the table answers as it did at ``begin``.
+- An exception inside a step leaves it open: the caller must ``undo``. An ``AssertionError`` means the table is broken.
+
+A slot expires when stream time (the greatest event time so far) exceeds the slot's time by window and lateness. It is
+evicted when ``Limits.items`` newer slots need its room. Slots leave in order of arrival: a slot does not leave before
+all slots that arrived earlier. The difference of the times of two items decides whether they may pair.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.errors import CapacityError
+from neardup.window import step, views
+from neardup.window.chains import (
+    BUDGET_REACHED,
+    BYTE_END,
+    BYTE_PAGE_BITS,
+    CANDIDATES_FULL,
+    FINISHED,
+    FIRST_TIME,
+    FOREIGN,
+    GROUP_BITS,
+    HEADS_FULL,
+    JOURNAL_FULL,
+    KEYS,
+    NO_LIMIT,
+    NO_TIME,
+    OLDEST,
+    OWN,
+    POSTING_END,
+    POSTING_PAGE_BITS,
+    REMOVAL,
+    REMOVALS,
+    SLOT_END,
+    SLOT_PAGE_BITS,
+    STATE_FIELDS,
+    STREAM_TIME,
+    UNTIMED,
+    Items,
+    Limits,
+    StepOptions,
+    Store,
+    Work,
+    count_pairs,
+    new_buffer,
+    new_journal,
+    new_scratch,
+)
+from neardup.window.counters import COUNTERS
+from neardup.window.heads import NEEDS_PAGES, SEGMENTS, add_pages, empty_heads, rebuild
+from neardup.window.pages import Pages, grow
+
+# Posting numbers are stored modulo 2**32 and links as 32-bit distances; at most 2**31 postings live at a time.
+POSTINGS_MAX = 1 << 31
+# A segment of the heads is rebuilt at least this often, so that expired heads are dropped before numbers repeat.
+_SWEEP_POSTINGS = 1 << 30
+_CANDIDATES_START = 1 << 14
+_ID_BYTES_MAX = (1 << 16) - 1
+
+
+class Candidates(NamedTuple):
+    """The m candidates of a batch: position in the batch (``int32[m]``), slot (``int64[m]``), same content
+    (``bool[m]``); ``uncompared`` (``int32[m]``), with the first candidate of an item, how many documents a limit left
+    out, else 0; and ``end``, the position of the first item that was not read."""
+
+    items: npt.NDArray[np.int32]
+    slots: npt.NDArray[np.int64]
+    identical: npt.NDArray[np.bool_]
+    uncompared: npt.NDArray[np.int32]
+    end: int
+
+
+class BandTable:
+    """A windowed table of buckets; see the module for the steps.
+
+    ``width`` is the bytes of the fixed part of an item's evidence. The table allocates room for ragged parts and for
+    payloads when the first of them arrives. The table of a shard takes foreign items (``chains``), too.
+    """
+
+    def __init__(self, width: int, limits: Limits, *, is_shard: bool = False) -> None:
+        assert min(limits.window, limits.lateness) >= 0, limits
+        assert min(limits.items, limits.bytes) >= 1, limits
+        assert min(limits.bucket_candidates, limits.probe_candidates, limits.copies) >= 1, limits
+        self.limits = limits
+        self._width, self._is_shard = width, is_shard
+        bits = SLOT_PAGE_BITS, POSTING_PAGE_BITS, BYTE_PAGE_BITS
+        self._slots, self._postings, self._bytes = map(Pages, bits)
+        state = np.zeros(len(STATE_FIELDS), np.int64)
+        state[[STREAM_TIME, FIRST_TIME]] = NO_TIME
+        self._store = Store(
+            heads=empty_heads(),
+            slot_map=self._slots.map,
+            posting_map=self._postings.map,
+            byte_map=self._bytes.map,
+            times=np.empty(0, np.int64),
+            starts=np.empty(0, np.uint32),
+            contents=np.empty(0, np.uint64),
+            id_starts=np.empty(0, np.int64),
+            id_lengths=np.empty(0, np.uint16),
+            flags=np.empty(0, np.uint8),
+            seen=np.empty(0, np.uint32),
+            ragged_lengths=np.empty(0, np.uint32),
+            noted=np.empty(0, np.uint32),
+            before=np.empty((0, 2), np.int64),
+            links=np.empty(0, np.uint32),
+            payloads=np.empty(0, np.uint64),
+            groups=np.empty(0, np.uint32),
+            bytes=np.empty(0, np.uint8),
+            state=state,
+        )
+        self._journal = new_journal(0)
+        self._found = new_buffer(_CANDIDATES_START)
+        self._scratch = new_scratch(0)
+        self._epoch = 1
+        self._before: npt.NDArray[np.int64] | None = None
+        self._base = 0
+        self._swept = np.zeros(SEGMENTS, np.int64)
+        self._sweep_next = 0
+
+    # Steps
+
+    def begin(self) -> None:
+        """Open a step."""
+        assert self._before is None, "a step is open"
+        self._before = self._store.state.copy()
+        self._base = self._first_posting(int(self._before[OLDEST]))
+        self._sweep()
+
+    def commit(self) -> None:
+        """Close the step and give back the pages of what has left the window."""
+        assert self._before is not None, "no step is open"
+        self._before = None
+        self._journal.counts[:] = 0
+        state = self._store.state
+        oldest = int(state[OLDEST])
+        self._postings.release(self._first_posting(oldest))
+        if oldest < state[SLOT_END]:
+            self._bytes.release(int(self._store.id_starts[self._indices(np.array([oldest]))[0]]))
+        else:
+            self._bytes.release(int(state[BYTE_END]))
+        self._slots.release(oldest)
+
+    def undo(self) -> None:
+        """Close the step and restore the table as it was at ``begin``."""
+        assert self._before is not None, "no step is open"
+        step.undo(self._store, self._journal, self._base)
+        self._found.length[0] = 0  # an exception may have left candidates
+        self._store.state[:] = self._before
+        self._before = None
+
+    def probe_add(
+        self, items: Items, *, probe: bool = True, add: bool = True, first: int = 0, candidates_max: int = NO_LIMIT,
+        limits: Limits | None = None, settled: int = 0,
+    ) -> Candidates:  # fmt: skip
+        """Probe the buckets of each item, then add it, item by item; each candidate once, in order of the items.
+
+        A removal takes no slot; a foreign item takes one if it leaves a mark. A mark is no candidate.
+
+        The call begins at item ``first`` and stops after the item that brings the candidates to ``candidates_max``;
+        ``end`` says where to continue. So a batch in slices gives the same candidates as the whole batch. ``limits``
+        replace the table's limits in this call; the bounds of memory must be the same. ``settled``: see
+        ``StepOptions``.
+
+        With ``add=False`` (many-one) only the counts change, and no item is evicted: the oldest item is a candidate
+        even if the window is full. With ``probe=False`` (a replay) nothing is looked up. Raises ``CapacityError`` if
+        more postings would live at a time than can be numbered.
+        """
+        assert not add or self._before is not None, "no step is open"
+        assert candidates_max >= 1, candidates_max
+        n = len(items.times)
+        if add:
+            self._reserve(items, hides=self.oldest < settled)
+        if self._epoch + n >= 1 << 32:
+            self._store.seen[:] = 0
+            self._epoch = 1
+        epoch = np.uint32(self._epoch)
+        self._epoch += n  # before the run: if it fails, the next batch must not read its marks
+        longest = int(np.diff(items.key_starts).max(initial=0))
+        if longest > len(self._scratch.heads):
+            self._scratch = new_scratch(longest)
+        done: list[Candidates] = []
+        left = candidates_max
+        while left > 0:
+            options = StepOptions(probe, add, epoch, self._base, left, settled)
+            work = Work(self._journal, self._found, self._scratch)
+            first, why, segment = step.run(self._store, limits or self.limits, items, first, options, work)
+            if why == HEADS_FULL:
+                heads = add_pages(self._store.heads, segment, longest)
+                self._store = self._store._replace(heads=heads)
+            elif why == JOURNAL_FULL:
+                self._grow_journal(longest)
+            elif why == CANDIDATES_FULL:
+                done.append(self._drain(first, longest))
+                left -= len(done[-1].items)
+            else:
+                assert why in (FINISHED, BUDGET_REACHED), why
+                break
+        done.append(self._drain(first, 0))
+        return Candidates._make([*map(np.concatenate, list(zip(*done, strict=True))[:-1]), first])
+
+    def remove(self, items: Items) -> int:
+        """Remove every live version of the ids in ``items`` (their keys: content, id); returns how many."""
+        removals = int(self._store.state[REMOVALS])
+        self.probe_add(items._replace(kinds=np.full(len(items.times), REMOVAL)))
+        return int(self._store.state[REMOVALS]) - removals
+
+    # Contents
+
+    def ids(self, slots: npt.NDArray[np.int64]) -> list[str]:
+        """The ids of slots of the window. In a flood the same few slots repeat: each is decoded once."""
+        distinct, back = np.unique(slots, return_inverse=True)
+        indices, data = self._indices(distinct), self._store.bytes.data
+        first = self._bytes.at(self._store.id_starts[indices])
+        ends = first + self._store.id_lengths[indices]
+        names = [str(data[a:b], "utf-8") for a, b in zip(first.tolist(), ends.tolist(), strict=True)]
+        return [names[i] for i in back.tolist()]
+
+    def fixed(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+        """The fixed part of the evidence of slots of the window, ``uint8[m, width]``."""
+        return self._read(slots, 0, np.arange(len(slots) + 1) * self._width).reshape(len(slots), self._width)
+
+    def ragged_lengths(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Bytes of the ragged part of the evidence of slots of the window, ``int64[m]``."""
+        lengths = self._store.ragged_lengths
+        return lengths[self._indices(slots)].astype(np.int64) if len(lengths) else np.zeros(len(slots), np.int64)
+
+    def ragged(self, slots: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+        """The ragged part: bytes, and the starts in them, ``int64[m + 1]``."""
+        starts = np.zeros(len(slots) + 1, np.int64)
+        np.cumsum(self.ragged_lengths(slots), out=starts[1:])
+        return self._read(slots, self._width, starts), starts
+
+    def arrivals(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The numbers of slots of the window in the stream: how many items came before each, ``int64[m]``."""
+        return self._store.before[self._indices(slots), 0] if self._is_shard else slots
+
+    def times(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The event times of slots of the window in microseconds, ``NO_TIME`` for items without one."""
+        indices = self._indices(slots)
+        return np.where(self._store.flags[indices] & UNTIMED, NO_TIME, self._store.times[indices])
+
+    @property
+    def documents(self) -> int:
+        """How many items are in the window, copies, removed ones and marks included."""
+        return int(self._store.state[SLOT_END] - self._store.state[OLDEST])
+
+    @property
+    def stream_time(self) -> int:
+        """The greatest event time seen, in microseconds, or ``NO_TIME``."""
+        return int(self._store.state[STREAM_TIME])
+
+    @property
+    def oldest(self) -> int:
+        """The number of the oldest slot in the window; slots are numbered in order of arrival, from 0."""
+        return int(self._store.state[OLDEST])
+
+    @property
+    def slot_end(self) -> int:
+        """The slot number of the next item."""
+        return int(self._store.state[SLOT_END])
+
+    def set_stream_time(self, time: int) -> None:
+        """Let an empty table begin at a time in microseconds, as if an item of that time had expired."""
+        assert self.slot_end == 0, "only an empty table can start at a time"
+        self._store.state[[STREAM_TIME, FIRST_TIME]] = time
+
+    def counts(self) -> dict[str, int]:
+        """The counters since the table was made, by name: items, candidates, copies, late, expired, ..."""
+        return dict(zip(COUNTERS, self._store.state[-len(COUNTERS) :].tolist(), strict=True))  # they are its end
+
+    def count_pairs(self, pairs: int, missed: npt.NDArray[np.float64], near: int, lone: int) -> None:
+        """Count pairs of different contents, pairs that limits are expected to cost, and the documents of both."""
+        count_pairs(self._store.state, pairs, missed, near, lone)
+
+    @property
+    def posting_end(self) -> int:
+        """How many postings were ever added, postings of contents and ids included."""
+        return int(self._store.state[POSTING_END])
+
+    def memory_bytes(self) -> tuple[int, int]:
+        """Bytes in use by the window, and bytes allocated, over all arrays."""
+        store, state = self._store, self._store.state
+        allocated = sum(
+            a.nbytes for a in (*store, *store.heads, *self._journal, *self._found) if isinstance(a, np.ndarray)
+        )
+        per_slot = sum(a.itemsize for a in _slot_arrays(store))
+        per_slot += 4 * (len(store.ragged_lengths) > 0) + 4 * (len(store.noted) > 0) + 16 * (len(store.before) > 0)
+        per_posting = 4 + 8 * (len(store.payloads) > 0)
+        postings = int(state[POSTING_END]) - self._first_posting(int(state[OLDEST]))
+        pages = len(store.heads.entries) // 256 - int(store.heads.free_count[0])
+        held = int(self._bytes.physical_pages - self._bytes.free_pages) << BYTE_PAGE_BITS
+        return self.documents * per_slot + postings * per_posting + (
+            postings >> GROUP_BITS
+        ) * 4 + pages * 2048 + held, allocated
+
+    # Growing
+
+    def _reserve(self, items: Items, *, hides: bool) -> None:
+        """Allocate room for a whole batch, before the kernel starts; with ``hides``, marks may have all postings."""
+        state, keys = self._store.state, np.diff(items.key_starts)
+        assert items.fixed.shape == (len(items.times), self._width), items.fixed.shape
+        held = np.diff(items.id_starts)[items.kinds != REMOVAL]
+        assert held.max(initial=0) <= _ID_BYTES_MAX, "the length of an id stands in 16 bits"
+        assert keys.min(initial=KEYS) >= KEYS, "a content key and an id key come first"
+        own, foreign = items.kinds == OWN, int(np.count_nonzero(items.kinds == FOREIGN))
+        assert self._is_shard or not foreign, "only a shard takes foreign items"
+        added = int(keys[items.kinds != REMOVAL if hides else own].sum()) + (0 if hides else KEYS * foreign)
+        postings = int(state[POSTING_END]) + added
+        if postings - self._base > POSTINGS_MAX:
+            raise CapacityError(
+                f"{postings - self._base:,} postings in the window; a table numbers at most {POSTINGS_MAX:,}: "
+                "shorten the window or divide the stream into more shards"
+            )
+        count = np.count_nonzero(own)
+        self._slots.extend(int(state[SLOT_END] + count) + foreign)
+        self._postings.extend(postings)
+        # An id that does not fit the rest of a page starts the next page; fewer bytes than its length stay unused.
+        held_bytes = 2 * len(items.ids) + int(count) * self._width + int(np.diff(items.ragged_starts)[own].sum())
+        pages = 2 + (held_bytes >> BYTE_PAGE_BITS)
+        self._bytes.extend(int(state[BYTE_END]) + (pages + 1 << BYTE_PAGE_BITS))
+        for array in _slot_arrays(self._store):
+            grow(array, self._slots.physical_pages << SLOT_PAGE_BITS)
+        if self._is_shard:
+            grow(self._store.before, self._slots.physical_pages << SLOT_PAGE_BITS)
+        grow(self._store.links, self._postings.physical_pages << POSTING_PAGE_BITS)
+        if len(items.payloads) or len(self._store.payloads):
+            grow(self._store.payloads, self._postings.physical_pages << POSTING_PAGE_BITS)
+            grow(self._store.noted, self._slots.physical_pages << SLOT_PAGE_BITS)
+        if len(items.ragged) or len(self._store.ragged_lengths):
+            grow(self._store.ragged_lengths, self._slots.physical_pages << SLOT_PAGE_BITS)
+        grow(self._store.groups, self._postings.physical_pages << (POSTING_PAGE_BITS - GROUP_BITS))
+        grow(self._store.bytes, self._bytes.physical_pages << BYTE_PAGE_BITS)
+        self._store = self._store._replace(
+            slot_map=self._slots.map, posting_map=self._postings.map, byte_map=self._bytes.map
+        )
+
+    def _grow_journal(self, keys: int) -> None:
+        old = self._journal
+        size = 2 * (len(old.flag_slots) + keys + 64)
+        self._journal = new_journal(size)
+        before: tuple[npt.NDArray[Any], ...] = old
+        after: tuple[npt.NDArray[Any], ...] = self._journal
+        for was, now in zip(before, after, strict=True):
+            now[: len(was)] = was
+
+    def _drain(self, end: int, longest: int) -> Candidates:
+        count = int(self._found.length[0])
+        items, slots, identical, left, _ = self._found
+        candidates = Candidates(
+            items[:count].copy(), slots[:count].copy(), identical[:count].copy(), left[:count].copy(), end
+        )
+        self._found.length[0] = 0
+        most = min(longest * self.limits.bucket_candidates, self.documents) + 1
+        if most > len(self._found.slots):
+            self._found = new_buffer(2 * most)
+        return candidates
+
+    def _sweep(self) -> None:
+        """Rebuild the next segment if its last rebuild is long ago; see ``heads``."""
+        end = int(self._store.state[POSTING_END])
+        segment = self._sweep_next
+        if end - int(self._swept[segment]) > _SWEEP_POSTINGS:
+            while rebuild(self._store.heads, segment, 0, self._base, end) == NEEDS_PAGES:
+                self._store = self._store._replace(heads=add_pages(self._store.heads, segment, 0))
+            self._swept[segment] = end
+            self._sweep_next = (segment + 1) % SEGMENTS
+
+    def _first_posting(self, slot: int) -> int:
+        return int(views.posting_of(self._store, slot, self._base))
+
+    def _read(self, slots: npt.NDArray[np.int64], skipped: int, starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+        out = np.empty(int(starts[-1]), np.uint8)
+        views.gather_bytes(self._store, self._indices(slots), skipped, starts, out)
+        return out
+
+    def _indices(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        return self._slots.at(slots)
+
+
+def _slot_arrays(store: Store) -> tuple[npt.NDArray[np.generic], ...]:
+    """The arrays with an element for each slot."""
+    return store.times, store.starts, store.contents, store.id_starts, store.id_lengths, store.flags, store.seen

@@ -1,0 +1,398 @@
+"""The chains of a band table: probe, then add, item by item, as kernels over the table's arrays.
+
+Theory of operation. A **posting** is one number; ``links[posting]`` is the distance to the next older posting of its
+bucket, 0 at the end; ``heads`` maps a key to the newest posting. So a bucket is a chain, strictly newest first. A link
+to a posting below the oldest live one ends the chain, so expiry changes no link.
+
+A **slot** holds one item. Its postings are consecutive: first its *content*, then its *id*, then its bucket keys. So
+one structure finds identical contents, earlier versions and candidates.
+
+Flags of a slot. ``SUPERSEDED``: a newer copy of the same content is in the buckets instead, and the bucket postings of
+the slot are unlinked; a later walk unlinks a posting that is far down its chain. ``REMOVED``: its id was removed; the
+slot is never reported, but it still represents older copies of its content. ``UNTIMED``: it has no event time.
+``MARK``: it stands for an item that another shard holds.
+
+The table of a **shard** reads the whole stream and holds a part of it. A row of another shard probes the buckets, and
+leaves a mark if it meets a live item there or if its content is marked: a slot with the postings of its content and its
+id, and without evidence. A later copy of it then links to nothing here: the shard that holds the content does that. So
+one content has its pairs once, although no shard knows all contents. If a shard holds a content that goes elsewhere
+now, the mark of a later copy takes its place in the buckets, and hides it from what may pair with the marked one.
+
+``run`` processes a batch or a part of it. It returns early if an array must grow, before it touches the next item.
+Before ``run`` overwrites data of an older item (the head of a bucket, a link, the flags of a slot), it writes the data
+to the journal, so that ``undo`` can restore it. To forget appended data, ``undo``'s caller sets the counters back.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.machine.compile import inlined
+from neardup.window.counters import COUNTERS
+from neardup.window.heads import NONE, Heads, read_back
+
+SUPERSEDED, REMOVED, UNTIMED, MARK = np.uint8(1), np.uint8(2), np.uint8(4), np.uint8(8)
+# What a row of ``Items`` is: an item to hold, an item of another shard, the removal of an id.
+OWN, FOREIGN, REMOVAL = np.uint8(0), np.uint8(1), np.uint8(2)
+# The stored time of an untimed item that arrived before the first event time.
+NO_TIME = np.int64(np.iinfo(np.int64).min)
+# More items, bytes or candidates than there can be, and small enough for additions without overflow.
+NO_LIMIT = 1 << 62
+NO_WINDOW = np.int64(np.iinfo(np.int64).max)
+# Postings of a slot before its bucket keys.
+CONTENT, ID, KEYS = 0, 1, 2
+
+SLOT_PAGE_BITS, POSTING_PAGE_BITS, BYTE_PAGE_BITS = 10, 15, 16
+# One slot number is stored for every group of 32 postings: a short scan from it finds the slot of a posting.
+GROUP_BITS = 5
+_BYTE_PAGE = 1 << BYTE_PAGE_BITS
+_LOW32 = np.uint64(0xFFFFFFFF)
+
+# If a bucket or a probe reaches its limit, one candidate in ``OLD_PART`` is among the oldest, at most ``OLDEST_MAX`` of
+# a bucket. To find them, a probe reads ``FURTHER`` times as many further postings as a bucket has candidates at most.
+OLD_PART, OLDEST_MAX, FURTHER = 4, 64, 64
+# A truncated probe counts so many documents that it did not compare at most, and reads so many postings for that.
+UNCOMPARED_MAX, UNCOMPARED_READ = 1_024, 8_192
+# The expected pairs that a truncated probe misses are counted in such parts of a pair.
+PAIR_PARTS = 1 << 20
+
+# The three lists of the journal.
+HEADS, LINKS, FLAGS = 0, 1, 2
+# Why ``run`` returned.
+FINISHED, HEADS_FULL, JOURNAL_FULL, CANDIDATES_FULL, BUDGET_REACHED = 0, 1, 2, 3, 4
+
+# Indices in ``Store.state``: the numbers that a step advances, and its counters.
+STATE_FIELDS = (
+    "oldest",  # the oldest live slot
+    "slot_end",  # the next slot to give out
+    "posting_end",  # the next posting
+    "byte_end",  # the next number for a byte of an id or of evidence
+    "live_bytes",  # of the live slots: ids and ragged evidence, without the gaps at the ends of pages
+    "stream_time",  # the greatest event time seen, in microseconds, or NO_TIME
+    "first_time",  # the first event time seen; all items before it count with this time
+    "stream_items",  # the items of all shards so far
+    "stream_bytes",  # their ids and ragged evidence
+    "missed_part",  # what the missed pairs are above a whole number, in parts of ``PAIR_PARTS``
+    *COUNTERS,
+)
+(OLDEST, SLOT_END, POSTING_END, BYTE_END, LIVE_BYTES, STREAM_TIME, FIRST_TIME, STREAM_ITEMS, STREAM_BYTES,
+ MISSED_PART, ITEMS, CANDIDATES, COPIES, LATE, EXPIRED, EVICTED, TRUNCATED, CUTS, UNCOMPARED, NEAR_PAIRS,
+ MISSED_PAIRS, NEAR_DOCUMENTS, LONE_DOCUMENTS, REMOVALS, VERSIONS) = (
+    range(len(STATE_FIELDS)))  # fmt: skip
+
+
+class Store(NamedTuple):
+    """The arrays of a table. Slots, postings and bytes are indexed through their page maps."""
+
+    heads: Heads
+    slot_map: npt.NDArray[np.int32]
+    posting_map: npt.NDArray[np.int32]
+    byte_map: npt.NDArray[np.int32]
+    times: npt.NDArray[np.int64]  # event time of a slot, microseconds
+    starts: npt.NDArray[np.uint32]  # first posting of a slot, modulo 2**32
+    contents: npt.NDArray[np.uint64]  # second half of its content hash (the first half is a key)
+    id_starts: npt.NDArray[np.int64]
+    id_lengths: npt.NDArray[np.uint16]
+    flags: npt.NDArray[np.uint8]
+    seen: npt.NDArray[np.uint32]  # the number of the last probe that found this slot
+    ragged_lengths: npt.NDArray[np.uint32]  # bytes of the ragged part of the evidence; empty if there is none
+    noted: npt.NDArray[np.uint32]  # where the last probe noted this slot in its buffer; empty if there are no payloads
+    before: npt.NDArray[np.int64]  # [slot, 2], items and bytes of the stream before this slot; empty if no shard
+    links: npt.NDArray[np.uint32]
+    payloads: npt.NDArray[np.uint64]  # one for each link; empty if postings have none
+    groups: npt.NDArray[np.uint32]  # the slot, modulo 2**32, of the first posting of each group
+    bytes: npt.NDArray[np.uint8]  # of each slot: its id, then the fixed and the ragged part of its evidence
+    state: npt.NDArray[np.int64]
+
+
+class Limits(NamedTuple):
+    """The bounds of a table.
+
+    ``window`` and ``lateness`` are microseconds. ``items`` and ``bytes`` bound the window, of the stream and not of a
+    shard. ``bucket_candidates`` and ``probe_candidates`` bound the candidates of a bucket and of a probe, ``copies``
+    the copies of a content that are read to find an eligible one. ``by_content``: copies are looked up by
+    content. ``admit_ratio``: the bound on two payloads of a bucket (``admit``). ``ranking``: the buckets of an item
+    with a copy are probed, too. ``counted``: the table has every key of an item, so a candidate must share as many keys
+    as two payloads demand (``common_min``).
+    """
+
+    window: int
+    lateness: int
+    items: int
+    bytes: int
+    bucket_candidates: int
+    probe_candidates: int
+    copies: int
+    by_content: bool
+    admit_ratio: float
+    ranking: bool = False
+    counted: bool = False
+
+
+class Items(NamedTuple):
+    """A batch as the table reads it. Keys of item i: ``keys[key_starts[i]:key_starts[i+1]]``, content and id first.
+
+    ``kinds`` are ``OWN``, ``FOREIGN`` or ``REMOVAL``. ``payloads`` has one number for each key, or is empty.
+    """
+
+    kinds: npt.NDArray[np.uint8]
+
+    keys: npt.NDArray[np.uint64]
+    key_starts: npt.NDArray[np.int64]
+    payloads: npt.NDArray[np.uint64]
+    contents: npt.NDArray[np.uint64]
+    times: npt.NDArray[np.int64]  # NO_TIME where an item has none
+    ids: npt.NDArray[np.uint8]
+    id_starts: npt.NDArray[np.int64]
+    fixed: npt.NDArray[np.uint8]
+    ragged: npt.NDArray[np.uint8]
+    ragged_starts: npt.NDArray[np.int64]
+
+    def until(self, end: int) -> Items:
+        """Return the items before item ``end``."""
+        return self._replace(
+            kinds=self.kinds[:end], key_starts=self.key_starts[: end + 1], contents=self.contents[:end],
+            times=self.times[:end], id_starts=self.id_starts[: end + 1], fixed=self.fixed[:end],
+            ragged_starts=self.ragged_starts[: end + 1],
+        )  # fmt: skip
+
+
+class Journal(NamedTuple):
+    """The values that a step overwrote, oldest first; ``counts`` holds the lengths of the three lists."""
+
+    head_keys: npt.NDArray[np.uint64]
+    head_postings: npt.NDArray[np.int64]
+    link_postings: npt.NDArray[np.int64]
+    link_values: npt.NDArray[np.uint32]
+    flag_slots: npt.NDArray[np.int64]
+    flag_values: npt.NDArray[np.uint8]
+    counts: npt.NDArray[np.int64]
+
+
+class CandidateBuffer(NamedTuple):
+    """The candidates of a run: the item (position in the batch), the slot, whether the contents are equal, and what is
+    ``left``: in a walk that counts, the common keys that are still missing; after a walk within limits, at the first
+    candidate of the item, the documents that were not compared."""
+
+    items: npt.NDArray[np.int32]
+    slots: npt.NDArray[np.int64]
+    identical: npt.NDArray[np.bool_]
+    left: npt.NDArray[np.int32]
+    length: npt.NDArray[np.int64]
+
+
+class Scratch(NamedTuple):
+    """For each key of the current item: the head of its bucket, its index, the target of a new posting.
+
+    A walk in rounds also has the buckets that it has not walked to the end, and for each key the posting of the next
+    round and the newer posting that links to it. A walk bucket by bucket has the oldest postings of the bucket, as far
+    as it has read.
+    """
+
+    heads: npt.NDArray[np.int64]
+    indices: npt.NDArray[np.int64]
+    targets: npt.NDArray[np.int64]
+    chains: npt.NDArray[np.int64]
+    current: npt.NDArray[np.int64]
+    newer: npt.NDArray[np.int64]
+    oldest: npt.NDArray[np.int64]
+
+
+class StepOptions(NamedTuple):
+    """What ``run`` does with each item: whether it probes and adds, and where it stops.
+
+    ``epoch`` is the number of the first probe; ``base`` the posting from which 32-bit numbers are read (see ``heads``).
+    The contents of slots before ``settled`` may go to another shard now.
+    """
+
+    probe: bool
+    add: bool
+    epoch: np.uint32
+    base: int
+    candidates_max: int
+    settled: int = 0
+
+
+class Work(NamedTuple):
+    """The arrays that ``run`` writes in addition to the store."""
+
+    journal: Journal
+    found: CandidateBuffer
+    scratch: Scratch
+
+
+class Incoming(NamedTuple):
+    """The current item: its position in the batch, its number of keys, its time, whether it is untimed, and the oldest
+    live posting."""
+
+    position: int
+    keys: int
+    time: int
+    untimed: bool
+    live: int
+
+
+def new_journal(size: int) -> Journal:
+    """An empty journal with room for ``size`` entries in each list."""
+    return Journal(
+        np.empty(size, np.uint64), np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.uint32),
+        np.empty(size, np.int64), np.empty(size, np.uint8), np.zeros(3, np.int64),
+    )  # fmt: skip
+
+
+def new_buffer(size: int) -> CandidateBuffer:
+    """Return an empty buffer with room for ``size`` candidates."""
+    return CandidateBuffer(
+        np.empty(size, np.int32), np.empty(size, np.int64), np.empty(size, np.bool_), np.empty(size, np.int32),
+        np.zeros(1, np.int64),
+    )  # fmt: skip
+
+
+def new_scratch(keys: int) -> Scratch:
+    """Room for an item with ``keys`` keys."""
+    return Scratch(*(np.empty(keys, np.int64) for _ in Scratch._fields))._replace(oldest=np.empty(OLDEST_MAX, np.int64))
+
+
+def count_pairs(
+    state: npt.NDArray[np.int64], pairs: int, missed: npt.NDArray[np.float64], near: int, lone: int
+) -> None:
+    """Count pairs, missed ones in parts: sums of whole numbers do not depend on batches; and the documents of both."""
+    state[[NEAR_PAIRS, NEAR_DOCUMENTS, LONE_DOCUMENTS]] += np.array([pairs, near, lone])
+    parts = int(np.rint(missed * PAIR_PARTS).sum())
+    whole, state[MISSED_PART] = divmod(int(state[MISSED_PART]) + parts, PAIR_PARTS)
+    state[MISSED_PAIRS] += whole
+
+
+@inlined
+def slot_index(store, slot):
+    """The index of a slot in the slot arrays."""
+    page = (slot >> SLOT_PAGE_BITS) & (len(store.slot_map) - 1)
+    return (np.int64(store.slot_map[page]) << SLOT_PAGE_BITS) | (slot & ((1 << SLOT_PAGE_BITS) - 1))
+
+
+@inlined
+def posting_index(store, posting):
+    """The index of a posting in ``links``."""
+    page = (posting >> POSTING_PAGE_BITS) & (len(store.posting_map) - 1)
+    return (np.int64(store.posting_map[page]) << POSTING_PAGE_BITS) | (posting & ((1 << POSTING_PAGE_BITS) - 1))
+
+
+@inlined
+def byte_index(store, number):
+    """The index of a byte in ``bytes``; an id lies within one page, ragged evidence takes as many pages as it needs."""
+    page = (number >> BYTE_PAGE_BITS) & (len(store.byte_map) - 1)
+    return (np.int64(store.byte_map[page]) << BYTE_PAGE_BITS) | (number & (_BYTE_PAGE - 1))
+
+
+@inlined
+def first_posting(store, slot, base):
+    """The number of a slot's first posting; for the slot after the last one, the number of the next posting."""
+    if slot == store.state[SLOT_END]:
+        return store.state[POSTING_END]
+    return read_back(store.starts[slot_index(store, slot)], base)
+
+
+@inlined
+def slot_of(store, posting, base):
+    """The slot of a live posting."""
+    group = np.uint64(store.groups[posting_index(store, posting) >> GROUP_BITS])
+    end = np.uint64(store.state[SLOT_END])
+    slot = max(np.int64(end - ((end - group) & _LOW32)), store.state[OLDEST])
+    while first_posting(store, slot + 1, base) <= posting:
+        slot += 1
+    return slot
+
+
+@inlined
+def older(store, posting, live):
+    """The next older live posting of the same bucket, or ``NONE``."""
+    distance = np.int64(store.links[posting_index(store, posting)])
+    if distance == 0 or posting - distance < live:
+        return NONE
+    return posting - distance
+
+
+@inlined
+def same_id(store, index, items, i):
+    """Whether a slot has the id of item ``i``."""
+    first, end = items.id_starts[i], items.id_starts[i + 1]
+    if np.int64(store.id_lengths[index]) != end - first:
+        return False
+    at = byte_index(store, store.id_starts[index])
+    for j in range(end - first):  # noqa: SIM110 - compiled code has no generators
+        if store.bytes[at + j] != items.ids[first + j]:
+            return False
+    return True
+
+
+@inlined
+def event_time(store, time):
+    """Return the time of an item; the first event time for items that arrived before it."""
+    return store.state[FIRST_TIME] if time == NO_TIME else time
+
+
+@inlined
+def in_window(store, limits, index, item):
+    """Whether the slot at an index and an item lie in one window, which the slot's own time has not left.
+
+    Slots leave in order of arrival, so a slot dated in the future keeps expired ones in the table. A late item must not
+    find these: whether it does would depend on what came before them.
+    """
+    other = event_time(store, store.times[index])
+    if other == NO_TIME or limits.window == NO_WINDOW:
+        return True
+    if other < store.state[STREAM_TIME] - limits.window - limits.lateness:
+        return False
+    return -limits.window <= item.time - other <= limits.window
+
+
+@inlined
+def eligible_copy(store, limits, slot, items, item, base):
+    """Return the newest copy of a slot's content that may pair with ``item``, usually the slot itself, or ``NONE``.
+
+    A slot may not pair if it is removed, has the item's own id, or lies outside the window of a late item; then an
+    older copy may.
+    """
+    index = slot_index(store, slot)
+    content = store.contents[index]
+    posting = first_posting(store, slot, base) + CONTENT
+    for _ in range(limits.copies):
+        represents = store.contents[index] == content and not store.flags[index] & REMOVED
+        if represents and in_window(store, limits, index, item) and not same_id(store, index, items, item.position):
+            return slot
+        if not limits.by_content:
+            return NONE
+        posting = older(store, posting, item.live)
+        if posting == NONE:
+            return NONE
+        slot = slot_of(store, posting, base)
+        index = slot_index(store, slot)
+    store.state[CUTS] += 1
+    return NONE
+
+
+@inlined
+def relink(store, posting, following, journal):
+    """Unlink the postings between two postings; if the journal is full, a later walk does it."""
+    n = journal.counts[LINKS]
+    if n == len(journal.link_postings):
+        return
+    at = posting_index(store, posting)
+    journal.link_postings[n] = posting
+    journal.link_values[n] = store.links[at]
+    journal.counts[LINKS] = n + 1
+    store.links[at] = np.uint32(0) if following == NONE else np.uint32(posting - following)
+
+
+@inlined
+def note(found, i, slot, identical):
+    """Note one candidate; ``run`` has made sure that there is room."""
+    n = found.length[0]
+    found.items[n] = np.int32(i)
+    found.slots[n] = slot
+    found.identical[n] = identical
+    found.left[n] = 0
+    found.length[0] = n + 1

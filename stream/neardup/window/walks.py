@@ -1,0 +1,302 @@
+"""The two walks through the buckets of an item, as kernels: ``walk`` and ``walk_counted``.
+
+``walk`` goes bucket by bucket, each from its newest posting, within limits. The first documents of a cluster may be far
+down its buckets. So what a limit leaves of a bucket is its newest candidates, and the oldest of those that the walk
+still reads.
+
+``walk_counted`` is for items with many keys. It walks all buckets in rounds, and counts the common keys.
+
+A round visits one posting of each bucket. So the postings of a round do not depend on each other, and they are
+prefetched a round ahead. In a walk bucket by bucket, each posting names the next one, and each visit waits for memory.
+
+A slot is noted at a common key whose payloads allow a pair, and counted at further common keys. It is a candidate if it
+has as many common keys as the payloads demand (``neardup.window.admit``). A refused slot is looked at again at
+its next key, because another key may share the chain by accident. No limit applies: only exact schemes count common
+keys, and they truncate nothing.
+
+Source: for counting, Sarawagi, Kirpal, "Efficient set joins on similarity predicates", SIGMOD 2004.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from neardup.machine.compile import inlined, raw_inner
+from neardup.machine.memory import prefetch
+from neardup.window.admit import admits, common_min, may_reach
+from neardup.window.chains import (
+    CANDIDATES,
+    CUTS,
+    FURTHER,
+    GROUP_BITS,
+    KEYS,
+    MARK,
+    NO_LIMIT,
+    OLD_PART,
+    OLDEST_MAX,
+    SUPERSEDED,
+    UNCOMPARED,
+    UNCOMPARED_MAX,
+    UNCOMPARED_READ,
+    eligible_copy,
+    first_posting,
+    in_window,
+    note,
+    older,
+    posting_index,
+    relink,
+    slot_index,
+    slot_of,
+)
+from neardup.window.heads import NONE
+
+
+@inlined
+def probe(store, limits, items, item, top, options, work):
+    """Probe every bucket of an item; leave in ``targets`` what the new posting will link to.
+
+    Returns whether it met an item that its payloads allow as a partner, eligible or not.
+    """
+    if limits.counted:
+        return walk_counted(store, limits, items, item, top, options, work)
+    cuts, begun = store.state[CUTS], work.found.length[0]
+    met = walk(store, limits, items, item, top, options, work)
+    if options.probe and store.state[CUTS] > cuts:
+        count_uncompared(store, limits, items, item, top, options, work, begun)
+    return met
+
+
+@inlined
+def walk(store, limits, items, item, top, options, work):
+    """Probe every bucket of an item, newest posting first; leave in ``targets`` what the new posting will link to.
+
+    ``top`` is a copy that the item supersedes and that may not pair with it: the walk skips it like superseded slots.
+    """
+    state, base = store.state, options.base
+    journal, found, scratch = work.journal, work.found, work.scratch
+    begun = found.length[0]
+    met = False
+    old = min(min(limits.bucket_candidates, limits.probe_candidates) // OLD_PART, OLDEST_MAX)
+    further = FURTHER * min(limits.bucket_candidates, NO_LIMIT // FURTHER)
+    for j in range(KEYS, item.keys):
+        posting = scratch.targets[j]
+        if found.length[0] - begun == limits.probe_candidates:
+            continue  # a bucket that is not walked keeps its links
+        scratch.targets[j] = NONE
+        newer = NONE
+        visited = read = passed = 0
+        while posting != NONE:
+            slot = slot_of(store, posting, base)
+            index = slot_index(store, slot)
+            following = older(store, posting, item.live)
+            hidden = store.flags[index] & SUPERSEDED or slot == top
+            if hidden and posting - first_posting(store, slot, base) >= KEYS:
+                if options.add and newer != NONE:
+                    relink(store, newer, following, journal)
+            else:
+                if newer == NONE:
+                    scratch.targets[j] = posting
+                newer = posting
+                if not hidden:  # a hidden posting here belongs to a content or an id whose key shares the chain
+                    if read or (
+                        visited >= limits.bucket_candidates - old
+                        or found.length[0] - begun >= limits.probe_candidates - old
+                    ):
+                        if read >= old:
+                            if old == 0 or further == 0:
+                                state[CUTS] += passed <= old and found.length[0] - begun < limits.probe_candidates
+                                break
+                            further -= 1
+                        read += 1
+                        if in_window(store, limits, index, item):
+                            scratch.oldest[passed % old] = posting
+                            passed += 1
+                    else:
+                        visited += 1
+                        met |= consider(store, limits, items, item, j, posting, options, work)
+            posting = following
+        for n in range(max(passed - old, 0), passed):
+            if found.length[0] - begun < limits.probe_candidates:
+                met |= consider(store, limits, items, item, j, scratch.oldest[n % old], options, work)
+        state[CUTS] += passed > old
+    state[CANDIDATES] += found.length[0] - begun
+    state[CUTS] += found.length[0] - begun == limits.probe_candidates
+    return met
+
+
+@inlined
+def consider(store, limits, items, item, j, posting, options, work):
+    """Note the slot of a posting of bucket ``j`` as a candidate, unless the probe has met it or its payload rules it
+    out; returns false if the payload does."""
+    slot = slot_of(store, posting, options.base)
+    index = slot_index(store, slot)
+    epoch = options.epoch + np.uint32(item.position)
+    if store.seen[index] == epoch:
+        return True
+    if not is_admitted(store, limits, items, item, j, posting):
+        return False
+    store.seen[index] = epoch
+    candidate = partner(store, limits, slot, items, item, options.base)
+    if candidate != NONE:
+        note(work.found, item.position, candidate, False)
+    return True
+
+
+@raw_inner
+def count_uncompared(store, limits, items, item, top, options, work, begun):
+    """Count the documents in the buckets of an item that its walk within limits has left out, as it would have noted
+    them; write the number to its first candidate, at ``begun``. The walk leaves the newest posting of each bucket in
+    ``targets``.
+    """
+    epoch, cuts = options.epoch + np.uint32(item.position), store.state[CUTS]
+    count, unread = 0, UNCOMPARED_READ
+    for j in range(KEYS, item.keys):
+        posting = work.scratch.targets[j]
+        while posting != NONE and count < UNCOMPARED_MAX and unread > 0:
+            unread -= 1
+            slot = slot_of(store, posting, options.base)
+            index = slot_index(store, slot)
+            is_new = store.seen[index] != epoch and not store.flags[index] & SUPERSEDED and slot != top
+            if is_new and is_admitted(store, limits, items, item, j, posting):
+                store.seen[index] = epoch
+                count += partner(store, limits, slot, items, item, options.base) != NONE
+            posting = older(store, posting, item.live)
+    store.state[CUTS] = cuts
+    store.state[UNCOMPARED] += count
+    if work.found.length[0] > begun:
+        work.found.left[begun] = count
+
+
+@inlined
+def is_admitted(store, limits, items, item, j, posting):
+    """Whether the payload of a posting of bucket ``j`` allows a pair with the item."""
+    return not len(items.payloads) or admits(
+        items.payloads[items.key_starts[item.position] + j],
+        store.payloads[posting_index(store, posting)],
+        limits.admit_ratio,
+    )
+
+
+@raw_inner
+def walk_counted(store, limits, items, item, top, options, work):
+    """Probe every bucket of an item, a round after the other; leave in ``targets`` what the new posting will link to.
+
+    ``top`` is a copy that the item supersedes and that may not pair with it: the walk skips it like superseded slots.
+    """
+    base, journal, found, scratch = options.base, work.journal, work.found, work.scratch
+    begun = found.length[0]
+    epoch = options.epoch + np.uint32(item.position)
+    chains, current, newer = scratch.chains, scratch.current, scratch.newer
+    count = 0
+    for j in range(KEYS, item.keys):
+        posting = scratch.targets[j]
+        scratch.targets[j] = NONE
+        newer[j] = NONE
+        if posting != NONE:
+            fetch(store, posting)
+            current[j] = posting
+            chains[count] = j
+            count += 1
+    while count:
+        left = 0
+        for n in range(count):
+            j = chains[n]
+            posting = current[j]
+            following = older(store, posting, item.live)
+            if following != NONE:
+                fetch(store, following)
+                current[j] = following
+                chains[left] = j
+                left += 1
+            slot = slot_of(store, posting, base)
+            index = slot_index(store, slot)
+            hidden = store.flags[index] & SUPERSEDED or slot == top
+            if hidden and posting - first_posting(store, slot, base) >= KEYS:
+                if options.add and newer[j] != NONE:
+                    relink(store, newer[j], following, journal)
+                continue
+            if newer[j] == NONE:
+                scratch.targets[j] = posting
+            newer[j] = posting
+            if not hidden:  # a hidden posting here belongs to a content or an id whose key shares the chain
+                count_common(store, limits, items, item, j, posting, slot, index, epoch, found)
+        count = left
+    met = keep_candidates(store, limits, items, item, base, found, begun)
+    store.state[CANDIDATES] += found.length[0] - begun
+    return met
+
+
+@inlined
+def fetch(store, posting):
+    """Prefetch what a visit of a posting reads."""
+    at = posting_index(store, posting)
+    prefetch(store.links, at)
+    prefetch(store.payloads, at)
+    prefetch(store.groups, at >> GROUP_BITS)
+
+
+@inlined
+def count_common(store, limits, items, item, j, posting, slot, index, epoch, found):
+    """Count key ``j`` of the item, common with the slot at ``index``; note the slot if it is new.
+
+    ``store.noted`` is the index of a slot in the buffer. It is read only for slots that ``store.seen`` marks with the
+    number of the current probe, so it is never cleared.
+    """
+    if store.seen[index] == epoch:
+        found.left[store.noted[index]] -= np.int32(1)
+        return
+    own = items.payloads[items.key_starts[item.position] + j]
+    other = store.payloads[posting_index(store, posting)]
+    if may_reach(own, other, limits.admit_ratio):
+        store.seen[index] = epoch
+        at = found.length[0]
+        store.noted[index] = np.uint32(at)
+        note(found, item.position, slot, False)
+        found.left[at] = np.int32(common_min(own, other, limits.admit_ratio) - 1)
+
+
+@inlined
+def keep_candidates(store, limits, items, item, base, found, begun):
+    """Keep of the noted slots from ``begun`` on those with enough common keys, or their eligible copies; returns
+    whether there are any with enough."""
+    noted, met = found.length[0], False
+    found.length[0] = begun
+    for at in range(begun, noted):
+        if found.left[at] <= 0:
+            met = True
+            candidate = partner(store, limits, found.slots[at], items, item, base)
+            if candidate != NONE:
+                note(found, item.position, candidate, False)
+    return met
+
+
+@inlined
+def partner(store, limits, slot, items, item, base):
+    """Return the copy of a slot's content that ``item`` pairs with, or ``NONE``: a mark stands for another shard's."""
+    copy = eligible_copy(store, limits, slot, items, item, base)
+    if copy != NONE and store.flags[slot_index(store, copy)] & MARK:
+        return NONE
+    return copy
+
+
+@inlined
+def unlink(store, limits, item, top, base, work):
+    """Unlink the postings of slot ``top`` from the buckets of ``item``, a copy of the slot that walks no bucket.
+
+    The search passes all newer postings of a bucket, up to as many as a probe would visit.
+    """
+    journal, scratch = work.journal, work.scratch
+    first, end = first_posting(store, top, base) + KEYS, first_posting(store, top + 1, base)
+    for j in range(KEYS, item.keys):
+        newer, posting = NONE, scratch.targets[j]
+        for _ in range(limits.bucket_candidates):
+            if posting < end:  # found, or not in this bucket
+                break
+            newer = posting
+            posting = older(store, posting, item.live)
+        if first <= posting < end:
+            following = older(store, posting, item.live)
+            if newer == NONE:
+                scratch.targets[j] = following
+            else:
+                relink(store, newer, following, journal)

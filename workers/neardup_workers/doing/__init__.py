@@ -1,0 +1,1 @@
+"""What a process does: stages, sessions, audits, requests."""

@@ -1,0 +1,395 @@
+"""The ASGI application: routes, the requests that read verdicts, and how errors become answers.
+
+The requests here read the log, in a thread of their own, and do not wait for a writer. Requests that need a window are
+functions of ``window``, or of ``view`` if a deployment has the window; ``application`` gets them as a table.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+from prometheus_client import generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.convertors import PathConvertor, register_url_convertor
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from neardup.documents.document import Pair
+from neardup.documents.ids import full_id
+from neardup.pairs.explanations.passages import passages
+from neardup.pairs.json_lines import named_collection
+from neardup.schemes.theory.tuning import probabilities
+from neardup_workers.doing.http.answers.delivery import delivered
+from neardup_workers.doing.http.answers.operation import operation
+from neardup_workers.doing.http.bodies import Bodies, Decoding, Refused
+from neardup_workers.doing.http.described import parameters as of
+from neardup_workers.doing.http.described.parameters import choice, cursor, flag, microseconds, number, text
+from neardup_workers.doing.http.described.requests import description
+from neardup_workers.doing.http.events import Events, verdicts_of
+from neardup_workers.doing.http.feeds import listing
+from neardup_workers.doing.http.outgoing.atom import TYPE, feed_of
+from neardup_workers.doing.http.page import page
+from neardup_workers.doing.http.problems import field_of, json_response, problem
+from neardup_workers.doing.http.writer import Broken, Busy
+from neardup_workers.outside.settings.serve import ServeSettings, ViewSettings
+from neardup_workers.outside.store.answers import Answer, pair_values
+from neardup_workers.outside.store.listing import Filters
+from neardup_workers.outside.store.log import StoreFull
+from neardup_workers.outside.store.reading import StoreReader
+from neardup_workers.outside.telemetry.metrics import Metrics
+
+
+class Service(NamedTuple):
+    """What the requests use.
+
+    ``near`` returns the pairs of an id, ``None`` for an unknown one. ``alive`` says whether the service works,
+    ``ready`` whether it knows everything that is committed, and ``measure`` sets the gauges of ``observer`` before they
+    are read. ``now`` is the clock in seconds since the epoch.
+    """
+
+    settings: ServeSettings
+    reader: StoreReader
+    events: Events
+    observer: Metrics
+    decoding: Decoding
+    near: Callable[[str, str | None], Awaitable[Sequence[Pair] | None]]
+    alive: Callable[[], bool]
+    ready: Callable[[], bool]
+    measure: Callable[[], None]
+    now: Callable[[], float] = time.time
+
+
+class _Anything(PathConvertor):
+    """A path with line feeds, which ids may hold."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("anything", _Anything())
+Handler = Callable[[Service, Request], Awaitable[Response]]
+# The answers whose clients ask again and again.
+_TAGGED = (
+    "/v1/documents", "/v1/clusters", "/v1/clusters/{number:int}", "/v1/stories.atom", "/", "/docs", "/page/{name}",
+)  # fmt: skip
+# Method and path -> function.
+Handlers = Mapping[tuple[str, str], Handler]
+
+
+def publisher(
+    observer: Metrics, events: Events, take_repeating: Callable[[], list[dict[str, Any]]] = list
+) -> Callable[[list[Answer]], None]:
+    """Return a function that counts the answers of a step, and sends its verdicts as events, with the hours in which
+    sources have begun to repeat themselves."""
+
+    def publish(answers: list[Answer]) -> None:
+        observer.sample("service_step_documents", [len(answers)])
+        statuses = ("refused" if each.refused else "repeated" if each.repeated else each.status for each in answers)
+        for status, count in Counter(statuses).items():
+            observer.count("service_answers", count, str(status))
+        events.publish(verdicts_of(answers), take_repeating())
+
+    return publish
+
+
+def application(service: Service, handlers: Handlers) -> Starlette:
+    """The ASGI application; ``handlers`` are the requests that need a window."""
+    every: Handlers = {**handlers, **_READS}
+    paths = dict.fromkeys(path for _, path in every)
+    routes = [
+        Route(
+            path,
+            _answer(service, path, {method: function for (method, other), function in every.items() if other == path}),
+            methods=[method for method, other in every if other == path],
+        )
+        for path in paths
+    ]
+    bytes_max = max(service.settings.bodies_bytes_max, service.settings.body_bytes_max)
+    bodies = Middleware(Bodies, bytes_max=bytes_max)
+    app = Starlette(routes=routes, middleware=[bodies], exception_handlers={HTTPException: _http_error})  # type: ignore[dict-item]
+    app.router.redirect_slashes = False
+    return app
+
+
+def _answer(service: Service, path: str, functions: Mapping[str, Handler]) -> Callable[[Request], Awaitable[Response]]:
+    """Make the endpoint of a path from its methods, and convert their errors to problems."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            response = await functions["GET" if request.method == "HEAD" else request.method](service, request)
+        except Refused as refused:
+            response = problem(refused.reason, field=refused.field, detail=refused.detail)
+        except Busy:
+            response = problem("busy")
+        except StoreFull:
+            response = problem("store_full")
+        except Broken:
+            response = problem("ended")
+        except ClientDisconnect:
+            response = Response(status_code=400)
+        response = delivered(request, response, is_tagged=path in _TAGGED)
+        service.observer.count("service_requests", 1, str(response.status_code))
+        return response
+
+    return answer
+
+
+async def _http_error(request: Request, error: HTTPException) -> Response:
+    response = problem("method" if error.status_code == 405 else "not_found", status=error.status_code)
+    response.headers.update(error.headers or {})
+    return response
+
+
+def refused(service: Service, reason: str) -> Response:
+    """Count a refused document; return its problem."""
+    service.events.figures.refuse(reason)
+    return problem(reason, field=field_of(reason, service.decoding.fields))
+
+
+def answer_values(answer: Answer) -> dict[str, Any]:
+    """Return an answer as JSON values; the answer of a lookup has no verdict."""
+    pairs = list(map(pair_values, answer.pairs))
+    if answer.status is None:
+        return {"id": answer.id, "added": False, "pairs": pairs, **named_collection(answer.collection)}
+    return {
+        "id": answer.id,
+        "added": True,
+        "status": answer.status,
+        "duplicate_of": answer.duplicate_of,
+        "similarity": None if answer.similarity is None else round(answer.similarity, 4),
+        "cluster": answer.cluster,
+        "related": answer.related,
+        "previous": answer.previous,
+        "matched": answer.matched,
+        "place": answer.place,
+        "repeated": answer.repeated,
+        "late": answer.late,
+        "source": answer.source,
+        "url": answer.url,
+        "title": answer.title,
+        "pairs": pairs,
+        **named_collection(answer.collection),
+    }
+
+
+def path_of(request: Request) -> list[str]:
+    """Return the id, and ``near`` if it is asked for: ``/v1/documents?id=ID&near=true``, or ``/v1/documents/ID/near``.
+
+    The parts of a path are decoded one by one: an id may hold an encoded slash.
+    """
+    if request.scope["path"] == "/v1/documents":
+        id_ = text(request, of.ID)
+        if not id_:
+            raise Refused("parameter", "id", "name the id of a document: /v1/documents?id=ID")
+        return [id_, "near"] if flag(request, of.NEAR) else [id_]
+    return parts_behind("/v1/documents/", request, "unknown_id", "id")
+
+
+def parts_behind(prefix: str, request: Request, reason: str, field: str) -> list[str]:
+    """Return the parts of a path behind its begin, each decoded. Raises ``Refused`` for one that is not UTF-8."""
+    raw = request.scope.get("raw_path") or request.scope["path"].encode()
+    parts = raw.decode("latin-1").partition("?")[0].removeprefix(prefix).split("/")
+    try:
+        return [unquote(part, errors="strict") for part in parts]
+    except UnicodeDecodeError:
+        raise Refused(reason, field) from None
+
+
+async def document(service: Service, request: Request) -> Response:
+    """``GET /v1/documents/{id}``, ``GET /v1/documents/{id}/near``, and both with the id in the query."""
+    id_, *rest = path_of(request)
+    if rest not in ([], ["near"]):
+        raise Refused("not_found")
+    collection = of.collection_named(request, separate=service.settings.separate)
+    if rest:
+        pairs = await service.near(id_, collection)
+        if pairs is None:
+            raise Refused("unknown_id", "id")
+        answer = Answer(id_, pairs=tuple(pairs), collection=collection or None)
+        return json_response(answer_values(answer) | {"added": True})
+    stored = full_id(id_, collection) if service.settings.separate else id_
+    versions = await run_in_threadpool(service.reader.document, stored.encode())
+    if not versions:
+        raise Refused("unknown_id", "id")
+    return json_response({**versions[0], "versions": versions})
+
+
+async def documents(service: Service, request: Request) -> Response:
+    """``GET /v1/documents``: one document if the query names its id, else a list, page by page."""
+    if of.ID.name in request.query_params or flag(request, of.NEAR):
+        return await document(service, request)
+    asked = choice(request, of.BY_TIME), number(request, of.LIMIT), _filters(service, request), cursor(request)
+    page, follows = await run_in_threadpool(service.reader.documents, *asked)
+    return json_response({"documents": page, "next": None if follows is None else str(follows)})
+
+
+async def clusters(service: Service, request: Request) -> Response:
+    """``GET /v1/clusters``: clusters in an order, page by page."""
+    asked = choice(request, of.SORT), number(request, of.LIMIT), _filters(service, request), cursor(request)
+    page, follows = await run_in_threadpool(service.reader.clusters, *asked, strips=flag(request, of.STRIP))
+    return json_response({"clusters": page, "next": None if follows is None else str(follows)})
+
+
+def _filters(service: Service, request: Request) -> Filters:
+    size_max = number(request, of.SIZE_MAX)
+    status = choice(request, of.STATUS) if of.STATUS.name in request.query_params else None
+    times = microseconds(request, of.SINCE), microseconds(request, of.UNTIL)
+    named = text(request, of.Q), text(request, of.SOURCE)
+    return Filters(*named, *times, number(request, of.SIZE_MIN), None if size_max < 0 else size_max, status,
+                   of.collection_named(request, separate=service.settings.separate))  # fmt: skip
+
+
+async def cluster(service: Service, request: Request) -> Response:
+    """``GET /v1/clusters/{cluster}``: a cluster with its members, page by page."""
+    number_, after = request.path_params["number"], number(request, of.AFTER)
+    limit = number(request, of.MEMBERS)
+    story = await run_in_threadpool(service.reader.cluster, number_, after, limit) if number_ < 1 << 63 else None
+    if story is None:
+        raise Refused("unknown_cluster", "cluster")
+    return json_response(story)
+
+
+async def feeds(service: Service, request: Request) -> Response:
+    """``GET /v1/feeds``: how the feeds are that processes have reported, the worst first."""
+    reports = await run_in_threadpool(service.reader.feeds)
+    return json_response(listing(reports, number(request, of.FEEDS), service.now()))
+
+
+async def stories_feed(service: Service, request: Request) -> Response:
+    """``GET /v1/stories.atom``: the stories that grew last, as an Atom feed."""
+    asked = number(request, of.SIZE_MIN), number(request, of.SOURCES_MIN), number(request, of.LIMIT)
+    store, stories = await run_in_threadpool(service.reader.newest_stories, *asked)
+    return Response(feed_of(stories, store, str(request.url)), media_type=TYPE)
+
+
+async def webhook(service: Service, request: Request) -> Response:
+    """``GET /v1/webhook``: how many events wait for the web hook, and the dead ones."""
+    after, limit = number(request, of.AFTER_LETTER), number(request, of.LETTERS)
+    waiting, dead, oldest = await run_in_threadpool(service.reader.outbox_counts)
+    events = await run_in_threadpool(service.reader.dead_events, after, limit)
+    letters = [
+        {
+            "number": event.number, "created": event.created, "attempts": event.attempts, "failure": event.failure,
+            "event": orjson.loads(event.body),
+        }
+        for event in events
+    ]  # fmt: skip
+    return json_response({"waiting": waiting, "oldest": oldest, "dead": dead, "letters": letters})
+
+
+async def differences(service: Service, request: Request) -> Response:
+    """``GET /v1/differences``: in what two versions differ."""
+    places = [number(request, parameter) for parameter in (of.OLDER, of.NEWER)]
+    if min(places) < 0:
+        raise Refused("parameter", "older" if places[0] < 0 else "newer", "name the places of two versions")
+    texts = await run_in_threadpool(service.reader.version_texts, places)
+    if texts is None:
+        raise Refused("unknown_place")
+    older, newer = texts
+    shared = () if older is None or newer is None else await run_in_threadpool(passages, older, newer)
+    return json_response({"passages": [passage._asdict() for passage in shared]})
+
+
+async def figures(service: Service, request: Request) -> Response:
+    """``GET /v1/figures``: what the service does now and did in the last hour, and the settings that matter for it."""
+    counted = service.events.figures
+    operated = await run_in_threadpool(operation, service.observer, counted.refused, service.reader.path)
+    values: dict[str, Any] = {"present": counted.present(), "history": counted.history(), "operation": operated}
+    values["recall"] = counted.recall()
+    return json_response(values | {"settings": _shown_settings(service.settings)})
+
+
+def _shown_settings(settings: ServeSettings) -> dict[str, Any]:
+    """Return the settings that explain verdicts; ``curve`` is how likely a pair of a similarity is found, in
+    steps, ``chances`` the same at the threshold and .1 above it, ``compares`` whether the service has signatures to
+    compare."""
+    tuning = settings.tuning
+    marks = np.minimum(settings.threshold + np.array([0.0, 0.1]), 1.0)
+    names = ("scheme", "threshold", "recall", "window_seconds", "window_documents", "keep_texts")
+
+    def chances(similarities: npt.NDArray[np.float64]) -> list[list[float]]:
+        curve = zip(similarities.tolist(), probabilities(tuning, similarities)[1].tolist(), strict=True)
+        return [[round(s, 4), min(p, 1.0)] for s, p in curve if p == p]  # no number where no law is known
+
+    return {name: getattr(settings, name) for name in names} | {
+        "score_min": tuning.score_min,
+        "bands": tuning.bands or None,
+        "compares": not isinstance(settings, ViewSettings),
+        "curve": chances(np.linspace(0.0, 1.0, 101)),
+        "chances": chances(marks),
+    }
+
+
+async def shown_page(service: Service, request: Request) -> Response:
+    """``GET /``, ``/docs`` and the files that both name."""
+    return page(request)
+
+
+async def verdict_events(service: Service, request: Request) -> Response:
+    """``GET /v1/events``: verdicts as they are made, as server-sent events."""
+    return service.events.response(request)
+
+
+async def healthy(service: Service, request: Request) -> Response:
+    """``GET /healthz``."""
+    return json_response({"status": "ok"}) if service.alive() else problem("ended")
+
+
+async def ready(service: Service, request: Request) -> Response:
+    """``GET /readyz``. A window is restored before the address opens; a view is filled while it answers."""
+    if not service.alive():
+        return problem("ended")
+    return json_response({"status": "ok"}) if service.ready() else problem("restoring")
+
+
+async def measured(service: Service, request: Request) -> Response:
+    """``GET /metrics``."""
+    service.observer.set("ready", float(service.alive() and service.ready()))
+    service.observer.set("service_event_readers", service.events.readers)
+    await run_in_threadpool(service.measure)
+    return Response(generate_latest(service.observer.registry), media_type=CONTENT_TYPE_LATEST)
+
+
+async def described(service: Service, request: Request) -> Response:
+    """``GET /openapi.json``."""
+    return Response(openapi(), media_type="application/json")
+
+
+@cache
+def openapi() -> bytes:
+    """Return the description of the requests."""
+    return json.dumps(description(), separators=(",", ":")).encode()
+
+
+_READS: Handlers = {
+    ("GET", "/v1/documents"): documents,
+    ("GET", "/v1/documents/{rest:anything}"): document,
+    ("GET", "/v1/clusters"): clusters,
+    ("GET", "/v1/clusters/{number:int}"): cluster,
+    ("GET", "/v1/feeds"): feeds,
+    ("GET", "/v1/stories.atom"): stories_feed,
+    ("GET", "/v1/webhook"): webhook,
+    ("GET", "/v1/differences"): differences,
+    ("GET", "/v1/figures"): figures,
+    ("GET", "/v1/events"): verdict_events,
+    ("GET", "/healthz"): healthy,
+    ("GET", "/readyz"): ready,
+    ("GET", "/metrics"): measured,
+    ("GET", "/openapi.json"): described,
+    ("GET", "/"): shown_page,
+    ("GET", "/docs"): shown_page,
+    ("GET", "/page/{name}"): shown_page,
+}

@@ -1,0 +1,120 @@
+"""Bodies of requests: read within limits, then decoded to documents."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from neardup.documents.document import Document
+from neardup.errors import Reason
+from neardup.pairs.json_lines import Fields, decode_document
+from neardup_workers.outside.settings.files import fields_of
+from neardup_workers.outside.settings.serve import ServeSettings
+
+JSON = ("application/json",)
+JSON_LINES = ("application/x-ndjson", "application/jsonl", "application/json")
+
+
+class Refused(Exception):
+    """A request that gets a problem as its answer; ``reason`` is a key of the reasons, ``field`` the refused field."""
+
+    def __init__(self, reason: str, field: str | None = None, detail: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason, self.field, self.detail = Reason(reason), field, detail
+
+
+class Bodies:
+    """ASGI middleware that bounds the bytes of all bodies that are held at the same time.
+
+    A request holds its body from the first byte to the end of its answer: ``read_body`` counts it.
+
+    Args:
+        app: the application.
+        bytes_max: what all requests may hold together.
+    """
+
+    def __init__(self, app: ASGIApp, bytes_max: int) -> None:
+        self._app, self._bytes_max, self._bytes = app, bytes_max, 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on; at its end, what it has held is free."""
+        own = 0
+
+        def hold(size: int) -> None:
+            nonlocal own
+            if self._bytes + size > self._bytes_max:
+                raise Refused("bodies_full")
+            self._bytes, own = self._bytes + size, own + size
+
+        scope["hold"] = hold
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._bytes -= own
+
+
+class Decoding(NamedTuple):
+    """Decodes a line to a document: the names of the fields, how far ahead a time may lie, and the clock; ``None`` if
+    the writer gives each document its time."""
+
+    fields: Fields
+    ahead_seconds: float
+    now: Callable[[], float] | None
+
+    def document(self, line: bytes) -> Document | Reason:
+        """Return the document of a line, or the reason of its refusal. With a clock it has a time."""
+        document = decode_document(line, self.fields)
+        if isinstance(document, Reason):
+            return document
+        if not document.id:
+            return Reason("no_id")
+        if self.now is None:
+            return document
+        now = self.now()
+        if document.timestamp is None:
+            return document._replace(timestamp=now)
+        return Reason("timestamp_ahead") if document.timestamp > now + self.ahead_seconds else document
+
+
+def decoding(settings: ServeSettings, now: Callable[[], float]) -> Decoding:
+    """Return the decoding that the settings of the service describe."""
+    is_event = settings.clock == "event"
+    return Decoding(fields_of(settings, sources=True), settings.ahead_seconds, now if is_event else None)
+
+
+async def read_body(request: Request, settings: ServeSettings, types: tuple[str, ...]) -> bytes:
+    """Return the body of a request. Raises ``Refused`` if it has another type, is too large, takes too long, or if the
+    requests hold too much together."""
+    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if given not in types:
+        raise Refused("content_type", "Content-Type", f"it is {given or 'missing'}; set it to {' or '.join(types)}")
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise Refused("encoding", "Content-Encoding")
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > settings.body_bytes_max:
+        raise Refused("body_too_large", detail=f"it has {length} bytes, at most {settings.body_bytes_max:,} are taken")
+    body = bytearray()
+    try:
+        async with asyncio.timeout(settings.body_seconds_max):
+            async for part in request.stream():
+                request.scope["hold"](len(part))
+                body += part
+                if len(body) > settings.body_bytes_max:
+                    raise Refused("body_too_large", detail=f"at most {settings.body_bytes_max:,} bytes are taken")
+    except TimeoutError:
+        raise Refused("body_slow") from None
+    return bytes(body)
+
+
+def lines_of(body: bytes, lines_max: int) -> list[bytes]:
+    """Return the lines of a batch. Raises ``Refused``."""
+    lines = body.split(b"\n")
+    if lines and not lines[-1].strip():
+        lines.pop()
+    if len(lines) > lines_max:
+        raise Refused("too_many_lines", detail=f"it has {len(lines):,}, at most {lines_max:,}")
+    return lines

@@ -1,0 +1,265 @@
+"""The description of the requests, as OpenAPI 3.1, from one row for each request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from neardup_workers.doing.http.described import parameters as of
+from neardup_workers.doing.http.described.parameters import Parameter
+from neardup_workers.doing.http.described.schemas import SCHEMAS, link, listed, record
+
+JSON, JSON_LINES, PROBLEM = "application/json", "application/x-ndjson", "application/problem+json"
+
+
+class Answered(NamedTuple):
+    """A response: its status, what it means, its media type and the schema of its content."""
+
+    status: int
+    description: str
+    media: str | None = PROBLEM
+    schema: Mapping[str, Any] = link("Problem")
+
+
+class Asked(NamedTuple):
+    """A request: its name, what it is for, the names of its responses, its parameters, the media type and the schema of
+    its body.
+
+    ``is_open``: it is answered without a token, and never refused for its load.
+    """
+
+    name: str
+    summary: str
+    responses: tuple[str, ...]
+    parameters: tuple[Parameter, ...] = ()
+    body: str | None = None
+    schema: str = "Document"
+    description: str | None = None
+    is_open: bool = False
+
+
+_OBJECT = {"type": "object"}
+# Name -> response. Those of one request have its name.
+RESPONSES: dict[str, Answered] = {
+    "check": Answered(200, "The verdict. The document is on disk.", JSON, link("Answer")),
+    "checkBatch": Answered(
+        200, "One line for each line, in order: an Answer, or an object with error (a Problem); with --from-kafka also "
+        "an Undecided. The last line is {\"done\": n}; without it the answer is truncated.",
+        JSON_LINES, {"type": "string"},
+    ),
+    "documentByQuery": Answered(
+        200, "documents and next; with an id its verdicts, the latest first, or with near its pairs.", JSON,
+        {"anyOf": [link("Documents"), link("Versions"), link("Answer")]},
+    ),
+    "document": Answered(200, "The verdicts, the latest first.", JSON, link("Versions")),
+    "near": Answered(200, "The pairs.", JSON, link("Answer")),
+    "removed": Answered(
+        200, "How many versions there were; 0 only with block=true.",
+        JSON, record({"id": {"type": "string"}, "removed": {"type": "integer"}}),
+    ),
+    "clusters": Answered(
+        200, "The clusters, and next, the cursor of the next page.",
+        JSON, record({"clusters": listed(link("Cluster")), "next": {"type": ["string", "null"]}}),
+    ),
+    "cluster": Answered(200, "The cluster; the first 1,000 members.", JSON, link("Cluster")),
+    "sources": Answered(
+        200, "The sources with the most documents, without their hours; the hours in which one repeated itself; and "
+        "how often a bound of the ledger was exceeded: while that is empty, the counts are exact.",
+        JSON, record({
+            "sources": listed(link("Source")), "repeating": listed(link("Repeating")), "exceeded": _OBJECT,
+        }),
+    ),
+    "source": Answered(200, "The source with its hours.", JSON, link("Source")),
+    "why": Answered(200, "The reason; also that an id is unknown.", JSON, link("Explanation")),
+    "differences": Answered(
+        200, "What the two texts share, and what one alone has; empty if one of them is not stored.",
+        JSON, record({"passages": listed(link("Passage"))}),
+    ),
+    "figures": Answered(
+        200, "present, history (steps of ten seconds, the oldest first), operation (counts since the start, the disk), "
+        "settings, and recall: what limits cost and what canaries found; null with --from-kafka.",
+        JSON, record(
+            dict.fromkeys(("present", "history", "operation", "settings"), _OBJECT)
+            | {"recall": {"type": ["object", "null"]}}
+        ),
+    ),
+    "feeds": Answered(
+        200, "The feeds, the worst first, and how many have each state.",
+        JSON, record({"feeds": listed(link("Feed")), "counts": _OBJECT}),
+    ),
+    "storiesFeed": Answered(
+        200, "An Atom feed. The id of an entry stays while its story grows.", "application/atom+xml", {"type": "string"}
+    ),
+    "webhook": Answered(
+        200, "How many events wait, when the oldest was created, how many are dead, and the dead ones in order.",
+        JSON, record({
+            "waiting": {"type": "integer"}, "oldest": {"type": ["number", "null"]}, "dead": {"type": "integer"},
+            "letters": listed(link("Letter")),
+        }),
+    ),
+    "reported": Answered(200, "How many feeds were taken.", JSON, record({"feeds": {"type": "integer"}})),
+    "events": Answered(
+        200, "Events: the number of the verdict as id, the name verdict, and a Version as data. A source that begins "
+        "to repeat itself is an event with the name repeating, without id, and Repeating as data. A comment every 15 "
+        "seconds.", "text/event-stream", {"type": "string"},
+    ),
+    "works": Answered(200, "Yes.", JSON, _OBJECT),
+    "metrics": Answered(200, "In the text format.", "text/plain", {"type": "string"}),
+    "openapi": Answered(200, "This description.", JSON, _OBJECT),
+    "undecided": Answered(
+        202, "Only with --from-kafka: the document is in the topic of documents, and its verdict takes longer than "
+        "verdict_seconds_max. GET /v1/documents/{id} has it later.", JSON, link("Undecided"),
+    ),
+    "unchanged": Answered(304, "The client has this answer: If-None-Match names its ETag.", None),
+    "not_http": Answered(400, "The request is not HTTP.", None),
+    "no_token": Answered(401, "The token is missing or wrong."),
+    "unknown": Answered(404, "No such id, cluster, source or path."),
+    "slow": Answered(408, "The body took too long."),
+    "large": Answered(413, "The body or the batch is too large."),
+    "media": Answered(415, "The content type or encoding is not accepted."),
+    "host": Answered(421, "The host of the request is not this machine."),
+    "value": Answered(422, "A value cannot be used; the problem names the field, the rule and the remedy."),
+    "busy": Answered(429, "So many documents wait that no more are accepted; see Retry-After."),
+    "readers": Answered(429, "event_readers_max clients read events already; see Retry-After."),
+    "needs_window": Answered(501, "Only with --from-kafka: the request needs signatures or sources of a window."),
+    "restarts": Answered(503, "The service restarts."),
+    "full": Answered(507, "The disk is full; nothing was added."),
+    "unwritable": Answered(507, "The disk is full, or the block list cannot be written; nothing was removed."),
+}  # fmt: skip
+
+_ANY = ("no_token", "host", "restarts", "not_http")
+_BODY = ("slow", "large", "media")
+_BY_QUERY = ", with the id in the query: for ids such as . and .., which a path cannot hold"
+_REMOVED = ("removed", "undecided", "unknown", "value", "busy", "unwritable", *_ANY)
+_LATEST = "The latest verdict about an id, and its versions in the window"
+_REMOVE = "Remove every version of an id, and erase it"
+
+# Method and path -> request.
+REQUESTS: dict[tuple[str, str], Asked] = {
+    ("post", "/v1/check"): Asked(
+        "check", "Decide about one document, and add it",
+        ("check", "undecided", *_BODY, "value", "busy", "needs_window", "full", *_ANY),
+        (of.ADD, of.NEAREST), JSON,
+    ),
+    ("post", "/v1/check:batch"): Asked(
+        "checkBatch", "Decide about many documents, as JSON Lines", ("checkBatch", *_BODY, "busy", *_ANY),
+        body=JSON_LINES,
+    ),
+    ("get", "/v1/documents"): Asked(
+        "documentByQuery", "Documents, page by page; with an id: " + _LATEST[0].lower() + _LATEST[1:],
+        ("documentByQuery", "unchanged", "unknown", "value", "busy", *_ANY),
+        (of.ONE_ID, of.COLLECTION, of.NEAR, of.BY_TIME, of.LIMIT, of.CURSOR, of.Q, of.SOURCE, of.STATUS, of.SINCE,
+         of.UNTIL),
+    ),
+    ("delete", "/v1/documents"): Asked(
+        "removeByQuery", _REMOVE + _BY_QUERY, _REMOVED, (of.ID, of.COLLECTION, of.BLOCK)
+    ),
+    ("get", "/v1/documents/{id}"): Asked(
+        "document", _LATEST, ("document", "unknown", "value", "busy", *_ANY), (of.PATH_ID, of.COLLECTION)
+    ),
+    ("delete", "/v1/documents/{id}"): Asked(
+        "remove", _REMOVE, _REMOVED, (of.PATH_ID, of.COLLECTION, of.BLOCK)
+    ),
+    ("get", "/v1/documents/{id}/near"): Asked(
+        "near", "What is near the latest version of an id, also what came after it",
+        ("near", "unknown", "value", "busy", *_ANY), (of.PATH_ID, of.COLLECTION),
+    ),
+    ("get", "/v1/clusters"): Asked(
+        "clusters", "Clusters of the window, page by page", ("clusters", "unchanged", "value", "busy", *_ANY),
+        (of.SORT, of.LIMIT, of.CURSOR, of.Q, of.SOURCE, of.COLLECTION, of.SIZE_MIN, of.SIZE_MAX, of.SINCE, of.UNTIL,
+         of.STRIP),
+    ),
+    ("get", "/v1/clusters/{cluster}"): Asked(
+        "cluster", "One cluster with its members", ("cluster", "unchanged", "unknown", "value", "busy", *_ANY),
+        (of.PATH_CLUSTER, of.AFTER, of.MEMBERS),
+    ),
+    ("get", "/v1/sources"): Asked(
+        "sources", "What each source published, and who was first", ("sources", "value", "busy", "needs_window", *_ANY),
+        (of.LIMIT,),
+    ),
+    ("get", "/v1/sources/{name}"): Asked(
+        "source", "One source, hour by hour", ("source", "unknown", "busy", "needs_window", *_ANY), (of.PATH_SOURCE,)
+    ),
+    ("get", "/v1/why"): Asked(
+        "why", "Why two ids are a pair, or why not", ("why", "value", "busy", "needs_window", *_ANY),
+        (of.A, of.B, of.COLLECTION),
+    ),
+    ("post", "/v1/why"): Asked(
+        "why_document", "Why a document that is not added and an id are a pair, or why not",
+        ("why", *_BODY, "value", "busy", "needs_window", *_ANY), (of.B, of.COLLECTION), JSON,
+    ),
+    ("get", "/v1/differences"): Asked(
+        "differences", "In what two versions differ, named by their places",
+        ("differences", "unknown", "value", "busy", *_ANY), (of.OLDER, of.NEWER),
+    ),
+    ("get", "/v1/figures"): Asked(
+        "figures", "What the service does now and did in the last hour, and the settings behind it",
+        ("figures", "busy", *_ANY),
+    ),
+    ("get", "/v1/feeds"): Asked(
+        "feeds", "How the feeds are that neardup feed --to-serve watches", ("feeds", "value", "busy", *_ANY),
+        (of.FEEDS,),
+    ),
+    ("post", "/v1/feeds"): Asked(
+        "reportFeeds", "Say how feeds are", ("reported", *_BODY, "value", "busy", "needs_window", "full", *_ANY),
+        body=JSON, schema="FeedReports",
+    ),
+    ("get", "/v1/stories.atom"): Asked(
+        "storiesFeed", "The stories that grew last, as an Atom feed",
+        ("storiesFeed", "unchanged", "value", "busy", *_ANY), (of.SIZE_MIN, of.SOURCES_MIN, of.LIMIT),
+    ),
+    ("get", "/v1/webhook"): Asked(
+        "webhook", "Events for the web hook: how many wait, and those that it has not taken",
+        ("webhook", "value", "busy", *_ANY), (of.AFTER_LETTER, of.LETTERS),
+    ),
+    ("get", "/v1/events"): Asked(
+        "events", "Verdicts as they are made, as server-sent events", ("events", "value", "readers", *_ANY),
+        (of.LAST_EVENT, of.AFTER_EVENT, of.OF),
+        description="Without a number the stream begins with the next verdict. A client that reads too slowly is "
+        "disconnected; it returns with the number of the last event that it has.",
+    ),
+    ("get", "/healthz"): Asked("healthz", "Whether the process works", ("works", "restarts"), is_open=True),
+    ("get", "/readyz"): Asked("readyz", "Whether requests are answered", ("works", "restarts"), is_open=True),
+    ("get", "/metrics"): Asked("metrics", "Metrics for Prometheus", ("metrics", "busy", *_ANY)),
+    ("get", "/openapi.json"): Asked("openapi", "This description", ("openapi", "busy", *_ANY)),
+}  # fmt: skip
+
+
+def description() -> dict[str, Any]:
+    """Return the description of all requests."""
+    paths: dict[str, dict[str, Any]] = {}
+    for (method, path), asked in REQUESTS.items():
+        paths.setdefault(path, {})[method] = _operation(asked)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "neardup",
+            "version": "1",
+            "description": "Near-duplicates in a stream of documents: verdicts over HTTP.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": SCHEMAS,
+            "responses": {name: _response(each) for name, each in RESPONSES.items()},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{"token": []}, {}],
+    }
+
+
+def _operation(asked: Asked) -> dict[str, Any]:
+    by_status = sorted((RESPONSES[name].status, name) for name in asked.responses)
+    operation: dict[str, Any] = {"operationId": asked.name, "summary": asked.summary}
+    if asked.description:
+        operation["description"] = asked.description
+    operation["parameters"] = [parameter.described() for parameter in asked.parameters]
+    if asked.body:
+        schema = link(asked.schema) if asked.body == JSON else {"type": "string"}
+        operation["requestBody"] = {"required": True, "content": {asked.body: {"schema": schema}}}
+    operation["responses"] = {str(status): link(name, "responses") for status, name in by_status}
+    return {**operation, "security": []} if asked.is_open else operation
+
+
+def _response(answered: Answered) -> dict[str, Any]:
+    content = {"content": {answered.media: {"schema": answered.schema}}} if answered.media else {}
+    return {"description": answered.description, **content}

@@ -1,0 +1,284 @@
+"""The schemas of what requests and responses hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from neardup.documents.document import RELATIONS
+from neardup.pairs.json_lines import TITLE_CHARACTERS_MAX, URL_CHARACTERS_MAX
+from neardup.stories.sources.accounts import COUNTS, LAG_NAMES
+from neardup_workers.outside.feeds.condition import STATES
+
+Schema = Mapping[str, Any]
+
+
+def link(name: str, kind: str = "schemas") -> dict[str, Any]:
+    """Return a reference to a component of the description."""
+    return {"$ref": f"#/components/{kind}/{name}"}
+
+
+def listed(schema: Schema, description: str | None = None) -> dict[str, Any]:
+    """Return the schema of a list."""
+    return _with({"type": "array", "items": schema}, description)
+
+
+def record(members: Mapping[str, Schema], optional: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the schema of an object: what must be there, and what may be."""
+    required = [name for name in members if name not in optional]
+    return {"type": "object", **({"required": required} if required else {}), "properties": dict(members)}
+
+
+def _with(schema: dict[str, Any], description: str | None) -> dict[str, Any]:
+    return {**schema, "description": description} if description else schema
+
+
+def _text(description: str | None = None) -> dict[str, Any]:
+    return _with({"type": "string"}, description)
+
+
+def _whole(description: str | None = None) -> dict[str, Any]:
+    return _with({"type": "integer"}, description)
+
+
+def _or_null(kind: str, description: str | None = None) -> dict[str, Any]:
+    return _with({"type": [kind, "null"]}, description)
+
+
+_FLAG, _SECONDS = {"type": "boolean"}, {"type": "number"}
+_STATUS = {
+    "enum": ["original", "duplicate", "unchanged", "update"],
+    "description": "original: store it. update: store it, a new version in the story that its id began. duplicate: its "
+    "content was compared with that of a kept version. check never answers unchanged.",
+}
+_COLLECTION = _text("Of a document that has one: documents of different collections never meet.")
+# What an answer and a stored version say of a document.
+_VERDICT: dict[str, Schema] = {
+    "status": _STATUS,
+    "duplicate_of": _or_null("string", "Id of the original."),
+    "similarity": _or_null("number"),
+    "cluster": _or_null("integer"),
+    "related": _or_null("integer"),
+    "previous": _or_null("integer"),
+    "matched": _or_null("integer", "Place of the kept version that the content was compared with, or is equal to."),
+    "place": _or_null("integer"),
+    "repeated": _with(
+        _FLAG, "The same id with the same content was checked before; the status is that of the first time."
+    ),
+    "late": _with(_FLAG, "The document came after its window: it was compared, and has no effect."),
+    "source": _or_null("string", "Who tells it: its field source, else the host of its url, or of an id that is one."),
+    "url": _or_null("string", "As the document has it, also where it is no address of the web."),
+    "title": _or_null("string"),
+    "collection": _COLLECTION,
+}
+_VERSION: dict[str, Schema] = {
+    "id": _text(),
+    **_VERDICT,
+    "time": _SECONDS,
+    "date": _or_null("number", "The document's own timestamp in seconds, where time is that of its arrival."),
+    "expired": {"const": True, "description": "The document has left the window; history_seconds keeps its verdict."},
+}
+_NEIGHBOUR = record(
+    {
+        "id": _text(),
+        "similarity": {"type": "number"},
+        "probability": {"type": "number", "description": "That a document of this similarity is found."},
+    }
+)
+_DOCUMENT: dict[str, Schema] = {
+    "id": {
+        "anyOf": [{"type": "string", "minLength": 1}, {"type": "integer"}],
+        "description": "Name of the document; the same id again is a new version.",
+    },
+    "text": _text("Text to compare; schemes of other things than texts read tokens, vector or the fields of a record."),
+    "timestamp": {
+        "anyOf": [{"type": "number"}, {"type": "string"}, {"type": "null"}],
+        "description": "Event time: seconds since the epoch, ISO 8601 or RFC 2822; the time of the server by default.",
+    },
+    "source": _text("Who tells it; source_field names another field."),
+    "url": _text(f"Where it can be read; {URL_CHARACTERS_MAX:,} characters at most are kept."),
+    "title": _text(f"Its headline; {TITLE_CHARACTERS_MAX} characters at most are kept."),
+}
+_CLUSTER: dict[str, Schema] = {
+    "cluster": _whole(),
+    "size": _whole(),
+    "representative": _or_null("string"),
+    "preview": _or_null("string", "The first words of the representative, if texts are stored."),
+    **{name: _or_null("string", "Of the representative.") for name in ("source", "url", "title")},
+    "collection": _COLLECTION,
+    "others": listed(_text(), "Ids of the members behind the representative, four at most."),
+    "other_sources": listed(_or_null("string"), "The sources of these members."),
+    "sources": _whole("How many sources its members have; in a list those of the first 1,000 members."),
+    "original_removed": _FLAG,
+    "first_time": _SECONDS,
+    "last_time": _SECONDS,
+    "related": _or_null("integer"),
+    "members": listed(link("Version")),
+    "strip": listed(
+        _whole(),
+        "How many members arrived in each of equal spans from the first time to the last; of a large cluster an "
+        "estimate.",
+    ),
+    "next": _or_null("integer", "The place to continue behind, if there are more members."),
+    "updates": listed(
+        link("Version"), "The newest versions by the id that began the cluster, twenty at most, the newest first."
+    ),
+}
+_SOURCE_COUNTS: dict[str, Schema] = {
+    **{name: _whole() for name in COUNTS},
+    "own": _whole("Duplicates of other ids of the same source."),
+    "first_by_arrival": _whole("Stories that other sources tell as well, in which it arrived first."),
+    "first_by_date": _whole("Stories that other sources tell as well, in which it has the first date."),
+    "uncertain": _whole("How many of documents may belong to sources that were forgotten."),
+}
+_LAGS: dict[str, Schema] = {
+    name: _or_null("number", f"Median of the seconds by which its duplicates {what} after originals of other sources.")
+    for name, what in zip(LAG_NAMES, ("arrived", "are dated"), strict=True)
+}
+_SOURCE_HOUR = record(
+    {"hour": _or_null("integer", "Its begin; null for documents without a time."), **_SOURCE_COUNTS, **_LAGS},
+    (*_SOURCE_COUNTS, *_LAGS),
+)
+_PARTNER = record({"source": _or_null("string"), "documents": _whole()})
+_SOURCE: dict[str, Schema] = {
+    "source": _or_null("string", "null for documents without a source."),
+    **_SOURCE_COUNTS,
+    **_LAGS,
+    "earlier_in": listed(_PARTNER, "Sources that had its duplicates earlier, by order of arrival, the most first."),
+    "later_in": listed(_PARTNER, "Sources that had duplicates of its originals later, the most first."),
+    "hours": listed(_SOURCE_HOUR, "The hours in which documents arrived, the oldest first; counts above zero alone."),
+}
+_REPEATING: dict[str, Schema] = {
+    "source": _text(),
+    "hour": _or_null("integer", "Its begin."),
+    "documents": _whole("Of the source in the hour."),
+    "repeated": _whole("Of them, duplicates of other ids of the same source."),
+}
+_PASSAGE = record({"kind": {"enum": ["both", "first", "second"]}, "text": _text()}, ("kind", "text"))
+_FRACTION = {"type": "number", "minimum": 0, "maximum": 1}
+_SPAN = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2}
+# Of scheme passages: what the newer of two documents is to the older one.
+_SHARED: dict[str, Schema] = {
+    "relation": {"enum": list(RELATIONS), "description": "What the document is to the other one; of scheme passages."},
+    "older_fraction": _with(_FRACTION, "Estimated part of the other text that stands in this one."),
+    "newer_fraction": _with(_FRACTION, "Estimated part of this text that stands in the other one."),
+    "passages": listed(record({"older": _SPAN, "newer": _SPAN}), "Begin and end in code points of normalised texts."),
+}
+_MARKED = record({"text": _text(), "passage": _or_null("integer", "Number of the passage."), "exact": _FLAG})
+_EXPLANATION: dict[str, Schema] = {
+    **{name: _text() for name in ("older", "newer", "reason", "sentence")},
+    "about": _or_null("string"),
+    "similarity": _or_null("number"),
+    "buckets": _or_null("integer"),
+    "candidate_probability": _or_null("number"),
+    "pair_probability": _or_null("number"),
+    "passages": listed(link("Passage")),
+    "shared": record(_SHARED),
+    "sides": listed(listed(_MARKED), "The older and the newer text in pieces, where both are stored."),
+}
+_ANSWER: dict[str, Schema] = {
+    "id": _text(),
+    "added": _FLAG,
+    **_VERDICT,
+    "pairs": listed(link("Pair"), "Earlier documents that it is near, the most similar first."),
+    "nearest": listed(_NEIGHBOUR, "The most similar documents, best first, if nearest requests them."),
+}
+_PROBLEM: dict[str, Schema] = {
+    "type": _text(),
+    "title": _text("The rule."),
+    "status": _whole(),
+    "detail": _text("The remedy."),
+    "reason": _text(),
+    "field": _text(),
+}
+# How a feed is, as a process that watches it reports it.
+_CONDITION: dict[str, Schema] = {
+    "failures": _whole("Requests in a row that failed."),
+    "newest": _or_null("number", "Date of its newest item."),
+    "gap_seconds": _or_null("number", "Usual time between two of its items."),
+    "asked": _or_null("number", "When it was asked last."),
+    "succeeded": _or_null("number", "When it was last read, or had not changed."),
+    "brought": _or_null("number", "When its last new item came."),
+    "status": _or_null("integer", "HTTP status of the last answer, null if there was none."),
+    "reason": _text("Why the last request failed; empty if it did not."),
+    "address": _text("Where it is now, after redirects; empty before it was read."),
+    "wait_seconds": _or_null("number", "From the last request to the next, null if there is none."),
+}
+_FEED: dict[str, Schema] = {
+    "url": _text("Its address, as it was given."),
+    **_CONDITION,
+    "reported": _with(_SECONDS, "When that was reported."),
+    "state": {
+        "enum": list(STATES),
+        "description": "gone: for good, by its server. failing: the last request failed. unreported: nothing was heard "
+        "of its watcher for three waits. silent: nothing new for three usual gaps and half a day.",
+    },
+    "meaning": _text("What the last request brought."),
+}
+
+SCHEMAS: dict[str, Schema] = {
+    "Document": record(_DOCUMENT, ("text", "timestamp", "source", "url", "title")),
+    "Pair": record({"id": _text(), "similarity": {"type": "number"}, "buckets": _whole(), **_SHARED}, tuple(_SHARED)),
+    "Answer": record(_ANSWER, (*_VERDICT, "nearest")),
+    "Version": record(
+        _VERSION,
+        (
+            "duplicate_of",
+            "similarity",
+            "related",
+            "previous",
+            "matched",
+            "repeated",
+            "late",
+            "date",
+            "expired",
+            "collection",
+        ),
+    ),
+    "Versions": {"allOf": [link("Version"), record({"versions": listed(link("Version"))})]},
+    "Source": record(_SOURCE, ("hours",)),
+    "Repeating": record(_REPEATING),
+    "Documents": record(
+        {"documents": listed(link("Version")), "next": _or_null("string", "The cursor of the next page.")}
+    ),
+    "Cluster": record(_CLUSTER, ("members", "strip", "next", "updates", "collection")),
+    "Explanation": record(
+        _EXPLANATION,
+        (
+            "about",
+            "similarity",
+            "buckets",
+            "candidate_probability",
+            "pair_probability",
+            "passages",
+            "shared",
+            "sides",
+        ),
+    ),
+    "Letter": record(
+        {
+            "number": _whole(),
+            "created": _SECONDS,
+            "attempts": _whole(),
+            "failure": _text("Why it was not taken."),
+            "event": _with({"type": "object"}, "What was sent."),
+        }
+    ),
+    "Feed": record(_FEED),
+    "FeedReports": record(
+        {
+            "feeds": listed(record({"url": _text("Its address, as it was given."), **_CONDITION}, tuple(_CONDITION))),
+            "unlisted": listed(_text(), "Addresses of feeds that are watched no longer."),
+        },
+        ("feeds", "unlisted"),
+    ),
+    "Passage": _PASSAGE,
+    "Problem": record(_PROBLEM, ("field",)),
+    "Undecided": record(
+        {
+            "id": _text(),
+            "decided": {"const": False},
+            "place": _text("Partition and offset in the topic of documents."),
+        }
+    ),
+}

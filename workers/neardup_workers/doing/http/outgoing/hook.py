@@ -1,0 +1,91 @@
+"""A web hook: one request with one event, signed so that the receiver knows who sent it.
+
+The headers are those of Standard Webhooks 1.0.0 (standardwebhooks.com): ``webhook-id`` is the id of the event, the same
+each time it is sent; ``webhook-timestamp`` the seconds since the epoch of this attempt; ``webhook-signature`` is
+``v1,`` and the base64 of the HMAC-SHA256 of ``id.timestamp.body`` under the secret.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+from importlib.metadata import version
+from typing import NamedTuple
+
+import urllib3
+from urllib3.exceptions import HTTPError
+
+from neardup.errors import ConfigError
+
+_PREFIX = "whsec_"
+# Bytes of a secret: as the standard says.
+_BYTES_MIN, _BYTES_MAX = 24, 64
+_SECONDS_MAX = 10.0
+# Bytes of an answer that are read, so that its connection can be used again.
+_ANSWER_BYTES_MAX = 1 << 16
+
+
+class Failed(NamedTuple):
+    """An event was not taken: why, the status or ``None`` without an answer, and the field Retry-After."""
+
+    why: str
+    status: int | None = None
+    retry_after: str = ""
+
+
+def secret_of(text: str) -> bytes:
+    """Return the bytes of a secret, base64 behind ``whsec_``. Raises ``ConfigError``."""
+    try:
+        secret = base64.b64decode(text.strip().removeprefix(_PREFIX), validate=True)
+    except ValueError:
+        secret = b""
+    if not _BYTES_MIN <= len(secret) <= _BYTES_MAX:
+        raise ConfigError(
+            f"webhook_secret is not the base64 of {_BYTES_MIN} to {_BYTES_MAX} bytes: make one with "
+            '"openssl rand -base64 32"'
+        )
+    return secret
+
+
+def signed(secret: bytes, id_: str, time: int, body: bytes) -> dict[str, str]:
+    """Return the headers of an event.
+
+    >>> signed(b"\\0" * 24, "evt_1", 1700000000, b"{}")["webhook-signature"]
+    'v1,Tl45gvLbEPPYsV9QDG3WIp1ABXkp0RLS1ZDAAAAAAAA='
+    """
+    content = b".".join((id_.encode(), str(time).encode(), body))
+    signature = base64.b64encode(hmac.digest(secret, content, "sha256")).decode()
+    return {"webhook-id": id_, "webhook-timestamp": str(time), "webhook-signature": f"v1,{signature}"}
+
+
+class Hook:
+    """Sends events to an address, over a connection that stays open.
+
+    Args:
+        url: the address.
+        secret: signs the events.
+    """
+
+    def __init__(self, url: str, secret: bytes) -> None:
+        self._url, self._secret = url, secret
+        self._pool = urllib3.PoolManager(retries=False, timeout=_SECONDS_MAX)
+        self._header = {"Content-Type": "application/json", "User-Agent": f"neardup/{version('neardup')}"}
+
+    def send(self, id_: str, body: bytes, time: float) -> Failed | None:
+        """Send an event once; returns why it was not taken. Every status of 200 to 299 means that it was."""
+        header = {**self._header, **signed(self._secret, id_, int(time), body)}
+        try:
+            answer = self._pool.request(
+                "POST", self._url, body=body, headers=header, redirect=False, preload_content=False
+            )
+            answer.read(_ANSWER_BYTES_MAX)
+            answer.release_conn() if not answer.read(1) else answer.close()
+        except (HTTPError, OSError) as error:
+            return Failed(f"no answer: {error}"[:500])
+        if 200 <= answer.status < 300:
+            return None
+        return Failed(f"status {answer.status}", answer.status, answer.headers.get("Retry-After", ""))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._pool.clear()

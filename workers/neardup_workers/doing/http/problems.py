@@ -1,0 +1,115 @@
+"""Errors as problem details (RFC 9457): the field, the rule and the remedy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from starlette.responses import Response
+
+from neardup.documents.document import REASONS
+from neardup.pairs.json_lines import Fields, escape_unprintable
+
+PROBLEM_TYPE = "application/problem+json"
+# Reasons of the service, in addition to those of the library: the rule, and the remedy.
+SERVICE_REASONS: dict[str, tuple[int, str, str]] = {
+    "busy": (429, "so many documents wait that no more are taken", "try again after the time in Retry-After"),
+    "cannot_rank": (422, "the scheme cannot rank neighbours", "leave nearest out, or serve with a scheme of sets"),
+    "too_many_readers": (
+        429, "event_readers_max clients read events already", "close a connection, try again later, or raise the limit",
+    ),
+    "store_full": (507, "the disk has no room; nothing was added", "make room, then send the document again"),
+    "ended": (503, "the service restarts, because it does not know what is on the disk", "send the document again"),
+    "restoring": (503, "the view does not hold all verdicts yet", "try again after the time in Retry-After"),
+    "unsent": (503, "the broker has not confirmed the document: it may be in the topic, or not", "send it again"),
+    "refused": (422, "a signer has refused the document", "see its letter in the topic of dead letters"),
+    "message_too_large": (
+        413, "the document is larger than a message to the broker may be", "send less, or raise request_bytes_max",
+    ),
+    "needs_window": (
+        501, "this service shows a deployment on Kafka, and has no window of its own",
+        "ask a service with a window of its own (neardup serve --state)",
+    ),
+    "no_block_list": (422, "the service has no block list to write", "start it with --blocked FILE"),
+    "block_list_unwritable": (
+        507, "the block list cannot be written; nothing was removed",
+        "make room, or correct the rights of the file, then send the request again",
+    ),
+    "not_found": (404, "there is nothing under this path", "see /openapi.json; a slash in an id is %2F"),
+    "unknown_id": (404, "no version of the id is in the window", "it was never added, or has left the window"),
+    "unknown_place": (404, "no version has this place", "it was removed, or has left the window"),
+    "unknown_cluster": (404, "no such cluster is in the window", "list those that are with GET /v1/clusters"),
+    "unknown_source": (404, "no document named this source", "list those with the most documents: GET /v1/sources"),
+    "method": (405, "the path has no such method", "see the header Allow"),
+    "no_token": (401, "the request has no valid token", "send the header Authorization: Bearer TOKEN"),
+    "host": (421, "the host of the request is not this machine", "use localhost or the address, or set a token"),
+    "body_too_large": (413, "the body is larger than body_bytes_max", "send less at a time, or raise the limit"),
+    "bodies_full": (
+        503, "the requests hold bodies_bytes_max bytes already", "try again after the time in Retry-After",
+    ),
+    "too_many_lines": (413, "the batch has more lines than batch_lines_max", "send fewer at a time, or raise it"),
+    "content_type": (415, "the content type is not one that the path takes", "set the header Content-Type"),
+    "body_slow": (408, "the body did not arrive within body_seconds_max", "send it faster, or raise the limit"),
+    "encoding": (415, "the body has a content encoding", "send it as it is, without Content-Encoding"),
+    "timestamp_ahead": (
+        422, "the timestamp lies ahead of the server's clock by more than ahead_seconds",
+        "correct it, or leave it out for the time of the server",
+    ),
+    "feed_report": (422, "a report of feeds has a value that it cannot have", "see FeedReports in /openapi.json"),
+    "parameter": (422, "a parameter of the query has a value that is not one of its values", "see /openapi.json"),
+}  # fmt: skip
+
+# Reasons of the library that no correction of the document can mend -> the remedy.
+_REMEDIES = {"blocked": "to accept it, take its lines out of the file of --blocked, and start the service again"}
+
+
+def problem(reason: str, *, status: int | None = None, field: str | None = None, detail: str | None = None) -> Response:
+    """Return the response for a reason of the service or of the library (``REASONS``)."""
+    values = problem_values(reason, status=status, field=field, detail=detail)
+    headers = {"Retry-After": "1"} if values["status"] in (429, 503) else {}
+    if values["status"] == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return Response(orjson.dumps(values), values["status"], headers, PROBLEM_TYPE)
+
+
+def problem_values(
+    reason: str, *, status: int | None = None, field: str | None = None, detail: str | None = None
+) -> dict[str, Any]:
+    """Return the members of a problem: its type, the rule, the remedy, the field."""
+    if reason in SERVICE_REASONS:
+        own, rule, remedy = SERVICE_REASONS[reason]
+    else:
+        own, rule, remedy = 422, REASONS[reason], _REMEDIES.get(reason, "correct the document and send it again")
+    return {
+        "type": f"urn:neardup:{reason}",
+        "title": rule,
+        "status": status or own,
+        "detail": detail or remedy,
+        "reason": reason,
+        **({"field": field} if field else {}),
+    }
+
+
+def field_of(reason: str, fields: Fields) -> str | None:
+    """Return the field of a document that a reason is about, by its name in the request."""
+    begins = reason.partition("_")[0]
+    named = {"text": fields.text, "id": fields.id, "timestamp": fields.timestamp, "vector": fields.vector}
+    named |= {"tokens": fields.tokens, "token": fields.tokens, "rating": fields.tokens, "square": fields.tokens}
+    alone = {"no_id": fields.id, "no_text": fields.text, "empty": fields.text, "surrogate": fields.text}
+    alone |= {"no_shingles": fields.text, "no_vector": fields.vector, "no_tokens": fields.tokens}
+    return alone.get(reason) or named.get(begins)
+
+
+def json_response(value: Any, status: int = 200) -> Response:
+    """Return a value as JSON, without control characters of terminals or of text direction."""
+    return Response(json_line(value), status, media_type="application/json")
+
+
+def json_line(value: Any) -> bytes:
+    """A value as one line of JSON."""
+    return escape_unprintable(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE))
+
+
+def shown(id_: str) -> str:
+    """Return an id in a form valid in JSON: a refused id may hold a lone surrogate."""
+    return id_.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,289 @@
+"""Start and stop of the service: the address opens after the window is restored, and closes before the writer ends.
+
+A stop by a signal, or because the writer broke, has this order: no new connections are accepted, open requests are
+answered (for at most ``_GRACE_SECONDS``), the writer finishes waiting work, the log closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import uvicorn
+from starlette.applications import Starlette
+
+from neardup.schemes.config import Config
+from neardup.stories.canaries.allowance import Allowance
+from neardup_workers.doing.http.access import Access
+from neardup_workers.doing.http.answers.recall import Recall
+from neardup_workers.doing.http.app import Service, application, publisher
+from neardup_workers.doing.http.bodies import decoding
+from neardup_workers.doing.http.connections import connection_type, raise_file_limit
+from neardup_workers.doing.http.degrading import Degrading
+from neardup_workers.doing.http.events import Events
+from neardup_workers.doing.http.figures import Figures
+from neardup_workers.doing.http.outgoing.delivery import Delivery, measure_outbox
+from neardup_workers.doing.http.outgoing.hook import Hook
+from neardup_workers.doing.http.outgoing.starting import bounds_of, hook_of, rules_of
+from neardup_workers.doing.http.window import near, window_requests
+from neardup_workers.doing.http.writer import Writer
+from neardup_workers.outside.process.compiling import Compiling, say
+from neardup_workers.outside.process.exits import EXIT_OF_SIGNAL, Exit, Failure
+from neardup_workers.outside.process.warming import warm
+from neardup_workers.outside.settings.serve import ServeSettings, is_loopback
+from neardup_workers.outside.store.answers import Answer
+from neardup_workers.outside.store.blocked import read_block_list
+from neardup_workers.outside.store.extra.copying import said
+from neardup_workers.outside.store.extra.outbox import Outbox
+from neardup_workers.outside.store.keeper import Keeper
+from neardup_workers.outside.store.log import DURABILITIES, Log
+from neardup_workers.outside.store.reading import StoreReader
+from neardup_workers.outside.store.salvage import salvage as salvage_log
+from neardup_workers.outside.telemetry.metrics import SERVE, Metrics
+from neardup_workers.outside.telemetry.sources import measure_sources
+
+_GRACE_SECONDS = 10
+# Sources that metrics name; the others count together.
+# An idle connection is closed after this time.
+_KEEP_ALIVE_SECONDS = 5
+# Connections that wait to be accepted.
+_BACKLOG = 1024
+# Maximum connections; further requests get 503.
+_CONCURRENCY_MAX = 1000
+# Maximum connections without a request, and how long one may wait for the end of a head.
+_WAITING_MAX = 500
+_HEAD_SECONDS_MAX = 10.0
+
+
+class _Server(uvicorn.Server):
+    """A server that installs no signal handlers."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Install no handlers: ``_serve`` has installed them."""
+        yield
+
+
+class Running(NamedTuple):
+    """A service behind an address: the application, its events, and how it stops.
+
+    ``stop`` finishes waiting work and ends the threads. ``error`` returns why a thread has ended, if one has.
+    ``refused`` is called with the status and the client of a request that does not reach the application.
+    """
+
+    app: Starlette
+    events: Events
+    stop: Callable[[], None]
+    error: Callable[[], BaseException | None]
+    refused: Callable[[int, str], None]
+
+
+# Starts a service; the argument is what to call, from any thread, when it can no longer work.
+Start = Callable[[Callable[[], None]], Running]
+
+
+def serve(settings: ServeSettings, state: str, *, salvage: bool = False) -> Exit:
+    """Serve the window in a folder until a signal. Raises ``Failure`` if folder, address or certificate cannot be used.
+
+    With ``salvage``, damaged rows of the window are left out.
+
+    Returns:
+        The exit code of the signal, or ``Exit.OUTPUT`` if the outcome of a step is unknown.
+    """
+    token, hook = settings.access_token(), hook_of(settings)
+    blocked = read_block_list(settings.blocked, create=True)
+    address = bound(settings.host, settings.port)
+    fingerprints = {"signing": settings.signing_fingerprint, "matching": settings.matching_fingerprint}
+    if salvage:
+        salvaged = salvage_log(Path(state), settings.plan.width)
+        say(f"{salvaged.sound:,} rows are sound, {salvaged.damaged:,} are left out; the file before is {salvaged.kept}")
+        if salvaged.lost:
+            say(said(salvaged.lost))
+    compiling = Compiling(say, steps=sys.stderr.isatty())
+    with compiling:  # the log signs the constant texts
+        log = Log(Path(state), fingerprints, settings.durability, settings)
+    try:
+        with compiling:
+            warm(Config(**{name: getattr(settings, name) for name in Config.model_fields}))
+        keeper = Keeper(
+            settings, log, keep_texts=settings.keep_texts, history_seconds=settings.history_seconds,
+            clock=time.time if settings.clock == "arrival" else None, blocked=blocked,
+            announced=Outbox(rules_of(settings, time.time), separate=settings.separate),
+            sources_max=settings.sources_max, canaries_every=settings.canaries_every,
+            canaries_allowance=Allowance(settings.canaries_per_second_max, time.monotonic),
+        )  # fmt: skip
+        return asyncio.run(
+            run(settings, address, token, lambda on_broken: started(settings, keeper, on_broken, hook=hook))
+        )
+    finally:
+        log.close()
+        address.close()
+
+
+def started(
+    settings: ServeSettings,
+    keeper: Keeper,
+    on_broken: Callable[[], None],
+    now: Callable[[], float] = time.time,
+    hook: Hook | None = None,
+) -> Running:
+    """Start the service of a window. ``hook`` gets the events of stories, ``now`` is the clock in seconds since the
+    epoch."""
+    reader = StoreReader(keeper.log.path, separate=settings.separate)
+    observer = Metrics(SERVE, {"role": SERVE})
+    last = keeper.log.meta()["places"] - 1
+    recall = Recall(keeper.matcher.table.counts, keeper.canaries, keeper.losses, observer)
+    figures = Figures(lambda: keeper.matcher.table.documents, lambda: writer.waiting, now, recall.values)
+    events = Events(
+        reader.after, last, settings.event_readers_max, figures, reader.previews,
+        lambda: observer.count("service_event_readers_slow"),
+    )  # fmt: skip
+    publish = publisher(observer, events, keeper.take_repeating)
+    degrading = Degrading(observer, keeper.matcher.table.counts())
+
+    def on_step(answers: list[Answer]) -> None:
+        publish(answers)
+        degrading.table(keeper.matcher.table.counts())
+        recall.count()
+        if delivery is not None:
+            delivery.wake()
+
+    delivery: Delivery | None = None
+    writer = Writer(
+        keeper, settings.queue_documents_max, on_broken, on_step,
+        lambda: observer.count("service_full"), here=not DURABILITIES[settings.durability][1],
+    )  # fmt: skip
+    if hook is not None:
+        delivery = Delivery(reader, writer.call, hook.send, bounds_of(settings), observer, now)
+        delivery.start()
+
+    def measure() -> None:
+        observer.set("service_waiting_documents", writer.waiting)
+        observer.set("service_window_documents", keeper.matcher.table.documents)
+        recall.measure()
+        measure_sources(observer, reader, now())
+        measure_outbox(reader, observer, now())
+
+    def stop() -> None:
+        if delivery is not None:
+            delivery.stop()
+        writer.stop()
+
+    service = Service(
+        settings, reader, events, observer, decoding(settings, now), partial(near, writer), lambda: writer.alive,
+        lambda: writer.alive, measure, now,
+    )  # fmt: skip
+    app = application(service, window_requests(writer))
+    return Running(app, events, stop, lambda: writer.error, degrading.refused)
+
+
+async def run(settings: ServeSettings, address: socket.socket, token: str | None, start: Start) -> Exit:
+    """Serve until a signal, or until the service can no longer work.
+
+    Raises ``Failure`` if the certificate cannot be used, or if the service has ended by an error.
+    """
+    raise_file_limit()
+    loop = asyncio.get_running_loop()
+    ended: list[signal.Signals] = []
+    broken = asyncio.Event()
+    running = start(lambda: _call(loop, broken.set))
+    any_host = settings.insecure and not is_loopback(settings.host)
+    guarded = Access(
+        running.app, token, any_host=any_host, open_metrics=settings.open_metrics, on_refused=running.refused
+    )
+    config = uvicorn.Config(
+        guarded, log_config=None, access_log=False, server_header=False, lifespan="off",
+        http=connection_type(_WAITING_MAX, _HEAD_SECONDS_MAX),
+        ssl_certfile=settings.tls_certfile, ssl_keyfile=settings.tls_keyfile, limit_concurrency=_CONCURRENCY_MAX,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=_GRACE_SECONDS,
+    )  # fmt: skip
+    server = _Server(config)
+
+    def stop(number: signal.Signals) -> None:
+        server.force_exit = bool(ended)
+        ended.append(number)
+        running.events.close()
+        server.should_exit = True
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop, number)
+
+    async def watch() -> None:
+        await broken.wait()
+        running.events.close()
+        server.should_exit = True
+
+    watching = asyncio.create_task(watch())
+    try:
+        _load_certificate(config)
+        _listen(settings, address)
+        await server.serve([address])
+    finally:
+        watching.cancel()
+        await asyncio.to_thread(running.stop)
+    error = running.error()
+    if error is not None:
+        raise Failure(Exit.OUTPUT, f"the service failed: {error}; start again: it continues from what is on the disk")
+    return EXIT_OF_SIGNAL[ended[0] if ended else 0]
+
+
+def _call(loop: asyncio.AbstractEventLoop, function: Any) -> None:
+    loop.call_soon_threadsafe(function)
+
+
+def _load_certificate(config: uvicorn.Config) -> None:
+    try:
+        config.load()
+    except OSError as error:  # ssl.SSLError is one
+        raise Failure(
+            Exit.USAGE, f"cannot use the certificate: {error}; name PEM files with tls_certfile and tls_keyfile"
+        ) from None
+
+
+def _announce(settings: ServeSettings, address: socket.socket) -> None:
+    host, port = address.getsockname()[:2]
+    scheme = "https" if settings.tls_certfile else "http"
+    named = f"[{host}]" if ":" in host else host
+    say(f"serving on {scheme}://{named}:{port}")
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """Return a socket that has the address and does not listen yet. Raises ``Failure``.
+
+    It listens when the service can answer (``_listen``): before, clients are refused and try again.
+    The socket names its protocol, because only then asyncio sets ``TCP_NODELAY``. Without it, each response of two
+    parts would wait 40 ms for an acknowledgement.
+    """
+    try:
+        family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(where)
+        except BaseException:
+            listening.close()
+            raise
+        return listening
+    except OSError as error:
+        raise _not_free(host, port, error) from None
+
+
+def _not_free(host: str, port: int, error: OSError) -> Failure:
+    return Failure(Exit.USAGE, f"cannot listen on {host}:{port}: {error}; choose another --port or --host")
+
+
+def _listen(settings: ServeSettings, address: socket.socket) -> None:
+    """Open the port, and say where it is."""
+    try:
+        address.listen(_BACKLOG)
+    except OSError as error:
+        raise _not_free(settings.host, settings.port, error) from None
+    _announce(settings, address)

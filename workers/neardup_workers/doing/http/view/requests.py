@@ -1,0 +1,221 @@
+"""The requests on a view of a deployment: documents and removals go to a topic, and the answer is their verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from neardup.documents.document import Document, Pair
+from neardup.documents.ids import full_id, stored_id
+from neardup.errors import Reason
+from neardup.pairs.json_lines import named_collection
+from neardup_workers.doing.http.app import Handlers, Service, answer_values, path_of, refused
+from neardup_workers.doing.http.bodies import JSON, JSON_LINES, Refused, lines_of, read_body
+from neardup_workers.doing.http.described.parameters import ADD, BLOCK, collection_named, flag
+from neardup_workers.doing.http.problems import field_of, json_line, json_response, problem_values, shown
+from neardup_workers.doing.http.view.follower import Follower, Resolved
+from neardup_workers.doing.http.view.outbox import ProducerQueue, Sent, Unsent
+from neardup_workers.doing.http.writer import Broken, Busy
+from neardup_workers.outside.store.view import ViewReader
+from neardup_workers.outside.topics.messages import key_of
+from neardup_workers.outside.topics.places import place_name
+
+# Lines of a transaction, and transactions of a batch that wait at the same time.
+_GROUP, _AHEAD = 500, 4
+# The wait of a batch before it sends to a busy outbox again.
+_BUSY_SECONDS = 0.05
+# Bytes of a message in addition to its value and key.
+_OVERHEAD_BYTES = 1_000
+
+# A line of a batch: what was sent under an id, or an id, if the line has one, and the reason of its refusal.
+_Line = tuple[str, Sent] | tuple[str | None, Reason]
+
+
+class Sending(NamedTuple):
+    """What the requests use: where documents go, where verdicts come from, the longest wait, the largest message."""
+
+    outbox: ProducerQueue
+    follower: Follower
+    seconds_max: float
+    message_bytes_max: int
+
+
+def view_requests(sending: Sending) -> Handlers:
+    """Return the requests that need a window, with the window of a deployment."""
+    return {
+        ("POST", "/v1/check"): partial(check, sending),
+        ("POST", "/v1/check:batch"): partial(check_batch, sending),
+        ("DELETE", "/v1/documents"): partial(remove, sending),
+        ("DELETE", "/v1/documents/{rest:anything}"): partial(remove, sending),
+        ("POST", "/v1/feeds"): report_feeds,
+        ("GET", "/v1/why"): lacking,
+        ("POST", "/v1/why"): lacking,
+        ("GET", "/v1/sources"): lacking,
+        ("GET", "/v1/sources/{rest:anything}"): lacking,
+    }
+
+
+async def near(reader: ViewReader, id_: str, collection: str | None) -> Sequence[Pair] | None:
+    """Return the pairs of an id, with earlier and later documents; ``None`` for an unknown id."""
+    return await run_in_threadpool(reader.near, stored_id(id_, collection, separate=reader.separate))
+
+
+async def lacking(service: Service, request: Request) -> Response:
+    """``/v1/why`` and ``/v1/sources``: a view has neither signatures to compare nor a ledger of sources."""
+    raise Refused("needs_window")
+
+
+async def report_feeds(service: Service, request: Request) -> Response:
+    """``POST /v1/feeds``: a view holds only what came from topics."""
+    raise Refused("needs_window", detail="report feeds to a service with a window of its own (neardup serve --state)")
+
+
+async def check(sending: Sending, service: Service, request: Request) -> Response:
+    """``POST /v1/check``: the verdict about one document, when the deployment has committed it."""
+    started = time.perf_counter()
+    if not flag(request, ADD):
+        raise Refused("needs_window", "add")
+    body = await read_body(request, service.settings, JSON)
+    decoded = _decoded(sending, service, body)
+    if isinstance(decoded, Reason):
+        return refused(service, decoded)
+    [sent] = await _sent(sending, [(_key(decoded, service), body)])
+    decided = await _decided(sending, sent, time.monotonic() + sending.seconds_max)
+    if decided is None:
+        return json_response(_undecided(decoded.id, sent, decoded.collection), 202)
+    if decided.answer.refused:
+        return refused(service, decided.answer.refused)
+    service.observer.sample("service_check_seconds", [time.perf_counter() - started])
+    return json_response(answer_values(decided.answer))
+
+
+async def remove(sending: Sending, service: Service, request: Request) -> Response:
+    """``DELETE /v1/documents/{id}``, or the id in the query: removes all versions.
+
+    It answers when the deployment has committed the removal.
+    """
+    id_, *rest = path_of(request)
+    if rest or not id_:
+        raise Refused("not_found")
+    if flag(request, BLOCK):
+        raise Refused("no_block_list", "block", "add the id to the file that the signers read (--blocked)")
+    separate = service.settings.separate
+    collection = collection_named(request, separate=separate)
+    key = key_of(stored_id(id_, collection, separate=separate), separate=separate)
+    [sent] = await _sent(sending, [(key, None)])
+    decided = await _decided(sending, sent, time.monotonic() + sending.seconds_max)
+    if decided is None:
+        return json_response(_undecided(id_, sent, collection), 202)
+    if not decided.removed:
+        raise Refused("unknown_id", "id")
+    return json_response({"id": id_, "removed": decided.removed, **named_collection(collection)})
+
+
+async def check_batch(sending: Sending, service: Service, request: Request) -> Response:
+    """``POST /v1/check:batch``: lines of documents, a line of answer for each, and ``{"done": n}`` at the end."""
+    body = await read_body(request, service.settings, JSON_LINES)
+    lines = lines_of(body, service.settings.batch_lines_max)
+    return StreamingResponse(_batch(sending, service, lines), media_type="application/x-ndjson")
+
+
+async def _batch(sending: Sending, service: Service, lines: list[bytes]) -> AsyncIterator[bytes]:
+    """Yield the lines of the answer. Documents are sent in order, up to ``_AHEAD`` groups before the client reads."""
+    pending: deque[tuple[list[_Line], float]] = deque()
+    for first in range(0, len(lines), _GROUP):
+        while len(pending) >= _AHEAD:
+            yield await _answered(sending, service, *pending.popleft())
+        answers = await _submitted(sending, service, lines[first : first + _GROUP])
+        pending.append((answers, time.monotonic() + sending.seconds_max))
+    while pending:
+        yield await _answered(sending, service, *pending.popleft())
+    yield json_line({"done": len(lines)})
+
+
+async def _submitted(sending: Sending, service: Service, lines: list[bytes]) -> list[_Line]:
+    """Send the documents of some lines."""
+    decoded = [_decoded(sending, service, line) for line in lines]
+    accepted: list[tuple[bytes, bytes | None]] = [
+        (_key(one, service), line) for one, line in zip(decoded, lines, strict=True) if isinstance(one, Document)
+    ]
+    try:
+        sent = iter(await _sent(sending, accepted, patient=True) if accepted else ())
+    except Refused as error:
+        return [(None, one) if isinstance(one, Reason) else (one.id, error.reason) for one in decoded]
+    return [(None, one) if isinstance(one, Reason) else (one.id, next(sent)) for one in decoded]
+
+
+async def _answered(sending: Sending, service: Service, lines: list[_Line], deadline: float) -> bytes:
+    """Return the answers of some lines."""
+    out = []
+    for id_, answer in lines:
+        reason: str | None = answer if isinstance(answer, Reason) else None
+        if isinstance(answer, Sent):
+            decided = await _decided(sending, answer, deadline)
+            if decided is None:
+                out.append(json_line(_undecided(str(id_), answer)))
+                continue
+            reason = decided.answer.refused
+            if reason is None:
+                out.append(json_line(answer_values(decided.answer)))
+                continue
+        service.events.figures.refuse(str(reason))
+        problems = problem_values(str(reason), field=field_of(str(reason), service.decoding.fields))
+        out.append(json_line({**({} if id_ is None else {"id": shown(id_)}), "error": problems}))
+    return b"".join(out)
+
+
+def _decoded(sending: Sending, service: Service, line: bytes) -> Document | Reason:
+    """Return the document of a line, or the reason of its refusal: also of what no message can hold."""
+    decoded = service.decoding.document(line)
+    if isinstance(decoded, Reason):
+        return decoded
+    try:
+        key = _key(decoded, service)
+    except UnicodeEncodeError:
+        return Reason("id_surrogate")
+    return (
+        decoded if len(key) + len(line) + _OVERHEAD_BYTES <= sending.message_bytes_max else Reason("message_too_large")
+    )
+
+
+async def _sent(sending: Sending, messages: list[tuple[bytes, bytes | None]], *, patient: bool = False) -> list[Sent]:
+    """Send messages in one transaction; ``patient`` waits for a full queue. Raises ``Busy``, ``Refused``."""
+    while True:
+        try:
+            return await asyncio.wrap_future(sending.outbox.send(messages))
+        except Busy:
+            if not patient:
+                raise
+            await asyncio.sleep(_BUSY_SECONDS)
+        except Unsent:
+            raise Refused("unsent") from None
+        except Broken:
+            raise Refused("ended") from None
+
+
+async def _decided(sending: Sending, sent: Sent, deadline: float) -> Resolved | None:
+    """Wait for a verdict; ``None`` if it is not there at the deadline (of ``time.monotonic``)."""
+    try:
+        return await asyncio.wait_for(asyncio.wrap_future(sent.decided), max(0.0, deadline - time.monotonic()))
+    except TimeoutError:
+        sending.follower.forget([sent.place])
+        return None
+
+
+def _key(document: Document, service: Service) -> bytes:
+    """Return the key of the message of a document; raises ``UnicodeEncodeError``."""
+    separate = service.settings.separate
+    full = full_id(document.id, document.collection) if separate else document.id
+    return key_of(full.encode(), separate=separate)
+
+
+def _undecided(id_: str, sent: Sent, collection: str | None = None) -> dict[str, object]:
+    return {"id": id_, "decided": False, "place": place_name(sent.place), **named_collection(collection)}

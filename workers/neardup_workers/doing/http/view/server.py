@@ -1,0 +1,102 @@
+"""Start and stop of the view of a deployment; the rest is as for a window of this process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+
+from neardup_workers.doing.http.app import Service, application, publisher
+from neardup_workers.doing.http.bodies import decoding
+from neardup_workers.doing.http.degrading import Degrading
+from neardup_workers.doing.http.events import Events
+from neardup_workers.doing.http.figures import Figures
+from neardup_workers.doing.http.server import Running, bound, run
+from neardup_workers.doing.http.view.follower import Follower
+from neardup_workers.doing.http.view.outbox import ProducerQueue
+from neardup_workers.doing.http.view.requests import Sending, near, view_requests
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.settings.serve import ViewSettings
+from neardup_workers.outside.store.view import View, ViewReader
+from neardup_workers.outside.telemetry.metrics import SERVE, Metrics
+from neardup_workers.outside.topics.names import names_of
+from neardup_workers.outside.transport.protocol import Transport, TransportError, UnknownTopicError
+
+
+def serve_view(settings: ViewSettings, state: str | None, transport: Transport) -> Exit:
+    """Serve a view of a deployment until a signal; returns the exit code. Closes the transport.
+
+    ``state`` is the folder of the view; without one each start fills a new view.
+
+    Raises:
+        Failure: the folder, the address or the certificate cannot be used, a topic does not exist, the broker does not
+            answer at the start, or the view has ended by an error.
+    """
+    token = settings.access_token()
+    address = bound(settings.host, settings.port)
+    topics = names_of(settings).topics
+    # A container may have no folder for temporary files.
+    with nullcontext(state) if state else tempfile.TemporaryDirectory() as folder:
+        view = View(Path(folder), {"verdicts": topics.verdicts}, "normal")
+        try:
+            start = partial(started_view, settings, transport, view)
+            return asyncio.run(run(settings, address, token, start))
+        except TransportError as error:
+            code = Exit.TOPIC if isinstance(error, UnknownTopicError) else Exit.BROKER
+            raise Failure(code, str(error)) from None
+        finally:
+            view.close()
+            address.close()
+            transport.close()
+
+
+def started_view(
+    settings: ViewSettings,
+    transport: Transport,
+    view: View,
+    on_broken: Callable[[], None],
+    now: Callable[[], float] = time.time,
+) -> Running:
+    """Start the service of a view. ``now`` is the clock in seconds since the epoch."""
+    names = names_of(settings)
+    reader, observer = ViewReader(view.path, separate=settings.separate), Metrics(SERVE, {"role": SERVE})
+    slow = partial(observer.count, "service_event_readers_slow")
+    figures = Figures(reader.size, lambda: outbox.waiting, now)
+    last = view.meta()["places"] - 1
+    events = Events(reader.after, last, settings.event_readers_max, figures, reader.previews, slow)
+    kept = None if settings.window_seconds is None else settings.window_seconds + settings.history_seconds
+    follower = Follower(
+        transport, names.topics, view, reader, kept, publisher(observer, events), on_broken, events.forget,
+        separate=settings.separate,
+    )  # fmt: skip
+    name = f"{names.prefix}-serve-{socket.gethostname()}-{os.getpid()}"  # no two processes fence each other
+    outbox = ProducerQueue(
+        lambda: transport.producer(name), names.topics.documents, transport.partitions(names.topics.documents),
+        follower.expect, follower.forget, settings.queue_documents_max,
+    )  # fmt: skip
+
+    def measure() -> None:
+        observer.set("service_waiting_documents", outbox.waiting)
+        observer.set("service_window_documents", reader.size())
+        for partition, lag in follower.lag().items():
+            observer.set("lag_records", lag, str(partition))
+
+    def stop() -> None:
+        outbox.stop()
+        follower.stop()
+
+    service = Service(
+        settings, reader, events, observer, decoding(settings, now), partial(near, reader), lambda: follower.alive,
+        lambda: follower.ready, measure,
+    )  # fmt: skip
+    sending = Sending(outbox, follower, settings.verdict_seconds_max, settings.request_bytes_max)
+    follower.start()
+    return Running(
+        application(service, view_requests(sending)), events, stop, lambda: follower.error, Degrading(observer).refused
+    )

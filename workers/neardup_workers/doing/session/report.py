@@ -1,0 +1,272 @@
+"""The reports of a run: refusals, progress and summary on standard error, rejects in a file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any
+
+import orjson
+
+from neardup.documents.document import REASONS
+from neardup.window import COUNTERS
+from neardup_workers.outside.feeds.reasons import FEED_REASONS
+from neardup_workers.outside.outputs.lines_file import LinesFile
+from neardup_workers.outside.outputs.output import Lines
+from neardup_workers.outside.process.printable import printable
+from neardup_workers.outside.readers.entries import FILE_REASONS, Entry
+from neardup_workers.outside.readers.lines import BOM, Line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+_SENTENCES = {**REASONS, **FILE_REASONS, **FEED_REASONS}
+# Reasons that the names of the fields of a line explain.
+_MISSING = frozenset(("no_text", "no_tokens", "no_vector", "no_key", "no_id", "no_column"))
+# Characters of those names in a report.
+_FIELDS_CHARACTERS = 300
+# Key of a summary -> its words.
+_FOUND = {
+    "documents": "documents", "pairs": "pairs", "kept": "kept", "duplicates": "duplicates", "unchanged": "unchanged",
+    "duplicate_fraction": "fraction dropped",
+}  # fmt: skip
+# The counts of a table that a summary shows, and their words.
+_COUNTS = {name: counter.label for name, counter in COUNTERS.items() if counter.label}
+
+
+class Rejects:
+    """The file of refused input: each refused line unchanged; a refused file or folder as a line of JSON.
+
+    Lines are written byte for byte (see ``Lines``). Without a path, all input is discarded. Raises ``Failure`` if the
+    file cannot be written.
+    """
+
+    def __init__(self, path: str | None, *, follow: bool = False) -> None:
+        self._spilled = False
+        self._lines = Lines()
+        self._output = None if path is None else LinesFile(path, "the rejects", follow=follow)
+
+    def spill(self, part: Line) -> None:
+        """Write a part of a line that is too long to hold; ``write`` ends the line."""
+        self._spilled = True
+        self._lines.put_part(part)
+        self._flow()
+
+    def write(self, entry: Entry, reason: str) -> None:
+        """Write one refused entry."""
+        if self._output is None:
+            return
+        spilled, self._spilled = self._spilled, False
+        if spilled:
+            self._lines.put(b"", entry.end if reason == "line_too_long" else b"\n")
+        if entry.raw is not None:
+            self._lines.add(entry)
+        elif not spilled or reason != "line_too_long":
+            origin = {"path": entry.source, "line": entry.line} if entry.line else {"path": entry.source}
+            self._lines.put(orjson.dumps({**origin, "reason": reason}))
+        self._flow()
+
+    def flush(self) -> None:
+        """Flush all output to the system."""
+        self._act(lambda file: file.flush())
+
+    def _flow(self) -> None:
+        data = self._lines.taken()
+        self._act(lambda file: file.write(data))
+
+    def __enter__(self) -> Rejects:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give the file its name; after an exception, discard it."""
+        if self._output is not None:
+            self._output.__exit__(kind, error, trace)
+
+    def _act(self, action: Callable[[IO[bytes]], object]) -> None:
+        if self._output is not None:
+            self._output.act(action)
+
+
+class Report:
+    """Counts what happens in a run and reports it on standard error.
+
+    For each reason, ``reports_max`` refusals of named input are reported, and ``walk_reports_max`` of files in folders;
+    further refusals are only counted. ``quiet`` reports nothing.
+    """
+
+    def __init__(
+        self,
+        *,
+        quiet: bool,
+        reports_max: int = 20,
+        walk_reports_max: int = 10,
+        total: int | None = None,
+        bar: bool = False,
+    ) -> None:
+        self.documents = 0
+        self.pairs = 0
+        self.refused: Counter[str] = Counter()
+        self._seen: Counter[tuple[str, bool]] = Counter()  # by reason, and whether it was found in a folder
+        self._quiet = quiet
+        self._reports_max = {False: reports_max, True: walk_reports_max}
+        self._started = time.monotonic()
+        self._progress = self._bar(total) if bar else None
+
+    def refuse(self, entry: Entry, reason: str) -> None:
+        """Count and report a refusal. The first refusal because of a missing field names the fields of the line."""
+        self.refused[str(reason)] += 1  # a plain string: the keys of a JSON object
+        self._seen[reason, entry.walked] += 1
+        seen, reports_max = self._seen[reason, entry.walked], self._reports_max[entry.walked]
+        if self._quiet or seen > reports_max + 1:
+            return
+        if seen > reports_max:
+            what = "files in folders" if entry.walked else "input"
+            self._say(f"further {what} refused as {reason!r} is only counted; --rejects FILE keeps all of it")
+            return
+        fields = _fields(entry) if seen == 1 and reason in _MISSING else ""
+        self._say(sentence_of(entry, reason) + fields)
+
+    def advance(self, bytes_read: int) -> None:
+        """Move the bar."""
+        if self._progress is not None:
+            pairs = f"{self.documents:,} documents, {self.pairs:,} pairs"
+            self._progress.update(self._progress.task_ids[0], completed=bytes_read, description=pairs)
+
+    def summary(
+        self,
+        bytes_read: int,
+        blank_lines: int,
+        counts: Mapping[str, int],
+        ended: str,
+        compile_seconds: float = 0.0,
+        found: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Return the summary as plain values; ``ended`` says why the run ended. The rate excludes the compilation.
+
+        ``found``: the results of a command that does not report pairs.
+        """
+        seconds = time.monotonic() - self._started
+        working_seconds = max(seconds - compile_seconds, 1e-9)
+        return {
+            "ended": ended,
+            "documents": self.documents,
+            **({"pairs": self.pairs} if found is None else found),
+            **{name: counts[name] for name in _COUNTS},
+            "refused": sum(self.refused.values()),
+            "refused_by_reason": dict(self.refused.most_common()),
+            "blank_lines": blank_lines,
+            "bytes": bytes_read,
+            "seconds": round(seconds, 3),
+            "compile_seconds": round(compile_seconds, 3),
+            "documents_per_second": round(self.documents / working_seconds, 1),
+        }
+
+    def print_summary(self, summary: dict[str, Any]) -> None:
+        """Write the summary to standard error: a table in a terminal, else one line for each fact."""
+        self.end_bar()
+        if self._quiet:
+            return
+        rows = _rows(summary)
+        if not sys.stderr.isatty():
+            self._say("\n".join(f"{name}: {value}" for name, value in rows))
+            return
+        from rich.table import Table
+
+        table = Table(show_header=False, title=None)
+        table.add_column()
+        table.add_column(justify="right")
+        for row in rows:
+            table.add_row(*row)
+        _console().print(table)
+
+    def say(self, text: str) -> None:
+        """Write a sentence to standard error, unless quiet."""
+        if not self._quiet:
+            self._say(text)
+
+    def end_bar(self) -> None:
+        """Remove the progress bar before further output."""
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+    def _say(self, text: str) -> None:
+        safe = printable(text)  # without markup
+        if self._progress is not None:
+            self._progress.console.print(safe, markup=False, soft_wrap=True)
+        else:
+            sys.stderr.write(safe + "\n")
+
+    def _bar(self, total: int | None) -> Progress:
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TransferSpeedColumn,
+        )
+
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        progress = Progress(*columns, TimeElapsedColumn(), console=_console(), transient=True)
+        progress.add_task("", total=total)
+        progress.start()
+        return progress
+
+
+def _console() -> Console:
+    """Return standard error as a console for terminals. The import is late, because most runs do not need it."""
+    from rich.console import Console
+
+    return Console(stderr=True, soft_wrap=True, highlight=False)
+
+
+def name_of(entry: Entry) -> str:
+    """Return the position of an entry: ``file:line``, or the file."""
+    return f"{entry.source}:{entry.line}" if entry.line else entry.source
+
+
+def sentence_of(entry: Entry, reason: str) -> str:
+    """Return the position of a refused entry, and the reason."""
+    return f"{name_of(entry)}: {_SENTENCES[reason]}"
+
+
+def _fields(entry: Entry) -> str:
+    """Return the names in a line or in the header of a table, for the end of a sentence."""
+    header = entry.header.row if entry.header is not None else b""
+    raw = (entry.raw or header).removeprefix(BOM)
+    try:
+        value = orjson.loads(raw)
+        names = ", ".join(value) if isinstance(value, dict) else ""
+    except orjson.JSONDecodeError:
+        names = raw.decode(errors="replace").strip()
+    return f" (it has: {names[:_FIELDS_CHARACTERS]})" if names else ""
+
+
+def _rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the names and values of the facts that a summary shows."""
+    rows = [(label, f"{summary[name]:,}") for name, label in _FOUND.items() if name in summary]
+    rows += [(label, f"{summary[name]:,}") for name, label in _COUNTS.items() if summary[name]]
+    rows += [("refused", f"{summary['refused']:,}")]
+    rows += [(f"  {reason}", f"{count:,}") for reason, count in summary["refused_by_reason"].items()]
+    if "ids_changed" in summary:
+        rows.append(("ids changed to canonical URLs", f"{summary['ids_changed']:,}"))
+    if summary["blank_lines"]:
+        rows.append(("blank lines", f"{summary['blank_lines']:,}"))
+    if summary.get("missed_pairs"):
+        rows.append(("recall by limits", f"{summary['recall_by_limits']:.4f}"))
+        if summary.get("documents_by_limits") is not None:
+            rows.append(("documents with a pair", f"at least {summary['documents_by_limits']:.4f}"))
+    rows += [(name, f"{summary[name]:,}") for name in ("bytes", "seconds")]
+    if summary["compile_seconds"]:
+        rows.append(("of them compiling, once", f"{summary['compile_seconds']:,}"))
+    rows.append(("documents a second", f"{summary['documents_per_second']:,.0f}"))
+    if summary["ended"] != "success":
+        rows.append(("ended", summary["ended"]))
+    return rows

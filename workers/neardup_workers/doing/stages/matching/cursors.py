@@ -1,0 +1,102 @@
+"""Cursors: where a matcher reads ``signed``, and the stretches that some of its shards have still to apply.
+
+A member has two. Its running shards share one. Shards that are restored, or that are behind the running ones, share
+the other, so they hold up no running shard. A member that stands by for other shards has a third one
+(``standbys``); it uses it only for rows that the running shards do not read, or have read long ago: the *trail* of a
+cursor keeps stretches that its shards have passed and standbys have not.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from neardup.schemes.config import Config
+from neardup_workers.doing.stages.matching.stretches import Stretch, read_stretches
+from neardup_workers.outside.topics.signed import PARTITION, offset_and_row, position_of
+from neardup_workers.outside.transport.protocol import Reader, Record
+
+# A trail: what standbys can still apply after the running shards have passed it.
+TRAIL_BYTES = 16 << 20
+# Behind every position.
+_NOWHERE = 1 << 62
+
+
+class Cursor:
+    """A reader of ``signed`` with the stretches that are read and not passed by all shards of the cursor, and behind
+    them a trail of at most so many bytes."""
+
+    def __init__(self, reader: Reader, config: Config, trail_bytes_max: int = 0) -> None:
+        self.reader, self._config = reader, config
+        self.hand: deque[Stretch] = deque()
+        self.passed = 0  # the position that all its shards have passed
+        self._trail: deque[Stretch] = deque()
+        self._trail_bytes, self._trail_bytes_max = 0, trail_bytes_max
+        self._began = _NOWHERE  # the position before trail and hand
+
+    def follow(self, position: int) -> None:
+        """Read from the message of a position on."""
+        offset, _ = offset_and_row(position)
+        self.reader.follow({PARTITION: offset})
+        self._forget()
+        self.passed = self._began = position_of(offset)
+
+    @property
+    def offset(self) -> int:
+        """The offset of the next message to read."""
+        return self.reader.positions().get(PARTITION, 0)
+
+    def read(self, timeout_seconds: float, records_max: int, bytes_max: int) -> list[Record]:
+        """Read messages, if every stretch is passed; returns them."""
+        if self.hand:
+            return []
+        records = self.reader.poll(timeout_seconds, records_max, bytes_max)
+        self.hand += read_stretches(records, self._config)
+        return records
+
+    def ahead(self, position: int) -> Iterator[Stretch]:
+        """Return the stretches with rows behind a position."""
+        return (stretch for stretch in self.hand if stretch.end > position)
+
+    def covers(self, position: int) -> bool:
+        """Whether the cursor has, or is to read, all messages from a position on."""
+        return self._began <= position
+
+    def kept(self, position: int) -> list[Stretch]:
+        """Return the stretches of trail and hand with rows behind a position, which the cursor must cover."""
+        return [stretch for part in (self._trail, self.hand) for stretch in part if stretch.end > position]
+
+    def lag(self, position: int) -> int:
+        """Return the messages between a position and the end of the log, without the markers of transactions that the
+        reader has passed."""
+        read, end = self.offset, self.reader.ends().get(PARTITION, 0)
+        passed = offset_and_row(position)[0] if self.hand and self.hand[-1].end > position else read
+        return max(0, end - passed)
+
+    def pass_by(self, positions: Iterable[int]) -> None:
+        """Drop the stretches that are before all positions of the shards of the cursor."""
+        least = min(positions, default=None)
+        if least is None:
+            self._forget()
+            return
+        while self.hand and self.hand[0].end <= least:
+            self._trail.append(self.hand.popleft())
+            self.passed = self._trail[-1].end
+            self._trail_bytes += self._trail[-1].size
+        while self._trail and self._trail_bytes > self._trail_bytes_max:
+            self._drop_oldest()
+
+    def release(self, position: int) -> None:
+        """Drop the part of the trail that is before a position."""
+        while self._trail and self._trail[0].end <= position:
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        self._trail_bytes -= self._trail[0].size
+        self._began = self._trail.popleft().end
+
+    def _forget(self) -> None:
+        """Drop all stretches; nothing is covered until the next ``follow``."""
+        self.hand.clear()
+        self._trail.clear()
+        self._trail_bytes, self._began = 0, _NOWHERE

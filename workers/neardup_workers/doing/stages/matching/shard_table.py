@@ -1,0 +1,374 @@
+"""The table of one shard of a stream, and where in the log its window begins.
+
+Theory of operation. A table is a deterministic function of the log of ``signed`` from ``start`` to a position, of the
+stream time just before ``start``, of its shard, and of the number of shards. ``start`` is the offset of the message of
+the oldest slot in the ring. ``start``, stream time, row, growth and the fingerprint of the matching settings are the
+metadata of every committed offset, so they are consistent with the offset.
+
+A control row belongs to the row before it: a table that has passed the last row before it has passed the control row.
+The step of shard 0 that does so has the first offsets of the new shards (``born``).
+
+- ``apply`` adds the rows of a stretch inside an open step, from the position of the table on. It works in slices of
+  rows with a bounded number of candidates, and the caller may stop after any slice: one stretch can hold thousands of
+  rows with a hundred candidates each. ``committed`` returns what to commit for the step.
+- ``commit`` or ``undo`` ends the step after its transaction has ended. If the outcome of the transaction is unknown,
+  ``settle`` ends the step later, by the committed position. Any process may have committed this position: a table at a
+  position is a function of the log up to the position.
+- A new owner makes an empty table with a ``Window``, and applies the log from ``start`` to the committed position
+  without publishing: own documents are added, foreign ones are probed for their marks. The table then equals the table
+  of the old owner at its commit.
+
+A table keeps for each message in the window its offset, the slot after it, and the stream time before it. For each slot
+it keeps the place of the document, which ``links`` uses as its name. Only own documents and marks have slots.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from neardup.pairs.batches import CONTENT_HALF
+from neardup.pairs.pair_rule import Matches, deciding
+from neardup.pairs.pipeline import SLICE_CANDIDATES, Matcher, Slice
+from neardup.pairs.shards import Growth, Shard
+from neardup.schemes.config import Config
+from neardup.schemes.rows import SCHEMES
+from neardup.stories.sources.losses import NamedLosses, named_losses
+from neardup.window import COUNTERS, NO_TIME, again
+from neardup_workers.doing.stages.growth import growth_fields, growth_of
+from neardup_workers.doing.stages.matching.slot_places import SlotPlaces
+from neardup_workers.doing.stages.matching.stretches import Stretch
+from neardup_workers.doing.stages.starts import decoded_metadata
+from neardup_workers.outside.topics.links import Links, similarity_steps
+from neardup_workers.outside.topics.places import partitions_of
+from neardup_workers.outside.topics.signed import ROW_BITS, offset_and_row, position_of
+from neardup_workers.outside.transport.protocol import Committed
+
+_METADATA_VERSION = 1
+# What limits cost a shard since it began, of the counts of its table: part of the metadata, so it outlives its owners.
+KEPT_COUNTS = ("near_documents", "lone_documents", "near_pairs", "missed_pairs")
+# The counts of a table that are metrics.
+COUNTED = (*(name for name, counter in COUNTERS.items() if counter.meaning), "documents", "postings")
+
+
+class Window(NamedTuple):
+    """The beginning of a window: the offset of its first message, and the stream time before it (microseconds, or
+    none). ``growth``: how many shards there are, up to the committed position. ``row``: how many rows of the message at
+    the committed offset are in the table. ``counts``: those of ``KEPT_COUNTS``."""
+
+    start: int
+    stream_time: int | None
+    fingerprint: str
+    growth: Growth
+    row: int = 0
+    counts: tuple[int, ...] = (0,) * len(KEPT_COUNTS)
+
+
+class Applied(NamedTuple):
+    """The result of a slice: the pairs to publish, also by place, with their rows; the removed ids with their rows; the
+    numbers of documents and of candidates; what limits cost."""
+
+    matches: Matches
+    items: npt.NDArray[np.int32]
+    links: Links
+    removed: list[tuple[int, bytes]]
+    documents: int
+    candidates: int
+    losses: NamedLosses | None
+
+
+class _Mark(NamedTuple):
+    offset: int
+    slot_end: int
+    stream_time: int
+
+
+class _Reached(NamedTuple):
+    """Where a table is: its position, the documents that it has passed, and the message that it has begun to read:
+    offset, and stream time before it; how many shards there are, and which one this is."""
+
+    position: int
+    documents: int
+    message: int
+    time_before: int
+    growth: Growth
+    shard: Shard
+
+
+class ShardTable:
+    """A ``Matcher`` for one shard with positions in the log; see the module for the steps.
+
+    Without ``window``, the table begins with the log, and ``shard`` says how many there are; else, the window does.
+    """
+
+    def __init__(self, config: Config, shard: Shard, window: Window | None = None) -> None:
+        self.config = config
+        self._places = SlotPlaces()
+        self._marks: deque[_Mark] = deque()
+        self._added = 0
+        time = int(NO_TIME) if window is None or window.stream_time is None else window.stream_time
+        start = 0 if window is None else window.start
+        position = position_of(start)
+        growth = Growth(shard.of) if window is None else window.growth.until(position)
+        shard = Shard(shard.number, growth.shards)
+        self.matcher = Matcher(config, shard=shard)
+        self._reached = self._reached_before = _Reached(position, 0, start, time, growth, shard)
+        self.born: dict[int, Committed] = {}  # the first offsets of shards that the open step has added
+        self._since: dict[int, int] = {}  # by partition of ``documents``, the first place after beginning or growth
+        self._open = False
+        self._counts_before = Window(0, None, "", Growth(1)).counts if window is None else window.counts
+        self._reported = dict.fromkeys(COUNTED, 0)
+        if time != NO_TIME:
+            self.matcher.table.set_stream_time(time)
+
+    @property
+    def shard(self) -> Shard:
+        """Which shard the table is, of how many."""
+        return self._reached.shard
+
+    @property
+    def growth(self) -> Growth:
+        """How many shards there are, as far as the table has read."""
+        return self._reached.growth
+
+    @property
+    def position(self) -> int:
+        """The position in the log up to which the table has read it."""
+        return self._reached.position
+
+    def apply(
+        self, stretch: Stretch, *, publish: bool = True, candidates_max: int = SLICE_CANDIDATES
+    ) -> Iterator[Applied]:
+        """Add the rows of a stretch from the position of the table on, inside an open step.
+
+        Args:
+            stretch: rows that begin at the position of the table, or before.
+            publish: look for pairs; without it, the rows are those of a restore.
+            candidates_max: of a slice, about.
+
+        Yields:
+            The result of each slice. The next one is applied when the caller asks for it.
+        """
+        table = self.matcher.table
+        if not self._open:
+            table.begin()
+            self._open, self._added, self._reached_before = True, 0, self._reached
+        first = stretch.row_of(self.position)
+        if first == len(stretch.positions):
+            self.skip_to(stretch.end)
+            self._grow(stretch)
+            return
+        slot, time = table.slot_end, table.stream_time
+        for part in self.matcher.slices_of(stretch.rows, first=first, probe=publish, candidates_max=candidates_max):
+            self._advance(stretch, first, part.end, slot, time)
+            if part.end == len(stretch.positions):
+                self._grow(stretch)
+            yield self._applied(stretch, first, part)
+            first, slot, time = part.end, table.slot_end, table.stream_time
+
+    def _advance(self, stretch: Stretch, first: int, end: int, slot: int, time: int) -> None:
+        """Record that the rows ``first`` to ``end`` of a stretch are in the table; before them, ``slot`` was its next
+        slot and ``time`` its stream time."""
+        table, reached = self.matcher.table, self._reached
+
+        def before(row: int) -> int:
+            """Return the stream time before the message of a row."""
+            is_begun = stretch.positions[row] >> ROW_BITS == reached.message
+            return reached.time_before if is_begun else max(time, int(stretch.before[row]))
+
+        documents = first + np.flatnonzero(~stretch.rows.removals[first:end])
+        slots = np.arange(slot, table.slot_end)
+        if len(slots):
+            rows = documents[table.arrivals(slots) - reached.documents]
+            self._places.put(slot, stretch.places[rows])
+            offsets = stretch.positions[rows] >> ROW_BITS
+            for last in np.flatnonzero(np.diff(offsets, append=-1)).tolist():
+                self._marks.append(_Mark(int(offsets[last]), slot + last + 1, before(rows[last])))
+                self._added += 1
+        position = stretch.position(end)
+        offset, _ = offset_and_row(position)
+        is_begun = stretch.positions[end - 1] >> ROW_BITS == offset
+        time_before = before(end - 1) if is_begun else table.stream_time
+        self._reached = reached._replace(
+            position=position, documents=reached.documents + len(documents), message=offset, time_before=time_before
+        )
+        if reached.growth.steps:
+            self._note_since(stretch.places[first:end])
+
+    def _grow(self, stretch: Stretch) -> None:
+        """Apply the control row behind a stretch, if it has one that counts."""
+        reached = self._reached
+        if stretch.growth is None:
+            return
+        growth = reached.growth.grown(stretch.end, *stretch.growth)
+        if growth == reached.growth:
+            return
+        self.matcher.grow(growth.shards)
+        self._reached = reached._replace(growth=growth, shard=self.matcher.shard)
+        self._since = {}
+        if self.shard.number == 0:
+            offset, _ = offset_and_row(stretch.end)
+            window = Window(offset, self.stream_time, self.config.matching_fingerprint, growth)
+            first = Committed(offset, encode_window(window))
+            self.born |= dict.fromkeys(range(reached.growth.shards, growth.shards), first)
+
+    def _note_since(self, places: npt.NDArray[np.int64]) -> None:
+        """Note the first place of each partition after a growth."""
+        partitions, firsts = np.unique(partitions_of(places), return_index=True)
+        for partition, first in zip(partitions.tolist(), firsts.tolist(), strict=True):
+            self._since.setdefault(partition, int(places[first]))
+
+    def came_since(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return which documents are where they belong for certain (``bool[n]``): they came after the last growth."""
+        if not self.growth.steps:
+            return np.ones(len(places), np.bool_)
+        none = np.iinfo(np.int64).max
+        firsts = np.array([self._since.get(one, none) for one in partitions_of(places).tolist()], np.int64)
+        return places >= firsts
+
+    def _applied(self, stretch: Stretch, first: int, part: Slice) -> Applied:
+        """Return the result of a slice, which begins at the row ``first``."""
+        batch, removals = stretch.rows.batch, stretch.rows.removals
+        decides = deciding(SCHEMES[self.config.scheme], part.matches.similarity)
+        items, slots = part.items[decides], part.slots[decides]
+        links = Links(
+            stretch.places[items], self._places.of(slots), batch.contents[items, CONTENT_HALF],
+            again.contents(self.matcher.table, slots), similarity_steps(part.matches.similarity[decides]),
+        )  # fmt: skip
+        gone = first + np.flatnonzero(removals[first : part.end])
+        starts = batch.id_starts
+        removed = [(row, batch.ids[starts[row] : starts[row + 1]].tobytes()) for row in gone.tolist()]
+        documents = part.end - first - len(gone)
+        losses = None
+        if len(part.losses.items):
+            losses = named_losses(self.matcher, batch, part, None if stretch.shown is None else stretch.source_of)
+        return Applied(part.matches, part.items, links, removed, documents, part.candidates, losses)
+
+    def skip_to(self, position: int) -> None:
+        """Move to a later position, before which the log has no more rows for the table."""
+        reached, (offset, _) = self._reached, offset_and_row(position)
+        if position > reached.position:
+            before = reached.time_before if offset == reached.message else self.matcher.table.stream_time
+            self._reached = reached._replace(position=position, message=offset, time_before=before)
+
+    @property
+    def stream_time(self) -> int | None:
+        """The greatest event time seen, in microseconds; none before the first."""
+        return _known(self.matcher.table.stream_time)
+
+    def committed(self) -> Committed:
+        """Return the offset to commit: that of the next message, with row and window as metadata."""
+        oldest = self.matcher.table.oldest
+        first = next((mark for mark in self._marks if mark.slot_end > oldest), None)
+        reached = self._reached
+        start, time = (first.offset, first.stream_time) if first else (reached.message, reached.time_before)
+        offset, row = offset_and_row(reached.position)
+        window = Window(
+            start, _known(time), self.config.matching_fingerprint, self.growth, row, self.kept_counts()
+        )  # fmt: skip
+        return Committed(offset, encode_window(window))
+
+    def commit(self) -> None:
+        """End the step, and keep its changes."""
+        if self._open:
+            self.matcher.table.commit()
+            self._open, self.born = False, {}
+        oldest = self.matcher.table.oldest
+        self._places.release(oldest)
+        while self._marks and self._marks[0].slot_end <= oldest:
+            self._marks.popleft()
+
+    def undo(self) -> None:
+        """End the step, and undo its changes."""
+        if not self._open:
+            return
+        self.matcher.table.undo()
+        self._open, self.born = False, {}
+        self._reached = self._reached_before
+        self.matcher.shard = self.shard
+        for _ in range(self._added):
+            self._marks.pop()
+
+    def settle(self, committed: Committed) -> bool:
+        """End an open step so that the table is at ``committed``, or before it; return false if it cannot be.
+
+        A table behind the committed offset continues: what it lacks is replayed. False means that the table is ahead,
+        that its window begins later, or that it has other settings. It is then useless.
+        """
+        if self._open and self.committed() == committed:
+            self.commit()
+        else:
+            self.undo()
+        window = decode_window(committed.metadata)
+        is_same = window.fingerprint == self.config.matching_fingerprint
+        is_same = is_same and window.growth.until(self.position) == self.growth
+        start, end = position_of(window.start), position_of(committed.offset, window.row)
+        if not is_same or not start <= self.position <= end:
+            return False
+        counts = self.matcher.table.counts()  # what the owner has counted that committed is counted from here on
+        self._counts_before = tuple(n - counts[name] for name, n in zip(KEPT_COUNTS, window.counts, strict=True))
+        return True
+
+    def places(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the places of documents and marks of the window, between steps."""
+        return self._places.of(slots)
+
+    def memory_bytes(self) -> int:
+        """Memory allocated by the table and by the column of places."""
+        return self.matcher.table.memory_bytes()[1] + self._places.allocated_bytes
+
+    def kept_counts(self) -> tuple[int, ...]:
+        """Return the counts of ``KEPT_COUNTS`` since the shard began, those of its earlier owners included."""
+        counts = self.matcher.table.counts()
+        return tuple(n + counts[name] for name, n in zip(KEPT_COUNTS, self._counts_before, strict=True))
+
+    def increments(self) -> dict[str, int]:
+        """Return the increase of each count of ``COUNTED`` since the last call; call it between steps."""
+        counts = self.matcher.table.counts()
+        counts = {**counts, "documents": counts["items"], "postings": self.matcher.table.posting_end}
+        now = {name: counts[name] for name in COUNTED}
+        grown = {name: now[name] - self._reported[name] for name in COUNTED}
+        self._reported = now
+        return grown
+
+
+def added_counts(of_shards: Sequence[tuple[int, ...]]) -> dict[str, int]:
+    """Return the counts of ``KEPT_COUNTS`` of some shards together.
+
+    A document may have pairs in several shards, so those with a pair are at least as many as in the shard with most.
+    """
+    columns = zip(*of_shards, strict=True) if of_shards else [(0,)] * len(KEPT_COUNTS)
+    added = {name: sum(column) for name, column in zip(KEPT_COUNTS, columns, strict=True)}
+    return added | {"near_documents": max((counts[0] for counts in of_shards), default=0)}
+
+
+def _known(time: int) -> int | None:
+    return None if time == NO_TIME else int(time)
+
+
+def encode_window(window: Window) -> str:
+    """Encode the metadata of a committed offset: compact JSON, far below the broker's limit of 4,096 characters."""
+    fields = {
+        "version": _METADATA_VERSION,
+        "from": window.start,
+        "time": window.stream_time,
+        "row": window.row,
+        "growth": growth_fields(window.growth),
+        "fingerprint": window.fingerprint,
+        "counts": window.counts,
+    }
+    return orjson.dumps(fields).decode()
+
+
+def decode_window(metadata: str) -> Window:
+    """Decode the metadata of a committed offset; raises ``ConfigError`` for metadata of another program."""
+    with decoded_metadata(metadata, (_METADATA_VERSION,), "matcher") as fields:
+        # Before 0.2, there were no counts, and shards were never added.
+        growth = growth_of(fields["growth"] if "growth" in fields else (fields["shards"], ()))
+        window = Window(fields["from"], fields["time"], fields["fingerprint"], growth, fields["row"])
+        return window._replace(counts=tuple(fields.get("counts", window.counts)))

@@ -1,0 +1,305 @@
+"""The clusters with at least two members, as records of ``clusters``, a compacted topic keyed by the cluster.
+
+A value has the fields ``cluster`` (the place of the original), ``id`` (of the original), ``collection`` (if it has it),
+``members`` (the original and its duplicates), ``earliest`` and ``earliest_timestamp`` (id and time of the member with
+the lowest event time; of equal times, the one that arrived first), ``original_removed``, ``representatives`` (the best
+members that are not removed, at most four: place, id, rank; a page shows the first one), ``timestamp`` (the newest of
+its members and of their unchanged versions, in seconds) and ``arrival`` (the number of the verdict that changed it
+last).
+
+Theory of operation. ``change`` computes the changes of a step without applying them; ``commit`` applies them. A cluster
+ends with the step in which stream time exceeds its timestamp by window and lateness: no document can join it then. A
+record without a value marks the end. A restart reads the topic, and applies the verdicts of the window that are newer
+than a record.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from neardup.documents.ids import bare_ids, full_id, split_id
+from neardup.schemes.interface import select_ragged
+from neardup.stories.verdicts.decisions import VerdictLimits
+from neardup.stories.verdicts.representatives import NO_RANK, Member, join, without
+from neardup.stories.verdicts.rule import DUPLICATE, REFUSED, REMOVED, UNCHANGED, UPDATE
+from neardup.window import NO_TIME
+from neardup_workers.outside.topics.arrivals import ArrivalRows
+from neardup_workers.outside.topics.columns import escaped, numbers, texts_of
+from neardup_workers.outside.topics.places import found_at, parse_places, place_name
+from neardup_workers.outside.topics.verdicts import DecidedRows, Decision
+from neardup_workers.outside.transport.protocol import Record
+
+_MICROSECONDS = 1e6
+
+
+class _Cluster(NamedTuple):
+    id: str
+    members: int
+    earliest: str
+    earliest_time: int
+    removed: bool
+    time: int
+    arrival: int
+    best: tuple[Member, ...]
+
+    def names(self) -> set[str]:
+        """Return the ids whose removal changes the cluster."""
+        return {self.id, *(member.id for member in self.best)}
+
+    def has(self, id_: str) -> bool:
+        """Whether the removal of an id changes the cluster."""
+        return (id_ == self.id and not self.removed) or any(member.id == id_ for member in self.best)
+
+    def with_time(self, id_: str, time: int) -> _Cluster:
+        """Return the cluster with the time of a member."""
+        if time < self.earliest_time:
+            return self._replace(earliest=id_, earliest_time=time)
+        return self._replace(time=max(self.time, time))
+
+    def after_removal(self, id_: str, arrival: int) -> _Cluster:
+        """Return the cluster after the removal of an id."""
+        return self._replace(removed=self.removed or id_ == self.id, best=without(self.best, id_), arrival=arrival)
+
+
+class _Members(NamedTuple):
+    """Decided arrivals: the columns that ``Decision`` and ``DecidedRows`` share."""
+
+    rows: ArrivalRows
+    statuses: npt.NDArray[np.uint8]
+    clusters: npt.NDArray[np.int64]
+    numbers: npt.NDArray[np.int64]
+    originals: npt.NDArray[np.int64]
+    original_ids: Sequence[bytes | None]
+    original_times: npt.NDArray[np.int64]
+    original_ranks: npt.NDArray[np.float64]
+
+
+class Changed(NamedTuple):
+    """Clusters after a step, by place; ``None`` for a cluster that ends."""
+
+    clusters: dict[int, _Cluster | None]
+    separate: bool = False
+
+    def sizes(self) -> list[int]:
+        """Number of members of each changed cluster that does not end."""
+        return [cluster.members for cluster in self.clusters.values() if cluster is not None]
+
+    def messages(self) -> Iterator[tuple[bytes, bytes | None]]:
+        """Return key and value of each record."""
+        left = [(place_name(place), cluster) for place, cluster in self.clusters.items() if cluster is not None]
+        values = iter(_encode(left, separate=self.separate))
+        for place, cluster in self.clusters.items():
+            yield place_name(place).encode(), None if cluster is None else next(values)
+
+
+class Clusters:
+    """The clusters that a document may still join; see the module."""
+
+    def __init__(self, limits: VerdictLimits, *, separate: bool = False) -> None:
+        self._limits, self._separate = limits, separate  # ids are full ids
+        self._clusters: dict[int, _Cluster] = {}
+        self._by_id: dict[str, tuple[int, ...]] = {}  # id -> the clusters that its removal changes
+        self._times: list[tuple[int, int]] = []  # a heap: a time of each cluster, not after its own, and its place
+        self._popped: list[tuple[int, int]] = []  # by the last ``change``, until ``commit``
+
+    def change(self, decision: Decision, stream_time: int) -> Changed:
+        """Return what a step of decisions changes."""
+        numbers = np.arange(decision.first, decision.first + len(decision.rows.places))
+        changed: dict[int, _Cluster | None] = dict(
+            self._join(
+                _Members(decision.rows, _joining(decision.verdicts.statuses, decision.verdicts.late),
+                         decision.verdicts.clusters, numbers, decision.originals, decision.original_ids,
+                         decision.original_times, decision.original_ranks)
+            )
+        )  # fmt: skip
+        for entry in self._popped:  # by a step that was undone
+            heapq.heappush(self._times, entry)
+        self._popped = []
+        horizon = self._horizon(stream_time)
+        while self._times and self._times[0][0] < horizon:
+            self._popped.append(heapq.heappop(self._times))
+        for place in (*changed, *(place for _, place in self._popped)):
+            if (changed.get(place) or self._clusters[place]).time < horizon:
+                changed[place] = None
+        return Changed(changed, self._separate)
+
+    def commit(self, changed: Changed) -> None:
+        """Apply what a step changed."""
+        for place, cluster in changed.clusters.items():
+            before = self._clusters.pop(place, None)
+            if cluster is not None:
+                self._clusters[place] = cluster
+                if before is None:
+                    heapq.heappush(self._times, (cluster.time, place))
+            if before is not None and cluster is not None and before.best == cluster.best:
+                continue
+            old, new = (set() if one is None else one.names() for one in (before, cluster))
+            for name in new - old:
+                self._by_id[name] = (*self._by_id.get(name, ()), place)
+            for name in old - new:
+                left = tuple(other for other in self._by_id.pop(name) if other != place)
+                if left:
+                    self._by_id[name] = left
+        for _, place in self._popped:
+            if place in self._clusters:
+                heapq.heappush(self._times, (self._clusters[place].time, place))
+        self._popped = []
+
+    def restore(self, records: Iterable[Record], decided: DecidedRows, stream_time: int) -> None:
+        """Start from the records of the topic, and apply the verdicts that are newer than a record. ``stream_time`` is
+        that of the last step: every cluster before its horizon has ended, whether its record is visible or not."""
+        values: dict[bytes, bytes | None] = {}
+        for record in records:
+            if record.key is not None:
+                values.pop(record.key, None)
+                values[record.key] = record.value
+        known = {key: value for key, value in values.items() if value is not None}
+        places = parse_places([key.decode() for key in known])
+        clusters = _decode(known.values(), separate=self._separate)
+        self._clusters = dict(zip(places.tolist(), clusters, strict=True))
+        self._by_id = self._named() if (decided.statuses == REMOVED).any() else {}
+        at = found_at(decided.originals, decided.rows.places)
+        is_known = at >= 0
+        times, ranks = (
+            np.where(is_known, decided.rows.times[at], NO_TIME),
+            np.where(is_known, decided.rows.ranks[at], NO_RANK),
+        )
+        last = np.array([*(one.arrival for one in clusters), -1], np.int64)[found_at(decided.clusters, places)]
+        is_late = decided.late | (last >= decided.numbers)  # what the record counts already joins nothing
+        members = _Members(
+            decided.rows, _joining(decided.statuses, is_late), decided.clusters, decided.numbers, decided.originals,
+            decided.original_ids, times, ranks,
+        )  # fmt: skip
+        self._clusters.update(self._join(members))
+        horizon = self._horizon(stream_time)
+        self._clusters = {place: cluster for place, cluster in self._clusters.items() if cluster.time >= horizon}
+        self._times = sorted((cluster.time, place) for place, cluster in self._clusters.items())
+        self._by_id = self._named()
+
+    def _named(self) -> dict[str, tuple[int, ...]]:
+        """Return which clusters the removal of an id changes."""
+        by_id: dict[str, tuple[int, ...]] = {}
+        for place, cluster in self._clusters.items():
+            for name in cluster.names():
+                by_id[name] = (*by_id.get(name, ()), place)
+        return by_id
+
+    def _horizon(self, stream_time: int) -> int:
+        """Return the time from which on a cluster may get another member."""
+        return int(NO_TIME) if stream_time == NO_TIME else stream_time - self._limits.window - self._limits.lateness
+
+    def _join(self, members: _Members) -> dict[int, _Cluster]:
+        """Return the clusters with new members or removed originals. Members that a cluster already counts change
+        nothing."""
+        changed: dict[int, _Cluster] = {}
+        named: dict[str, set[int]] = {}  # as ``_by_id``, of the changed clusters
+        rows, statuses = members.rows, members.statuses
+        at = np.flatnonzero(np.isin(statuses, (DUPLICATE, UPDATE, UNCHANGED, REMOVED)))
+        removes = bool((statuses[at] == REMOVED).any())
+
+        def put(place: int, cluster: _Cluster) -> None:
+            changed[place] = cluster
+            for name in cluster.names() if removes else ():
+                named.setdefault(name, set()).add(place)
+
+        columns = (
+            rows.places, rows.times, rows.ranks, statuses, members.clusters, members.numbers, members.originals,
+            members.original_times, members.original_ranks,
+        )  # fmt: skip
+        ids = texts_of(*select_ragged(rows.ids, rows.id_starts, at))
+        names = [members.original_ids[i] for i in at.tolist()]
+        for id_, of, own, time, rank, status, place, arrival, newest, original_time, original_rank in zip(
+            ids, names, *(column[at].tolist() for column in columns), strict=True
+        ):
+            if status == REMOVED:
+                for removed in sorted({*self._by_id.get(id_, ()), *named.get(id_, ())}):
+                    known = changed.get(removed) or self._clusters[removed]
+                    if known.arrival < arrival and known.has(id_):
+                        put(removed, known.after_removal(id_, arrival))
+                continue
+            cluster = changed.get(place) or self._clusters.get(place)
+            member = _member(own, id_, rank)
+            joins = int(status == DUPLICATE)
+            if cluster is None and joins:
+                name = (of or b"").decode()
+                is_known = newest >= 0  # else its versions have left, and the first one stands for it
+                original = _member(newest if is_known else place, name, original_rank)
+                first = time if original_time == NO_TIME else original_time
+                best = join((original,), member)
+                put(place, _Cluster(name, 2, name, first, False, first, arrival, best).with_time(id_, time))
+            elif cluster is not None and cluster.arrival < arrival:
+                best = join(cluster.best, member)
+                joined = cluster._replace(members=cluster.members + joins, arrival=arrival, best=best)
+                put(place, joined.with_time(id_, time))
+        return changed
+
+
+def _joining(statuses: npt.NDArray[np.uint8], late: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
+    """Return statuses of documents; a late one counts as refused, for it joins nothing."""
+    return np.where(late, np.uint8(REFUSED), statuses)
+
+
+def _member(place: int, id_: str, rank: float) -> Member:
+    return Member(place, id_, NO_RANK if math.isnan(rank) else rank)
+
+
+def _encode(clusters: list[tuple[str, _Cluster]], *, separate: bool) -> list[bytes]:
+    """Return the values of clusters: an object in JSON each."""
+    full = [name for _, one in clusters for name in (one.id, one.earliest, *(member.id for member in one.best))]
+    names = iter(escaped(bare_ids(full) if separate else full))
+    earliest, newest = (
+        numbers(np.array(times, np.int64) / _MICROSECONDS)
+        for times in ([one.earliest_time for _, one in clusters], [one.time for _, one in clusters])
+    )
+    out = []
+    for (place, one), first, last in zip(clusters, earliest, newest, strict=True):
+        collection = split_id(one.id)[0] if separate else None
+        named = f'"id":"{next(names)}"' + (f',"collection":"{escaped([collection])[0]}"' if collection else "")
+        of_earliest = next(names)
+        best = ",".join([_encode_member(member, next(names)) for member in one.best])
+        out.append(
+            f'{{"cluster":"{place}",{named},"members":{one.members},"earliest":"{of_earliest}",'
+            f'"earliest_timestamp":{first},"original_removed":{"true" if one.removed else "false"},'
+            f'"representatives":[{best}],"timestamp":{last},"arrival":{one.arrival}}}'.encode()
+        )
+    return out
+
+
+def _encode_member(member: Member, id_: str) -> str:
+    rank = "" if math.isnan(member.rank) else f',"rank":{orjson.dumps(member.rank).decode()}'
+    return f'{{"place":"{place_name(member.place)}","id":"{id_}"{rank}}}'
+
+
+def _decode(values: Iterable[bytes], *, separate: bool) -> list[_Cluster]:
+    every = orjson.loads(b"[%b]" % b",".join(values))
+    named = parse_places([one["place"] for fields in every for one in fields["representatives"]])
+    places = iter(named.tolist())
+
+    def whole(fields: dict[str, Any], id_: str) -> str:
+        return full_id(id_, fields.get("collection")) if separate else id_
+
+    return [
+        _Cluster(
+            whole(fields, fields["id"]),
+            fields["members"],
+            whole(fields, fields["earliest"]),
+            round(fields.get("earliest_timestamp", fields["timestamp"]) * _MICROSECONDS),  # 0.1.0 wrote none
+            fields["original_removed"],
+            round(fields["timestamp"] * _MICROSECONDS),
+            fields["arrival"],
+            tuple(
+                [
+                    Member(next(places), whole(fields, one["id"]), one.get("rank", NO_RANK))
+                    for one in fields["representatives"]
+                ]
+            ),
+        )
+        for fields in every
+    ]

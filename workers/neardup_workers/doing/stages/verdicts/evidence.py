@@ -1,0 +1,153 @@
+"""The evidence that a linker compares: of documents of the window by their messages, of stories in memory.
+
+Theory of operation. ``signed`` holds the evidence of every document of the window: matchers trim it below the windows
+of the linker too. So the linker keeps the messages that it used last, ``bytes_max`` at most, and reads others again by
+their offset. Messages whose rows have left the window are dropped, at the latest when they are as many as the others. A
+story with a second member is met again and again, and may outlive its rows. So the evidence of its
+contents is copied when it gets a record, and is kept while it lives; so is the id of its original.
+
+Evidence above ``EVIDENCE_BYTES_MAX`` does not fit a record of ``originals``. Such a content is compared with nothing,
+before a restart as after it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.pairs.pair_rule import compares_directly
+from neardup.pairs.pipeline import similarity_of
+from neardup.schemes.config import Config
+from neardup.schemes.interface import Evidence, in_parts
+from neardup.stories.verdicts.decisions import Compare
+from neardup.stories.verdicts.held import joined_parts
+from neardup.stories.verdicts.leads import NO_PAIR
+from neardup.stories.verdicts.records import Changes
+from neardup_workers.doing.stages.verdicts.columns import MessagesByRow
+from neardup_workers.outside.telemetry.observer import SILENT, Observer
+from neardup_workers.outside.topics.signed import ROW_BITS, decode_signed
+
+# Bytes of evidence of a content at most that is compared.
+EVIDENCE_BYTES_MAX = 512 << 10
+# Bytes of evidence of both sides that are compared at once, about.
+_COMPARED_BYTES = 32 << 20
+_Longs = npt.NDArray[np.int64]
+
+
+class Added(NamedTuple):
+    """What a step adds to the stories: its changes, the evidence of the new contents by row (empty where it is not
+    known), and the ids of the originals of new stories by place."""
+
+    changes: Changes
+    parts: Mapping[int, bytes]
+    names: Mapping[int, str]
+
+
+class Compared:
+    """The evidence of rows, and of the contents of stories; see the module.
+
+    Args:
+        config: the settings.
+        read: returns the message of ``signed`` at an offset; may raise the errors of a reader.
+        bytes_max: of messages in memory, at most, besides one.
+        observer: counts the comparisons that were not made because of the size of the evidence.
+    """
+
+    def __init__(
+        self, config: Config, read: Callable[[int], bytes], bytes_max: int, observer: Observer = SILENT
+    ) -> None:
+        self._config, self._read, self._bytes_max, self.observer = config, read, bytes_max, observer
+        self._messages: OrderedDict[int, tuple[Evidence, int]] = OrderedDict()  # by offset, the last used at the end
+        self._bytes = 0
+        self._fresh = 0  # messages that were added since others were last dropped
+        self.rows = MessagesByRow()
+        self.contents: dict[int, bytes] = {}  # of stories with records: row -> evidence, empty if it is not known
+        self.names: dict[int, str] = {}  # the place of a story -> the id of its original
+
+    def keep(self, offset: int, evidence: Evidence, size: int) -> None:
+        """Keep a message of so many bytes that was read."""
+        if offset in self._messages:
+            self._bytes -= self._messages.pop(offset)[1]
+        self._messages[offset] = evidence, size
+        self._bytes += size
+        self._fresh += 1
+        while self._bytes > self._bytes_max and len(self._messages) > 1:
+            self._bytes -= self._messages.popitem(last=False)[1][1]
+
+    def release(self, first: int) -> None:
+        """Release the rows before number ``first``, which have left the window, and now and then their messages."""
+        self.rows.release(first)
+        if 2 * self._fresh > len(self._messages):
+            self._fresh, oldest = 0, self.rows.oldest
+            for offset in [offset for offset in self._messages if offset < oldest]:
+                self._bytes -= self._messages.pop(offset)[1]
+
+    def parts(self, numbers: _Longs) -> list[bytes]:
+        """Return the evidence of rows of the window, the fixed part first; empty where it is not known."""
+        positions = self.rows.find(numbers)
+        offsets, index = positions >> ROW_BITS, positions & ((1 << ROW_BITS) - 1)
+        out = [b""] * len(numbers)
+        for offset in np.unique(offsets[positions >= 0]).tolist():
+            evidence = self._message(offset)
+            rows = np.flatnonzero((offsets == offset) & (index < len(evidence.fixed)))
+            at = index[rows]
+            fixed, width = evidence.fixed[at].tobytes(), evidence.fixed.shape[1]
+            bounds = zip(evidence.starts[at].tolist(), evidence.starts[at + 1].tolist(), strict=True)
+            for k, (n, (first, end)) in enumerate(zip(rows.tolist(), bounds, strict=True)):
+                out[n] = fixed[k * width : (k + 1) * width]
+                if first < end:
+                    out[n] += evidence.ragged[first:end].tobytes()
+        return out
+
+    def comparing(self, numbers: _Longs, sizes: Callable[[_Longs], _Longs]) -> Compare | None:
+        """Return how the arrivals with these rows are compared; ``sizes`` returns the bytes of the evidence of rows of
+        the window."""
+        config = self._config
+        if not compares_directly(config):
+            return None
+
+        def compare(items: _Longs, others: _Longs) -> npt.NDArray[np.float32]:
+            similarities = np.full(len(items), NO_PAIR)
+            for rows in in_parts(2 * sizes(numbers[items]), _COMPARED_BYTES):
+                newer, older, fit = self.parts(numbers[items[rows]]), self._contents(others[rows]), []
+                for n, sides in enumerate(zip(newer, older, strict=True)):
+                    if max(map(len, sides)) > EVIDENCE_BYTES_MAX:
+                        self.observer.count("uncompared_contents")
+                    elif all(sides):  # else one is not known
+                        fit.append(n)
+                if fit:
+                    a, b = (joined_parts([side[n] for n in fit], config.plan.width) for side in (newer, older))
+                    similarities[rows[fit]] = similarity_of(config, a, b, config.tuning.score_min)
+            return similarities
+
+        return compare
+
+    def follow(self, added: Added) -> None:
+        """Keep what a step added to the stories, and drop what they no longer need."""
+        changes, parts, names = added
+        for row in changes.dropped.tolist():
+            del self.contents[row]
+        for place in changes.ended.tolist():
+            self.names.pop(place, None)
+        self.contents.update(parts)
+        self.names.update(names)
+
+    def _contents(self, numbers: _Longs) -> list[bytes]:
+        """Return the evidence of contents of stories."""
+        out = [self.contents.get(row) for row in numbers.tolist()]
+        others = [n for n, part in enumerate(out) if part is None]
+        read = dict(zip(others, self.parts(numbers[others]), strict=True)) if others else {}
+        return [read[n] if part is None else part for n, part in enumerate(out)]
+
+    def _message(self, offset: int) -> Evidence:
+        if offset in self._messages:
+            self._messages.move_to_end(offset)
+            return self._messages[offset][0]
+        data = self._read(offset)
+        rows = decode_signed(data, self._config.signing_fingerprint, self._config.plan.width)
+        self.keep(offset, rows.evidence, len(data))
+        return rows.evidence

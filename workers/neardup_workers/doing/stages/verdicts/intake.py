@@ -1,0 +1,262 @@
+"""What a running linker reads: ``signed`` as a member of its group, and ``links`` by assignment.
+
+``take`` adds the records to the state and to the watermarks. ``hold`` pauses partitions that are far ahead of the
+watermark; ``linker`` describes the bounds.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeVar
+
+from neardup.pairs.shards import Growth
+from neardup.pairs.window_message import WireError
+from neardup.schemes.config import Config
+from neardup.stories.sources.ledger import SOURCES_MAX
+from neardup.stories.verdicts.decisions import VerdictLimits
+from neardup_workers.doing.stages.member import WorkerMember
+from neardup_workers.doing.stages.verdicts.evidence import Compared
+from neardup_workers.doing.stages.verdicts.state import LinkState
+from neardup_workers.doing.stages.verdicts.watermarks import Hole, Watermarks
+from neardup_workers.outside.settings.kafka import MESSAGES_BYTES_MAX, STEP_BYTES_MAX, UNDECIDED_MAX
+from neardup_workers.outside.topics.links import decode_links
+from neardup_workers.outside.topics.names import Topics
+from neardup_workers.outside.topics.places import partitions_of
+from neardup_workers.outside.topics.signed import PARTITION, ROW_BYTES_MIN, decode_signed, offset_and_row, position_of
+from neardup_workers.outside.transport.protocol import (
+    FencedError,
+    OffsetGoneError,
+    Polled,
+    Record,
+    UnknownTopicError,
+    UnreachableError,
+)
+
+_log = logging.getLogger(__name__)
+_Read = TypeVar("_Read")
+# A message that is read again comes within this time.
+_READ_SECONDS = 10
+
+
+class LinkPlan(NamedTuple):
+    """What a linker needs in addition to the records."""
+
+    config: Config
+    topics: Topics
+    shards: int  # at the beginning of the stream
+    cluster_partitions: int
+    limits: VerdictLimits
+    start: str | None  # "earliest" or "latest" for a group without committed offsets; None refuses it
+    allow_gap: bool  # continue without deleted verdicts, and without pairs that no matcher reports
+    match_group: str  # the group of matchers, which know how many shards there are
+    step_bytes_max: int = STEP_BYTES_MAX
+    undecided_max: int = UNDECIDED_MAX
+    messages_bytes_max: int = MESSAGES_BYTES_MAX
+    sources_max: int = SOURCES_MAX
+
+
+class Intake:
+    """The readers of a restored linker; see the module."""
+
+    def __init__(self, member: WorkerMember, plan: LinkPlan) -> None:
+        self.member, self.plan, self.observer = member, plan, member.observer
+        self.reader = member.transport.reader(plan.topics.links)
+        self._messages = member.transport.reader(plan.topics.signed)
+        self.growth = Growth(plan.shards)  # up to the position
+        self.watermarks = Watermarks(plan.shards, 0, allow_gap=plan.allow_gap)
+        self.position = 0  # the offset after the last record of signed that was read
+        self._verdict_partitions = member.transport.partitions(plan.topics.verdicts)
+        self._paused = False
+        self._named: set[Hole] = set()  # accepted holes that the log names
+        self._hand: deque[Record] = deque()  # polled records of signed for which there is no room yet
+
+    def follow(self, starts: Mapping[int, int], position: int, row: int, growth: Growth) -> None:
+        """Begin to read ``links`` at these offsets, and ``signed`` at ``position``, of whose message ``row`` rows are
+        decided; ``growth`` says how many shards there are."""
+        self.forget()
+        self.growth = growth
+        self.watermarks = Watermarks(growth.shards, position_of(position, row), allow_gap=self.plan.allow_gap)
+        self.position = position
+        self._hand.clear()
+        self.reader.follow(starts)
+
+    def resume(self) -> None:
+        """Read ``signed``."""
+        self.member.start(PARTITION, self.position)
+        self._paused = False
+
+    def poll(self, timeout_seconds: float, records_max: int, undecided: int) -> Polled:
+        """Poll ``signed``, for the membership; ``undecided`` documents wait. Raises as ``take``."""
+        room = max(1, (self.plan.undecided_max - undecided) * ROW_BYTES_MIN)
+        bytes_max = min(room, self.plan.step_bytes_max)
+        return self.unless_fenced(lambda: self.member.poll(timeout_seconds, records_max, bytes_max))
+
+    def take(self, state: LinkState, signed: list[Record], records_max: int) -> int:
+        """Add polled rows and available links to the state; returns the number of records.
+
+        Raises ``FencedError`` if another member has decided and trimmed the next records; ``OffsetGoneError`` if pairs
+        are missing that no matcher will report; ``WireError``, ``UnknownTopicError``.
+        """
+        fingerprint, width = self.plan.config.signing_fingerprint, self.plan.config.plan.width
+        try:
+            self._hand += signed
+            while self._hand:
+                record = self._hand[0]
+                value = _value(record, self.plan.topics.signed)
+                signed_rows = decode_signed(value, fingerprint, width)
+                if signed_rows.growth is not None:
+                    self._grow(record.offset + 1, *signed_rows.growth)
+                    self._hand.popleft()
+                    continue
+                rows = signed_rows.arrivals()
+                if state.waiting and state.undecided + len(rows.places) > self.plan.undecided_max:
+                    break
+                self._check_partitions(int(partitions_of(rows.places).max(initial=-1)))
+                state.add_arrivals(record.offset, rows, record.timestamp_ms)
+                state.compared.keep(record.offset, signed_rows.evidence, len(value))
+                self.position = record.offset + 1
+                self._hand.popleft()
+        except UnreachableError:
+            self._hand.clear()
+            self.member.consumer.seek(PARTITION, self.position)
+            raise
+        links = self.unless_fenced(lambda: self.reader.poll(0.0, records_max, self.plan.step_bytes_max))
+        for record in links:
+            message = decode_links(_value(record, self.plan.topics.links), fingerprint)
+            pairs = len(message.links.later)
+            self.watermarks.add(record.partition, record.offset, pairs, message.first, message.end)
+            state.add_pairs(message.links)
+        if links:
+            self._check_holes()
+        self.observer.count("bytes", sum(len(record.value or b"") for record in (*signed, *links)))
+        return len(signed) + len(links)
+
+    def compared(self) -> Compared:
+        """Return the evidence of a new state."""
+        return Compared(self.plan.config, self.read_again, self.plan.messages_bytes_max, self.observer)
+
+    def close(self) -> None:
+        """Free the readers; never raises."""
+        self.reader.close()
+        self._messages.close()
+
+    def read_again(self, offset: int) -> bytes:
+        """Read a message of ``signed`` again."""
+        topic = self.plan.topics.signed
+        self._messages.follow({PARTITION: offset})
+        for _ in range(_READ_SECONDS):
+            for record in self._messages.poll(1.0, 1, 1):
+                if record.offset != offset:
+                    raise OffsetGoneError(f"offset {offset} of {topic} is no record: the log goes on behind it")
+                return _value(record, topic)
+        raise UnreachableError(f"offset {offset} of {topic} was not read in {_READ_SECONDS} seconds; it is tried again")
+
+    def _grow(self, position: int, before: int, after: int) -> None:
+        """Pass a control row, behind which ``signed`` is read at ``position``: the rows from there on wait for more
+        shards. Raises ``UnreachableError`` while the broker does not know their partitions."""
+        growth = self.growth.grown(position_of(position), before, after)
+        if growth != self.growth:
+            topic = self.plan.topics.links
+            firsts = {shard: first for shard, (first, _) in self.member.transport.bounds(topic).items()}
+            if len(firsts) < growth.shards:
+                raise UnreachableError(
+                    f"{topic} has {len(firsts)} partitions, and {self.plan.topics.signed} tells of {growth.shards} "
+                    "shards: if this broker does not learn of them, see whether links was made again"
+                )
+            added = {shard: firsts[shard] for shard in range(self.growth.shards, growth.shards)}
+            self.reader.follow({**self.reader.positions(), **added})
+            self.watermarks.grow(growth.shards, position_of(position))
+            self.growth = growth
+        self.position = position
+
+    def hold(self, state: LinkState) -> None:
+        """Pause the partitions that are far ahead of the watermark."""
+        limit = self.plan.undecided_max
+        is_full = bool(self._hand) or state.undecided >= limit
+        if is_full != self._paused:
+            consumer = self.member.consumer
+            (consumer.pause if is_full else consumer.resume)([PARTITION])
+            self._paused = is_full
+        self.reader.hold(self.watermarks.ahead(limit, position_of(self.position)))
+
+    def starts(self, state: LinkState) -> dict[int, int]:
+        """Return where a restart reads each partition of ``links``."""
+        return self.watermarks.starts(self.reader.positions(), state.decided_position(self.position))
+
+    def observe(self, state: LinkState, now_seconds: float) -> None:
+        """Report the waiting records, and how long the next verdict has waited for each shard."""
+        self.observer.set("undecided", state.undecided)
+        position, waits = state.decided_position(self.position), 0.0
+        if state.waiting:
+            waits = max(0.0, now_seconds - state.waiting[0].timestamp_ms / 1e3)
+        for shard in range(self.growth.shards):
+            behind = bool(state.waiting) and not self.watermarks.has_passed(shard, position)
+            self.observer.set("watermark_lag_seconds", waits if behind else 0.0, str(shard))
+
+    def forget(self) -> None:
+        """Stop reporting shards: another member reports them."""
+        for shard in range(self.growth.shards):
+            self.observer.forget(str(shard))
+
+    def unless_fenced(self, read: Callable[[], _Read]) -> _Read:
+        """Read; raises ``FencedError`` if records are missing because another member has decided and trimmed them.
+
+        A member that was suspended for longer than its session continues to read until it learns that its partition has
+        moved.
+        """
+        try:
+            return read()
+        except OffsetGoneError as gone:
+            transport, group = self.member.transport, self.member.membership.group
+            signed = transport.group_offsets(group, self.plan.topics.signed).get(PARTITION)
+            links = transport.group_offsets(group, self.plan.topics.links)
+            positions = self.reader.positions()
+            is_behind = signed is not None and signed.offset > self.position
+            if is_behind or any(links[shard].offset > at for shard, at in positions.items() if shard in links):
+                raise FencedError(
+                    f"another member of {group} has decided what this member would read next: restart from the "
+                    "committed offsets"
+                ) from gone
+            if self.plan.allow_gap:
+                raise FencedError(f"{gone}; restart behind the gap (allow_gap)") from gone
+            raise
+
+    def _check_partitions(self, partition: int) -> None:
+        """Raise if a partition of ``documents`` has no partition in ``verdicts``."""
+        if partition < self._verdict_partitions:
+            return
+        topic = self.plan.topics.verdicts
+        self._verdict_partitions = self.member.transport.partitions(topic)
+        if partition >= self._verdict_partitions:
+            raise UnknownTopicError(
+                f"{topic} has {self._verdict_partitions} partitions, but documents come from partition {partition}: "
+                f"give it and {self.plan.topics.unique} as many partitions as {self.plan.topics.documents} has"
+            )
+
+    def _check_holes(self) -> None:
+        """Name the accepted holes, and raise for others."""
+        for hole in self.watermarks.holes:
+            raise OffsetGoneError(f"{self._sentence(hole)}; accept that with --allow-gap")
+        for hole in self.watermarks.gaps:
+            if hole not in self._named:
+                _log.warning("%s (allow_gap)", self._sentence(hole))
+                self._named.add(hole)
+
+    def _sentence(self, hole: Hole) -> str:
+        """Say which rows were not matched, and what becomes of them."""
+        first, end = (offset_and_row(position) for position in hole[1:])
+        return (
+            f"{self.plan.topics.signed} from offset {first[0]}, row {first[1]}, to offset {end[0]}, row {end[1]}, was "
+            f"not matched by shard {hole.shard}: the verdicts of these documents miss pairs, and are marked as "
+            "incomplete"
+        )
+
+
+def _value(record: Record, topic: str) -> bytes:
+    if record.value is None:
+        raise WireError(
+            f"offset {record.offset} of partition {record.partition} of {topic} has no value: no worker wrote it"
+        )
+    return record.value

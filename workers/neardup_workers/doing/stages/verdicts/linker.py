@@ -1,0 +1,373 @@
+"""The linker: ``signed`` and ``links`` in, one final verdict for each document out, one transaction a step.
+
+The group of linkers reads ``signed``, which has one partition: one member works, the others stand by. States:
+
+- *waiting*: assigned, without position. The worker reads the committed offsets of the group.
+- *restoring*: it reads the verdicts of the window, one stretch at a time between polls.
+- *running*: each turn reads rows and links, and decides every row that all shards have passed, in the order of
+  ``signed``.
+- *revoked*: the whole state is dropped; the next owner restores it.
+
+A step, and the effect of a crash after each part:
+
+1. ``poll`` rows, for the membership, and links. *A crash loses nothing: both are read again.*
+2. Decide inside an open step. *A crash loses nothing.*
+3. ``transact``: verdicts, and offsets of ``signed``, ``links`` and ``verdicts``. *They become visible together, or
+   not at all.*
+4. The step of the decisions is committed. *A crash loses only memory; the next owner restores it.*
+
+If the transaction is known to have failed, the step is undone and tried again. If its outcome is unknown, or another
+member has taken over, the worker restarts from what is committed.
+
+**Bounds.** A matcher that is down holds back the watermark. ``signed`` is not read while ``undecided_max`` documents
+wait, and a partition of ``links`` is not read while more pairs of it wait for other shards. What moves the watermark is
+always read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from neardup.errors import ConfigError
+from neardup.pairs.shards import Growth
+from neardup.stories.verdicts.rule import STATUSES
+from neardup.window import NO_TIME
+from neardup_workers.doing.stages.growth import growth_at
+from neardup_workers.doing.stages.matching.plan import passed_growth
+from neardup_workers.doing.stages.member import WorkerMember
+from neardup_workers.doing.stages.starts import start_offset
+from neardup_workers.doing.stages.transaction import COMMITTED, RENEWED, TRIM_SECONDS_MAX
+from neardup_workers.doing.stages.verdicts.clusters import Changed, Clusters
+from neardup_workers.doing.stages.verdicts.intake import Intake, LinkPlan
+from neardup_workers.doing.stages.verdicts.originals import encode_step
+from neardup_workers.doing.stages.verdicts.positions import (
+    Mark,
+    Marks,
+    SignedMetadata,
+    VerdictsMetadata,
+    decode_signed_metadata,
+    decode_verdicts_metadata,
+    encode_metadata,
+)
+from neardup_workers.doing.stages.verdicts.restore import Restored, continued, restored
+from neardup_workers.doing.stages.verdicts.sources import Sources
+from neardup_workers.doing.stages.verdicts.state import LinkState, Taken
+from neardup_workers.outside.telemetry.observer import stage
+from neardup_workers.outside.telemetry.sources import forget_sources, measure_sources
+from neardup_workers.outside.topics.messages import partition_of_key
+from neardup_workers.outside.topics.names import generation, generation_header
+from neardup_workers.outside.topics.signed import PARTITION, position_of
+from neardup_workers.outside.topics.verdicts import Decision, encode_runs
+from neardup_workers.outside.transport.protocol import (
+    AbortedError,
+    Committed,
+    Message,
+    OffsetGoneError,
+    UnreachableError,
+)
+
+_log = logging.getLogger(__name__)
+# Maximum documents of a step: the producer sends them in about a second.
+_STEP_ROWS_MAX = 50_000
+# Maximum time of a turn for restoring: the group waits for the next poll.
+_RESTORE_SECONDS = 0.5
+# All offsets are committed again after this time. Kafka drops an offset after ``offsets.retention.minutes`` (a week)
+# unless the group subscribes to the topic, which is ``signed`` alone.
+_OFFSETS_SECONDS_MAX = 12 * 3600.0
+
+
+class LinkWorker:
+    """The loop of a linker; ``turn`` runs it once. See the module for the states."""
+
+    def __init__(self, member: WorkerMember, plan: LinkPlan) -> None:
+        self.member, self.plan, self.observer = member, plan, member.observer
+        self._headers = (generation_header(generation(plan.config.signing_fingerprint, plan.shards)),)
+        self.running: set[int] = set()
+        self.restoring: Iterator[Restored | None] | None = None
+        self._separate = plan.config.separate
+        self._intake = Intake(member, plan)
+        self._forget()
+        self._marks = Marks(Mark(0, 0, {}, {}))
+        self._written = self._counted = -1  # the last step in originals; arrivals that sources counts
+        self._ignored = 0  # ignored pairs that the metrics have counted
+        self._largest = 0  # members of the largest cluster since the last report
+        self._committed: dict[str, dict[int, Committed]] = {}
+        self._trimmed: dict[int, int] = {}
+        self._renewed_at: float | None = None  # when all offsets were committed
+
+    @property
+    def ready(self) -> bool:
+        """Whether the assigned partition is running, if there is one."""
+        return not self.member.waiting and self.restoring is None
+
+    def turn(self, timeout_seconds: float, records_max: int) -> int:
+        """Poll, restore a stretch, or read and decide one step; returns the records read.
+
+        Raises ``FencedError`` and ``OutcomeUnknownError`` (restart), ``UnreachableError`` (call it again),
+        ``WireError``, ``ConfigError``, ``OffsetGoneError``, ``UnknownTopicError`` (stop).
+        """
+        with stage(self.observer, "poll"):
+            timeout = 0.0 if self.restoring is not None else timeout_seconds
+            polled = self._intake.poll(timeout, records_max, self.state.undecided)
+        if polled.revoked:
+            self.running, self.restoring = set(), None
+            self._forget()
+            self._intake.forget()
+        if self.member.waiting:
+            self._assign()
+        if self.restoring is not None:
+            with stage(self.observer, "restore"):
+                self._restore()
+        if not self.running:
+            return 0
+        with stage(self.observer, "decode"):
+            read = self._intake.take(self.state, polled.records, records_max)
+        if not polled.is_joining:  # else the commit would be refused
+            self._step()
+        self._intake.hold(self.state)
+        return read
+
+    def restoring_partitions(self) -> list[int]:
+        """Return the partitions of signed that are being restored."""
+        return [] if self.restoring is None else [PARTITION]
+
+    def waiting_records(self) -> dict[int, int]:
+        """Return the number of records of signed that wait for verdicts, by partition; partitions without any are
+        absent."""
+        return {PARTITION: len(self.state.waiting)} if self.state.waiting else {}
+
+    def close(self) -> None:
+        """Free the reader; never raises."""
+        self._intake.close()
+
+    def trim(self) -> None:
+        """Write the ledger of sources, add a mark, and trim ``links``. The matchers trim ``signed``.
+
+        The offsets are committed first. This commit fails for a member that lost its partition while it was suspended.
+        """
+        if not self.running:
+            return
+        state, transport = self.state, self.member.transport
+        ends = {partition: end for partition, (_, end) in transport.bounds(self.plan.topics.verdicts).items()}
+        offset, _, _ = state.committed_position(self._intake.position)
+        try:
+            if self.sources.is_changed:
+                self._commit([], RENEWED, counts=True)
+            self._marks.add(Mark(state.decisions.end, state.arrivals, ends, state.decided_offsets(), offset))
+            began = self.member.clock()
+            self._commit([], RENEWED)
+        except AbortedError:
+            return
+        topic = self.plan.topics.links
+        if 0 <= self.member.clock() - began <= TRIM_SECONDS_MAX:
+            committed = self._committed[topic].items()
+            before = {p: at.offset for p, at in committed if at.offset > self._trimmed.get(p, 0)}
+            if before:
+                transport.trim(topic, before)
+                self._trimmed.update(before)
+
+    def observe(self) -> None:
+        """Report waiting records, and the progress of each shard."""
+        if self.running:
+            self._intake.observe(self.state, self.member.clock())
+            measure_sources(self.observer, self.sources, self.member.clock())
+            self.observer.set("cluster_members_max", self._largest)
+            self._largest = 0
+
+    def _forget(self) -> None:
+        """Begin with an empty state."""
+        self.state = LinkState(self.plan.limits, self._intake.compared())
+        self.clusters = Clusters(self.plan.limits, separate=self._separate)
+        self.sources = Sources(self.plan.sources_max)
+        forget_sources(self.observer)
+
+    def _assign(self) -> None:
+        """Read the committed offsets of the group, and begin to restore; without any, commit the requested start."""
+        topics, transport, group = self.plan.topics, self.member.transport, self.member.membership.group
+        try:
+            if others := transport.members(group, topics.signed):
+                raise ConfigError(
+                    f"{others} members of {group} read another topic than {topics.signed}: they are linkers of 0.1.0, "
+                    "and both would decide the same documents; end them, and start this linker again"
+                )
+            signed = self.member.consumer.committed(PARTITION)
+            bounds = transport.bounds(topics.signed)
+            if signed is None:
+                start = start_offset(lambda: bounds, PARTITION, self.plan.start)
+                end = bounds[PARTITION][1]
+                signed, decided_before = continued(transport, self.plan, start, end, self._passed())
+                more = {topics.verdicts: decided_before} if decided_before else {}
+                self.member.transact([], topics.signed, {PARTITION: signed}, more_offsets=more)
+            # This read precedes that of the committed offsets. A trim between the two lies below a later commit, and is
+            # no gap.
+            firsts = {partition: first for partition, (first, _) in transport.bounds(topics.links).items()}
+            ends = {s: end for s, (_, end) in transport.bounds(topics.verdicts).items()}
+            # After the first answer no transaction of a predecessor is pending, so the three answers agree.
+            verdicts = transport.group_offsets(group, topics.verdicts)
+            links = transport.group_offsets(group, topics.links)
+            if self.member.consumer.committed(PARTITION) != signed:
+                return
+            signed = self._after_gap(signed, bounds[PARTITION][0])
+        except (UnreachableError, AbortedError):
+            return
+        metadata = decode_signed_metadata(signed)
+        firsts = {shard: first for shard, first in firsts.items() if shard < metadata.growth.shards}
+        if len(firsts) < metadata.growth.shards:
+            return  # the broker does not know all partitions of links yet
+        marks = {s: committed.offset for s, committed in verdicts.items()}
+        decided = {s: decode_verdicts_metadata(committed).marked for s, committed in verdicts.items()}
+        self._marks = Marks(Mark(0, metadata.first, {**ends, **marks}, decided, metadata.window))
+        self._written, self._counted = metadata.step, metadata.sources
+        self._committed = {topics.signed: {PARTITION: signed}, topics.verdicts: verdicts, topics.links: links}
+        self._trimmed, self._renewed_at = {}, None
+        starts = {partition: links[partition].offset if partition in links else at for partition, at in firsts.items()}
+        self._check_gaps(starts, firsts)
+        self._intake.follow(
+            {partition: max(at, firsts[partition]) for partition, at in starts.items()}, signed.offset, metadata.row,
+            metadata.growth,
+        )  # fmt: skip
+        self.restoring = restored(transport, self.plan, self._intake.compared(), signed, verdicts)
+        self.member.waiting.clear()
+
+    def _after_gap(self, signed: Committed, first: int) -> Committed:
+        """Return where ``signed`` is read: behind what is no longer in the log, which begins at ``first``."""
+        if signed.offset >= first:
+            return signed
+        topics = self.plan.topics
+        gone = (
+            f"offsets {signed.offset} to {first} of {topics.signed} are no longer in the log: their documents get "
+            "no verdict, and no filter forwards them"
+        )
+        if not self.plan.allow_gap:
+            raise OffsetGoneError(f"{gone}; send them again, and go on with --allow-gap")
+        _log.warning("%s (allow_gap)", gone)
+        growth = growth_at(self.member.transport, topics, self.plan.config, self._passed(), first)
+        return Committed(first, encode_metadata(decode_signed_metadata(signed)._replace(row=0, growth=growth)))
+
+    def _passed(self) -> dict[int, Growth]:
+        """Return how many shards there are, by the offsets of the matchers in ``signed``."""
+        return passed_growth(self.member.transport, self.plan.match_group, self.plan.topics.links, self.plan.shards)
+
+    def _check_gaps(self, starts: Mapping[int, int], firsts: Mapping[int, int]) -> None:
+        gone = [partition for partition, at in starts.items() if at < firsts[partition]]
+        if gone and not self.plan.allow_gap:
+            raise OffsetGoneError(
+                f"the log of partitions {gone} of {self.plan.topics.links} begins behind the committed offsets: pairs "
+                "of documents without a verdict are gone; accept that with --allow-gap"
+            )
+
+    def _restore(self) -> None:
+        """Restore for ``_RESTORE_SECONDS``; begin to read when the restore is complete."""
+        assert self.restoring is not None, "nothing is restored"
+        until = self.member.clock() + _RESTORE_SECONDS
+        while True:
+            try:
+                loaded = next(self.restoring)
+            except UnreachableError:
+                self.member.waiting, self.restoring = {PARTITION}, None  # a reader that has failed returns no more
+                raise
+            if loaded is not None:
+                self.state, self.clusters, self.sources = loaded
+                self.restoring, self.running, self._ignored = None, {PARTITION}, 0
+                self.observer.count("restored_documents", self.state.decisions.end)
+                self._intake.resume()
+                return
+            if self.member.clock() >= until:
+                return
+
+    def _step(self) -> None:
+        """Decide and publish the arrivals that can be decided."""
+        state, topics, watermarks = self.state, self.plan.topics, self._intake.watermarks
+        taken = state.take(watermarks.watermark(), _STEP_ROWS_MAX)
+        if taken is None:
+            return
+        with stage(self.observer, "decide"):
+            try:
+                decision = self._intake.unless_fenced(lambda: state.decide(taken, watermarks.gaps))
+                stories = state.stories(self.plan.config.signing_fingerprint)
+            except BaseException:
+                state.undo()
+                raise
+            changed = self.clusters.change(decision, state.decisions.stream_time)
+            messages = [
+                Message(topics.verdicts, run.partition, run.value, run.key, None, self._headers)
+                for run in encode_runs(decision, separate=self._separate)
+            ]
+            partitions = self.plan.cluster_partitions
+            messages += [Message(topics.clusters, partition_of_key(k, partitions), v, k) for k, v in changed.messages()]
+            step = state.arrivals if stories else self._written
+            sent = (*stories, encode_step(step)) if stories else ()
+            messages += [Message(topics.originals, PARTITION, value, key) for key, value in sent]
+            ended = state.ended_stories()
+        try:
+            self._commit(messages, step=step, counts=self.sources.is_due)
+        except AbortedError:
+            state.undo()
+            self.member.aborted_in_row += 1
+            return
+        self.member.aborted_in_row, self._written = 0, step
+        with stage(self.observer, "decide"):
+            state.commit()
+            self.clusters.commit(changed)
+            self.sources.count(decision, ended, state.decisions.first, state.decisions.end)
+        watermarks.settle(state.decided_position(self._intake.position))
+        self._report(taken, decision, changed)
+
+    def _commit(
+        self, messages: list[Message], outcome: str = COMMITTED, step: int | None = None, *, counts: bool = False
+    ) -> None:
+        """Publish with the offsets that have changed, at times with all; ``step`` is the last one in ``originals``.
+        With ``counts``, write the ledger of sources, too. Raises the errors of ``transact``."""
+        topics, state = self.plan.topics, self.state
+        offset, row, arrivals = state.committed_position(self._intake.position)
+        first, counted = state.decisions.first, state.arrivals if counts else self._counted
+        mark = self._marks.oldest(min(first, self.sources.first))
+        if counts:
+            kept = self.sources.changes(counted)
+            messages = [*messages, *(Message(topics.sources, PARTITION, value, key) for key, value in kept)]
+        time = state.decisions.stream_time
+        metadata = SignedMetadata(
+            row, arrivals, mark.arrivals, None if time == NO_TIME else time,
+            self._intake.growth.until(position_of(offset, row)), min(mark.offset, offset),
+            self._written if step is None else step, counted,
+        )  # fmt: skip
+        now = {
+            topics.signed: {PARTITION: Committed(offset, encode_metadata(metadata))},
+            topics.links: {partition: Committed(at, "") for partition, at in self._intake.starts(state).items()},
+            topics.verdicts: {
+                s: Committed(mark.ends.get(s, 0), encode_metadata(VerdictsMetadata(decided, mark.decided.get(s, -1))))
+                for s, decided in state.decided_offsets().items()
+            },
+        }
+        at_seconds = self.member.clock()
+        renews = self._renewed_at is None or not 0 <= at_seconds - self._renewed_at < _OFFSETS_SECONDS_MAX
+        new = {
+            topic: {p: at for p, at in offsets.items() if renews or self._committed[topic].get(p) != at}
+            for topic, offsets in now.items()
+        }
+        more = {topic: offsets for topic, offsets in new.items() if offsets and topic != topics.signed}
+        self.member.transact(messages, topics.signed, now[topics.signed], outcome, more)
+        self._committed, self._counted = now, counted
+        if counts:
+            self.sources.settle(first)
+        if renews:
+            self._renewed_at = at_seconds
+
+    def _report(self, taken: Taken, decision: Decision, changed: Changed) -> None:
+        """Report a committed step."""
+        observer, now = self.observer, self.member.clock()
+        statuses = np.bincount(decision.verdicts.statuses, minlength=len(STATUSES))
+        observer.count("documents", len(decision.rows.places))
+        for status, count in zip(STATUSES, statuses.tolist(), strict=True):
+            observer.count("verdicts", count, status)
+        times, counts = np.array(taken.arrived).T
+        observer.sample("verdict_seconds", np.repeat(np.maximum(0.0, now - times / 1e3), counts))
+        sizes = changed.sizes()
+        observer.sample("cluster_size", sizes)
+        self._largest = max([self._largest, *sizes])
+        observer.count("incomplete", int(decision.incomplete.sum()))
+        observer.count("ignored", self.state.decisions.ignored - self._ignored)
+        self._ignored = self.state.decisions.ignored

@@ -1,0 +1,203 @@
+"""The restore of a linker: it reads the decisions of the window from ``verdicts``, in stretches between polls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.pairs.shards import Growth
+from neardup.schemes.config import Config
+from neardup.stories.verdicts.rule import DOCUMENT
+from neardup.window import NO_TIME
+from neardup_workers.doing.stages.growth import growth_at
+from neardup_workers.doing.stages.verdicts.clusters import Clusters
+from neardup_workers.doing.stages.verdicts.evidence import Compared
+from neardup_workers.doing.stages.verdicts.intake import LinkPlan
+from neardup_workers.doing.stages.verdicts.originals import Stories, read_stories
+from neardup_workers.doing.stages.verdicts.positions import (
+    SignedMetadata,
+    VerdictsMetadata,
+    decode_signed_metadata,
+    decode_verdicts_metadata,
+    encode_metadata,
+)
+from neardup_workers.doing.stages.verdicts.sources import Gathered, KeptSources, Sources, read_sources
+from neardup_workers.doing.stages.verdicts.state import LinkState
+from neardup_workers.outside.topics.places import offsets_of, partitions_of
+from neardup_workers.outside.topics.signed import PARTITION, decode_signed
+from neardup_workers.outside.topics.verdicts import DecidedRows, decided_rows, join_decided, parse_run
+from neardup_workers.outside.transport.protocol import Committed, OffsetGoneError, Record, Transport
+
+_Kept = TypeVar("_Kept", Stories, KeptSources)
+
+
+class Restored(NamedTuple):
+    """What a linker holds between two steps."""
+
+    state: LinkState
+    clusters: Clusters
+    sources: Sources
+
+
+def continued(
+    transport: Transport, plan: LinkPlan, start: int, end: int, passed: Mapping[int, Growth]
+) -> tuple[Committed, dict[int, Committed]]:
+    """Return the offsets to commit for a group without any in ``signed`` and ``verdicts``: behind the last verdicts.
+
+    A group that was deleted, or whose offsets have expired, thus decides no document twice. ``start`` and ``end`` are
+    where it is read: rows from ``start`` on that have no verdict. ``passed`` is what the matchers know of its shards.
+    """
+    topics, config = plan.topics, plan.config
+    decided: dict[int, int] = {}
+    offsets: dict[int, Committed] = {}
+    arrivals = row = 0
+    firsts = transport.bounds(topics.verdicts)
+    for partition, line in last_verdicts(transport, topics.verdicts).items():
+        decided[partition], arrivals = line["offset"] + 1, max(arrivals, line["arrival"] + 1)
+        offsets[partition] = Committed(firsts[partition][0], encode_metadata(VerdictsMetadata(decided[partition], -1)))
+    if decided:
+        ends = np.full(max(decided) + 1, -1)
+        ends[list(decided)] = list(decided.values())
+        start, row = _first_open(transport, topics.signed, start, end, config, ends)
+    growth = growth_at(transport, topics, config, passed, start)
+    return Committed(start, encode_metadata(SignedMetadata(row, arrivals, 0, None, growth))), offsets
+
+
+def last_verdicts(transport: Transport, topic: str) -> dict[int, dict[str, Any]]:
+    """Return the last verdict of each partition that has one."""
+    bounds = transport.bounds(topic).items()
+    records = {partition: last_record(transport, topic, partition, first, end) for partition, (first, end) in bounds}
+    return {partition: dict(parse_run(record.value)[-1]) for partition, record in records.items() if record is not None}
+
+
+def last_record(transport: Transport, topic: str, partition: int, first: int, end: int) -> Record | None:
+    """Return the last record before ``end``. Markers may follow it, so larger and larger ends of the log are read."""
+    count = 1
+    while first < end:
+        start = max(first, end - count)
+        records = [record for batch in transport.read(topic, partition, start, end) for record in batch]
+        if records:
+            return records[-1]
+        if start == first:
+            break
+        count *= 8
+    return None
+
+
+def _first_open(
+    transport: Transport, topic: str, start: int, end: int, config: Config, decided: npt.NDArray[np.int64]
+) -> tuple[int, int]:
+    """Return offset and row of the first arrival without a verdict; ``decided`` are the ends by partition."""
+    for records in transport.read(topic, PARTITION, start, end):
+        for record in records:
+            rows = decode_signed(record.value or b"", config.signing_fingerprint, config.plan.width)
+            if rows.growth is not None:
+                continue
+            places = rows.places
+            partitions = partitions_of(places)
+            known = np.where(partitions < len(decided), decided[np.minimum(partitions, len(decided) - 1)], -1)
+            is_open = offsets_of(places) >= known
+            if is_open.any():
+                return record.offset, int(is_open.argmax())
+    return end, 0
+
+
+def restored(
+    transport: Transport, plan: LinkPlan, compared: Compared, signed: Committed, verdicts: Mapping[int, Committed]
+) -> Iterator[Restored | None]:
+    """Read stories and ledger, the verdicts from the committed offsets on, and the messages of the window. Yields
+    ``None`` after each stretch, then the state of the last linker.
+
+    Raises ``OffsetGoneError`` if retention has deleted verdicts of the window and ``plan.allow_gap`` is off.
+    """
+    topics, config, metadata = plan.topics, plan.config, decode_signed_metadata(signed)
+    stories = yield from _compacted(
+        transport, topics.originals, metadata.step, lambda read: read_stories(read, config.signing_fingerprint)
+    )
+    kept = yield from _compacted(transport, topics.sources, metadata.sources, read_sources)
+    parts: list[DecidedRows] = []
+    decided = {}
+    for partition, committed in sorted(verdicts.items()):
+        known = decode_verdicts_metadata(committed)
+        decided[partition] = known.decided
+        for part in _partition(transport, topics.verdicts, partition, committed, plan.allow_gap, config.separate):
+            if part is not None:
+                parts.append(part.select((part.numbers >= metadata.first).nonzero()[0]))
+            yield None
+    state = LinkState(plan.limits, compared, metadata.arrivals, metadata.row)
+    stream_time = int(NO_TIME) if metadata.stream_time is None else metadata.stream_time
+    past = join_decided(parts or [decided_rows(0, [], int(NO_TIME))])
+    state.name(past, stories)
+    gathered = Gathered(past, kept)
+    sizes = np.zeros(int((past.rows.kinds == DOCUMENT).sum()), np.int64)
+    first, end = transport.bounds(topics.signed)[PARTITION]
+    start, end = max(first, metadata.window), min(end, signed.offset + (metadata.row > 0))
+    for stretch in transport.read(topics.signed, PARTITION, start, end) if start < end else ():
+        for record in stretch:
+            data = record.value or b""
+            rows = decode_signed(data, config.signing_fingerprint, config.plan.width)
+            if rows.growth is None:
+                state.add_message(record.offset, rows, len(data), sizes)
+                gathered.add(rows.arrivals(), record.timestamp_ms)
+        yield None
+    state.restore(past, stream_time, decided, stories, sizes)
+    clusters, records = Clusters(plan.limits, separate=config.separate), []
+    for partition, (first, end) in transport.bounds(topics.clusters).items():
+        for stretch in transport.read(topics.clusters, partition, first, end):
+            records += stretch
+            yield None
+    clusters.restore(records, past, stream_time)
+    sources = Sources(plan.sources_max)
+    sources.restore(kept, past, gathered, stories, state.decisions.end)
+    yield Restored(state, clusters, sources)
+
+
+def _compacted(
+    transport: Transport, topic: str, step: int, read: Callable[[list[Record]], _Kept]
+) -> Generator[None, None, _Kept]:
+    """Read the topic until it shows the last step that wrote to it. A step is visible in other topics before."""
+    records: list[Record] = []
+    at = None
+    while True:
+        first, end = transport.bounds(topic)[PARTITION]
+        at = first if at is None else at
+        for stretch in transport.read(topic, PARTITION, at, end) if at < end else ():
+            records += stretch
+            yield None
+        at = max(at, end)
+        kept = read(records)
+        if kept.step >= step:
+            return kept
+        yield None
+
+
+def _partition(
+    transport: Transport, topic: str, partition: int, committed: Committed, allow_gap: bool, separate: bool
+) -> Iterator[DecidedRows | None]:
+    """Read the verdicts of one partition, from the committed offset to the last decided one.
+
+    The markers of a transaction reach the partitions one after the other. So the committed offset may be visible before
+    the last verdict. The log is read again until the verdict is visible.
+    """
+    metadata = decode_verdicts_metadata(committed)
+    at, reached = committed.offset, metadata.marked
+    while reached < metadata.decided:
+        first, end = transport.bounds(topic)[partition]
+        if at < first:
+            if not allow_gap:
+                raise OffsetGoneError(
+                    f"the verdicts of partition {partition} in the window begin at offset {at}, the log of {topic} at "
+                    f"{first}: copies of the documents between would be kept; give {topic} a longer retention, or "
+                    "accept that with --allow-gap"
+                )
+            at, reached = first, metadata.decided if first >= end else reached
+        for records in transport.read(topic, partition, at, end):
+            lines = [line for record in records for line in parse_run(record.value)]
+            if lines:
+                reached = lines[-1]["offset"] + 1
+                yield decided_rows(partition, lines, int(NO_TIME), separate=separate)
+        at = max(at, end)
+        yield None

@@ -1,0 +1,376 @@
+"""The state of a linker: waiting arrivals and pairs, and the decisions about the documents of the window.
+
+Theory of operation. Arrivals wait in the order of their log. ``take`` returns the longest prefix that every shard has
+passed. ``decide`` decides it inside a step. ``commit`` or ``undo`` ends the step after its transaction. The verdicts
+are a deterministic function of the logs of ``signed`` and ``links``; the division into steps does not matter:
+
+- A pair counts for the document that arrived later, and waits until that is decided. Its shard has published it before
+  it has passed the document.
+- A document that has a link to a copy has no other pairs: a table walks no bucket for a copy, and what other shards,
+  which know no copy of it, found with it are pairs of its content that were found before.
+- If the later document was decided before, the pair was used before a restart. It is dropped.
+- A row whose document was decided before was signed again (``neardup topics replay``). It gets no second verdict.
+- An earlier document without a row has left the window. Its pair is ignored and counted.
+
+The decisions name a document by the number of its row plus ``_ZERO``: that is the order of arrival, whatever partition
+of ``documents`` it came from, as in one process. Contents of stories whose rows had left before a restart have negative
+numbers. What leaves this module names documents by place.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.pairs.batches import id_hashes
+from neardup.schemes.interface import select_ragged
+from neardup.stories.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits, Verdicts
+from neardup.stories.verdicts.records import Changes
+from neardup.stories.verdicts.representatives import NO_RANK
+from neardup.stories.verdicts.restoring import PastVerdicts, members_before
+from neardup.stories.verdicts.row_columns import GONE, NONE
+from neardup.stories.verdicts.rule import DOCUMENT
+from neardup.window import NO_TIME, NO_WINDOW
+from neardup_workers.doing.stages.verdicts.columns import NamesByRow, RowsByPlace
+from neardup_workers.doing.stages.verdicts.evidence import Added, Compared
+from neardup_workers.doing.stages.verdicts.originals import Sent, Stories, changed_stories, kept_stories, left_places
+from neardup_workers.doing.stages.verdicts.watermarks import Hole
+from neardup_workers.outside.topics.arrivals import ArrivalRows, arrived_at, join_arrivals
+from neardup_workers.outside.topics.links import NO_LINKS, SIMILARITY_STEPS, Links, join_links
+from neardup_workers.outside.topics.places import offsets_of, partitions_of
+from neardup_workers.outside.topics.signed import SignedRows, offset_and_row, position_of
+from neardup_workers.outside.topics.verdicts import DecidedRows, Decision
+
+_Longs = npt.NDArray[np.int64]
+# The place of row 0 in the decisions: no place is negative.
+_ZERO = 1 << 40
+
+
+class _Waiting(NamedTuple):
+    """A record of ``signed`` with undecided rows."""
+
+    offset: int
+    rows: ArrivalRows
+    timestamp_ms: int
+
+
+class Taken(NamedTuple):
+    """Arrivals that can be decided with their positions: the number of records that they complete, the number of rows
+    of the next record, for each record its time in milliseconds and its number of rows, and where the evidence of each
+    document stands (``MessagesByRow``)."""
+
+    rows: ArrivalRows
+    positions: _Longs
+    ended: int
+    row: int
+    arrived: list[tuple[int, int]]
+    evidence: _Longs
+
+
+class _Step(NamedTuple):
+    """What ``undo`` restores, and what ``commit`` applies."""
+
+    decided: _Longs
+    pairs: Links
+    ended: int  # records of signed
+    row: int
+    arrivals: int
+    read: int  # arrivals, and rows that were decided before
+
+
+class LinkState:
+    """The state of one linker; see the module for the steps."""
+
+    def __init__(self, limits: VerdictLimits, compared: Compared, arrivals: int = 0, row: int = 0) -> None:
+        self.decisions, self.compared, self._limits = Decisions(limits), compared, limits
+        self.arrivals = arrivals  # number of decided arrivals
+        self.row = row  # decided rows of the first waiting record
+        # By partition of ``documents``: the end of the decided offsets, -1 if there are none.
+        self.decided: _Longs = np.empty(0, np.int64)
+        self.waiting: deque[_Waiting] = deque()
+        self.undecided = 0
+        self._pairs = NO_LINKS
+        self._new_pairs: list[Links] = []
+        self._rows, self._names = RowsByPlace(), NamesByRow()
+        self._step: _Step | None = None
+        self._changed: Added | None = None  # by the open step
+        self._unwritten: Added | None = None  # by the restore
+
+    def name(self, found: DecidedRows, stories: Stories) -> None:
+        """Number the documents of earlier decisions, and what they and the stories name; before ``restore``."""
+        left = left_places(found, stories)
+        self._rows.add(left, np.arange(-len(left), 0))
+        self._add_rows(found.rows, _numbers(found.rows, 0))
+
+    def add_message(self, offset: int, rows: SignedRows, size: int, sizes: _Longs) -> None:
+        """Add a message of ``signed`` with decided rows, of so many bytes; ``sizes`` receives the bytes of evidence of
+        those documents that have rows."""
+        numbers = self._rows.find(rows.places[rows.kinds == DOCUMENT])
+        last = np.maximum.accumulate(np.append(self.compared.rows.last, numbers))
+        known = np.flatnonzero((numbers >= 0) & (numbers > last[:-1]))  # others were signed again
+        if len(known):
+            self.compared.rows.add(numbers[known], position_of(offset) + known)
+            self.compared.keep(offset, rows.evidence, size)
+            sizes[numbers[known]] = np.diff(rows.evidence.starts)[known] + rows.evidence.fixed.shape[1]
+
+    def restore(
+        self, found: DecidedRows, stream_time: int, decided: dict[int, int], stories: Stories, sizes: _Longs
+    ) -> None:
+        """Start from earlier decisions: consecutive verdicts in order of arrival, the decided end of each partition,
+        the stories, and the bytes of evidence of each row."""
+        rows, numbers = found.rows, _numbers(found.rows, 0)
+        counts = (rows.kinds == DOCUMENT) & ~found.late
+        rows.sizes[numbers >= 0] = sizes
+        clusters, matched = (self._rows.find(column) + _ZERO for column in (found.clusters, found.matched))
+        past = PastVerdicts(
+            found.statuses, clusters, found.similarities, matched, found.equal, found.late,
+            members_before(clusters, counts),
+        )  # fmt: skip
+        kept = None
+        if stories.is_known:
+            kept = kept_stories(found, stories, self._rows.find, numbers, _ZERO)
+            contents, named = self._rows.find(stories.contents.places), self._rows.find(stories.stories.places) + _ZERO
+            self.compared.contents.update(zip(contents.tolist(), stories.contents.data, strict=True))
+            self.compared.names.update(zip(named.tolist(), map(bytes.decode, stories.stories.data), strict=True))
+        self.decisions.restore(_arrivals(rows, numbers), past, stream_time, kept)
+        if kept is None:  # verdicts of a program without the topic
+            self._unwritten = self._added(self.decisions.changes)
+            self.compared.follow(self._unwritten)
+        self._know(max(decided, default=-1) + 1)
+        for partition, offset in decided.items():
+            self.decided[partition] = offset
+
+    def add_arrivals(self, offset: int, rows: ArrivalRows, timestamp_ms: int) -> None:
+        """Add the arrivals of a record. The first ``row`` rows of the first record are already decided."""
+        skipped = 0 if self.waiting else self.row
+        self.waiting.append(_Waiting(offset, rows, timestamp_ms))
+        self.undecided += len(rows.places) - skipped
+
+    def decided_offsets(self) -> dict[int, int]:
+        """Return the end of the decided offsets of each partition of ``documents`` that has a verdict."""
+        return {s: int(self.decided[s]) for s in np.flatnonzero(self.decided >= 0).tolist()}
+
+    def add_pairs(self, links: Links) -> None:
+        """Add the pairs of a record of ``links``."""
+        if len(links.later):
+            self._new_pairs.append(links)
+
+    def take(self, watermark: int, rows_max: int) -> Taken | None:
+        """Return the arrivals before the watermark, ``rows_max`` at most."""
+        parts: list[ArrivalRows] = []
+        positions: list[_Longs] = []
+        arrived: list[tuple[int, int]] = []
+        evidence: list[_Longs] = []
+        first, left, ended, row = self.row, rows_max, 0, 0
+        reached, rows_reached = offset_and_row(watermark)
+        for waiting in self.waiting:
+            size = len(waiting.rows.places)
+            end = size if waiting.offset < reached else rows_reached if waiting.offset == reached else 0
+            count = min(max(0, end - first), left)
+            if count:
+                parts.append(waiting.rows.select(np.arange(first, first + count)))
+                index = np.cumsum(waiting.rows.kinds == DOCUMENT)[first : first + count] - 1
+                evidence.append(position_of(waiting.offset) + index)
+                positions.append(position_of(waiting.offset) + np.arange(first, first + count))
+                arrived.append((waiting.timestamp_ms, count))
+            left -= count
+            if first + count < size:
+                row = first + count
+                break
+            ended, first = ended + 1, 0
+        if not parts:
+            return None
+        joined, stands = np.concatenate(positions), np.concatenate(evidence)
+        return Taken(join_arrivals(parts), joined, ended, row, arrived, stands)
+
+    def decide(self, taken: Taken, holes: list[Hole]) -> Decision:
+        """Decide what ``take`` returned, in a step that stays open, also after an error. ``holes`` are accepted."""
+        assert self._step is None, "a step is open"
+        rows, positions, ended, row, _, evidence = taken
+        read = len(rows.places)
+        self.decisions.begin()
+        self._pairs, self._new_pairs = join_links([self._pairs, *self._new_pairs]), []
+        decided, self.decided = self.decided, self.decided.copy()
+        self._know(int(partitions_of(rows.places).max()) + 1)
+        is_open = self._is_open(rows.places)
+        if not is_open.all():
+            rows, positions, evidence = rows.select(np.flatnonzero(is_open)), positions[is_open], evidence[is_open]
+        self._step = _Step(decided, self._pairs, ended, row, len(rows.places), read)
+        np.maximum.at(self.decided, partitions_of(rows.places), offsets_of(rows.places) + 1)
+        end, time = self.decisions.end, self.decisions.stream_time
+        numbers = _numbers(rows, end)
+        self._add_rows(rows, numbers)
+        self.compared.rows.add(numbers[numbers >= 0], evidence[numbers >= 0])
+        compare = self.compared.comparing(numbers, self.decisions.sizes)
+        verdicts = self.decisions.decide(_arrivals(rows, numbers), self._found(numbers, end), compare)
+        stamps, counts = np.array(taken.arrived).T
+        arrived = np.repeat(arrived_at(stamps), counts)[is_open]
+        return self._decision(rows, numbers, verdicts, time, _inside(positions, holes), arrived)
+
+    def _decision(
+        self, rows: ArrivalRows, numbers: _Longs, verdicts: Verdicts, time: int, gaps: npt.NDArray[np.bool_],
+        arrived: _Longs,
+    ) -> Decision:  # fmt: skip
+        """Return verdicts about rows with these numbers, by place; ``time`` was the stream time before them."""
+        ids, ranks = self._names.get(verdicts.originals)
+        for i in np.flatnonzero(verdicts.originals == GONE).tolist():
+            ids[i] = self.compared.names[int(verdicts.clusters[i])].encode()
+        shown = np.flatnonzero(verdicts.originals >= 0)
+        newest, times = verdicts.originals[shown], np.full(len(ids), NO_TIME)
+        # A row leaves with a commit. What the verdict says must not depend on that.
+        stream = np.maximum.accumulate(np.append(time, rows.times))[1:]
+        counts = numbers[shown] - newest < self._limits.rows
+        if self._limits.window != NO_WINDOW:
+            horizon = stream[shown] - self._limits.window - self._limits.lateness
+            counts &= self.decisions.times(newest) >= horizon
+        ranks[shown[~counts]] = NO_RANK
+        shown, newest = shown[counts], newest[counts]
+        originals = np.full(len(ids), -1)
+        originals[shown], times[shown] = self._rows.places(newest), self.decisions.times(newest)
+        named = (verdicts.clusters, verdicts.related, verdicts.previous, verdicts.matched)
+        clusters, related, previous, matched = (self._placed(column, rows, numbers) for column in named)
+        placed = verdicts._replace(clusters=clusters, related=related, previous=previous, matched=matched)
+        return Decision(self.arrivals, rows, placed, originals, ids, times, ranks, gaps, arrived)
+
+    def _placed(self, column: _Longs, rows: ArrivalRows, numbers: _Longs) -> _Longs:
+        """Return the places of what verdicts about rows with these numbers name, -1 for nothing. Most name themselves,
+        or nothing."""
+        named = column - _ZERO
+        is_own = named == numbers
+        out = np.where(is_own, rows.places, -1)
+        others = np.flatnonzero(~is_own & (column != NONE))
+        out[others] = self._rows.places(named[others])
+        return out
+
+    def stories(self, fingerprint: str) -> list[Sent]:
+        """Return what the open step changed of the stories, as records of ``originals``."""
+        self._changed = self._added(self.decisions.pending())
+        return [
+            sent
+            for added in (self._unwritten, self._changed)
+            if added is not None
+            for sent in changed_stories(
+                added, self.compared, lambda places: self._rows.places(places - _ZERO), fingerprint
+            )
+        ]
+
+    def ended_stories(self) -> list[int]:
+        """Return the places of the stories that the open step has ended; after ``stories``."""
+        assert self._changed is not None, "the stories of the step are not known"
+        return self._rows.places(self._changed.changes.ended - _ZERO).tolist()  # type: ignore[no-any-return]
+
+    def commit(self) -> None:
+        """Close the step and remove the decided arrivals from the queue."""
+        assert self._step is not None, "no step is open"
+        for _ in range(self._step.ended):
+            self.waiting.popleft()
+        self.row = self._step.row
+        self.arrivals += self._step.arrivals
+        self.undecided -= self._step.read
+        self._step = None
+        self.compared.follow(self._changed or self._added(self.decisions.pending()))
+        self._changed = self._unwritten = None
+        self.decisions.commit()
+        first = self.decisions.first
+        self._rows.release(first, lambda: self.decisions.named_places() - _ZERO)
+        self._names.release(first)
+        self.compared.release(first)
+
+    def undo(self) -> None:
+        """Close the step as if it had never been opened."""
+        if self._step is None:
+            return
+        self.decisions.undo()
+        self._rows.cut(self.decisions.end)
+        self._names.cut(self.decisions.end)
+        self.compared.rows.cut(self.decisions.end)
+        self.decided, self._pairs = self._step.decided, self._step.pairs
+        self._step = self._changed = None
+
+    def committed_position(self, position: int) -> tuple[int, int, int]:
+        """Return the offset at which a restart reads ``signed``, the decided rows of the record there, and all
+        decided rows.
+
+        An open step counts as decided. ``position`` is the offset after the added records.
+        """
+        ended, row, arrivals = (0, self.row, 0) if self._step is None else self._step[2:5]
+        offset = self.waiting[ended].offset if ended < len(self.waiting) else position
+        return offset, row, self.arrivals + arrivals
+
+    def decided_position(self, position: int) -> int:
+        """Return the position in ``signed`` up to which all rows are decided; ``position`` as above."""
+        offset, row, _ = self.committed_position(position)
+        return position_of(offset, row)
+
+    def _found(self, numbers: _Longs, end: int) -> Found:
+        """Remove from the pairs those that this step decides; rows below ``end`` were decided before this step."""
+        links = self._pairs
+        known = self._is_decided(links.later)
+        self._pairs, used = links.at(~known), links.at(known)
+        later = self._rows.find(used.later)
+        used, later = used.at(later >= end), later[later >= end]
+        if self._limits.by_content:
+            is_copy = used.later_contents == used.earlier_contents
+            kept = is_copy | ~np.isin(later, later[is_copy])
+            used, later = used.at(kept), later[kept]
+        rows, earlier = np.flatnonzero(numbers >= 0)[later - end], self._rows.find(used.earlier)
+        order = np.lexsort((earlier, rows))  # not that in which the shards are read
+        similarities = (used.similarities[order] / SIMILARITY_STEPS).astype(np.float32)
+        return Found(rows[order], earlier[order], similarities)
+
+    def _added(self, changes: Changes) -> Added:
+        parts = dict(zip(changes.added.tolist(), self.compared.parts(changes.added), strict=True))
+        named = changes.begun_rows != NONE
+        ids, _ = self._names.get(changes.begun_rows[named])
+        names = {place: (id_ or b"").decode() for place, id_ in zip(changes.begun[named].tolist(), ids, strict=True)}
+        return Added(changes, parts, names)
+
+    def _is_decided(self, places: _Longs) -> npt.NDArray[np.bool_]:
+        partitions = partitions_of(places)
+        known = partitions < len(self.decided)
+        known[known] = offsets_of(places[known]) < self.decided[partitions[known]]
+        return known
+
+    def _is_open(self, places: _Longs) -> npt.NDArray[np.bool_]:
+        """Which rows have no verdict yet: within a partition a row is later than all that were decided."""
+        partitions, offsets = partitions_of(places), offsets_of(places)
+        is_open = np.ones(len(places), np.bool_)
+        for partition in np.unique(partitions).tolist():
+            rows = np.flatnonzero(partitions == partition)
+            before = np.concatenate([[self.decided[partition] - 1], offsets[rows]])
+            is_open[rows] = offsets[rows] > np.maximum.accumulate(before)[:-1]
+        return is_open
+
+    def _add_rows(self, rows: ArrivalRows, numbers: _Longs) -> None:
+        documents = np.flatnonzero(numbers >= 0)
+        if len(documents):
+            self._rows.add(rows.places[documents], numbers[documents])
+            ids, starts = select_ragged(rows.ids, rows.id_starts, documents)
+            self._names.add(int(numbers[documents[0]]), ids, starts, rows.ranks[documents])
+
+    def _know(self, partitions: int) -> None:
+        missing = partitions - len(self.decided)
+        if missing > 0:
+            self.decided = np.concatenate([self.decided, np.full(missing, -1)])
+
+
+def _numbers(rows: ArrivalRows, end: int) -> _Longs:
+    """Return the numbers of the rows from ``end`` on, -1 for what is no document."""
+    is_document = rows.kinds == DOCUMENT
+    return np.where(is_document, end - 1 + np.cumsum(is_document), -1)
+
+
+def _arrivals(rows: ArrivalRows, numbers: _Longs) -> Arrivals:
+    ids = id_hashes(rows.ids, rows.id_starts)
+    return Arrivals(numbers + _ZERO, rows.kinds, ids, rows.times, rows.contents, rows.sizes)
+
+
+def _inside(positions: _Longs, holes: list[Hole]) -> npt.NDArray[np.bool_]:
+    """Which rows lie in one of the holes, by their positions."""
+    out = np.zeros(len(positions), np.bool_)
+    for hole in holes:
+        out |= (positions >= hole.first) & (positions < hole.end)
+    return out

@@ -1,0 +1,36 @@
+"""The program: the command ``neardup``, which is also ``python -m neardup``.
+
+Loading the command line and the library takes some seconds. A worker that gets a signal during this time has no work to
+finish, so it ends at once with the exit code of a stop. Later ``neardup_workers.outside.process.stop.Stop`` handles
+signals. Without a handler, the exit code would say that the worker was killed, and the first process of a container
+would ignore the signal."""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+from neardup_workers.outside.process.stop import leave, leave_at_once
+
+# The commands that SIGTERM and Ctrl-C end in order.
+_WORKERS = ("sign", "match", "link", "filter", "up")
+# New objects until the garbage collector runs. Loading makes some hundred thousand objects that stay; with the default
+# of 700 the collector would visit all of them repeatedly, for a tenth of the start.
+COLLECT_OBJECTS = 50_000
+
+
+def main() -> None:
+    """Run the command line."""
+    gc.set_threshold(COLLECT_OBJECTS)
+    if sys.argv[1:2] and sys.argv[1] in _WORKERS:
+        leave_at_once()
+    from neardup.kernel_folder import ensure_kernel_folder
+
+    ensure_kernel_folder()
+    from neardup_workers.running.cli.app import main as run
+
+    leave(run())
+
+
+if __name__ == "__main__":
+    main()

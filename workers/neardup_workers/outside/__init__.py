@@ -1,0 +1,1 @@
+"""Files, feeds, topics and stores: everything that the processes touch."""

@@ -1,0 +1,212 @@
+"""One request over HTTP for a resource of strangers, with limits on address, redirects, size and time.
+
+A request connects to an address that was resolved and checked here, and the server is still addressed, and its
+certificate checked, by its name. So no second lookup can lead elsewhere. Each redirect is a new request with the same
+checks. The time covers all redirects; a timer ends the connection, because a server that sends a byte now and then
+never exceeds the time of one read. Nothing is sent through proxies of the environment.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from http.client import HTTPException
+from threading import Timer
+from typing import Any, NamedTuple
+from urllib.parse import urljoin
+
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import HTTPError, LocationParseError
+from urllib3.response import HTTPResponse
+from urllib3.util import Url, parse_url
+
+from neardup_workers.outside.feeds.addresses import Address, addresses_of, is_public
+from neardup_workers.outside.readers.compression import Corrupt, decompressed
+
+_REDIRECTS = frozenset((301, 302, 303, 307, 308))
+_BLOCK_BYTES = 1 << 16
+_PORTS = {"http": 80, "https": 443}
+
+
+class FetchLimits(NamedTuple):
+    """The limits of a request; ``is_allowed``: whether it may go to an address."""
+
+    bytes_max: int
+    seconds_max: float
+    redirects_max: int
+    is_allowed: Callable[[str], bool] = is_public
+
+
+class Fetched(NamedTuple):
+    """An answer: its status, its header by names in lower case, its body, and the address after all redirects."""
+
+    status: int
+    header: Mapping[str, str]
+    body: bytes
+    url: str
+
+
+class FetchError(Exception):
+    """There is no answer; ``reason`` is a key of ``FEED_REASONS``."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def fetch(
+    url: str,
+    header: Mapping[str, str],
+    limits: FetchLimits,
+    *,
+    resolve: Any = socket.getaddrinfo,
+    context: ssl.SSLContext | None = None,
+    now: Callable[[], float] = time.monotonic,
+) -> Fetched:
+    """Get a resource.
+
+    Args:
+        url: its address.
+        header: fields of the request, by name.
+        limits: the limits.
+        resolve: like ``socket.getaddrinfo``.
+        context: how certificates are checked; by default, by those of the system.
+        now: seconds of a clock that only grows.
+
+    Returns:
+        The answer to the last of all redirects, whatever its status; the body of another status than 200 is empty.
+
+    Raises:
+        FetchError: there is no answer, or it reaches a limit.
+    """
+    ends = now() + limits.seconds_max
+    for _ in range(limits.redirects_max + 1):
+        parsed = _parsed(url)
+        connection = _connected(parsed, limits, resolve, context, lambda: ends - now())
+        expired = _Timer(connection, ends - now())
+        try:
+            answer = _answer(connection, parsed, header, limits.bytes_max)
+        except (HTTPError, HTTPException, OSError, ValueError):
+            # ValueError: the client refuses what cannot stand in a request or a header.
+            # The client's own limit of a read may end it just before the timer does.
+            late = expired.fired or now() >= ends
+            raise FetchError("fetch_time" if late else "fetch_connection") from None
+        finally:
+            expired.cancel()
+            connection.close()
+        if expired.fired:  # a body without a length ends as if it were whole
+            raise FetchError("fetch_time")
+        if answer.status not in _REDIRECTS:
+            return answer._replace(url=url)
+        location = answer.header.get("location")
+        if not location:
+            break
+        try:
+            url = urljoin(url, location)
+        except ValueError:
+            break
+    raise FetchError("fetch_redirects")
+
+
+def _parsed(url: str) -> Url:
+    """Return the parts of an address. Raises ``FetchError``."""
+    try:
+        parsed = parse_url(url)
+    except LocationParseError:
+        raise FetchError("fetch_url") from None
+    if parsed.scheme not in _PORTS or not parsed.host or parsed.auth is not None:
+        raise FetchError("fetch_url")
+    return parsed
+
+
+def _connected(
+    url: Url, limits: FetchLimits, resolve: Any, context: ssl.SSLContext | None, left: Callable[[], float]
+) -> HTTPConnection:
+    """Return a connection to the first address that accepts one. Raises ``FetchError``."""
+    host = (url.host or "").strip("[]")
+    port = url.port or _PORTS[url.scheme or ""]
+    try:
+        addresses = addresses_of(host, port, resolve)
+    except (OSError, UnicodeError):
+        raise FetchError("fetch_unknown_host") from None
+    addresses = [address for address in addresses if limits.is_allowed(address.number)]
+    if not addresses:
+        raise FetchError("fetch_private")
+    for index, address in enumerate(addresses):
+        seconds = left() / (len(addresses) - index)
+        if seconds <= 0:
+            raise FetchError("fetch_time")
+        connection = _connection(url, host, port, address, seconds, context)
+        try:
+            connection.connect()
+        except (HTTPError, HTTPException, OSError):
+            connection.close()
+            continue
+        return connection
+    raise FetchError("fetch_time" if left() <= 0 else "fetch_connection")
+
+
+def _connection(
+    url: Url, host: str, port: int, address: Address, seconds: float, context: ssl.SSLContext | None
+) -> HTTPConnection:
+    if url.scheme == "http":
+        return HTTPConnection(address.number, port, timeout=seconds)
+    context = context or ssl.create_default_context()
+    return HTTPSConnection(address.number, port, timeout=seconds, ssl_context=context, server_hostname=host)
+
+
+class _Timer:
+    """Ends a connection after some seconds; ``fired`` says that it did."""
+
+    def __init__(self, connection: HTTPConnection, seconds: float) -> None:
+        self.fired = False
+        # The client forgets the socket of an answer that ends with its connection.
+        self._socket = connection.sock
+        self._timer = Timer(max(0.0, seconds), self._fire)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def cancel(self) -> None:
+        """End nothing more."""
+        self._timer.cancel()
+
+    def _fire(self) -> None:
+        self.fired = True
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+
+def _answer(connection: HTTPConnection, url: Url, header: Mapping[str, str], bytes_max: int) -> Fetched:
+    """Return the answer of a connection, with its body if its status is 200. Raises ``FetchError`` and errors of the
+    client."""
+    sent = {"Host": url.netloc or "", "Accept-Encoding": "gzip", "Connection": "close", **header}
+    connection.request("GET", url.request_uri, headers=sent, preload_content=False, decode_content=False)
+    response = connection.getresponse()
+    try:
+        received = {name.lower(): value for name, value in response.headers.items()}
+        body = _body(response, bytes_max) if response.status == 200 else b""
+        return Fetched(response.status, received, body, "")
+    finally:
+        response.close()
+
+
+def _body(response: HTTPResponse, bytes_max: int) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    try:
+        for block in filter(None, decompressed(_blocks(response))):
+            parts.append(block)
+            size += len(block)
+            if size > bytes_max:
+                raise FetchError("fetch_too_large")
+    except Corrupt:
+        raise FetchError("fetch_damaged") from None
+    return b"".join(parts)
+
+
+def _blocks(response: HTTPResponse) -> Iterator[bytes]:
+    yield from filter(None, response.stream(_BLOCK_BYTES, decode_content=False))

@@ -1,0 +1,216 @@
+"""A feed (RSS, Atom, RDF, JSON Feed) -> its items as JSON, in a process with a bound on memory and time.
+
+The parser of feeds needs several seconds for some hostile feeds of 300 kB, and it may fail in ways that it does not
+document. So the program runs this module once for each feed that has changed: the address of the feed is the argument,
+its content the input, and the output is a line of JSON: a list of items, an object with the address of the feed that a
+page names, or a reason.
+
+An item has ``id`` (the guid, or else the link), ``time`` (published, or else updated, in ISO 8601), ``title``, ``url``,
+``text`` (content, or else title and summary) and ``part``, which of these the text is.
+"""
+
+from __future__ import annotations
+
+import io
+import resource
+import subprocess
+import sys
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from typing import Any, NamedTuple
+from urllib.parse import urljoin
+
+import orjson
+
+from neardup.errors import Reason
+from neardup_workers.outside.readers.markup import text_of_markup
+
+# What names a feed in the head of a page, and how many bytes of a page are searched.
+_FEED_TYPES = frozenset({"application/rss+xml", "application/atom+xml", "application/feed+json"})
+_HEAD_BYTES = 1 << 19
+# Bytes of memory of the process: many times what the largest feed of the default limits needs.
+_MEMORY_BYTES_MAX = 1 << 30
+
+
+class Item(NamedTuple):
+    """An item of a feed, see the module. ``time`` is ``None`` without a time that a calendar has."""
+
+    id: str | None
+    time: str | None
+    title: str
+    url: str | None
+    text: str
+    part: str = "content"
+
+
+class Named(NamedTuple):
+    """A page that is no feed, and the address of the feed that it names."""
+
+    address: str
+
+
+def items_of(content: bytes, url: str, content_type: str, seconds_max: float) -> list[Item] | Named | Reason:
+    """Return the items of a feed in its order, or what else it is: a page that names its feed, or a reason why there
+    are none (a key of ``FEED_REASONS``).
+
+    ``url`` is the address that answered, ``content_type`` the field of the answer that brought it. The process is ended
+    after ``seconds_max``.
+    """
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "neardup_workers.outside.feeds.items",
+        url,
+        content_type,
+        str(max(1, round(seconds_max))),
+    ]
+    try:
+        done = subprocess.run(
+            command, input=content, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=seconds_max,
+            check=False, start_new_session=True,
+        )  # fmt: skip
+        answer = orjson.loads(done.stdout)
+    except subprocess.TimeoutExpired:
+        return Reason("feed_slow")
+    except orjson.JSONDecodeError:
+        return Reason("feed_damaged")
+    if isinstance(answer, dict):
+        return Named(**answer)
+    return Reason(answer) if isinstance(answer, str) else [Item(*row) for row in answer]
+
+
+def read_items(content: bytes, url: str, content_type: str) -> list[Item] | Named | Reason:
+    """Return what ``items_of`` returns; never raises."""
+    try:
+        return parse(content, url, content_type)
+    except Exception:  # whatever the parser raises: the feed is not read
+        return Reason("feed_damaged")
+
+
+def parse(content: bytes, url: str, content_type: str) -> list[Item] | Named | Reason:
+    """Return the items of a feed in its order, the feed that a page names, or the reason why there are none."""
+    if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        return _json_items(content)
+    import feedparser
+
+    # Without an address the parser leaves relative guids as they are: a redirect must not change the id of an item.
+    header = {"content-type": content_type}
+    feed = feedparser.parse(
+        io.BytesIO(content), response_headers=header, sanitize_html=False, resolve_relative_uris=False
+    )
+    if feed.get("version") or feed.entries:
+        return [_item(entry, url) for entry in feed.entries[: -1 if _ends_in_item(content) else None]]
+    links = _Links()
+    links.feed(content[:_HEAD_BYTES].decode("utf-8", "replace"))
+    return Named(urljoin(url, links.found)) if links.found else Reason("feed_format")
+
+
+def _ends_in_item(content: bytes) -> bool:
+    """Whether a feed is cut within its last item, which has a part of its text then."""
+    lower = content.lower()
+    return any(lower.rfind(b"<" + name) > lower.rfind(b"</" + name) for name in (b"item", b"entry"))
+
+
+class _Links(HTMLParser):
+    """The first feed that a page names in its head (``<link rel="alternate" type="application/rss+xml" href=...>``)."""
+
+    found = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = {name: value or "" for name, value in attrs}
+        if tag == "link" and not self.found and values.get("type", "").strip().lower() in _FEED_TYPES:
+            self.found = values.get("href", "") if "alternate" in values.get("rel", "").lower().split() else ""
+
+
+def _json_items(content: bytes) -> list[Item] | Reason:
+    """Return the items of a JSON Feed, versions 1 and 1.1 (jsonfeed.org)."""
+    feed = orjson.loads(content.removeprefix(b"\xef\xbb\xbf"))
+    if "jsonfeed.org" not in str(feed.get("version")) or not isinstance(feed.get("items"), list):
+        return Reason("feed_format")
+    return [_json_item(item) for item in feed["items"] if isinstance(item, dict)]
+
+
+def _json_item(item: dict[str, Any]) -> Item:
+    id_, link = (str(item[name]) if item.get(name) else None for name in ("id", "url"))
+    content = _text(item.get("content_text")).strip() or text_of_markup(_text(item.get("content_html")))
+    texts = content, _text(item.get("title")).strip(), _text(item.get("summary")).strip()
+    dates = (_date(item.get(name)) for name in ("date_published", "date_modified"))
+    return _with_text(id_ or link, next(filter(None, dates), None), link, *texts)
+
+
+def _date(value: Any) -> str | None:
+    """Return a time of RFC 3339 in UTC, ``None`` for anything else."""
+    try:
+        time = datetime.fromisoformat(value)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _item(entry: Any, url: str) -> Item:
+    guid, link = _text(entry.get("id")), _absolute(url, _text(entry.get("link")))
+    title = text_of_markup(_text(entry.get("title")))
+    content = next(filter(None, map(_plain, entry.get("content", ()))), "")
+    summary = _plain(entry.get("summary_detail") or {"value": entry.get("summary")})
+    return _with_text(guid or link or None, _time(entry), link or None, content, title, summary)
+
+
+def _with_text(id_: str | None, time: str | None, url: str | None, content: str, title: str, summary: str) -> Item:
+    """Return an item with its content, or else with its title and its summary, as far as it has them."""
+    if content:
+        return Item(id_, time, title, url, content)
+    if not title or summary.startswith(title):
+        return Item(id_, time, title, url, summary, "summary")
+    if not summary or title.startswith(summary):
+        return Item(id_, time, title, url, title, "title")
+    return Item(id_, time, title, url, f"{title}\n{summary}", "title and summary")
+
+
+def _absolute(url: str, link: str) -> str:
+    """Return the address that a link of a feed leads to; empty for none."""
+    try:
+        return urljoin(url, link) if link else ""
+    except ValueError:
+        return link
+
+
+def _plain(content: Any) -> str:
+    """Return the text of a content, which is markup unless its type says otherwise."""
+    value = _text(content.get("value"))
+    return value.strip() if content.get("type") == "text/plain" and "<" not in value else text_of_markup(value)
+
+
+def _text(value: Any) -> str:
+    """Return a string of the parser without lone surrogates; empty for anything else."""
+    return value.encode(errors="replace").decode() if isinstance(value, str) else ""
+
+
+def _time(entry: Any) -> str | None:
+    for name in ("published_parsed", "updated_parsed"):
+        if name in entry:  # a plain get of the second name would warn and give the first
+            parts = entry[name]
+            try:
+                year, month, day, hour, minute, second = parts[:6]
+                return datetime(year, month, day, hour, minute, second, tzinfo=UTC).isoformat()
+            except (ValueError, TypeError, OverflowError):
+                continue
+    return None
+
+
+def main(arguments: list[str]) -> None:
+    """Read a feed from standard input and write its items to standard output."""
+    url, content_type, seconds = arguments
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES_MAX, _MEMORY_BYTES_MAX))
+    # If the parent ends, nothing else would end a parser that hangs.
+    resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 1))
+    items = read_items(sys.stdin.buffer.read(), url, content_type)
+    if isinstance(items, Named):
+        written: object = items._asdict()
+    else:
+        written = items if isinstance(items, Reason) else [list(item) for item in items]
+    sys.stdout.buffer.write(orjson.dumps(written))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,85 @@
+"""Lists of feeds: OPML, as readers of feeds export it, or an address a line.
+
+A list is read again while feeds are followed. A list that cannot be read then is as it was before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+from neardup_workers.outside.process.exits import Exit, Failure
+
+_ADDRESS = re.compile(r"https?://", re.IGNORECASE)
+
+
+class FeedLists:
+    """Addresses of feeds, and files that list more of them.
+
+    Args:
+        given: addresses, and names of files.
+
+    Raises:
+        Failure: a file cannot be read, or is no list.
+    """
+
+    def __init__(self, given: Sequence[str]) -> None:
+        self._given = given
+        self._read = {name: _read(name) for name in given if not _ADDRESS.match(name)}
+
+    @property
+    def has_files(self) -> bool:
+        """Whether the addresses may change."""
+        return bool(self._read)
+
+    def addresses(self) -> list[str]:
+        """Return all addresses, each once, in order."""
+        lists = (self._read.get(name, [name]) for name in self._given)
+        return list(dict.fromkeys(address for listed in lists for address in listed))
+
+    def refresh(self) -> list[str]:
+        """Read the files again; returns the names of those that cannot be read."""
+        failed = []
+        for name in self._read:
+            try:
+                self._read[name] = _read(name)
+            except Failure:
+                failed.append(name)
+        return failed
+
+
+def _read(name: str) -> list[str]:
+    try:
+        content = Path(name).read_bytes()
+    except OSError as error:
+        raise Failure(
+            Exit.INPUT,
+            f"cannot read the list of feeds {name}: {error.strerror or error}; an address of a feed begins with "
+            "https:// or http://",
+        ) from None
+    addresses = (
+        _of_opml(content, name) if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") else _of_lines(content)
+    )
+    for address in addresses:
+        if not _ADDRESS.match(address):
+            raise Failure(
+                Exit.INPUT,
+                f"the list of feeds {name} names {address[:100]!r}: an address begins with http:// or https://; "
+                "correct or delete it",
+            )
+    return addresses
+
+
+def _of_opml(content: bytes, name: str) -> list[str]:
+    try:
+        root = ElementTree.fromstring(content)  # of the user; the parser bounds what entities expand to
+    except (ElementTree.ParseError, ValueError) as error:
+        raise Failure(Exit.INPUT, f"the list of feeds {name} is no OPML: {error}") from None
+    return [address for outline in root.iter("outline") if (address := outline.get("xmlUrl", "").strip())]
+
+
+def _of_lines(content: bytes) -> list[str]:
+    lines = (line.strip() for line in content.decode("utf-8-sig", "replace").splitlines())
+    return [line for line in lines if line and not line.startswith("#")]

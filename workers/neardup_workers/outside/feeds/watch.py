@@ -1,0 +1,377 @@
+"""Feeds -> their new items, once or again and again.
+
+Each feed has a thread of its own, so a slow server delays its own feed only. A thread asks for the feed, reads it, and
+gives the caller the items that are new or have changed since the last time. Then it waits (``schedule``). A feed that
+has not changed costs an answer without a body: requests carry the ETag and the time of the last answer.
+
+State of a feed: ``etag`` and ``modified`` of the last feed that was read, the number of failures in a row, and the last
+``items_max`` items by id with a hash of each (all items of the last feed, if it has more). Only its thread changes it.
+A result carries what the caller saves once it has taken the items (``state``), so that a restart goes on from there.
+
+Where lists of feeds are files, a thread looks at them again and again. A feed that is new in a list gets a thread; the
+thread of a feed that is listed no longer ends before its next request.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from queue import Full, Queue
+from typing import NamedTuple
+
+import mmh3
+import orjson
+
+from neardup.documents.document import Document
+from neardup.errors import Reason
+from neardup.pairs.json_lines import Fields, decode_document
+from neardup.stories.sources.names import host_of, source_of
+from neardup_workers.outside.feeds.condition import Condition, listed
+from neardup_workers.outside.feeds.fetch import Fetched, FetchError
+from neardup_workers.outside.feeds.items import Item, Named
+from neardup_workers.outside.feeds.lists import FeedLists
+from neardup_workers.outside.feeds.schedule import longest_seconds, retry_after, wait_seconds
+from neardup_workers.outside.feeds.state import FeedState, FeedStates
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.process.stop import Stop
+from neardup_workers.outside.readers.entries import Entry
+from neardup_workers.outside.web.extraction import Extracted
+
+# A time of an item further ahead of the clock than this is not used: it would end the window of a stream.
+AHEAD_SECONDS = 86_400.0
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S")
+_ACCEPT = (
+    "application/atom+xml, application/rss+xml, application/rdf+xml, application/feed+json, application/xml;q=0.9, "
+    "*/*;q=0.1"
+)
+# Lists of feeds are read again after so many seconds at most, and results that wait for the caller are so many.
+_LISTS_SECONDS = 30.0
+_RESULTS_MAX = 64
+# Feeds of one process at most: each has a thread.
+FEEDS_MAX = 500
+# Seconds after which a thread whose results are not taken sees whether the watching ended.
+_FULL_SECONDS = 1.0
+# Characters of a validator that is sent back to the server.
+_VALIDATOR_CHARACTERS_MAX = 1_000
+
+
+class World(NamedTuple):
+    """What is outside of this module.
+
+    Attributes:
+        fetch: address and header fields -> the answer; raises ``FetchError``.
+        parse: content, address and content type -> items, the feed that a page names, or why there are none.
+        now: the time in seconds since the epoch.
+        random: a number in [0, 1).
+        wait: waits some seconds; whether the watching ended meanwhile.
+        page: the address of an item -> the text of its page, or why it has none; ``None`` if texts come from feeds.
+    """
+
+    fetch: Callable[[str, Mapping[str, str]], Fetched]
+    parse: Callable[[bytes, str, str], list[Item] | Named | Reason]
+    now: Callable[[], float]
+    random: Callable[[], float]
+    wait: Callable[[float], bool]
+    page: Callable[[str], Extracted] | None = None
+
+
+class Watching(NamedTuple):
+    """How feeds are watched: the names of fields, the interval, and the items that are remembered for each feed.
+
+    ``name`` makes the id of a document of the id of an item. With ``by_arrival`` the time of a document is that of the
+    answer, and the date of an item is the field ``published``.
+    """
+
+    fields: Fields
+    interval_seconds: float
+    items_max: int
+    follow: bool
+    name: Callable[[str], str] = str
+    by_arrival: bool = False
+
+
+class FeedPoll(NamedTuple):
+    """The result of one request for a feed: its new items from the oldest on, or the reason why there are none; and
+    its state after these, ``None`` if that is as before, and its condition, ``None`` if it is watched no longer or is a
+    list."""
+
+    url: str
+    entries: Sequence[Entry]
+    reason: str = ""
+    state: FeedState | None = None
+    condition: Condition | None = None
+
+
+class Feed:
+    """A feed and its state, see the module."""
+
+    def __init__(
+        self, url: str, watching: Watching, state: FeedState | None = None, condition: Condition | None = None
+    ) -> None:
+        self.url = url
+        self._watching = watching
+        self._address, self._etag, self._modified, seen = state or FeedState(url, "", "", {})
+        self._condition = condition or Condition()
+        self._retry_after_seconds = 0.0
+        self._seen = OrderedDict(seen)
+
+    def poll(self, world: World) -> FeedPoll:
+        """Ask for the feed once."""
+        before = self._condition
+        self._condition = before._replace(status=None, reason="")
+        self._retry_after_seconds = 0.0
+        items = self._items(world)
+        if isinstance(items, Reason):
+            # What an answer that was no feed lists, and where it came from, is nothing to remember.
+            self._condition = before._replace(
+                failures=before.failures + 1, status=self._condition.status, reason=str(items)
+            )
+            return self._polled((), world, items)
+        new = [self._with_page(entry, world) for entry in items if self._is_new(entry)]
+        while len(self._seen) > max(self._watching.items_max, len(items)):
+            self._seen.popitem(last=False)
+        now = world.now()
+        self._condition = self._condition._replace(
+            failures=0, succeeded=now, brought=now if new else self._condition.brought
+        )
+        read = FeedState(self._address, self._etag, self._modified, dict(self._seen)) if items else None
+        return self._polled(new, world, state=read)
+
+    def _polled(
+        self, entries: Sequence[Entry], world: World, reason: str = "", state: FeedState | None = None
+    ) -> FeedPoll:
+        wait = self._wait_seconds(world.random())
+        self._condition = self._condition._replace(asked=world.now(), wait_seconds=wait)
+        return FeedPoll(self.url, entries, reason, state, self._condition)
+
+    @property
+    def wait_seconds(self) -> float | None:
+        """The seconds until the next request; ``None`` if there is none."""
+        return self._condition.wait_seconds
+
+    def rest_seconds(self, now: float) -> float | None:
+        """The seconds until the first request of this process, ``None`` if there is none.
+
+        A feed that was read is asked at once. One that failed, or whose server wants a longer wait, is asked when that
+        wait is over, as far as its condition is remembered; one that is gone is asked no more.
+        """
+        condition, interval = self._condition, self._watching.interval_seconds
+        if not self._watching.follow or condition.asked is None:
+            return 0.0
+        if condition.reason == "feed_gone":
+            return None
+        wait = condition.wait_seconds or 0.0
+        if not condition.failures and wait <= longest_seconds(interval):
+            return 0.0
+        return min(max(0.0, condition.asked + wait - now), wait)
+
+    def _wait_seconds(self, random: float) -> float | None:
+        """Return the seconds until the next request; ``None`` if there is none."""
+        if self._condition.reason == "feed_gone" or not self._watching.follow:
+            return None
+        return wait_seconds(
+            self._watching.interval_seconds, self._condition.failures, self._retry_after_seconds, random
+        )
+
+    def _items(self, world: World) -> list[Entry] | Reason:
+        """Return the items of the feed from the oldest on, none if it has not changed; or the reason of a failure.
+
+        A page instead of a feed names its feed. That one is asked for from then on, and items still follow the given
+        address.
+        """
+        answer = self._answer(world)
+        if isinstance(answer, Named) and self._address == self.url:
+            self._move(answer.address)
+            answer = self._answer(world)
+            if isinstance(answer, Reason | Named):
+                self._move(self.url)
+        elif isinstance(answer, Named):
+            self._move(self.url)  # the page may name another feed by now
+        return Reason("feed_format") if isinstance(answer, Named) else answer
+
+    def _move(self, address: str) -> None:
+        """Ask another address from now on; validators belong to one address."""
+        self._address, self._etag, self._modified = address, "", ""
+
+    def _answer(self, world: World) -> list[Entry] | Named | Reason:
+        header = {"Accept": _ACCEPT}
+        if self._etag:
+            header["If-None-Match"] = self._etag
+        if self._modified:
+            header["If-Modified-Since"] = self._modified
+        try:
+            answer = world.fetch(self._address, header)
+        except FetchError as error:
+            return Reason(error.reason)
+        self._condition = self._condition._replace(status=answer.status)
+        self._retry_after_seconds = retry_after(answer.header.get("retry-after", ""), world.now())
+        if answer.status == 304:
+            return []
+        if answer.status != 200:
+            return Reason("feed_gone" if answer.status == 410 else "fetch_status")
+        items = world.parse(answer.body, answer.url, answer.header.get("content-type", ""))
+        if isinstance(items, Reason | Named):
+            return items
+        self._etag, self._modified = (
+            value if len(value) <= _VALIDATOR_CHARACTERS_MAX else ""
+            for value in (answer.header.get("etag", ""), answer.header.get("last-modified", ""))
+        )
+        self._condition = listed(self._condition, items, world.now())._replace(address=answer.url)
+        return [self._entry(number, item, world.now()) for number, item in reversed(list(enumerate(items, 1)))]
+
+    def _entry(self, number: int, item: Item, now: float) -> Entry:
+        """An item as a line of JSON."""
+        fields, time = self._watching.fields, item.time
+        if time is not None and datetime.fromisoformat(time).timestamp() > now + AHEAD_SECONDS:
+            time = None
+        values: dict[str, str | float | None] = {
+            "title": item.title,
+            "url": item.url,
+            "feed": self.url,
+            fields.id: item.id and self._watching.name(self._id_of(item.id)),
+            fields.timestamp: time,
+            fields.text: item.text,
+            "part": item.part,
+        }
+        if self._watching.by_arrival:
+            values |= {"published": time, fields.timestamp: now}  # fmt: skip
+        if source_of(Document(str(values[fields.id] or ""), url=item.url)) is None:
+            values[fields.source or "source"] = host_of(self.url)
+        raw = orjson.dumps({name: value for name, value in values.items() if value is not None})
+        return Entry(self.url, number, raw, decode_document(raw, fields))
+
+    def _id_of(self, id_: str) -> str:
+        """An id that is no URI is unique in its feed only. It follows the given address, because redirects change."""
+        return id_ if _URI.match(id_) else f"{self.url}#{id_}"
+
+    def _with_page(self, entry: Entry, world: World) -> Entry:
+        """Return an item with the text of its page, or with the reason why it has none. It is asked for once."""
+        value = orjson.loads(entry.raw or b"{}")
+        if world.page is None or isinstance(entry.found, Reason) or "url" not in value:
+            return entry
+        text = world.page(value["url"])
+        if isinstance(text, Reason):
+            return entry._replace(found=text)
+        raw = orjson.dumps({**value, self._watching.fields.text: text, "part": "page"})
+        return entry._replace(raw=raw, found=decode_document(raw, self._watching.fields))
+
+    def _is_new(self, entry: Entry) -> bool:
+        """Whether an item is new or has changed; remembers it."""
+        raw = entry.raw or b""
+        if self._watching.by_arrival:  # the time of the answer makes no item new
+            raw = orjson.dumps({**orjson.loads(raw), self._watching.fields.timestamp: None})
+        digest = mmh3.hash_bytes(raw)
+        key = digest.hex() if isinstance(entry.found, Reason) else entry.found.id
+        is_new = self._seen.get(key) != digest
+        self._seen[key] = digest
+        self._seen.move_to_end(key)
+        return is_new
+
+
+class _Ended(NamedTuple):
+    """The thread of a feed has ended."""
+
+    url: str
+
+
+class _Listed(NamedTuple):
+    """It is time to read the lists again."""
+
+
+_Result = FeedPoll | Exception | _Ended | _Listed
+
+
+def watch(
+    lists: FeedLists, watching: Watching, world: World, stop: Stop, ended: threading.Event, states: FeedStates
+) -> Iterator[FeedPoll]:
+    """Yield the results of all feeds as they come, each feed once, or until a signal if the feeds are followed.
+
+    A feed that is listed no longer has a last result, without a condition. ``ended`` is set at the end, also if the
+    caller closes the iterator: then no thread sends another request. Raises ``Failure`` if there are more than
+    ``FEEDS_MAX``.
+    """
+    results: Queue[_Result] = Queue(_RESULTS_MAX)
+    read, write = os.pipe()  # a byte for each result, because a signal ends the wait for a byte
+    wanted: set[str] = set()  # replaced, never changed: threads look into it
+    threads: dict[str, threading.Thread] = {}  # by the address of the feed; that of the lists by none
+
+    def put(result: _Result) -> None:
+        while not ended.is_set():
+            with suppress(Full):
+                results.put(result, timeout=_FULL_SECONDS)
+                os.write(write, b"\0")
+                return
+
+    def start(name: str, run: Callable[..., None], *arguments: object) -> None:
+        threads[name] = threading.Thread(target=run, args=(*arguments, world, ended, put), daemon=True)
+        threads[name].start()
+
+    def start_feeds() -> Iterator[FeedPoll]:
+        nonlocal wanted
+        addresses, before = _bounded(lists.addresses()), wanted
+        wanted = set(addresses)
+        for url in addresses:
+            if url not in before and url not in threads:  # a feed that is gone for good stays listed
+                feed = Feed(url, watching, states.load(url), states.condition(url))
+                start(url, _watch_feed, feed, lambda url: url in wanted)
+        return (FeedPoll(url, ()) for url in sorted(before - wanted))
+
+    try:
+        start_feeds()
+        if watching.follow and lists.has_files:
+            start("", _watch_lists, min(watching.interval_seconds, _LISTS_SECONDS))
+        while threads and stop.read(read, 1):
+            result = results.get()
+            if isinstance(result, Exception):
+                raise result
+            if isinstance(result, FeedPoll):
+                yield from [result] if result.url in wanted else []
+            elif isinstance(result, _Ended):
+                threads.pop(result.url)
+            else:
+                yield from (FeedPoll(name, (), "feed_list") for name in lists.refresh())
+                yield from start_feeds()
+    finally:
+        ended.set()
+        if not stop.signal:  # after a signal, no request is waited for
+            for thread in threads.values():
+                thread.join()
+            os.close(read)
+            os.close(write)
+
+
+def _bounded(addresses: list[str]) -> list[str]:
+    if len(addresses) > FEEDS_MAX:
+        raise Failure(
+            Exit.USAGE, f"{len(addresses):,} feeds are named, {FEEDS_MAX} at most: divide them among processes"
+        )
+    return addresses
+
+
+def _watch_lists(seconds: float, world: World, ended: threading.Event, put: Callable[[_Result], None]) -> None:
+    """Say again and again that it is time to read the lists."""
+    while not world.wait(seconds) and not ended.is_set():
+        put(_Listed())
+
+
+def _watch_feed(
+    feed: Feed, is_wanted: Callable[[str], bool], world: World, ended: threading.Event, put: Callable[[_Result], None]
+) -> None:
+    """Watch one feed until the end. The last result says so, or is an exception that the caller raises."""
+    last: Exception | _Ended = _Ended(feed.url)
+    seconds = feed.rest_seconds(world.now())
+    try:
+        rests = seconds is None or (seconds > 0 and world.wait(seconds))
+        while not rests and not ended.is_set() and is_wanted(feed.url):
+            put(feed.poll(world))
+            seconds = feed.wait_seconds
+            if seconds is None or world.wait(seconds):
+                break
+    except Exception as error:
+        last = error
+    put(last)

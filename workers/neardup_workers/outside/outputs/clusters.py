@@ -1,0 +1,158 @@
+"""Clusters of a run: an original and its duplicates, written when its story has ended.
+
+After this moment no document can join, so memory follows the window.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.pairs.json_lines import named_collection
+from neardup.pairs.pair_rule import SIMILARITY_DIGITS
+from neardup.stories.verdicts.decider import Decided
+from neardup.stories.verdicts.decisions import Decisions
+from neardup.stories.verdicts.representatives import NO_RANK, Member, join
+from neardup.stories.verdicts.row_columns import NONE
+from neardup.stories.verdicts.rule import DUPLICATE, UNCHANGED, UPDATE
+from neardup_workers.outside.outputs.verdict_lines import encoded
+
+# Clusters that a summary names.
+LARGEST = 10
+# Maximum number of duplicates in the line of a cluster, the first ones; ``size`` counts all.
+MEMBERS_MAX = 10_000
+_PAGE_ROWS = 4096
+
+
+@dataclass
+class _Cluster:
+    """A cluster that may grow."""
+
+    place: int
+    id: str
+    size: int = 1
+    similarity_min: float = 1.0
+    members: list[tuple[int, str, float]] = field(default_factory=list)
+    best: tuple[Member, ...] = ()  # without ranks, the original is the representative
+    collection: str | None = None
+
+    def line(self) -> bytes:
+        """The cluster as a line of JSON."""
+        members = [
+            {"place": place, "id": id_, "similarity": round(similarity, SIMILARITY_DIGITS)}
+            for place, id_, similarity in self.members
+        ]
+        shown = self.best[0] if self.best else Member(self.place, self.id)
+        value = {
+            "cluster": self.place,
+            "id": self.id,
+            "size": self.size,
+            "similarity_min": round(self.similarity_min, SIMILARITY_DIGITS),
+            "representative": {"place": shown.place, "id": shown.id},
+            "members": members,
+            **named_collection(self.collection),
+        }
+        return encoded(value) + b"\n"
+
+
+class _Ranks:
+    """The ranks of the documents of the window by row, in pages; documents from before this run have none."""
+
+    def __init__(self) -> None:
+        self._pages: dict[int, npt.NDArray[np.float64]] = {}
+
+    def put(self, first: int, ranks: npt.NDArray[np.float64]) -> None:
+        """Add the ranks of rows from ``first`` on."""
+        for row, rank in enumerate(ranks.tolist(), first):
+            page = self._pages.get(row // _PAGE_ROWS)
+            if page is None:
+                page = self._pages[row // _PAGE_ROWS] = np.full(_PAGE_ROWS, NO_RANK)
+            page[row % _PAGE_ROWS] = rank
+
+    def at(self, row: int) -> float:
+        """Return the rank of a row."""
+        page = self._pages.get(row // _PAGE_ROWS)
+        return NO_RANK if page is None else float(page[row % _PAGE_ROWS])
+
+    def release(self, first: int) -> None:
+        """Free the pages with rows before ``first`` alone."""
+        for page in [page for page in self._pages if (page + 1) * _PAGE_ROWS <= first]:
+            del self._pages[page]
+
+
+class Clusters:
+    """The clusters of at least two documents. ``write`` receives the lines of complete clusters."""
+
+    def __init__(self, write: Callable[[bytes], None] | None) -> None:
+        self._write = write
+        self._open: dict[int, _Cluster] = {}
+        self._ranks = _Ranks()
+        self._largest: list[tuple[int, int, str, dict[str, str]]] = []  # a heap of sizes, places negated, ids
+
+    def add(
+        self,
+        decided: Decided,
+        accepted: npt.NDArray[np.bool_],
+        ids: Callable[[int], str],
+        collections: Callable[[int], str | None],
+        ranks: npt.NDArray[np.float64] | None = None,
+    ) -> None:
+        """Count verdicts.
+
+        Args:
+            decided: the verdicts of n arrivals.
+            accepted: ``bool[n]``, of each arrival whether it is a document or refused.
+            ids: returns the id of an arrival by its index.
+            collections: returns the collection of an arrival.
+            ranks: of the accepted documents, ``float64[m]``; ``None`` if originals are the representatives.
+        """
+        verdicts = decided.verdicts
+        if ranks is not None:
+            self._ranks.put(decided.first_row, ranks)
+        at = np.flatnonzero(np.isin(verdicts.statuses, (DUPLICATE, UPDATE, UNCHANGED)) & ~verdicts.late)
+        rows = decided.first_row - 1 + np.cumsum(accepted)[at]
+        names = dict(zip(np.flatnonzero(verdicts.originals != NONE).tolist(), decided.ids, strict=True))
+        columns = (verdicts.statuses, verdicts.clusters, verdicts.originals, verdicts.similarities)
+        for n, row, status, place, original, similarity in zip(
+            at.tolist(), rows.tolist(), *(column[at].tolist() for column in columns), strict=True
+        ):
+            cluster = self._open.get(place)
+            if status == DUPLICATE:
+                if cluster is None:
+                    name = names[n]
+                    cluster = self._open[place] = _Cluster(place, name, collection=collections(n))
+                    if ranks is not None:
+                        cluster.best = (Member(place, name, self._ranks.at(original)),)
+                cluster.size += 1
+                cluster.similarity_min = min(cluster.similarity_min, similarity)
+                if self._write is not None and len(cluster.members) < MEMBERS_MAX:
+                    cluster.members.append((decided.first_place + n, ids(n), similarity))
+            if cluster is not None and ranks is not None:
+                cluster.best = join(cluster.best, Member(decided.first_place + n, ids(n), self._ranks.at(row)))
+
+    def close(self, decisions: Decisions | None = None) -> None:
+        """Write the clusters of the stories that the last step ended; without ``decisions``, write all clusters."""
+        if decisions is None:
+            places = sorted(self._open)
+        else:
+            self._ranks.release(decisions.first)
+            places = [place for place in np.sort(decisions.changes.ended).tolist() if place in self._open]
+        done = [self._open.pop(place) for place in places]
+        for cluster in done:
+            named = named_collection(cluster.collection)
+            heapq.heappush(self._largest, (cluster.size, -cluster.place, cluster.id, named))
+            if len(self._largest) > LARGEST:
+                heapq.heappop(self._largest)
+        if self._write is not None and done:
+            self._write(b"".join(cluster.line() for cluster in done))
+
+    def largest(self) -> list[dict[str, object]]:
+        """Return the largest written clusters, by size, then by place."""
+        return [
+            {"id": id_, "size": size, "cluster": -place, **named}
+            for size, place, id_, named in sorted(self._largest, key=lambda one: one[:2], reverse=True)
+        ]

@@ -1,0 +1,267 @@
+"""The outputs of a command, and the errors of writing them.
+
+Every file is written under another name and gets its own when it is complete (``OutputFile``). So a command that is
+refused, fails or is killed leaves the file as it was.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import compress
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from neardup_workers.outside.process.exits import Exit, Failure, output_failure
+from neardup_workers.outside.readers.entries import Entry
+from neardup_workers.outside.readers.lines import BOM, HEADER, Header, Line
+
+STANDARD = "-"
+# The names of what is open already -> its descriptor.
+_OPEN = {STANDARD: 1, "/dev/stdout": 1, "/dev/stderr": 2}
+_OPEN_NUMBERED = re.compile(r"(?:/dev|/proc/self)/fd/(\d{1,9})")
+_SUMMARY = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+
+
+def standard_output(what: str = "the pairs") -> IO[bytes]:
+    """Return standard output as bytes; raises ``Failure`` if it is closed."""
+    if sys.stdout is None:
+        raise Failure(Exit.OUTPUT, f"cannot write {what} to standard output: it is closed")
+    return sys.stdout.buffer
+
+
+class OutputFile:
+    """A file that a command writes. As a context manager it gives the file, and at the end of the block the file gets
+    its name; after an exception it is removed.
+
+    A device, a pipe or a file that another program follows (``follow``) is written in place, as is a file in a folder
+    that cannot be written. A link stays, and the file keeps its permissions. ``-`` is standard output; what is open
+    already is written behind what it holds (``/dev/stdout``, ``/dev/fd/3``).
+
+    Args:
+        path: the name of the file.
+        what: what it holds, for messages.
+        follow: write in place.
+
+    Raises:
+        Failure: if it cannot be written; every method may raise it.
+    """
+
+    def __init__(self, path: str, what: str = "the pairs", *, follow: bool = False) -> None:
+        self._what = f"{what} to {path}"
+        self._path = Path(os.path.realpath(path))
+        self._unfinished: Path | None = None
+        with self._failing():
+            self._open(path, in_place=follow or not _is_plain(path))
+
+    def _open(self, path: str, *, in_place: bool) -> None:
+        if (descriptor := descriptor_of(path)) is not None:
+            self.file: IO[bytes] = os.fdopen(os.dup(descriptor), "wb")
+            return
+        if not in_place:
+            unfinished = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+            try:
+                self.file = unfinished.open("wb")
+            except PermissionError:
+                if not self._path.exists():
+                    raise
+            else:
+                self._unfinished = unfinished
+                with suppress(OSError):
+                    unfinished.chmod(stat.S_IMODE(self._path.stat().st_mode))
+                return
+        self.file = Path(path).open("wb")  # noqa: SIM115 - this is a context manager itself
+
+    def __enter__(self) -> IO[bytes]:
+        return self.file
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Finish the file. What a reader of standard output no longer wants (``BrokenPipeError``) is no failure."""
+        if kind is None or issubclass(kind, BrokenPipeError):
+            self.close()
+        else:
+            self.discard()
+
+    def act(self, action: Callable[[IO[bytes]], object]) -> None:
+        """Do something with the file."""
+        with self._failing():
+            action(self.file)
+
+    def close(self) -> None:
+        """Give the file its name."""
+        try:
+            with self._failing():
+                self._finish()
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """Close the file and remove what has no name yet."""
+        with suppress(OSError):
+            self._shut()
+        if self._unfinished is not None:
+            with suppress(OSError):
+                self._unfinished.unlink()
+
+    def _shut(self) -> None:
+        self.file.close()
+
+    def _finish(self) -> None:
+        self._shut()
+        if self._unfinished is not None:
+            self._unfinished.replace(self._path)
+            self._unfinished = None
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise output_failure(self._what, error) from None
+
+
+def _is_plain(path: str) -> bool:
+    """Whether a path is that of a file on a disk, there already or not."""
+    if os.path.abspath(path).startswith(("/dev/", "/proc/")):
+        return False
+    return os.path.isfile(path) or not os.path.exists(path)
+
+
+def real_path(path: str) -> str:
+    """Return the name of what a path is written to, without links; ``-`` is what standard output is."""
+    descriptor = descriptor_of(path)
+    return os.path.realpath(path if descriptor is None else f"/dev/fd/{descriptor}")
+
+
+def check_apart(option: str, path: str | None) -> None:
+    """Raise ``Failure`` if an option names standard output, to which the results go."""
+    if path is not None and real_path(path) == real_path(STANDARD) != os.devnull:
+        raise Failure(
+            Exit.USAGE, f"{option} {path} is standard output, where the results go: name a file for one of the two"
+        )
+
+
+def descriptor_of(path: str) -> int | None:
+    """Return the number of what is open already under a path; to open it again would cut off what it holds."""
+    if path in _OPEN:
+        return _OPEN[path]
+    numbered = _OPEN_NUMBERED.fullmatch(path)
+    return int(numbered[1]) if numbered else None
+
+
+def write_pairs(output: IO[bytes], data: bytes, what: str = "the pairs to standard output") -> None:
+    """Write lines at once; raises ``Failure`` if the output accepts no more. ``what`` names the lines and the
+    output."""
+    try:
+        output.write(data)
+        output.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        abandon_output()
+        raise output_failure(what, error) from None
+
+
+class Lines:
+    """Lines of the input, byte for byte, on their way to an output.
+
+    A line without a line feed gets one if another line follows. A byte order mark is written only at the beginning of
+    the output. The header of a table precedes its rows, unless the rows before have the same header. ``column`` names
+    an additional column of the rows.
+    """
+
+    def __init__(self, column: str = "") -> None:
+        self._column = column.encode()
+        self._parts: list[bytes] = []
+        self._begun = self._unended = False
+        self._header: Header | None = None
+
+    def add(self, entry: Entry, row: bytes | None = None) -> None:
+        """Add an entry unchanged, or ``row`` instead; this also adds the header of a table when needed."""
+        if entry.header is not self._header:
+            self._begin_table(entry.header)
+        if entry.found is HEADER:
+            return
+        if row is None:
+            row = entry.row or entry.raw or b""
+        if entry.line == 1 and self._begun:
+            row = row.removeprefix(BOM)
+        self.put(row, entry.end)
+
+    def add_lines(self, raws: Sequence[bytes], chosen: npt.NDArray[np.bool_]) -> None:
+        """Add the chosen of some lines of JSON, each with its line feed."""
+        lines = raws if chosen.all() else list(compress(raws, chosen.tolist()))
+        if lines:
+            self._header = None
+            self.put(b"\n".join(lines))
+
+    def put(self, data: bytes, end: bytes = b"\n") -> None:
+        """Add bytes and the line feed after them; with an empty ``end``, the next bytes still begin on a new line."""
+        if self._unended:
+            self._parts.append(b"\n")
+        self._parts += (data, end)
+        self._begun, self._unended = True, not end
+
+    def put_part(self, part: Line) -> None:
+        """Add a part of a line; ``put`` adds the last part, which may be empty."""
+        if part.header is not None and part.header is not self._header:
+            self._begin_table(part.header)
+        if self._unended:
+            self._parts.append(b"\n")
+        self._parts.append(part.raw)
+        self._begun, self._unended = True, False
+
+    def taken(self) -> bytes:
+        """Return the bytes added since the last call."""
+        data = b"".join(self._parts)
+        self._parts.clear()
+        return data
+
+    def _begin_table(self, header: Header | None) -> None:
+        before, self._header = self._header, header
+        if header is None or (before is not None and _names(before) == _names(header)):
+            return
+        row = header.row.removeprefix(BOM) if self._begun else header.row
+        if self._column:
+            row = with_cell(row, self._column, header.delimiter)
+        self.put(row, header.end)
+
+
+def with_cell(row: bytes, cell: bytes, delimiter: bytes) -> bytes:
+    """Return a row of a table with one more cell at its end, in quotes if the cell holds a quote."""
+    if b'"' in cell:
+        cell = b'"' + cell.replace(b'"', b'""') + b'"'
+    cells = row.removesuffix(b"\r")
+    return cells + delimiter + cell + row[len(cells) :]
+
+
+def _names(header: Header) -> bytes:
+    """Return a header without the bytes that may differ between two tables of the same columns."""
+    return header.row.removeprefix(BOM).rstrip(b"\r")
+
+
+def write_summary(path: str | None, summary: dict[str, Any]) -> None:
+    """Write the summary of a command to a file, if one is named. Raises ``Failure``."""
+    if path is None:
+        return
+    output = OutputFile(path, "the summary")
+    with output:
+        output.act(lambda file: file.write(orjson.dumps(summary, option=_SUMMARY)))
+
+
+def abandon_output() -> None:
+    """Send buffered output to the null device, so that the interpreter does not fail on it at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -1,0 +1,234 @@
+"""Rows of tables of Arrow on their way to a Parquet file: the columns of the input unchanged, and those of verdicts.
+
+The first rows decide the columns of the file. Rows wait until they fill a row group, and memory holds one row group.
+A file of Parquet begins at its end: it gets its name when it is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.documents.document import Document
+from neardup.errors import install_command
+from neardup.pairs.json_lines import relation_values
+from neardup.pairs.pair_rule import SIMILARITY_DIGITS
+from neardup.schemes.rows import SCHEMES
+from neardup.stories.arrow.tables import verdict_part
+from neardup.stories.verdicts.decider import Decided
+from neardup_workers.outside.outputs.lines_file import is_table
+from neardup_workers.outside.outputs.output import OutputFile
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.readers.entries import Entry, TableRows
+from neardup_workers.outside.readers.paths import display
+
+# Rows of a row group, and its bytes in memory; the first of the two ends it.
+_GROUP_ROWS = 1 << 17
+_GROUP_BYTES = 64 << 20
+# The columns of a verdict.
+VERDICT_COLUMNS = tuple(
+    f"neardup_{name}"
+    for name in ("status", "duplicate_of", "similarity", "cluster", "related", "previous", "matched", "late")
+)
+_SIMILARITY = "neardup_similarity"
+# The columns of a relation, of schemes that know what texts share.
+_RELATION_COLUMNS = tuple(
+    f"neardup_{name}" for name in ("relation", "relation_to", "older_fraction", "newer_fraction", "passages")
+)
+REASON_COLUMN = "neardup_reason"
+
+
+def reject_table(path: str | None) -> TableFile | None:
+    """Return the Parquet file of refused rows, ``None`` if the rejects are written as lines or not at all."""
+    if path is None or not is_table(path):
+        return None
+    return TableFile(path, "--rejects", "the rejects", (REASON_COLUMN,))
+
+
+def columns_of(scheme: str) -> tuple[str, ...]:
+    """The names of the columns of verdicts of a scheme."""
+    return VERDICT_COLUMNS if SCHEMES[scheme].shared is None else VERDICT_COLUMNS + _RELATION_COLUMNS
+
+
+def verdict_columns(rows: TableRows, decided: Decided, scheme: str) -> dict[str, Any]:
+    """Return the verdicts of rows as the columns ``columns_of`` the scheme."""
+    from pyarrow import compute
+
+    columns = dict(zip(VERDICT_COLUMNS, verdict_part(rows.rows, (), decided)[1:], strict=False))
+    columns |= {_SIMILARITY: compute.round(columns[_SIMILARITY], SIMILARITY_DIGITS)}
+    return columns if SCHEMES[scheme].shared is None else columns | _relation_columns(len(rows), decided)
+
+
+def _relation_columns(count: int, decided: Decided) -> dict[str, Any]:
+    """The relations of rows, null without one; passages in normalised code points."""
+    import pyarrow
+
+    relations = dict(() if decided.relations is None else decided.relations.values())
+    rows = [
+        {"relation_to": relations[n].id} | relation_values(relations[n]) if n in relations else {} for n in range(count)
+    ]
+    kinds = _relation_kinds(pyarrow)
+    return {
+        name: pyarrow.array([row.get(name.removeprefix("neardup_")) for row in rows], kind)
+        for name, kind in kinds.items()
+    }
+
+
+def _relation_kinds(arrow: Any) -> dict[str, Any]:
+    """The type of each column of a relation."""
+    side = arrow.list_(arrow.int64())
+    passages = arrow.list_(arrow.struct([("older", side), ("newer", side)]))
+    kinds = arrow.string(), arrow.string(), arrow.float64(), arrow.float64(), passages
+    return dict(zip(_RELATION_COLUMNS, kinds, strict=True))
+
+
+def _not_a_row(path: str, option: str, source: str) -> Failure:
+    return Failure(
+        Exit.USAGE,
+        f"{option} {display(path)} is Parquet, which holds rows of Parquet or Arrow files, but {source} is neither: "
+        "name a file with another ending",
+    )
+
+
+def check_rows(path: str | None, option: str, entries: Sequence[Entry]) -> None:
+    """Raise ``Failure`` if a file of rows is to hold a document that is no row of a table."""
+    if path is None or not is_table(path) or isinstance(entries, TableRows):
+        return
+    for entry in entries:
+        if isinstance(entry.found, Document):
+            raise _not_a_row(path, option, entry.source)
+
+
+class TableFile:
+    """A Parquet file. Raises ``Failure`` if it cannot be written, or if rows do not fit.
+
+    ``option`` and ``what`` name the file in messages; ``adds`` are the names of the columns that ``add`` adds.
+    """
+
+    def __init__(self, path: str, option: str, what: str, adds: tuple[str, ...] = ()) -> None:
+        try:
+            import pyarrow
+        except ImportError:
+            raise Failure(
+                Exit.USAGE,
+                f"{option} {display(path)} is Parquet, which pyarrow writes; it is not installed: "
+                f"{install_command('arrow')}",
+            ) from None
+        self._arrow: Any = pyarrow
+        self._path, self._option, self._adds = path, option, adds
+        self._file = OutputFile(path, what)
+        self._writer: Any = None
+        self._input: Any = None  # the schema of the input
+        self._rows: list[Any] = []
+        self._count = self._bytes = 0
+
+    def add(self, rows: TableRows, chosen: npt.NDArray[np.bool_], columns: dict[str, Any] | None = None) -> None:
+        """Add the chosen rows (``bool[n]``), with further columns of all rows."""
+        batch = self._without_views(rows.batch)
+        if self._input is None:
+            self._begin(rows, batch.schema)
+        elif not rows.batch.schema.equals(self._input):
+            raise Failure(
+                Exit.USAGE,
+                f"{self._option} {display(self._path)} has one list of columns, but {rows.source} has other "
+                "columns than the tables before it: write one file for each",
+            )
+        for name, column in (columns or {}).items():
+            batch = batch.append_column(name, column)
+        if not chosen.all():
+            batch = batch.filter(self._arrow.array(chosen))
+        self._rows.append(batch)
+        self._count += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._count >= _GROUP_ROWS or self._bytes >= _GROUP_BYTES:
+            self._write()
+
+    def add_refused(self, rows: TableRows, reasons: Mapping[int, str]) -> None:
+        """Add the refused rows, each with its reason (by position)."""
+        column = [reasons.get(position) for position in range(len(rows))]
+        chosen = np.array([reason is not None for reason in column], np.bool_)
+        self.add(rows, chosen, {REASON_COLUMN: self._arrow.array(column, self._arrow.string())})
+
+    def refuse(self, source: str) -> None:
+        """Raise the ``Failure`` for an entry that is no row of a table."""
+        raise _not_a_row(self._path, self._option, source)
+
+    def check(self, entries: Sequence[Entry]) -> None:
+        """Raise ``Failure`` if one of the entries is a document that is no row of a table."""
+        check_rows(self._path, self._option, entries)
+
+    def __enter__(self) -> TableFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Write the remaining rows and the end of the file; after an exception, discard the file."""
+        if error is not None and not isinstance(error, BrokenPipeError):
+            if self._writer is not None:
+                with suppress(OSError, self._arrow.ArrowException):
+                    self._writer.close()  # else its end would write to a closed file
+            self._file.discard()
+            return
+        with self._file:
+            if self._writer is None:
+                self._open(self._arrow.schema([]))
+            self._write()
+            self._file.act(lambda _: self._writer.close())
+
+    def _without_views(self, batch: Any) -> Any:
+        """Return rows whose views of strings and bytes are columns of them: Arrow chooses no rows of views, and a file
+        of Parquet holds both alike."""
+        types = self._arrow.types
+        plain = {types.is_string_view: self._arrow.string(), types.is_binary_view: self._arrow.binary()}
+        for is_view, kind in plain.items():
+            for n, field in enumerate(batch.schema):
+                if is_view(field.type):
+                    batch = batch.set_column(n, field.with_type(kind), batch.column(n).cast(kind))
+        return batch
+
+    def _begin(self, rows: TableRows, schema: Any) -> None:
+        """Open the writer, with the columns of the first rows."""
+        self._input = rows.batch.schema
+        for name in self._adds:
+            if name in schema.names:
+                raise Failure(
+                    Exit.USAGE,
+                    f"{rows.source} has a column {name!r}, which {self._option} {display(self._path)} adds: rename it",
+                )
+            text, count = self._arrow.string(), self._arrow.int64()
+            kinds = {
+                VERDICT_COLUMNS[0]: self._arrow.dictionary(self._arrow.int8(), text),
+                VERDICT_COLUMNS[1]: text,
+                VERDICT_COLUMNS[2]: self._arrow.float64(),
+                VERDICT_COLUMNS[7]: self._arrow.bool_(),
+                REASON_COLUMN: text,
+                **_relation_kinds(self._arrow),
+            }
+            schema = schema.append(self._arrow.field(name, kinds.get(name, count)))
+        self._open(schema)
+
+    def _open(self, schema: Any) -> None:
+        from pyarrow import parquet
+
+        self._schema = schema
+        try:
+            self._writer = parquet.ParquetWriter(self._file.file, schema)
+        except self._arrow.ArrowNotImplementedError as error:
+            raise Failure(
+                Exit.USAGE,
+                f"{self._option} {display(self._path)} cannot hold the columns of the input: {error}; name a file with "
+                "another ending",
+            ) from None
+
+    def _write(self) -> None:
+        """Write the rows so far as a row group."""
+        if self._count:
+            table = self._arrow.Table.from_batches(self._rows, self._schema)
+            self._file.act(lambda _: self._writer.write_table(table, row_group_size=self._count))
+        self._rows, self._count, self._bytes = [], 0, 0

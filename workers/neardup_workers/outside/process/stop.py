@@ -1,0 +1,101 @@
+"""Stopping: a first signal ends the reading, and the input read so far is answered; a second signal ends the process at
+once.
+
+States: running, stopping (``signal`` is set). Only the handler changes the state. While the process waits for input,
+the handler interrupts the wait, which then looks like the end of the input. At any other moment the handler only sets
+``signal``, so it interrupts no step of the table and no line of output. In the state stopping, another signal raises
+``KeyboardInterrupt``. Before a ``Stop`` is installed, ``leave_at_once`` handles signals.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+from typing import NoReturn
+
+from neardup_workers.outside.process.exits import Exit
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# A signal that arrives between the last instruction of Python and the call of the system does not end the call: the
+# wait for input is repeated after this time.
+_UNSEEN_SECONDS = 1.0
+
+
+def leave_at_once() -> None:
+    """Until a ``Stop`` is installed, end the process with success at a signal: there is no work to finish."""
+    _take_over(lambda number, frame: os._exit(0))
+
+
+def leave(code: int) -> NoReturn:
+    """End the process now. The caller has closed and flushed all files.
+
+    The interpreter's own end waits for threads of libraries, and a worker that has stopped could hang in it.
+    """
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        pass  # the reader has closed the pipe
+    except (OSError, ValueError) as error:
+        sys.stderr.write(f"neardup: cannot write to standard output: {error}\n")
+        code = code or Exit.OUTPUT
+    with suppress(OSError, ValueError):
+        sys.stderr.flush()
+    os._exit(code)
+
+
+def _take_over(handler: Callable[[int, FrameType | None], object]) -> None:
+    for number in _SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
+class Stop:
+    """The state (``signal`` is the number of the first signal, or 0), and waits that a signal interrupts."""
+
+    def __init__(self) -> None:
+        self.signal = 0
+        self._waiting = False
+
+    def install(self) -> None:
+        """Take over the signals, except those that the parent process has set to be ignored."""
+        _take_over(self._handle)
+
+    def read(self, descriptor: int, size: int) -> bytes:
+        """Read like ``os.read``; a signal looks like the end of the input."""
+        try:
+            self._waiting = True
+            while not self.signal:
+                if select.select([descriptor], [], [], _UNSEEN_SECONDS)[0]:
+                    return os.read(descriptor, size)
+            return b""
+        except KeyboardInterrupt:
+            return b""
+        finally:
+            self._waiting = False
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep until a signal arrives, at most ``seconds``."""
+        try:
+            self._waiting = True
+            if not self.signal:
+                time.sleep(seconds)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            self._waiting = False
+
+    def nap(self, seconds: float) -> None:
+        """Sleep ``seconds``, also after the first signal; a second signal raises ``KeyboardInterrupt``."""
+        time.sleep(seconds)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        again, self.signal = self.signal, number
+        if again or self._waiting:
+            raise KeyboardInterrupt

@@ -1,0 +1,50 @@
+"""Compiles the kernels of a service or a worker before its first document, or loads them from disk.
+
+A kernel is compiled at its first call, which takes seconds, and everything else waits. So what may come is tried here
+on the constant texts, which are of each kind, on copies, on what is refused, and on a step that is undone.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import numpy as np
+
+from neardup import Config, Deduplicator
+from neardup.pairs.batches import bucket_keys, select, table_items
+from neardup.pairs.pipeline import Matcher, Signer
+from neardup.schemes.rows import SCHEMES
+from neardup.stories.verdicts.decider import Decider
+from neardup.stories.windows.constant_texts import samples
+from neardup.window import again
+
+
+class _Undone(Exception):
+    """Ends a step that must leave no trace."""
+
+
+def warm(config: Config) -> None:
+    """Compile all kernels that a service calls, or load them from disk.
+
+    Args:
+        config: the settings of the service.
+    """
+    documents, scheme = samples(config), SCHEMES[config.scheme]
+    dedup = Deduplicator(config, canaries_every=1)
+    for _ in range(2):  # the second time unchanged versions; and enough for a look of canaries
+        dedup.decide(documents)
+    dedup.probe(documents)
+    dedup.explain("0", "1")
+    if config.tuning.bands or scheme.exact:  # these can rank
+        dedup.nearest(documents, 1)
+    dedup.remove("0")
+    signed = Signer(config).sign(documents)
+    first = select(signed.batch, np.arange(1))
+    items = table_items(first, bucket_keys(first, config))
+    again.found_again(dedup.matcher.table, items, 0)
+    again.copies(dedup.matcher.table, items, 0)
+    decider = Decider(Matcher(config))
+    with suppress(_Undone), decider.step():
+        for _ in decider.decide(documents, signed):
+            pass
+        raise _Undone

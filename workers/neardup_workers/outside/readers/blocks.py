@@ -1,0 +1,195 @@
+"""Files, pipes and standard input as blocks of bytes, until their end or a signal.
+
+Finite content is read to its end. A signal ends the reading anywhere. ``Interrupted`` then passes through the readers
+of compression, lines and rows, so that none of them returns an unfinished line, row or document as complete.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import select
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from neardup_workers.outside.process.stop import Stop
+from neardup_workers.outside.readers.compression import BLOCK_BYTES
+
+STDIN = "-"
+# Bytes of a plain file that are read at a time: the lines of a block are the longest chunk that is signed at once.
+_FILE_BYTES = 1 << 20
+# Bytes at the beginning of a followed file that are compared: one that was truncated and written again differs there.
+_HEAD_BYTES = 1024
+
+
+class Interrupted(Exception):
+    """A signal ended the reading before the content ended."""
+
+
+class Blocks:
+    """Reads open files; ``bytes`` counts what was read."""
+
+    def __init__(self, stop: Stop) -> None:
+        self.stop = stop
+        self.bytes = 0
+
+    def content(self, descriptor: int) -> Iterator[bytes]:
+        """Yield the bytes of an open file to its end; for a stream, an empty block before each wait.
+
+        Raises ``Interrupted`` after a signal.
+        """
+        streams = not stat.S_ISREG(os.fstat(descriptor).st_mode)
+        while True:
+            if streams and not _ready(descriptor):
+                yield b""
+            block = self._read(descriptor, BLOCK_BYTES if streams else _FILE_BYTES)
+            if not block:
+                return
+            yield block
+
+    def following(self, path: str, descriptor: int, wait_seconds: float) -> Iterator[bytes | None]:
+        """The bytes of a growing file; an empty block before each wait.
+
+        ``None`` means that the file was truncated or replaced: the next block is the beginning of the new content. Only
+        ``Interrupted`` ends the blocks.
+        """
+        opened, head = descriptor, b""
+        try:
+            while True:
+                block = self._read(opened)
+                if _is_rewritten(opened, head):  # tested after the read, so the block may be of the new content
+                    os.lseek(opened, 0, os.SEEK_SET)
+                    head = b""
+                    yield None
+                    continue
+                head += block[: _HEAD_BYTES - len(head)]
+                yield block
+                if block:
+                    continue
+                self.stop.sleep(wait_seconds)
+                fresh = _replacement(path, opened)
+                if fresh is not None:
+                    while block := self._read(opened):  # written before the replacement, not read yet
+                        yield block
+                    yield None
+                    if opened != descriptor:
+                        os.close(opened)
+                    opened, head = fresh, b""
+        finally:
+            if opened != descriptor:
+                os.close(opened)
+
+    def _read(self, descriptor: int, bytes_max: int = BLOCK_BYTES) -> bytes:
+        block = self.stop.read(descriptor, bytes_max)
+        if not block and self.stop.signal:
+            raise Interrupted
+        self.bytes += len(block)
+        return block
+
+
+class Content:
+    """The blocks of a content, and its file for formats that seek.
+
+    Iterate over the blocks, or use the file. ``descriptor``: of an open plain file that holds the same bytes, if there
+    is one; ``source`` counts the bytes read of it.
+    """
+
+    def __init__(
+        self, blocks: Iterable[bytes | None], source: Blocks | None = None, descriptor: int | None = None
+    ) -> None:
+        self._blocks, self._source, self._descriptor = blocks, source, descriptor
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        return iter(self._blocks)
+
+    def file(self) -> SeekableFile | None:
+        """Return the file, ``None`` if the content is not a plain file."""
+        if self._source is None or self._descriptor is None:
+            return None
+        return SeekableFile(self._descriptor, self._source)
+
+    def check(self) -> None:
+        """Raise ``Interrupted`` after a signal: what reads the file may report it as an error of its own."""
+        if self._source is not None and self._source.stop.signal:
+            raise Interrupted
+
+
+class SeekableFile(io.RawIOBase):
+    """An open plain file to read anywhere, which stays open; a length beyond its end costs no memory.
+
+    ``source`` counts the bytes read, and a signal that it has seen raises ``Interrupted``.
+    """
+
+    def __init__(self, descriptor: int, source: Blocks | None = None) -> None:
+        self._descriptor, self._source, self._at = descriptor, source, 0
+        self._size = os.fstat(descriptor).st_size
+
+    def readable(self) -> bool:
+        """Whether it can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """Whether it can be read anywhere."""
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Set the position of the next byte."""
+        before = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
+        self._at = max(0, before + offset)
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        """Return so many bytes from the position on, fewer only at the end; all of the rest for a negative size."""
+        left = max(0, self._size - self._at)
+        size = left if size < 0 else min(size, left)
+        parts = []
+        while size:
+            if self._source is not None and self._source.stop.signal:
+                raise Interrupted
+            part = os.pread(self._descriptor, size, self._at)
+            if not part:
+                break
+            parts.append(part)
+            self._at, size = self._at + len(part), size - len(part)
+            if self._source is not None:
+                self._source.bytes += len(part)
+        return b"".join(parts)
+
+
+@contextmanager
+def opened(path: str) -> Iterator[int]:
+    """The descriptor of an open file; standard input stays open afterwards. Raises ``OSError``."""
+    if path == STDIN:
+        yield 0
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _ready(descriptor: int) -> bool:
+    """Whether a stream can be read without waiting."""
+    try:
+        return bool(select.select([descriptor], [], [], 0)[0])
+    except (OSError, ValueError):  # select does not support the system or the descriptor
+        return False
+
+
+def _is_rewritten(descriptor: int, head: bytes) -> bool:
+    """Whether a file was truncated since it was read: it is too short, or no longer begins as it did."""
+    position = os.lseek(descriptor, 0, os.SEEK_CUR)
+    return os.fstat(descriptor).st_size < position or os.pread(descriptor, len(head), 0) != head
+
+
+def _replacement(path: str, descriptor: int) -> int | None:
+    """Return a new descriptor if another file has the path of a followed one; ``None`` if not, or if it is missing."""
+    try:
+        now, before = os.stat(path), os.fstat(descriptor)
+        if (now.st_dev, now.st_ino) != (before.st_dev, before.st_ino):
+            return os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        pass
+    return None

@@ -1,0 +1,349 @@
+"""The formats of content: a table of supported formats, and a table of formats that are refused with a remedy.
+
+To add a format, write its reader (blocks of bytes to lines of JSON), add a row to ``FORMATS`` and a test. The command
+line, the settings and every command that reads documents follow from the table.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import importlib.util
+import io
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
+from typing import Any, NamedTuple
+
+import orjson
+
+from neardup.documents.document import Document
+from neardup.errors import Reason, install_command
+from neardup.pairs.json_lines import KINDS, Fields
+from neardup_workers.outside.readers.arrow.batches import (
+    FILE_MAGIC,
+    PARQUET_MAGIC,
+    STREAM_MAGIC,
+    Damaged,
+    arrow_batches,
+    parquet_batches,
+)
+from neardup_workers.outside.readers.arrow.json_rows import json_rows
+from neardup_workers.outside.readers.blocks import Content
+from neardup_workers.outside.readers.compression import plain_name
+from neardup_workers.outside.readers.csv_rows import table_lines
+from neardup_workers.outside.readers.json.array import array_lines
+from neardup_workers.outside.readers.lines import BOM, IDLE, Line, Run, split_lines, split_runs
+from neardup_workers.outside.readers.mail.limits import MAIL_REASONS
+from neardup_workers.outside.readers.markup import LOOKS_LIKE_HTML
+from neardup_workers.outside.readers.warc import WARC_REASONS, warc_lines
+from neardup_workers.outside.web.pages import Page, page_document
+
+AUTO = "auto"
+LINES, DOCUMENTS = "lines", "documents"
+_DELIVERED = re.compile(
+    rb"(Return-Path|Delivered-To|X-Original-To):[ \t]*<?[^\s<>]*>?\r?\n[!-9;-~]+:|Received:[ \t]+from[ \t]"
+)
+_FROM_LINE = re.compile(rb"From [^\n]*\d\d:\d\d[^\n]*\n[!-9;-~]+:")
+
+# Lines that decide whether a content has lines of JSON.
+_SNIFFED_LINES = 50
+
+Blocks = Iterable[bytes | None]
+
+
+def _text_document(content: bytes, name: str) -> Document | Reason:
+    """Return a whole text as a document whose id is its name."""
+    try:
+        return Document(name, content.removeprefix(BOM).decode())
+    except UnicodeDecodeError:
+        return Reason("file_not_utf8")
+
+
+class Format(NamedTuple):
+    """How a content becomes documents.
+
+    ``endings``: file name endings of this format (lower case; endings of compression are removed first). ``read``:
+    blocks of bytes, the names of the fields and the bound on a line -> lines of JSON, one by one or in runs; ``None``
+    if the whole content is one document, which ``document`` makes of the content and the path. ``kinds``: the kinds of
+    documents in this format (keys of ``neardup.pairs.json_lines.KINDS``). ``sniff``: whether content that begins with
+    these bytes has this format; the name does not matter. It receives the first block, the required field (``""`` for
+    any) and whether the file was found in a folder, where other files are likely. ``needs``: the module that the reader
+    imports, and the extra of the package that brings it. ``resumes``: after damaged compressed data, the reader goes on
+    at the next member, and gets ``None`` in between.
+    """
+
+    endings: tuple[str, ...]
+    read: Callable[[Blocks, Fields, int], Iterator[Line | Run]] | None
+    kinds: tuple[str, ...]
+    sniff: Callable[[bytes, str, bool], bool]
+    document: Callable[[bytes, str], Document | Page | Reason] = _text_document
+    batches: Callable[[Content], Iterator[Any]] | None = None
+    needs: tuple[str, str] | None = None
+    resumes: bool = False
+
+
+class Unsupported(NamedTuple):
+    """A format that is recognised and refused: by ending or first bytes; ``remedy`` says what to do instead."""
+
+    endings: tuple[str, ...]
+    begins: re.Pattern[bytes]
+    remedy: str
+
+
+def _read_lines(blocks: Blocks, fields: Fields, bytes_max: int) -> Iterator[Line | Run]:
+    return split_runs(blocks, bytes_max)
+
+
+def _read_array(blocks: Blocks, fields: Fields, bytes_max: int) -> Iterator[Line]:
+    return array_lines(blocks, bytes_max)
+
+
+def _read_warc(blocks: Blocks, fields: Fields, bytes_max: int) -> Iterator[Line]:
+    return warc_lines(blocks, bytes_max)
+
+
+def _read_table(blocks: Blocks, fields: Fields, bytes_max: int, delimiter: str) -> Iterator[Line]:
+    json_fields = frozenset((fields.tokens, fields.vector)) if fields.kind in ("tokens", "vector") else frozenset()
+    return table_lines(split_lines(blocks, bytes_max), delimiter, bytes_max, json_fields, needed_field(fields))
+
+
+def _read_rows(
+    blocks: Blocks, fields: Fields, bytes_max: int, batches: Callable[[Content], Iterator[Any]]
+) -> Iterator[Line]:
+    """Rows of Arrow as lines of JSON; what pyarrow cannot read is the last line, with the reason."""
+    number = 0
+    try:
+        for batch in batches(blocks if isinstance(blocks, Content) else Content(blocks)):
+            if batch is None:
+                yield IDLE
+                continue
+            for raw in json_rows(batch, fields):
+                number += 1
+                yield Line(number, raw)
+    except Damaged:
+        yield Line(number + 1, b"", reason=Reason("table_damaged"))
+
+
+def _begins(head: bytes, needed: str, in_folder: bool, magic: bytes | tuple[bytes, ...]) -> bool:
+    return head.startswith(magic)
+
+
+def _read_mbox(blocks: Blocks, fields: Fields, bytes_max: int) -> Iterator[Line]:
+    from neardup_workers.outside.readers.mail.mbox import mbox_lines
+
+    return mbox_lines(blocks, fields, bytes_max)
+
+
+def _mail_document(content: bytes, name: str) -> Document | Reason:
+    from neardup_workers.outside.readers.mail.message import mail_document
+
+    return mail_document(content, name)
+
+
+def _is_lines(head: bytes, needed: str, in_folder: bool) -> bool:
+    """Whether the first line, or most of several, is an object with the field. For a named file, a second line that
+    begins as an object suffices."""
+    objects, lines = _object_lines(head)
+    if lines > 1 and 2 * sum(not needed or needed in one for one in objects) > lines:
+        return True
+    line, _, rest = head.removeprefix(BOM).lstrip().partition(b"\n")
+    if not line.startswith(b"{"):
+        return False
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return not rest and _names(line, needed) and not line.rstrip().endswith(b"}")  # longer than the block
+    return needed in value or not needed or (not in_folder and rest.lstrip().startswith(b"{"))
+
+
+def _object_lines(head: bytes) -> tuple[list[dict[str, Any]], int]:
+    """Return the objects among the first complete lines of a content, and how many lines were looked at."""
+    complete = (line for line in io.BytesIO(head.removeprefix(BOM)) if line.endswith(b"\n") and not line.isspace())
+    lines = list(islice(complete, _SNIFFED_LINES))
+    objects = []
+    for line in lines:
+        if line.lstrip().startswith(b"{"):
+            with suppress(orjson.JSONDecodeError):
+                objects.append(orjson.loads(line))
+    return objects, len(lines)
+
+
+def _is_table(head: bytes, needed: str, in_folder: bool, delimiter: str) -> bool:
+    """Whether the first line names the field among other columns, and the second one has as many cells."""
+    lines = head.removeprefix(BOM).split(b"\n", 2)
+    if not needed or len(lines) < 3 or needed.encode() not in lines[0] or delimiter.encode() not in lines[0]:
+        return False
+    try:
+        names, cells = csv.reader([line.decode().rstrip("\r") for line in lines[:2]], delimiter=delimiter)
+    except (ValueError, csv.Error):  # a line that is no row, or bytes that are no text
+        return False
+    return needed in names and len(names) == len(cells) == len(set(names))
+
+
+def _is_array(head: bytes, needed: str, in_folder: bool) -> bool:
+    """Whether the content is an array of objects; in a folder, of objects with the field."""
+    head = head.removeprefix(BOM).lstrip()
+    inner = head[1:].lstrip()
+    if not head.startswith(b"[") or not inner.startswith(b"{"):
+        return False
+    if not in_folder or not needed:
+        return True
+    try:
+        value, _ = json.JSONDecoder().raw_decode(inner.decode(errors="replace"))
+    except ValueError:
+        return _names(inner, needed)
+    return needed in value
+
+
+def _names(text: bytes, field: str) -> bool:
+    """Whether the beginning of a text names a field."""
+    return not field or re.search(b'"' + re.escape(field.encode()) + rb'"\s*:', text) is not None
+
+
+def _is_warc(head: bytes, needed: str, in_folder: bool) -> bool:
+    return re.match(rb"WARC/\d", head) is not None
+
+
+def _is_page(head: bytes, needed: str, in_folder: bool) -> bool:
+    return LOOKS_LIKE_HTML.match(head.removeprefix(BOM)) is not None
+
+
+def _is_mail(head: bytes, needed: str, in_folder: bool) -> bool:
+    """Whether the content begins with a field that only a delivered message has."""
+    return _DELIVERED.match(head) is not None
+
+
+def _is_mbox(head: bytes, needed: str, in_folder: bool) -> bool:
+    """Whether the content begins with a line From of an mbox and the field of a header."""
+    return _FROM_LINE.match(head) is not None
+
+
+def _never(head: bytes, needed: str, in_folder: bool) -> bool:
+    return False
+
+
+_ALL = tuple(KINDS)
+
+
+def _table_format(ending: str, delimiter: str) -> Format:
+    read = functools.partial(_read_table, delimiter=delimiter)
+    return Format((ending,), read, _ALL, functools.partial(_is_table, delimiter=delimiter))
+
+
+_WEB = ("fastwarc", "web")
+_ARROW = ("pyarrow", "arrow")
+# The value of ``input_format`` -> the format. The content decides first, then the name. The last row is the default.
+FORMATS: dict[str, Format] = {
+    LINES: Format((".jsonl", ".ndjson"), _read_lines, _ALL, _is_lines),
+    "array": Format((), _read_array, _ALL, _is_array),
+    "csv": _table_format(".csv", ","),
+    "tsv": _table_format(".tsv", "\t"),
+    "parquet": Format(
+        (".parquet", ".pq"), functools.partial(_read_rows, batches=parquet_batches), _ALL,
+        functools.partial(_begins, magic=PARQUET_MAGIC), batches=parquet_batches, needs=_ARROW,
+    ),
+    "arrow": Format(
+        (".arrow", ".arrows", ".feather", ".ipc"), functools.partial(_read_rows, batches=arrow_batches), _ALL,
+        functools.partial(_begins, magic=(FILE_MAGIC, STREAM_MAGIC)), batches=arrow_batches, needs=_ARROW,
+    ),
+    "mail": Format((".eml",), None, ("text",), _is_mail, _mail_document),
+    "mbox": Format((".mbox", ".mbx"), _read_mbox, ("text",), _is_mbox),
+    "warc": Format((".warc", ".wet"), _read_warc, ("text",), _is_warc, needs=_WEB, resumes=True),
+    "html": Format((".html", ".htm", ".xhtml"), None, ("text",), _is_page, page_document, needs=_WEB),
+    DOCUMENTS: Format((), None, ("text",), _never),
+}  # fmt: skip
+
+# The name of a format -> how it is recognised, and the remedy.
+UNSUPPORTED: dict[str, Unsupported] = {
+    "arc": Unsupported((".arc",), re.compile(rb"filedesc://"), "convert it to WARC first"),
+    "pdf": Unsupported((".pdf",), re.compile(rb"%PDF-"), "extract the text first and give it as JSON Lines"),
+    "zip": Unsupported(
+        (".zip", ".docx", ".xlsx", ".odt"), re.compile(rb"PK\x03\x04"), "unpack it first and name what was in it"
+    ),
+    "bzip2": Unsupported((".bz2",), re.compile(rb"BZh[1-9]"), "decompress it first, or use gzip or Zstandard"),
+    "xz": Unsupported((".xz",), re.compile(rb"\xfd7zXZ\0"), "decompress it first, or use gzip or Zstandard"),
+}  # fmt: skip
+# The reasons of refused formats, and of the readers of formats -> their sentences.
+FORMAT_REASONS: dict[str, str] = {
+    **{
+        f"needs_{extra}": f"reading it needs packages that are not installed: {install_command(extra)}"
+        for extra in {row.needs[1] for row in FORMATS.values() if row.needs is not None}
+    },
+    **{
+        f"format_{name}": f"the file is {name.upper()}, which is not supported: {row.remedy}"
+        for name, row in UNSUPPORTED.items()
+    },
+    "lines_other": "its lines are objects of JSON without the field that the scheme compares: name the field with "
+    "--text-field, or read the file as one document with --input-format documents",
+    "not_table": "the folder holds tables, and this file is none: name it to read it",
+    **MAIL_REASONS,
+    **WARC_REASONS,
+}
+
+
+def needed_field(fields: Fields) -> str:
+    """Return the required field of a document in addition to its id; empty for a record, which has any fields."""
+    return {"text": fields.text, "tokens": fields.tokens, "vector": fields.vector}.get(fields.kind, "")
+
+
+def choose(
+    path: str,
+    head: bytes,
+    fields: Fields,
+    input_format: str = AUTO,
+    *,
+    in_folder: bool = False,
+    is_stream: bool = False,
+) -> Format | Reason:
+    """Return the format of a content by its first block, then by its name; or the reason to refuse it.
+
+    ``is_stream``: standard input, a pipe or a device, which is JSON Lines unless its first block says otherwise.
+    """
+    if input_format != AUTO:
+        return _usable(FORMATS[input_format], fields)
+    name = plain_name(path)
+    for unsupported, row in UNSUPPORTED.items():
+        if row.begins.match(head) or (not is_stream and name.endswith(row.endings)):
+            return Reason(f"format_{unsupported}")
+    for known in FORMATS.values():
+        if known.sniff(head, needed_field(fields), in_folder):
+            return _usable(known, fields)
+    chosen = _by_name(name) or FORMATS[LINES if is_stream else DOCUMENTS]
+    if chosen is FORMATS[DOCUMENTS]:
+        objects, lines = _object_lines(head)
+        if lines > 1 and 2 * len(objects) > lines:
+            return Reason("lines_other")
+    return _usable(chosen, fields)
+
+
+def is_like_json(chosen: Format, head: bytes) -> bool:
+    """Whether a content that is read as one text begins like JSON, so that it may have been meant otherwise."""
+    return chosen is FORMATS[DOCUMENTS] and head.removeprefix(BOM).lstrip()[:1] in (b"{", b"[", b"\x1e")
+
+
+def resumes(path: str, input_format: str) -> bool:
+    """Whether the format of a path, as far as its name tells, is read on after damaged compressed data."""
+    known = _by_name(plain_name(path)) if input_format == AUTO else FORMATS[input_format]
+    return known is not None and known.resumes
+
+
+def _by_name(name: str) -> Format | None:
+    return next((known for known in FORMATS.values() if known.endings and name.endswith(known.endings)), None)
+
+
+def is_table(path: str) -> bool:
+    """Whether a path is that of a table of Arrow, by its name."""
+    row = _by_name(plain_name(path))
+    return row is not None and row.batches is not None
+
+
+def _usable(chosen: Format, fields: Fields) -> Format | Reason:
+    """Return the format, or the reason why it cannot be read here."""
+    if fields.kind not in chosen.kinds:
+        return Reason("file_not_lines")
+    if chosen.needs is not None and importlib.util.find_spec(chosen.needs[0]) is None:
+        return Reason(f"needs_{chosen.needs[1]}")
+    return chosen

@@ -1,0 +1,240 @@
+"""A message (RFC 5322, MIME) -> its id, its date and the text of its body, in time and memory of its size.
+
+The text is the first part of type text/plain that is not an attachment and not blank; without one, the text of the
+first part of type text/html. ``EmailMessage.get_body`` of the standard library has the same rule. Its parser is not
+used for whole messages: it calls itself for each level of parts and compares each line with each open boundary, so a
+message of a megabyte can occupy it for hours. It reads headers here, which have a bound.
+
+The id is the first Message-ID, without angle brackets (as in RFC 8621). Bytes that are not in the charset that the
+message names are read as UTF-8, or else replaced by U+FFFD; a message that names none, or ASCII, is read as UTF-8
+first. Forwarded messages (message/rfc822) are attachments.
+"""
+
+from __future__ import annotations
+
+import binascii
+import codecs
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta, timezone
+from email.message import Message
+from email.parser import BytesHeaderParser
+from email.utils import parsedate_tz
+from typing import NamedTuple
+
+import orjson
+
+from neardup.documents.document import Document
+from neardup.errors import Reason
+from neardup.pairs.json_lines import Fields, decode_document
+from neardup_workers.outside.readers.mail.limits import (
+    CONTENT_TYPE_CHARACTERS_MAX,
+    HEADER_BYTES_MAX,
+    LEVELS_MAX,
+    PARTS_MAX,
+)
+from neardup_workers.outside.readers.markup import text_of_markup
+
+_HEADER_END = re.compile(rb"(?:\A|\n)\r?\n")
+_FIELD = re.compile(rb"[!-9;-~]+[ \t]*:")
+_MESSAGE_ID = re.compile(r"<([^<>]*)>")
+_NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/]+")
+_PLAIN, _HTML = "text/plain", "text/html"
+# Names of charsets in mail whose bytes are those of a larger one, as browsers read them (WHATWG Encoding).
+_LARGER = {"ascii": "cp1252", "iso8859-1": "cp1252", "gb2312": "gb18030", "gbk": "gb18030", "euc_kr": "cp949"}
+# Codecs of Python that are no charsets of mail; some of them need time that grows with the square of the size.
+_NO_CHARSETS = frozenset(("idna", "punycode", "raw_unicode_escape", "undefined", "unicode_escape"))
+
+
+class Mail(NamedTuple):
+    """What a document needs of a message: its id, its date in ISO 8601 (or as it is written), its text."""
+
+    id: str | None
+    date: str | None
+    text: str
+
+
+class _Part(NamedTuple):
+    """A part of a message: its header, and where its body stands in the bytes of the message."""
+
+    header: Message
+    begin: int
+    end: int
+
+
+class _Refused(Exception):
+    """The message cannot be read; the argument is the reason."""
+
+
+def read_mail(raw: bytes) -> Mail | Reason:
+    """Read a message; returns the reason if it cannot be read (a key of ``MAIL_REASONS`` of ``limits``). Never raises.
+
+    >>> read_mail(b"Message-ID: <a@b.example>\\nDate: Tue, 14 Nov 2023 22:13:20 GMT\\n\\nHello\\n")
+    Mail(id='a@b.example', date='2023-11-14T22:13:20+00:00', text='Hello\\n')
+    """
+    if not _FIELD.match(raw):
+        return Reason("mail_no_header")
+    try:
+        part = _part(raw, 0, len(raw))
+        text = _body_text(raw, part)
+    except _Refused as refused:
+        return Reason(refused)
+    named = _MESSAGE_ID.search(_value(part.header, "Message-ID"))
+    return Mail(named[1].strip() or None if named else None, _date(_value(part.header, "Date")), text)
+
+
+def mail_object(mail: Mail, fields: Fields) -> bytes:
+    """Return a message as a line of JSON with these names."""
+    values = {fields.id: mail.id, fields.timestamp: mail.date, fields.text: mail.text}
+    return orjson.dumps({name: value for name, value in values.items() if value is not None})
+
+
+def mail_document(content: bytes, name: str) -> Document | Reason:
+    """Return a file that holds one message as a document, with its name as the id of a message without one."""
+    mail = read_mail(content)
+    return mail if isinstance(mail, Reason) else decode_document(mail_object(mail, Fields()), Fields(), name)
+
+
+def _body_text(raw: bytes, whole: _Part) -> str:
+    """Return the text of a message. Raises ``_Refused``."""
+    markup: _Part | None = None
+    blank = False
+    for kind, part in _texts(raw, whole):
+        if kind == _PLAIN:
+            text = _decoded(raw, part)
+            if text.strip():
+                return text
+            blank = True
+        elif markup is None:
+            markup = part
+    if markup is not None:
+        return text_of_markup(_decoded(raw, markup))
+    if blank:
+        return ""
+    raise _Refused("mail_no_text")
+
+
+def _texts(raw: bytes, whole: _Part) -> Iterator[tuple[str, _Part]]:
+    """Yield the parts of type text/plain and text/html that are no attachments, in order. Raises ``_Refused``."""
+    count = 0
+    levels = [iter((whole,))]
+    while levels:
+        part = next(levels[-1], None)
+        if part is None:
+            levels.pop()
+            continue
+        count += 1
+        kind = part.header.get_content_type()
+        if kind.startswith("multipart/"):
+            boundary = part.header.get_boundary()
+            if boundary:
+                levels.append(_parts(raw, part, boundary.encode(errors="surrogateescape")))
+        elif kind in (_PLAIN, _HTML) and not _is_attachment(part.header):
+            yield kind, part
+        if len(levels) > LEVELS_MAX or count > PARTS_MAX:
+            raise _Refused("mail_nested")
+
+
+def _parts(raw: bytes, part: _Part, boundary: bytes) -> Iterator[_Part]:
+    """Yield the parts between the lines of a boundary. The last part may lack its closing line."""
+    line = re.compile(rb"^--" + re.escape(boundary) + rb"(--)?[ \t]*\r?$\n?", re.MULTILINE)
+    begin = -1
+    at = part.begin
+    while (match := line.search(raw, at, part.end)) is not None:
+        if begin >= 0:  # the line feed before a boundary belongs to the boundary
+            end = max(begin, match.start() - 1)
+            yield _part(raw, begin, end - (end > begin and raw[end - 1 : end] == b"\r"))
+        if match[1]:
+            return
+        begin = at = match.end()
+    if begin >= 0:
+        yield _part(raw, begin, part.end)
+
+
+def _part(raw: bytes, begin: int, end: int) -> _Part:
+    """Return the part in these bytes. Raises ``_Refused`` if its header is longer than the bounds."""
+    if raw[begin : begin + 2] == b"\r\n" or raw[begin : begin + 1] == b"\n":
+        return _Part(Message(), begin + (1 if raw[begin : begin + 1] == b"\n" else 2), end)
+    match = _HEADER_END.search(raw, begin, min(end, begin + HEADER_BYTES_MAX))
+    if match is None and end - begin > HEADER_BYTES_MAX:
+        raise _Refused("mail_header_too_long")
+    body = match.end() if match else end
+    header = BytesHeaderParser().parsebytes(raw[begin:body])
+    if len(_value(header, "Content-Type")) > CONTENT_TYPE_CHARACTERS_MAX:
+        raise _Refused("mail_header_too_long")
+    return _Part(header, body, end)
+
+
+def _value(header: Message, name: str) -> str:
+    """Return the first field of a name, empty if there is none."""
+    return str(header.get(name, ""))
+
+
+def _is_attachment(header: Message) -> bool:
+    return _value(header, "Content-Disposition").strip().lower().startswith("attachment")
+
+
+def _decoded(raw: bytes, part: _Part) -> str:
+    """Return the text of a part. Raises ``_Refused`` if its charset is not known and it is not UTF-8."""
+    encoding = _value(part.header, "Content-Transfer-Encoding").strip().lower()
+    content = _TRANSFER.get(encoding, bytes)(raw[part.begin : part.end])
+    named = part.header.get_content_charset("ascii")
+    charset = _codec(named)
+    # A message that names ASCII, or nothing, and has other bytes is mostly UTF-8.
+    for name in filter(None, ("utf-8" if _is_ascii(named) else None, charset, "utf-8")):
+        try:
+            return _without_surrogates(content.decode(name))
+        except ValueError:
+            continue
+    if charset is None:
+        raise _Refused("mail_charset")
+    return _without_surrogates(content.decode(charset, "replace"))
+
+
+def _codec(charset: str) -> str | None:
+    """Return the codec of a charset, ``None`` if there is none."""
+    try:
+        name = codecs.lookup(charset).name
+        b"".decode(name)  # a codec that decodes no bytes to text is refused here
+    except (LookupError, ValueError):
+        return None
+    return None if name in _NO_CHARSETS else _LARGER.get(name, name)
+
+
+def _is_ascii(charset: str) -> bool:
+    try:
+        return codecs.lookup(charset).name == "ascii"
+    except (LookupError, ValueError):
+        return False
+
+
+def _without_surrogates(text: str) -> str:
+    """Return a text without lone surrogates, which UTF-7 can spell."""
+    return text.encode(errors="replace").decode()
+
+
+def _base64(body: bytes) -> bytes:
+    """Decode base64; what follows the last whole group of four characters is dropped if the padding is wrong."""
+    try:
+        return binascii.a2b_base64(body)
+    except binascii.Error:
+        kept = _NOT_BASE64.sub(b"", body)
+        return binascii.a2b_base64(kept[: len(kept) // 4 * 4])
+
+
+# Content-Transfer-Encoding -> its decoder; any other leaves the bytes as they are.
+_TRANSFER: dict[str, Callable[[bytes], bytes]] = {"base64": _base64, "quoted-printable": binascii.a2b_qp}
+
+
+def _date(value: str) -> str | None:
+    """Return a date in ISO 8601; the value itself if it is none, ``None`` without a value."""
+    if not value.strip():
+        return None
+    try:
+        parsed = parsedate_tz(value)
+        if parsed is None:
+            return value
+        zone = timezone(timedelta(seconds=parsed[9])) if parsed[9] else UTC
+        return datetime(*parsed[:6], tzinfo=zone).isoformat()
+    except (ValueError, IndexError, OverflowError, TypeError):
+        return value

@@ -1,0 +1,58 @@
+"""JSON Lines, JSON arrays and tables as objects, for the commands that read pairs, records and truth."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+import orjson
+
+from neardup.errors import Reason
+from neardup.pairs.json_lines import Fields
+from neardup_workers.outside.process.exits import Exit, Failure, input_failure
+from neardup_workers.outside.readers.blocks import opened
+from neardup_workers.outside.readers.compression import BLOCK_BYTES, Corrupt, decompressed
+from neardup_workers.outside.readers.formats import FORMAT_REASONS, FORMATS, LINES, choose
+from neardup_workers.outside.readers.lines import flattened
+from neardup_workers.outside.readers.paths import display
+
+# Bytes of a line at most: the default of line_bytes_max.
+_LINE_BYTES_MAX = 64 << 20
+# Records have any fields, so no field is required.
+_FIELDS = Fields(kind="record")
+
+
+def json_objects(path: str, left_out: Counter[str], others: str = "lines that are no JSON object") -> Iterator[Any]:
+    """Yield the objects of a file in any format that has lines, plain or compressed; cells of a table are strings.
+
+    Content of no known format is JSON Lines. Lines that are not objects are counted as ``others``. Raises ``Failure``
+    for a file that cannot be read.
+    """
+    try:
+        with opened(path) as descriptor:
+            blocks = decompressed(iter(lambda: os.read(descriptor, BLOCK_BYTES), b""))
+            head = next(blocks, b"") or b""
+            chosen = choose(path, head, _FIELDS)
+            if chosen in FORMAT_REASONS:
+                raise Failure(Exit.INPUT, f"cannot read {display(path)}: {FORMAT_REASONS[chosen]}")
+            read = FORMATS[LINES].read if isinstance(chosen, Reason) else chosen.read
+            if read is None:
+                return
+            for line in flattened(read(chain((head,), blocks), _FIELDS, _LINE_BYTES_MAX)):
+                value = None
+                if not line.is_part and not line.reason and line.raw.strip():
+                    try:
+                        value = orjson.loads(line.raw)
+                    except orjson.JSONDecodeError:
+                        value = None
+                if isinstance(value, dict):
+                    yield value
+                elif line.raw.strip() and line.ended:
+                    left_out[others] += 1
+    except OSError as error:
+        raise input_failure(display(path), error) from None
+    except Corrupt:
+        raise Failure(Exit.INPUT, f"cannot read {display(path)}: the compressed data is damaged or cut off") from None

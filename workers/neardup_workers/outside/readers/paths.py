@@ -1,0 +1,79 @@
+"""Paths: the content of a folder, paths that cannot be opened, and the form of a path in a message.
+
+Folders are walked in order of names, depth first. A walk does not follow links and omits names that begin with a dot
+(``hidden``), so it ends and stays inside the folder. Both are refused with their reason. A file or a link that the
+command line names is always read. Memory holds the names in the parent folders.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from neardup_workers.outside.process.exits import input_failure
+from neardup_workers.outside.readers.blocks import STDIN
+
+
+def walk(folder: str, *, hidden: bool) -> Iterator[tuple[str, str]]:
+    """Yield the paths in a folder in order of names, each with the reason to omit it (empty for a file to read)."""
+    pending = [iter([folder])]
+    while pending:
+        path = next(pending[-1], None)
+        if path is None:
+            pending.pop()
+            continue
+        try:
+            if len(pending) > 1:
+                reason = _left_out(path, hidden)
+                if reason is not None:
+                    yield path, reason
+                    continue
+            pending.append(iter([os.path.join(path, name) for name in sorted(os.listdir(path))]))
+        except OSError:
+            yield path, "unreadable"
+
+
+def _left_out(path: str, hidden: bool) -> str | None:
+    """Return why a path in a folder is not read, empty for a file to read, ``None`` for a folder to enter."""
+    if not hidden and os.path.basename(path).startswith("."):
+        return "hidden"
+    mode = os.lstat(path).st_mode
+    if stat.S_ISDIR(mode):
+        return None
+    if stat.S_ISREG(mode):
+        return ""
+    return "link" if stat.S_ISLNK(mode) else "special"
+
+
+def check_paths(paths: Sequence[str]) -> None:
+    """Raise ``Failure`` for the first path that is missing or may not be read, before anything is done."""
+    for path in paths:
+        if path == STDIN:
+            continue
+        try:
+            if stat.S_ISREG(os.stat(path).st_mode):
+                os.close(os.open(path, os.O_RDONLY))
+            elif os.path.isdir(path):
+                os.scandir(path).close()
+        except OSError as error:
+            raise input_failure(display(path), error) from None
+
+
+def total_bytes(paths: Sequence[str], *, hidden: bool) -> int | None:
+    """Return the total size of the input, ``None`` if it includes a stream."""
+    total = 0
+    for path in paths:
+        if path == STDIN or not (os.path.isfile(path) or os.path.isdir(path)):
+            return None
+        files = [path] if os.path.isfile(path) else (f for f, reason in walk(path, hidden=hidden) if not reason)
+        for file in files:
+            with suppress(OSError):
+                total += os.stat(file).st_size
+    return total
+
+
+def display(path: str) -> str:
+    """Return a path as text for an id or a message; bytes that are not UTF-8 become ``\\xNN``."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")

@@ -1,0 +1,220 @@
+"""Settings of one process that reads files: every field of the library's ``Config`` and of ``ReadingOptions``.
+
+``settings_sources`` reads them from the command line, the environment and a file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+
+from neardup.errors import install_command
+from neardup.pairs.json_lines import UNITS, Fields
+from neardup.schemes.config import Config
+from neardup.stories.sources.ledger import SOURCES_MAX
+from neardup.stories.verdicts.representatives import FIRST, LONGEST
+from neardup_workers.outside.process.memory import free_bytes
+from neardup_workers.outside.readers.formats import AUTO, FORMATS
+from neardup_workers.outside.readers.warc import WARC_IDS
+from neardup_workers.outside.settings.durations import is_duration, seconds_of
+from neardup_workers.outside.settings.order_file import read_order
+from neardup_workers.outside.settings.presets import PRESETS
+from neardup_workers.outside.settings.stop_words_file import read_stop_words
+from neardup_workers.outside.settings.templates_file import read_templates
+from neardup_workers.outside.web.pages import EXTRACTORS, MODES
+
+ENVIRONMENT_PREFIX = "NEARDUP_"
+
+
+# Setting -> its values. The formats are read late: a program may add its own.
+_VALUES: dict[str, Callable[[], Sequence[str]]] = {
+    "timestamp_unit": lambda: tuple(UNITS),
+    "input_format": lambda: (AUTO, *FORMATS),
+    "html": lambda: MODES,
+    "html_extractor": lambda: EXTRACTORS,
+    "warc_id": lambda: tuple(WARC_IDS),
+}
+
+
+WINDOW_BYTES_MIN = 1 << 20
+# The settings that bound a window -> their greatest values.
+WINDOW_MOST = {"window_documents": 1 << 30, "evidence_bytes_max": 1 << 42, "window_bytes_max": 1 << 46}
+
+
+class ReadingOptions(BaseModel):
+    """How input is read and refusals are reported. Nothing here changes which documents are near-duplicates."""
+
+    model_config = ConfigDict(defer_build=True)
+
+    preset: str | None = Field(
+        default=None, description=f"settings for a kind of documents, unless set otherwise: {', '.join(PRESETS)}"
+    )
+    id_field: str = Field(default="id", description="name of the id in JSON Lines and tables")
+    text_field: str = Field(default="text", description="name of the text in JSON Lines")
+    timestamp_field: str = Field(default="timestamp", description="name of the time in JSON Lines and tables")
+    timestamp_unit: str = Field(default="s", description=f"unit of timestamps that are numbers: {', '.join(UNITS)}")
+    tokens_field: str = Field(
+        default="tokens", description="name of the elements of a set, or the ratings, in JSON Lines"
+    )
+    vector_field: str = Field(default="vector", description="name of the vector in JSON Lines")
+    source_field: str = Field(
+        default="source", description="name of the source in JSON Lines and tables; else it is the host of the URL"
+    )
+    sources_max: int = Field(
+        default=SOURCES_MAX,
+        ge=1,
+        le=1_000_000,
+        description="sources that are counted exactly; of more, those with the fewest documents are forgotten",
+    )
+    representative: str = Field(
+        default=FIRST,
+        min_length=1,
+        description=f"member of a cluster that a page shows: {FIRST}, {LONGEST}, or the name of a field: the greatest "
+        "number there",
+    )
+    input_format: str = Field(
+        default=AUTO,
+        description=f"what the paths hold: {', '.join((AUTO, *FORMATS))}; {AUTO} decides by content, then by name",
+    )
+    canonical_urls: bool = Field(
+        default=False,
+        description="give ids that are URLs a canonical form as files and feeds are read (see the cookbook)",
+    )
+    line_ids: bool = Field(
+        default=True, description="give a line without an id the id path:line, instead of refusing it"
+    )
+    # At the defaults, a text of text_characters_max characters fits in any escaped form (12 bytes a character).
+    line_bytes_max: int = Field(
+        default=64 << 20,
+        ge=1,
+        le=1 << 31,
+        description="bytes of a line or of a document file at most; longer is refused",
+    )
+    html: str = Field(
+        default=MODES[0],
+        description=f"what is compared of a page: {', '.join(MODES)} (the article; all text; the markup as it is)",
+    )
+    html_extractor: str = Field(
+        default=EXTRACTORS[0], description=f"what extracts the text: {', '.join(EXTRACTORS)} (faster)"
+    )
+    html_field: str | None = Field(
+        default=None, description="field of JSON or a table that holds HTML, instead of a text"
+    )
+    html_seconds: float = Field(
+        default=10.0, gt=0, le=3600, description="time after which the extraction of a page is given up"
+    )
+    html_processes: int = Field(
+        default_factory=lambda: os.cpu_count() or 1, ge=1, le=256, description="processes that extract texts; all "
+        "cores by default"
+    )  # fmt: skip
+    html_memory_bytes: int = Field(
+        default=2 << 30, ge=256 << 20, le=1 << 40, description="bytes of memory of such a process at most"
+    )
+    warc_id: str = Field(default=next(iter(WARC_IDS)), description=f"id of a record in WARC: {', '.join(WARC_IDS)}")
+    window_bytes_max: int | None = Field(
+        default=None,
+        ge=WINDOW_BYTES_MIN,
+        le=WINDOW_MOST["window_bytes_max"],
+        description="bytes of memory of the window of run, dedup and probe; by default half of the free memory, or any "
+        "if window_documents is set",
+    )
+    hidden: bool = Field(default=False, description="take names that begin with a dot when walking folders")
+    reports_max: int = Field(
+        default=20,
+        ge=0,
+        description="refused lines and named files reported for each reason at most; the rest are counted",
+    )
+    walk_reports_max: int = Field(
+        default=10, ge=0, description="files in folders reported for each reason at most; the rest are counted"
+    )
+    strict: bool = Field(default=False, description="end at the first refusal, with an exit code of its own")
+    follow_seconds: float = Field(default=0.2, gt=0, le=3600, description="how often --follow looks for more")
+    sign_threads: int = Field(
+        default_factory=lambda: os.cpu_count() or 1, ge=1, le=256, description="threads that sign; all cores by default"
+    )
+
+    @field_validator("preset")
+    @classmethod
+    def _known_preset(cls, value: str | None) -> str | None:
+        if value is not None and value not in PRESETS:
+            raise ValueError(f"must be one of {', '.join(PRESETS)}")
+        return value
+
+    @field_validator("canonical_urls")
+    @classmethod
+    def _has_library(cls, value: bool) -> bool:
+        if value and find_spec("w3lib") is None:
+            raise ValueError(f"needs w3lib, which is not installed here: {install_command('web')}")
+        return value
+
+    @field_validator("timestamp_unit", "input_format", "html", "html_extractor", "warc_id")
+    @classmethod
+    def _known_value(cls, value: str, info: ValidationInfo) -> str:
+        known = _VALUES[str(info.field_name)]()
+        if value not in known:
+            raise ValueError(f"must be one of {', '.join(known)}")
+        return value
+
+
+class Settings(ReadingOptions, Config):
+    """All settings of a process; a ``Config`` as well. Raises ``ConfigError`` like it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_durations(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Convert durations with units, such as ``48h``."""
+        return {
+            name: seconds_of(name, value) if is_duration(name) and isinstance(value, str) else value
+            for name, value in values.items()
+        }
+
+    @field_validator("token_order", mode="before")
+    @classmethod
+    def _read_order(cls, value: Any) -> Any:
+        """Read an order of tokens from the file whose path the setting holds."""
+        return read_order(value) if isinstance(value, str) else value
+
+    @field_validator("passage_templates", mode="before")
+    @classmethod
+    def _read_templates(cls, value: Any) -> Any:
+        """Read templates from the file whose path the setting holds."""
+        return read_templates(value) if isinstance(value, str) else value
+
+    @field_validator("stop_words", mode="before")
+    @classmethod
+    def _read_stop_words(cls, value: Any) -> Any:
+        """A stop list stands in a file; where settings are written, they hold its path."""
+        return read_stop_words(value) if isinstance(value, str) else value
+
+
+def with_file_window(settings: Settings) -> Settings:
+    """Return the settings of a command that reads files: its window is as large as memory allows.
+
+    A stream has an end that its settings name; a file has one of its own, and a copy of its first line may be its last.
+    What the settings say about the window is kept.
+    """
+    named = settings.model_fields_set
+    if settings.window_bytes_max is None and "window_documents" in named:
+        return settings
+    bytes_max = settings.window_bytes_max or max(WINDOW_BYTES_MIN, free_bytes() // 2)
+    lifted = {name: most for name, most in WINDOW_MOST.items() if name not in named}
+    return settings.model_copy(update={**lifted, "window_bytes_max": bytes_max})
+
+
+def fields_of(settings: Settings, *, sources: bool = False) -> Fields:
+    """Return how lines of JSON are read: the names of fields, the requirements of the scheme, and whether ``sources``
+    are read."""
+    names = (
+        settings.id_field,
+        settings.text_field,
+        settings.timestamp_field,
+        settings.tokens_field,
+        settings.vector_field,
+    )
+    rank = None if settings.representative in (FIRST, LONGEST) else settings.representative
+    source = settings.source_field if sources else None
+    return Fields(*names, settings.plan.kind, settings.timestamp_unit, rank, source, settings.collection_field)

@@ -1,0 +1,339 @@
+"""Settings of the workers on Kafka, in addition to the settings of the library and of the input.
+
+Passwords come from the environment (``NEARDUP_SASL_PASSWORD``) or from a file that a setting names; the command line
+has no option for them, because other users of the machine can read it. The settings file must not contain them.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from pydantic import BaseModel, Field, SecretStr, ValidationInfo, field_validator
+
+from neardup.errors import ConfigError
+from neardup_workers.outside.process.exits import input_failure
+from neardup_workers.outside.settings.files import Settings
+
+# Approximate bytes of the records and of the output of a step: the default of ``step_bytes_max``.
+STEP_BYTES_MAX = 64 << 20
+# Approximate pairs of a step. The producer sends them in about a second, so a slow broker has time before the
+# transaction timeout.
+STEP_PAIRS_MAX = 20_000
+# Documents that may wait for a verdict: about 100 bytes each, and their pairs.
+UNDECIDED_MAX = 1_000_000
+# Of signed, in a linker: the default of ``messages_bytes_max``.
+MESSAGES_BYTES_MAX = 256 << 20
+# Maximum unpacked bytes of a compressed batch: the default of ``batch_bytes_max``. By default, a producer's batch has
+# at most a megabyte in the log, and text compresses to a fifth or a tenth.
+BATCH_BYTES_MAX = 64 << 20
+# Of a request: batch header (61), record header with lengths and offsets (at most 36), some room.
+MESSAGE_OVERHEAD_BYTES = 256
+# Characters that every broker allows in names of groups, members and topics.
+_NAME = r"^[A-Za-z0-9._-]*$"
+_NAME_REQUIRED = r"^[A-Za-z0-9._-]+$"
+STARTS = ("earliest", "latest")
+GENERATION = re.compile(r"[0-9a-f]{12}")
+# Verdicts whose documents may be forwarded.
+FORWARDED = ("original", "update", "unchanged")
+_DAY_SECONDS = 86_400
+_PARTITIONS_MAX = 4096
+# Settings of the stream that topics do not have -> why.
+_LEFT_OUT = {
+    "passage_part_min": "verdicts on Kafka drop copies only; use dedup, batch or serve",
+}
+
+
+class ConnectionOptions(BaseModel):
+    """How the broker is reached, and what the deployment calls its topics."""
+
+    bootstrap_servers: str = Field(
+        default="localhost:9092", min_length=1, description="brokers to ask first, host:port,..."
+    )
+    topic_prefix: str = Field(
+        default="", max_length=100, pattern=_NAME, description="beginning of the name of every topic"
+    )
+    security_protocol: str = Field(
+        default="PLAINTEXT",
+        pattern="^(PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)$",
+        description="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL",
+    )
+    sasl_mechanism: str | None = Field(default=None, description="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI, ...")
+    sasl_username: str | None = Field(
+        default=None,
+        description="user for SASL; the password is NEARDUP_SASL_PASSWORD in the environment, or in a file",
+    )
+    sasl_password_file: str | None = Field(default=None, description="file that holds the password for SASL")
+    ssl_cafile: str | None = Field(default=None, description="file of the certificates that are trusted")
+    ssl_certfile: str | None = Field(default=None, description="file of the client's certificate")
+    ssl_keyfile: str | None = Field(default=None, description="file of the client's key")
+    ssl_password_file: str | None = Field(
+        default=None, description="file that holds the password of the key; or NEARDUP_SSL_PASSWORD in the environment"
+    )
+    ssl_check_hostname: bool = Field(default=True, description="refuse a broker whose certificate names another host")
+    request_bytes_max: int = Field(
+        default=1_000_000,
+        ge=1_000_000,
+        le=1 << 28,
+        description="bytes of a message to the broker at most; the topics must take as much",
+    )
+    batch_bytes_max: int = Field(
+        default=BATCH_BYTES_MAX,
+        ge=1 << 20,
+        le=1 << 31,
+        description="bytes that a compressed batch of messages may unpack to; a signer refuses larger ones as dead "
+        "letters",
+    )
+    fast_fetch: bool = Field(
+        default=True,
+        description="read records by our own compiled code; off reads them as the Kafka client does, slower",
+    )
+
+
+class CanaryOptions(BaseModel):
+    """How many canaries measure the recall of a live window, in signers and in the service."""
+
+    canaries_every: int = Field(
+        default=100,
+        ge=0,
+        le=10**9,
+        description="of one document in so many an edited copy is looked up, to measure recall; 0 for none",
+    )
+    canaries_per_second_max: int = Field(
+        default=20,
+        ge=1,
+        le=10**9,
+        description="canaries a second at most, however fast documents come, so that they take about 1 % of the time",
+    )
+
+
+class StreamOptions(CanaryOptions):
+    """How the workers share the stream, and their limits."""
+
+    shards: int = Field(
+        default=8,
+        ge=1,
+        le=_PARTITIONS_MAX,
+        description="parts that matchers divide the documents of the window into at the beginning, as many as matchers "
+        "at most; part of the generation. neardup topics shards adds some to a stream that runs",
+    )
+    group: str = Field(
+        default="neardup",
+        max_length=100,
+        pattern=_NAME_REQUIRED,
+        description="beginning of the names of groups: {topic-prefix}{group}-{role}-{generation}",
+    )
+    instance: str = Field(
+        default="0",
+        max_length=50,
+        pattern=_NAME_REQUIRED,
+        description="which worker of its role this is, the same after a restart and no other's at a time: member and "
+        "transactional id are {topic-prefix}{group}-{role}-{generation}-{instance}",
+    )
+    allow_gap: bool = Field(
+        default=False, description="go on when the beginning of a window is no longer in the log; pairs may be missed"
+    )
+    commit_interval_ms: int = Field(
+        default=200,
+        ge=1,
+        le=10_000,
+        description="milliseconds from one commit to the next while documents come; in a matcher a quarter of it",
+    )
+    step_documents_max: int = Field(
+        default=5_000, ge=1, le=1_000_000, description="documents of a signer's step at most"
+    )
+    step_messages_max: int = Field(
+        default=128,
+        ge=1,
+        le=100_000,
+        description="messages of a matcher's step at most; each holds up to 512 KiB of documents",
+    )
+    step_bytes_max: int = Field(
+        default=STEP_BYTES_MAX,
+        ge=1 << 20,
+        le=1 << 34,
+        description="bytes of a step at most: of the messages that it reads, and, in a matcher, of the pairs they make",
+    )
+    step_pairs_max: int = Field(
+        default=STEP_PAIRS_MAX,
+        ge=256,
+        le=1 << 24,
+        description="pairs of a matcher's step at most, about; where a step is aborted, the next ones are smaller",
+    )
+    verdicts: bool = Field(
+        default=False,
+        description="matchers write links, which linkers read; without linkers links and signed would grow without end",
+    )
+    undecided_max: int = Field(
+        default=UNDECIDED_MAX,
+        ge=1_000,
+        le=1 << 30,
+        description="documents that may wait for a verdict in a linker, before it reads no more; about 100 bytes each",
+    )
+    messages_bytes_max: int = Field(
+        default=MESSAGES_BYTES_MAX,
+        ge=1 << 20,
+        le=1 << 40,
+        description="bytes of signed that a linker keeps in memory to compare documents; it reads others again",
+    )
+    standbys: int = Field(
+        default=0,
+        ge=0,
+        le=8,
+        description="other matchers that keep a copy of the table of each shard, to take over without a restore; each "
+        "takes the memory of the tables once more",
+    )
+    blocked: str | None = Field(
+        default=None,
+        description="file of ids and content hashes whose documents a signer refuses; read at its start",
+    )
+    forward: tuple[str, ...] = Field(
+        default=("original", "update"),
+        description="verdicts whose documents a filter forwards, of original, update and unchanged",
+    )
+    leave_group: bool = Field(
+        default=True,
+        description="leave the group when stopped, so that others take over at once; off keeps the membership for the "
+        "session, for a restart without a rebalance",
+    )
+    session_timeout_seconds: float = Field(
+        default=10.0, ge=1, le=300, description="how long the partitions of a dead worker stand idle"
+    )
+    transaction_timeout_seconds: float = Field(
+        default=15.0, ge=3, le=900, description="how long the open transaction of a dead worker holds up readers"
+    )
+    skew_seconds: float = Field(
+        default=300.0,
+        ge=0,
+        le=1e9,
+        description="how far a document's time may lie ahead of its message's; later ones are moved back to that",
+    )
+    align_wait_seconds_max: float | None = Field(
+        default=None,
+        ge=1,
+        le=1e9,
+        description="how long records of a signer wait for partitions that are behind; then they are signed without "
+        "them, and counted as unaligned. By default they wait until those have caught up",
+    )
+    turn_seconds_max: float = Field(
+        default=120.0, ge=1, le=3600, description="how long a step may last before the process ends itself"
+    )
+    stall_seconds_max: float = Field(
+        default=120.0,
+        ge=1,
+        le=86_400,
+        description="how long a growing partition may not advance before the process ends itself; how long a committed "
+        "offset may be undecided before the worker restarts, and then ends",
+    )
+    trim_interval_seconds: float = Field(
+        default=60.0,
+        ge=1,
+        le=86_400,
+        description="how often a matcher drops what has left the windows from the log of signed",
+    )
+    health_host: str = Field(
+        default="127.0.0.1", description="address that /metrics, /healthz and /readyz are served on; 0.0.0.0 for all"
+    )
+    health_port: int = Field(
+        default=9464,
+        ge=0,
+        le=65_535,
+        description="their port; 0 takes a free one; up gives its workers this one and the next",
+    )
+    log_format: str = Field(default="text", pattern="^(text|json)$", description="lines of the log: text or json")
+
+
+class TopicOptions(BaseModel):
+    """Settings for the creation of topics."""
+
+    documents_partitions: int = Field(
+        default=8, ge=1, le=_PARTITIONS_MAX, description="partitions of documents, as many as signers at most"
+    )
+    candidates_partitions: int = Field(default=8, ge=1, le=_PARTITIONS_MAX, description="partitions of candidates")
+    replication_factor: int = Field(
+        default=-1,
+        ge=-1,
+        le=100,
+        description="replicas of each partition; -1: three, or as many as the cluster has nodes",
+    )
+    min_insync_replicas: int = Field(
+        default=-1,
+        ge=-1,
+        le=100,
+        description="replicas that must have a write before it counts; -1: two, or one where there is one replica",
+    )
+    allow_single_replica: bool = Field(
+        default=False,
+        description="accept one replica, or one in sync, on a cluster of several nodes: data is lost with a node",
+    )
+    retention_seconds: int = Field(
+        default=7 * _DAY_SECONDS,
+        ge=60,
+        le=10**9,
+        description="how long documents, dead letters and candidates are kept",
+    )
+    signed_retention_seconds: int | None = Field(
+        default=None,
+        ge=60,
+        le=10**9,
+        description="how long signed is kept at most; by default matchers alone drop what has left the windows",
+    )
+    retention_margin_seconds: int = Field(
+        default=_DAY_SECONDS,
+        ge=0,
+        le=10**9,
+        description="how much longer than window and lateness signed must be kept: as long as matchers may be away",
+    )
+
+
+class Secrets(BaseModel):
+    """Settings from the environment or a file that are never shown."""
+
+    sasl_password: SecretStr | None = Field(default=None, description="password for SASL")
+    ssl_password: SecretStr | None = Field(default=None, description="password of the client's key")
+
+
+class StreamSettings(Secrets, TopicOptions, StreamOptions, ConnectionOptions, Settings):
+    """All settings of a worker on Kafka; a ``Config`` as well. Raises ``ConfigError`` like it."""
+
+    start: str | None = Field(
+        default=None,
+        description="earliest or latest: where a group without offsets begins (--from); of a filter also a generation: "
+        "where the filters of that one stopped",
+    )
+
+    @field_validator("start")
+    @classmethod
+    def _known_start(cls, value: str | None) -> str | None:
+        if value is not None and value not in STARTS and not GENERATION.fullmatch(value):
+            raise ValueError(f"must be {', '.join(STARTS)}, or of a filter a generation of 12 hexadecimal digits")
+        return value
+
+    @field_validator(*_LEFT_OUT)
+    @classmethod
+    def _is_left_out(cls, value: object, info: ValidationInfo) -> object:
+        if value is not None:
+            raise ValueError(f"must be left out: {_LEFT_OUT[str(info.field_name)]}")
+        return value
+
+    @field_validator("forward")
+    @classmethod
+    def _known_statuses(cls, values: tuple[str, ...]) -> tuple[str, ...]:
+        if not values or not set(values) <= set(FORWARDED):
+            raise ValueError(
+                f"must be some of {', '.join(FORWARDED)}: a removal is always forwarded, a duplicate never"
+            )
+        return values
+
+    def secret(self, name: str) -> str | None:
+        """Return a password from the environment or from its file; raises ``Failure``."""
+        given: SecretStr | None = getattr(self, name)
+        path: str | None = getattr(self, f"{name}_file")
+        if given is not None and path is not None:
+            raise ConfigError(f"{name} stands in the environment and {name}_file names a file: leave out one of them")
+        if path is None:
+            return None if given is None else given.get_secret_value()
+        try:
+            return Path(path).read_text().rstrip("\r\n")
+        except OSError as error:
+            raise input_failure(f"{name}_file {path}", error) from None

@@ -1,0 +1,154 @@
+"""The sources of settings. The first source that names a setting decides.
+
+In order of priority: the command line, the environment (``NEARDUP_THRESHOLD=0.9``), a TOML file (``threshold = 0.9``),
+a preset (``--preset news``), the defaults. ``--config`` names the file; without it, ``neardup.toml`` in the working
+folder is read if it exists. Every source refuses unknown names. All commands share the file and the environment, so
+these may contain settings of other commands. Secrets are refused in the file. An empty variable is ignored. Lists have
+commas between values (``NEARDUP_LANGUAGES``).
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
+
+from pydantic import SecretStr
+from pydantic.fields import FieldInfo
+
+from neardup.errors import ConfigError
+from neardup_workers.outside.process.exits import input_failure
+from neardup_workers.outside.settings.files import ENVIRONMENT_PREFIX, Settings
+from neardup_workers.outside.settings.presets import PRESETS
+
+if TYPE_CHECKING:
+    from neardup_workers.outside.settings.kafka import StreamSettings
+
+FILE_DEFAULT = "neardup.toml"
+# No setting: a switch of the library (``neardup.machine.choice``, whose import would start the compiler).
+_SWITCH = "NEARDUP_MACHINE_CODE"
+
+
+Kind = TypeVar("Kind", bound=Settings)
+
+
+def load(given: Mapping[str, Any], file: str | None = None, kind: type[Kind] = Settings) -> Kind:  # type: ignore[assignment]
+    """Return the settings. ``given`` holds the settings of the command line, ``file`` names the TOML file.
+
+    Raises ``ConfigError`` for unknown names and invalid values, ``Failure`` for a file that cannot be read.
+    """
+    path = Path(file or FILE_DEFAULT)
+    from_file = _from_file(path) if file is not None or path.is_file() else {}
+    from_file = {name: value for name, value in from_file.items() if name in kind.model_fields}
+    _refuse_unknown_variables()
+    from_environment = _from_environment(kind.model_fields)
+    values = {**from_file, **from_environment, **given}
+    preset = PRESETS.get(str(values.get("preset")))
+    try:
+        return kind(**{**(preset.values if preset else {}), **values})
+    except ConfigError as error:
+        raise ConfigError(f"{error}{_origins(from_file, from_environment, given, path)}") from None
+
+
+def load_stream(given: dict[str, object], file: str | None = None, *, window: bool = True) -> StreamSettings:
+    """Return the settings of a worker from all sources. If ``window`` is set, the window must be bounded in time.
+
+    Raises ``ConfigError`` and ``Failure`` like ``load``.
+    """
+    from neardup_workers.outside.settings.kafka import StreamSettings
+
+    settings = load(given, file, StreamSettings)
+    if window and settings.window_seconds is None:
+        raise ConfigError(
+            "window_seconds is not set, but workers on Kafka restore the window from the log, so it needs an end: "
+            "set how far apart in time two documents may be, for instance --window-seconds 86400"
+        )
+    if window and settings.scheme == "prefix" and settings.token_order is None:
+        raise ConfigError(
+            "token_order is not set, but without one scheme prefix compares nearly every document with every other on "
+            "Kafka, where no worker sees all tokens: make one with neardup learn-order, and set --token-order"
+        )
+    return settings
+
+
+def changed(given: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:
+    """Return settings of the command line with changes, each as ``NAME=VALUE``.
+
+    Raises ``ConfigError`` for a change of another form and for an unknown name.
+    """
+    wrong = next((change for change in changes if "=" not in change), None)
+    if wrong is not None:
+        raise ConfigError(f"--set {wrong} is no change: write NAME=VALUE, for instance --set threshold=0.7")
+    texts = {name.strip(): value.strip() for name, _, value in (change.partition("=") for change in changes)}
+    known = _of_all_commands()
+    _refuse_unknown(texts, "--set", known)
+    return {**given, **_parsed(texts, known)}
+
+
+def _from_environment(fields: Mapping[str, FieldInfo]) -> dict[str, Any]:
+    """Return the variables of settings, by field."""
+    variables = {name.upper(): value for name, value in os.environ.items() if value}
+    names = [name for name in fields if ENVIRONMENT_PREFIX + name.upper() in variables]
+    return _parsed({name: variables[ENVIRONMENT_PREFIX + name.upper()] for name in names}, fields)
+
+
+def _parsed(texts: Mapping[str, str], fields: Mapping[str, FieldInfo]) -> dict[str, Any]:
+    """Return texts as values; lists have commas between values."""
+    lists = {name for name in texts if get_origin(fields[name].annotation) is tuple}
+    return {name: [part.strip() for part in text.split(",")] if name in lists else text for name, text in texts.items()}
+
+
+def _of_all_commands() -> dict[str, FieldInfo]:
+    """Return the settings of all commands. Their models are loaded only if a file or a variable may name them."""
+    from neardup_workers.outside.settings.feed import FeedSettings
+    from neardup_workers.outside.settings.serve import ServeSettings
+
+    return {**FeedSettings.model_fields, **ServeSettings.model_fields}
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            values = tomllib.load(file)
+    except OSError as error:
+        raise input_failure(f"the settings in {path}", error) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}") from None
+    known = _of_all_commands()
+    _refuse_unknown(values, str(path), known)
+    for name in values:
+        if SecretStr in get_args(known[name].annotation):
+            raise ConfigError(
+                f"{name} is a secret and stands in {path}: set {ENVIRONMENT_PREFIX}{name.upper()} in the environment, "
+                f"or name a file that holds nothing else with {name}_file"
+            )
+    return values
+
+
+def _refuse_unknown_variables() -> None:
+    names = [name for name in os.environ if name.upper().startswith(ENVIRONMENT_PREFIX) and name != _SWITCH]
+    if names:
+        known = [ENVIRONMENT_PREFIX + name.upper() for name in _of_all_commands()]
+        _refuse_unknown(names, "the environment", known)
+
+
+def _refuse_unknown(names: Iterable[str], origin: str, known: Iterable[str]) -> None:
+    folded = {name.upper(): name for name in known}
+    for name in names:
+        if name in folded.values() or (origin == "the environment" and name.upper() in folded):
+            continue
+        close = difflib.get_close_matches(name.upper(), folded, 1)
+        hint = f"did you mean {folded[close[0]]}?" if close else "known are: " + ", ".join(folded.values())
+        raise ConfigError(f"unknown setting {name} in {origin}; {hint}")
+
+
+def _origins(file: Mapping[str, Any], environment: Mapping[str, Any], given: Mapping[str, Any], path: Path) -> str:
+    """Return which settings came from other sources than the command line, for the end of a message."""
+    environment_names = [ENVIRONMENT_PREFIX + name.upper() for name in environment if name not in given]
+    file_names = [name for name in file if name not in environment and name not in given]
+    parts = [f"{', '.join(environment_names)} from the environment"] if environment_names else []
+    parts += [f"{', '.join(file_names)} from {path}"] if file_names else []
+    return f" (with {' and '.join(parts)})" if parts else ""

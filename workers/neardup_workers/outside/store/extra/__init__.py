@@ -1,0 +1,45 @@
+"""Tables in addition to those of the window, in the same file and the same transactions. They decide nothing.
+
+A store that lacks them gets them when it is opened, filled from its window. So its version does not count them.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+
+from neardup_workers.outside.store.extra import feeds, growth, identity, outbox, sources, words
+
+# The first table of each script -> the script, and what fills its tables.
+_SCRIPTS: dict[str, tuple[str, Callable[[sqlite3.Connection], None] | None]] = {
+    "feeds": (feeds.TABLES, None),
+    "sources": (sources.TABLES, None),
+    "outbox": (outbox.TABLES, None),
+    "identity": (identity.TABLES, identity.fill),
+    "growth": (growth.TABLES, growth.fill),
+    "words": (words.TABLES, words.fill),
+}
+
+
+def prepare(writer: sqlite3.Connection) -> None:
+    """Give a connection the functions that the tables need, and make the tables that the store lacks."""
+    growth.connect(writer)
+    known = {name for (name,) in writer.execute("SELECT name FROM sqlite_master")}
+    for name, (script, fill) in _SCRIPTS.items():
+        if name not in known:
+            writer.execute("BEGIN")
+            for statement in statements(script):
+                writer.execute(statement)
+            if fill is not None:
+                fill(writer)
+            writer.execute("COMMIT")
+
+
+def statements(script: str) -> Iterator[str]:
+    """Yield the statements of a script one by one: ``executescript`` would commit each."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

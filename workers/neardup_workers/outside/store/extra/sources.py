@@ -1,0 +1,152 @@
+"""The ledger of sources in a log: what each source published, stored with the step that counted it, and its queries.
+
+A row of ``sources`` is the account of a source in an hour, or in all. ``source_pairs`` says how often a source has what
+another one had earlier, and ``source_stories`` who was first in a story that still lives. Removals leave the ledger
+alone: it names sources and counts, no documents.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from neardup.stories.sources.accounts import ALL_HOURS, COUNTS, PARTNERS_MAX, Account, partners
+from neardup.stories.sources.brake import REPEATED_DOCUMENTS, REPEATED_PERCENT, WEEK_HOURS, repeated
+from neardup.stories.sources.reports import Kept
+
+_REPEATED = f"documents >= {REPEATED_DOCUMENTS} AND 100 * own >= {REPEATED_PERCENT} * documents AND source != ''"
+TABLES = f"""
+CREATE TABLE sources (
+    source TEXT NOT NULL, hour INTEGER NOT NULL, {", ".join(f"{name} INTEGER NOT NULL" for name in COUNTS)}, lags TEXT,
+    PRIMARY KEY (source, hour)
+) WITHOUT ROWID;
+CREATE INDEX sources_hour ON sources (hour, documents, source);
+CREATE INDEX sources_repeated ON sources (hour, source) WHERE {_REPEATED};
+CREATE TABLE source_pairs (
+    source TEXT NOT NULL, original TEXT NOT NULL, documents INTEGER NOT NULL, PRIMARY KEY (source, original)
+) WITHOUT ROWID;
+CREATE INDEX source_pairs_original ON source_pairs (original, source);
+CREATE TABLE source_stories (
+    cluster INTEGER PRIMARY KEY, source TEXT NOT NULL, hour INTEGER NOT NULL, arrival INTEGER NOT NULL,
+    date INTEGER NOT NULL, by_date TEXT NOT NULL, by_date_hour INTEGER NOT NULL, by_date_date INTEGER NOT NULL,
+    is_shared INTEGER NOT NULL
+);
+CREATE TABLE source_exceeded (bound TEXT PRIMARY KEY, number INTEGER NOT NULL) WITHOUT ROWID;
+"""
+
+
+class _Table(NamedTuple):
+    """A table of the ledger: its name, its columns with those of its key first, and the types of their values."""
+
+    name: str
+    key: tuple[str, ...]
+    types: tuple[type, ...]
+
+
+_TABLES: dict[str, _Table] = {
+    "account": _Table("sources", ("source", "hour"), (str, *(int,) * (1 + len(COUNTS)), str)),
+    "pair": _Table("source_pairs", ("source", "original"), (str, str, int)),
+    "story": _Table("source_stories", ("cluster",), (int, str, int, int, int, str, int, int, int)),
+    "exceeded": _Table("source_exceeded", ("bound",), (str, int)),
+}
+
+
+def store(writer: sqlite3.Connection, changes: Sequence[Kept]) -> None:
+    """Store what a step changed of the ledger, in its open transaction."""
+    for kind, table in _TABLES.items():
+        of_kind = [one for one in changes if one.kind == kind]
+        if of_kind:
+            where = " AND ".join(f"{name} = ?" for name in table.key)
+            gone = (one.key for one in of_kind if one.value is None)
+            writer.executemany(f"DELETE FROM {table.name} WHERE {where}", gone)
+            rows = ((*one.key, *one.value) for one in of_kind if one.value is not None)
+            writer.executemany(_insert(table), rows)
+
+
+def load(source: sqlite3.Connection) -> Iterator[Kept]:
+    """Yield the parts of the ledger; what is damaged is left out."""
+    for kind, table in _TABLES.items():
+        size = len(table.key)
+        for row in source.execute(f"SELECT * FROM {table.name}"):
+            if _is_sound(table, row):
+                yield Kept(kind, row[:size], row[size:])
+
+
+def copy(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+    """Copy what can be read of the ledger from one log to another; an older log has none."""
+    for table in _TABLES.values():
+        try:
+            for row in source.execute(f"SELECT * FROM {table.name}"):
+                if _is_sound(table, row):
+                    target.execute(_insert(table), row)
+        except sqlite3.DatabaseError:
+            continue
+
+
+def _insert(table: _Table) -> str:
+    return f"INSERT OR REPLACE INTO {table.name} VALUES ({', '.join('?' * len(table.types))})"
+
+
+def _is_sound(table: _Table, row: Sequence[Any]) -> bool:
+    *values, last = zip(row, table.types, strict=True)
+    return all(type(value) is kind for value, kind in values) and (last[0] is None or type(last[0]) is last[1])
+
+
+# Queries of readers
+
+
+def largest(connection: sqlite3.Connection, limit: int) -> list[dict[str, Any]]:
+    """Return the sources with the most documents, without their hours."""
+    query = "SELECT * FROM sources WHERE hour = ? ORDER BY documents DESC, source LIMIT ?"
+    return [_values(connection, row) for row in connection.execute(query, (ALL_HOURS, limit))]
+
+
+def one(connection: sqlite3.Connection, name: str) -> dict[str, Any] | None:
+    """Return a source with its hours; ``None`` if it has no account."""
+    rows = connection.execute("SELECT * FROM sources WHERE source = ? ORDER BY hour", (name,)).fetchall()
+    if not rows:
+        return None
+    every, *hours = rows  # no hour is less than that of all
+    listed = [Account.from_stored(tuple(row)[2:]).of_hour(row["hour"]) for row in hours]
+    return {**_values(connection, every), "hours": listed}
+
+
+def repeating(connection: sqlite3.Connection, since_hour: int = ALL_HOURS + 1) -> list[dict[str, Any]]:
+    """Return the hours from one on in which a source repeated itself, unlike in the week before."""
+    query = f"SELECT * FROM sources WHERE hour >= ? AND {_REPEATED} ORDER BY hour, source"
+    sums = "coalesce(sum(documents), 0), coalesce(sum(own), 0)"
+    repeating = []
+    for row in connection.execute(query, (since_hour,)):
+        hour = row["hour"]
+        week = row["source"], max(hour - WEEK_HOURS, ALL_HOURS + 1), hour - 1
+        before = connection.execute(f"SELECT {sums} FROM sources WHERE source = ? AND hour BETWEEN ? AND ?", week)
+        repeating.append(repeated(row["source"], hour, tuple(row)[2:], tuple(before.fetchone())))
+    return [each for each in repeating if each is not None]
+
+
+def totals(connection: sqlite3.Connection, limit: int) -> list[tuple[str | None, int, int]]:
+    """Return name, documents, and duplicates of other ids of the same source, of the largest sources; and those of all
+    together, with the name ``None``."""
+    query = "SELECT source, documents, own FROM sources WHERE hour = ? ORDER BY documents DESC, source LIMIT ?"
+    every = "SELECT NULL, coalesce(sum(documents), 0), coalesce(sum(own), 0) FROM sources WHERE hour = ?"
+    rows = *connection.execute(query, (ALL_HOURS, limit)), *connection.execute(every, (ALL_HOURS,))
+    return [(name, documents, own) for name, documents, own in rows]
+
+
+def exceeded(connection: sqlite3.Connection) -> dict[str, int]:
+    """Return how often each bound of the ledger was exceeded."""
+    return dict(connection.execute("SELECT bound, number FROM source_exceeded").fetchall())
+
+
+def _values(connection: sqlite3.Connection, row: sqlite3.Row) -> dict[str, Any]:
+    name = row["source"]
+    counts = [
+        partners([(-number, other) for other, number in connection.execute(query, (name, PARTNERS_MAX))])
+        for query in (
+            "SELECT original, documents FROM source_pairs WHERE source = ? ORDER BY documents DESC, original LIMIT ?",
+            "SELECT source, documents FROM source_pairs WHERE original = ? ORDER BY documents DESC, source LIMIT ?",
+        )
+    ]
+    values = Account.from_stored(tuple(row)[2:]).values()
+    return {"source": name or None, **values, "earlier_in": counts[0], "later_in": counts[1]}

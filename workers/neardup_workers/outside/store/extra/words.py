@@ -1,0 +1,104 @@
+"""The words of stories: an index of SQLite (FTS5) of the documents that are kept and have a title or a text.
+
+It has ids, sources, titles and the first ``CHARACTERS`` of the stored texts of originals and updates; the copies of a
+story say nearly the same. A word is what stands between spaces and punctuation, in lower case and without accents. The
+index stores which document has which word, and neither positions of words nor texts. An entry is removed with the words
+that it was made of, so a document is taken out of the index before its words leave the log.
+
+A removed entry may stay in a file until SQLite merges its parts. For erased texts that is too long: SQLite from 3.42 on
+removes it at once (``secure-delete``), and an older one merges the whole index then.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import unicodedata
+from collections.abc import Iterator
+
+from neardup.stories.verdicts.rule import ORIGINAL, UPDATE
+
+CHARACTERS = 2000
+# A search regards so many documents at most, the newest ones.
+MATCHES_MAX = 100_000
+TABLES = f"""
+CREATE VIRTUAL TABLE words USING fts5 (text, content = '', detail = none, columnsize = 0, tokenize = 'ascii');
+CREATE INDEX documents_updates ON documents (place, cluster) WHERE status = {UPDATE};
+CREATE INDEX documents_source ON documents (source, cluster) WHERE source NOT NULL;
+"""
+_SECURE = sqlite3.sqlite_version_info >= (3, 42)
+_KEPT = f"d.status IN ({ORIGINAL}, {UPDATE})"
+# Letters of scripts without spaces: each is a word of its own.
+_ALONE = re.compile(
+    "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff])"
+)
+# Accents of Latin, Greek and Cyrillic letters, vowel points of Hebrew and Arabic, and what stretches Arabic letters.
+_POINTS = re.compile("[\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u0640\u064b-\u065f\u0670]+")
+# Spaces and punctuation beyond ASCII.
+_BETWEEN = re.compile(
+    "[\u0080-\u00bf\u00d7\u00f7\u055a-\u055f\u0589\u05be\u05f3\u05f4\u060c\u061b-\u061f\u066a-\u066d\u06d4"
+    "\u0964\u0965\u1361-\u1368\u2000-\u206f\u20a0-\u20bf\u2190-\u2bff\u2e00-\u2e7f\u3000-\u303f\ufe10-\ufe6f"
+    "\uff00-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65]"
+)
+# The words that SQLite's tokenizer ``ascii`` makes: every sign beyond ASCII is a letter for it.
+_WORD = re.compile("[0-9A-Za-z\x80-\U0010ffff]+")
+# The last word of a search may be the beginning of one. Shorter beginnings have too many ends.
+_BEGINNING_MIN = 3
+
+
+def fill(writer: sqlite3.Connection) -> None:
+    """Enter the documents of a window, in the open transaction."""
+    if _SECURE:
+        writer.execute("INSERT INTO words (words, rank) VALUES ('secure-delete', 1)")
+    enter(writer, 0)
+
+
+def enter(writer: sqlite3.Connection, first: int, last: int = (1 << 63) - 1) -> None:
+    """Enter the documents of places, in the open transaction."""
+    entries = _entries(writer, "d.place BETWEEN ? AND ?", first, last)
+    writer.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", entries)
+
+
+def leave(writer: sqlite3.Connection, before: int) -> None:
+    """Take out the documents below a place, in the open transaction."""
+    _take_out(writer, _entries(writer, "d.place < ?", before))
+
+
+def erase(writer: sqlite3.Connection, id_: bytes, before: int) -> None:
+    """Take out the documents of an id below a place, also of the file, in the open transaction."""
+    if _take_out(writer, _entries(writer, "d.id = ? AND d.place < ?", id_, before)) and not _SECURE:
+        writer.execute("INSERT INTO words (words) VALUES ('optimize')")
+
+
+def query_of(text: str) -> str | None:
+    """Return what a person types as a query: every word must be there. ``None`` without a word."""
+    spaced = _spaced(text)
+    words = _WORD.findall(spaced)
+    if not words:
+        return None
+    is_beginning = len(words[-1]) >= _BEGINNING_MIN and spaced.endswith(words[-1])
+    return " ".join(f'"{word}"' for word in words) + "*" * is_beginning
+
+
+def _take_out(writer: sqlite3.Connection, entries: Iterator[tuple[int, str]]) -> bool:
+    query = "INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)"
+    return writer.executemany(query, entries).rowcount > 0
+
+
+def _entries(writer: sqlite3.Connection, condition: str, *values: object) -> Iterator[tuple[int, str]]:
+    """Yield place and words of the documents that have an entry; they are read before the first changes."""
+    query = (
+        f"SELECT d.place, d.id, d.source, d.title, substr(t.text, 1, {CHARACTERS}) "
+        f"FROM documents d LEFT JOIN texts t USING (place) "
+        f"WHERE {condition} AND {_KEPT} AND (t.place NOT NULL OR d.title NOT NULL)"
+    )
+    for place, id_, *said in writer.execute(query, values):
+        yield place, _spaced(" ".join((id_.decode(errors="replace"), *(one for one in said if one))))
+
+
+def _spaced(text: str) -> str:
+    """Return a text without accents, and with ASCII alone between its words."""
+    if text.isascii():
+        return text
+    plain = _POINTS.sub("", unicodedata.normalize("NFKD", text).casefold())
+    return _ALONE.sub(r" \1 ", _BETWEEN.sub(" ", plain))

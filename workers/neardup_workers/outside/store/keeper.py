@@ -1,0 +1,394 @@
+"""A deduplicator whose window is on disk: each step is committed to the log before its answers are sent.
+
+The parts of a step, in order:
+
+1. The step of the table and of the decisions opens. *A crash loses no answered document.*
+2. The rows go to the log, and COMMIT. *If the disk is full, 1 is undone and the caller gets an error. On any other
+   error the outcome is unknown: the process ends, and the next process restores the log.*
+3. The step of the table closes. *A crash loses only memory.*
+4. The answers are sent. *A crash loses answers. The same documents, sent again, get the same answers, with*
+   ``repeated``.
+
+At start the log is replayed: the signed documents are added to the table, the stored decisions are applied, and the
+stories and the ledger of sources go on. So the answers after a restart equal the answers of a process that never
+stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.documents.document import Document, Explanation, Pair
+from neardup.documents.ids import stored_id
+from neardup.pairs.batches import CONTENT_HALF, MICROSECONDS, Batch, accepted_of
+from neardup.pairs.estimates.loss_accounts import LossAccounts
+from neardup.pairs.explanations.explain import explain
+from neardup.pairs.explanations.given_texts import marked
+from neardup.pairs.explanations.passages import passages
+from neardup.pairs.neighbours.nearest import ranked
+from neardup.pairs.pipeline import Matcher, Signed, Signer, Slice
+from neardup.schemes.config import Config
+from neardup.stories.canaries.allowance import Allowance
+from neardup.stories.canaries.canaries import Canaries
+from neardup.stories.sources.ledger import PARTS, SOURCES_MAX, Ledger
+from neardup.stories.sources.losses import NamedLosses, named_losses
+from neardup.stories.sources.names import Shown, shown_by, source_of
+from neardup.stories.sources.reports import Reports, refusals
+from neardup.stories.verdicts.decider import Decider
+from neardup.stories.verdicts.decisions import Arrivals
+from neardup.stories.verdicts.restoring import PastVerdicts, members_before
+from neardup.stories.verdicts.row_columns import NONE
+from neardup.stories.verdicts.rule import DOCUMENT, STATUSES, UNCHANGED
+from neardup.window import NO_TIME
+from neardup.window.steps import step
+from neardup_workers.outside.store.answers import Answer, newest
+from neardup_workers.outside.store.blocked import NOTHING_BLOCKED, BlockList
+from neardup_workers.outside.store.extra import sources
+from neardup_workers.outside.store.extra.outbox import NOTHING_ANNOUNCED, Outbox
+from neardup_workers.outside.store.extra.transactions import transaction
+from neardup_workers.outside.store.log import Log, StoreFull
+from neardup_workers.outside.store.rows import EQUAL, LATE, StoredRow, arrivals_of, batch_of, removals_of, restored_of
+
+# Of the newest documents of a restored window, and of each page of it, so many have canaries: the last step among them.
+_RESTORED_NEWEST = 64
+
+
+class Keeper:
+    """The deduplicator of the service. One thread at a time may use it.
+
+    Args:
+        config: the settings of the window.
+        log: the log of the window; the constructor replays it.
+        keep_texts: store the texts, for ``why``.
+        history_seconds: how long verdicts stay readable after their documents have left the window.
+        clock: gives documents the time of their arrival, in seconds since the epoch; their own time is their date.
+            Without it, each document must have a time.
+        blocked: the ids and contents whose documents are refused.
+        sources_max: sources that the ledger knows at most.
+        announced: stores the events of each step for the web hook.
+        canaries_every: of one document in so many an edited copy is looked up; 0 for none.
+        canaries_allowance: bounds them by time.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        log: Log,
+        *,
+        keep_texts: bool = False,
+        history_seconds: float = 0.0,
+        clock: Callable[[], float] | None = None,
+        blocked: BlockList = NOTHING_BLOCKED,
+        sources_max: int = SOURCES_MAX,
+        announced: Outbox = NOTHING_ANNOUNCED,
+        canaries_every: int = 0,
+        canaries_allowance: Allowance | None = None,
+    ) -> None:
+        self.config, self.log, self._keep_texts, self._clock, self.blocked = config, log, keep_texts, clock, blocked
+        self._announced = announced
+        self._history = int(history_seconds * MICROSECONDS)
+        self.signer, self.matcher = Signer(config), Matcher(config)
+        self._decider = Decider(self.matcher)
+        self.canaries = Canaries(self.matcher, canaries_every, allowance=canaries_allowance)
+        self._ledger, self.losses = Ledger(sources_max, stored=PARTS), LossAccounts()
+        self._repeating: list[dict[str, Any]] = []
+        self._replay()
+
+    # Changes
+
+    def check(self, documents: Sequence[Document]) -> list[Answer]:
+        """Decide documents and add them as one step.
+
+        Raises:
+            StoreFull: the disk is full; no document was added.
+            sqlite3.Error: the outcome is unknown; the process must end.
+        """
+        signed = self.blocked.refuse(self.signer.sign(documents))
+        refused = {refusal.position: refusal.reason for refusal in signed.refusals}
+        accepted = accepted_of(documents, signed.refusals)
+        arrival = self._present() if refused else 0
+        lost = refusals([source_of(documents[position]) or "" for position in refused], arrival)
+        answers = iter(self._added(accepted, signed._replace(refusals=[]), lost) if accepted else ())
+        if not accepted:
+            with suppress(StoreFull), self._step():  # a full disk changes no answer about what is not stored
+                self._ledger.add(lost)
+        return [
+            Answer(str(document.id), refused[position]) if position in refused else next(answers)
+            for position, document in enumerate(documents)
+        ]
+
+    def remove(self, id_: str, collection: str | None = None, *, block: bool = False) -> int:
+        """Remove every version of an id of a collection and erase the id from the log; returns the number of versions,
+        or of its stories where these have outlived the versions.
+
+        ``block`` first adds the id, the contents of its versions in the window and those of its stories to the block
+        list: a crash between the two leaves the id blocked. Raises as ``check``, and ``OSError`` if the list cannot be
+        written; then nothing was removed.
+        """
+        id_bytes = self._stored_id(id_, collection)
+        if block:
+            contents = np.frombuffer(b"".join(self.log.contents(id_bytes, self._oldest)), "<u8").reshape(-1, 2)
+            of_versions = contents[:, CONTENT_HALF].astype(np.uint64)
+            self.blocked.append(id_, np.union1d(of_versions, self._decider.contents_of(id_bytes)), collection)
+        with self._step():
+            self._decider.remove(id_bytes)
+            ended = self._decider.story_changes().ended
+            self._announced.removed(self.log.writer, id_bytes, ended)
+            count = self.log.erase(id_bytes) or len(ended)
+        self.losses.forget(id_)
+        if count:
+            self.log.checkpoint()
+        return count
+
+    # Looks
+
+    def probe(self, documents: Sequence[Document], nearest: int = 0) -> list[Answer]:
+        """Return the pairs of each document, and its ``nearest`` most similar ones, without adding it. A scheme that
+        cannot rank has no ``nearest``."""
+        answers = []
+        for document in documents:  # one by one: they must not be paired with each other
+            signed = self.blocked.refuse(self.signer.sign([self._now(document)]))
+            if signed.refusals:
+                answers.append(Answer(str(document.id), signed.refusals[0].reason))
+            else:
+                pairs = self.matcher.match(signed.batch, add=False).pairs()
+                name = document.collection or None
+                ranks = ranked(self.matcher, signed.batch, nearest) if nearest else ()
+                near = tuple(one for part in ranks for one in part.neighbours[0])
+                answers.append(Answer(document.id, pairs=newest(document.id, pairs), nearest=near, collection=name))
+        return answers
+
+    def near(self, id_: str, collection: str | None = None) -> tuple[Pair, ...] | None:
+        """Return the pairs of the latest version of an id of a collection, with earlier and later documents; ``None``
+        if it is not in the window."""
+        stored = self.log.latest(self._stored_id(id_, collection))
+        if stored is None or stored[0].place < self._oldest:
+            return None
+        return newest(id_, self.matcher.match(batch_of([stored[0]], self.config.plan.width), add=False).pairs())
+
+    def why(self, a: str | Document, b: str, collection: str | None = None) -> Explanation:
+        """Explain why an id, or a document that is not added, is a pair with another id or not; with passages of their
+        texts if texts are stored. Ids are of the collection."""
+        explanation = explain(self.matcher, self.signer, self._now(a) if isinstance(a, Document) else a, b, collection)
+        if not isinstance(a, Document) and explanation.reason not in ("pair", "copy"):
+            explanation = self._decision(explanation, collection)
+        own = {a.id: a.text} if isinstance(a, Document) else {}
+        stored = [self.log.latest(self._stored_id(id_, collection)) for id_ in explanation[:2]]
+        texts = [
+            text
+            for id_, one in zip(explanation[:2], stored, strict=True)
+            if (text := own.get(id_, None if one is None else one[1])) is not None
+        ]
+        if len(texts) < 2:
+            return explanation
+        sides = (
+            () if explanation.relation is None else marked(texts[0], texts[1], explanation.relation, self.config.plan)
+        )
+        return explanation._replace(passages=passages(texts[0], texts[1]), sides=sides)
+
+    def _decision(self, explanation: Explanation, collection: str | None) -> Explanation:
+        """Return the explanation of two that are no pair: what the decision compared, if one is the original that the
+        verdict about the other names."""
+        for original, copy in (explanation[:2], explanation[1::-1]):
+            kept = self._stored_id(original, collection)
+            row = self.log.decided(self._stored_id(copy, collection), kept)
+            if row is None:
+                continue
+            known = self.log.latest(kept)
+            compared = row.original if row.matched is None else row.matched
+            reason = "decided" if known is None or known[0].place == compared else "version"
+            values = explanation._asdict() | {"older": original, "newer": copy, "reason": reason, "about": None}
+            values |= {"similarity": row.similarity or 1.0}
+            if reason == "version" or explanation.reason == "unknown":  # the figures are of another version, or of none
+                values |= {"buckets": None, "candidate_probability": None, "pair_probability": None}
+            return Explanation(**values)
+        return explanation
+
+    def take_repeating(self) -> list[dict[str, Any]]:
+        """Return the hours in which sources have begun to repeat themselves since the last call."""
+        repeating, self._repeating = self._repeating, []
+        return repeating
+
+    def counts(self) -> dict[str, int]:
+        """Return documents and bytes of the window, and the counters of the table."""
+        table = self.matcher.table
+        used, allocated = table.memory_bytes()
+        sizes = {"documents": table.documents, "bytes_used": used, "bytes_allocated": allocated}
+        return {**table.counts(), **sizes, "stream_time": table.stream_time}
+
+    # How
+
+    def _stored_id(self, id_: str, collection: str | None) -> bytes:
+        """Return an id as the table and the log have it."""
+        return stored_id(id_, collection, separate=self.config.separate)
+
+    @contextmanager
+    def _step(self) -> Iterator[None]:
+        """Run a step of the table, the decisions and the log atomically."""
+        with self._decider.step(), self._ledger.step():
+            with transaction(self.log):
+                yield
+                changes = self._decider.story_changes()
+                self._ledger.end(changes.ended)
+                self.log.follow(changes)
+                sources.store(self.log.writer, self._ledger.pending())
+            self._repeating += self._ledger.began_repeating()
+
+    def _now(self, document: Document) -> Document:
+        """Return a document that is only looked up, with the time that it would have."""
+        return document if self._clock is None else document._replace(timestamp=None)
+
+    def _arrived(self, signed: Signed) -> Signed:
+        """Return documents with the time of now. It never falls, also if the clock is set back or in a new process."""
+        if self._clock is None:
+            return signed
+        times = np.full(signed.batch.size, self._present())
+        times.flags.writeable = False  # as all columns of a batch: another mix would compile the kernels again
+        return signed._replace(batch=signed.batch._replace(times=times))
+
+    def _present(self) -> int:
+        """The time of arrival in microseconds, ``NO_TIME`` without a clock."""
+        if self._clock is None:
+            return int(NO_TIME)
+        return max(round(self._clock() * MICROSECONDS), self.matcher.table.stream_time)
+
+    def _added(self, documents: Sequence[Document], signed: Signed, lost: Reports) -> list[Answer]:
+        pairs: list[list[Pair]] = [[] for _ in documents]
+        dates = signed.batch.times if self._clock is not None else np.full(signed.batch.size, NO_TIME)
+        signed = self._arrived(signed)
+        batch, table = signed.batch, self.matcher.table
+        shown, losses = list(map(shown_by, documents)), list[NamedLosses]()
+
+        def seen(part: Slice) -> None:
+            if len(part.losses.items):
+                losses.append(named_losses(self.matcher, batch, part, lambda item: shown[item][0] or ""))
+            for item, pair in zip(part.items.tolist(), part.matches.pairs(), strict=True):
+                pairs[item].append(pair)
+
+        with self._step():
+            decided = self._decider.decide_columns(np.ones(batch.size, np.bool_), signed, seen)
+            rows, originals = self._rows(batch, dates, decided.verdicts, decided.first_place, shown), iter(decided.ids)
+            texts = [(row.place, document.text) for row, document in zip(rows, documents, strict=True)]
+            self.log.append(rows, texts if self._keep_texts else (), self._decider.places, table.stream_time)
+            self._announced.added(self.log.writer, rows)
+            self.log.expire(self._oldest, self._kept_from())
+            self._ledger.add(lost)
+            statuses, clusters, late = (getattr(decided.verdicts, name) for name in ("statuses", "clusters", "late"))
+            when = (batch.times, dates) if self._clock is not None else (dates, batch.times)
+            self._ledger.add(Reports([source or "" for source, *_ in shown], statuses, clusters, late, *when))
+        for one in losses:
+            self.losses.add(*one)
+        self.canaries.after(documents, batch)
+        answers = []
+        for document, row, pairs_of in zip(documents, rows, pairs, strict=True):
+            original = None if row.original is None else next(originals)
+            verdict = (
+                STATUSES[row.said], original, row.similarity, row.cluster, row.related, row.previous, row.matched,
+                row.place,
+            )  # fmt: skip
+            date = None if row.date is None else row.date / MICROSECONDS
+            near = newest(document.id, pairs_of)
+            times = row.time / MICROSECONDS, date, bool(row.flags & LATE)
+            answer = Answer(document.id, None, *verdict, row.status == UNCHANGED, near, *times)
+            collection = document.collection or None
+            answers.append(answer._replace(source=row.source, url=row.url, title=row.title, collection=collection))
+        return answers
+
+    @property
+    def _oldest(self) -> int:
+        """The place of the oldest document of the table."""
+        table = self.matcher.table
+        return self._decider.places - (table.slot_end - table.oldest)
+
+    def _kept_from(self) -> int | None:
+        """Return the time from which expired verdicts stay readable; ``None`` without a history."""
+        window = int((self.config.window_seconds or 0.0) * MICROSECONDS)
+        return self.matcher.table.stream_time - window - self._history if self._history else None
+
+    def _rows(
+        self, batch: Batch, dates: npt.NDArray[np.int64], verdicts: Any, first_place: int, shown: Sequence[Shown]
+    ) -> list[StoredRow]:
+        """Return the rows of a batch for the log, ``dates`` are ``NO_TIME`` for none. An unchanged
+        version has the answer of the version before."""
+        here = verdicts.originals >= 0
+        # An original whose versions have all left the window is named by its story.
+        places = np.where(verdicts.originals == NONE, -1, verdicts.clusters)
+        places[here] = self._decider.decisions.places(verdicts.originals[here])
+        # Slices of bytes: an array for each row would take longer than the rest of it.
+        ids, ragged = batch.ids.tobytes(), batch.ragged.tobytes()
+        fixed, width = batch.fixed.tobytes(), batch.fixed.shape[1]
+        contents, times = batch.contents.astype("<u8").tobytes(), batch.times.tolist()
+        id_starts, ragged_starts = batch.id_starts.tolist(), batch.ragged_starts.tolist()
+        said: dict[int, tuple[int, int | None]] = {}
+        rows: list[StoredRow] = []
+        columns = (
+            verdicts.statuses,
+            verdicts.clusters,
+            places,
+            verdicts.similarities,
+            verdicts.related,
+            verdicts.previous,
+            verdicts.matched,
+            verdicts.equal * EQUAL + verdicts.late * LATE,
+            dates,
+        )
+        for n, (status, cluster, original, similarity, related, previous, matched, flags, date) in enumerate(
+            zip(*(column.tolist() for column in columns), strict=True)
+        ):
+            place = first_place + n
+            answer = status, related if related >= 0 else None
+            if status == UNCHANGED:
+                before = said.get(previous) or self._said(previous)
+                answer = before or (0, None)
+            said[place] = answer
+            evidence = fixed[n * width : (n + 1) * width] + ragged[ragged_starts[n] : ragged_starts[n + 1]]
+            rows.append(
+                StoredRow(
+                    place, ids[id_starts[n] : id_starts[n + 1]], times[n], contents[16 * n : 16 * n + 16], evidence,
+                    status, answer[0], cluster, original if original >= 0 else None, similarity or None, answer[1],
+                    previous if previous >= 0 else None, 0, matched if matched >= 0 else None, flags,
+                    None if date == NO_TIME else date, *shown[n],
+                )
+            )  # fmt: skip
+        return rows
+
+    def _said(self, place: int) -> tuple[int, int | None] | None:
+        row = self.log.row(place)
+        return None if row is None else (row.said, row.related)
+
+    def _replay(self) -> None:
+        self._ledger.resume(sources.load(self.log.writer))
+        meta, table = self.log.meta(), self.matcher.table
+        if meta["stream_time"] is not None:
+            table.set_stream_time(meta["stream_time"])
+        parts: list[tuple[Arrivals, PastVerdicts]] = []
+        gone: dict[bytes, None] = {}
+        for rows in self.log.rows():
+            batch, first = batch_of(rows, self.config.plan.width), table.slot_end
+            with step(table):
+                self.matcher.match(batch, probe=False)
+            self.canaries.restored(batch, first, _RESTORED_NEWEST)
+            parts.append((arrivals_of(rows, batch), restored_of(rows)))
+            gone.update(dict.fromkeys(row.id for row in rows if row.gone))
+        removals = removals_of(list(gone))
+        parts.append((removals, restored_of([], len(gone))))
+        arrivals = Arrivals._make(np.concatenate(columns) for columns in zip(*(part[0] for part in parts), strict=True))
+        restored = PastVerdicts._make(
+            np.concatenate(columns) for columns in zip(*(part[1] for part in parts), strict=True)
+        )
+        if gone:
+            with step(table):
+                for id_ in gone:
+                    self.matcher.remove(id_)
+        counts = (arrivals.kinds == DOCUMENT) & ~restored.late
+        restored = restored._replace(before=members_before(restored.clusters, counts))
+        if "stories" in meta:
+            self._decider.restore(arrivals, restored, meta["places"], self.log.stories())
+        else:
+            self._decider.restore(arrivals, restored, meta["places"])
+            self.log.begin_stories(self._decider.story_changes())

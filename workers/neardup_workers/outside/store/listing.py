@@ -1,0 +1,175 @@
+"""Lists of stories and of documents, page by page, with filters.
+
+A *cursor* names the last row of a page by the key of its order and its number. Keys of stories only grow while
+documents come. So no story is on two pages, and a story that does not change between two pages is not left out. Places
+of documents never change: their pages have each document once.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from typing import NamedTuple
+
+from neardup.documents.ids import full_id, stored_id
+from neardup.stories.verdicts.rule import STATUSES, UPDATE
+from neardup_workers.outside.store.extra.words import MATCHES_MAX, query_of
+
+# Order of stories -> the key, greatest first; all have an index. ``newest`` is the story that began last, ``recent``
+# the one with the newest document.
+STORY_ORDERS = {"size": "c.size", "recent": "c.last_place", "growth": "g.heat", "newest": "c.cluster"}
+# Order of documents -> the comparison with the cursor, the direction.
+DOCUMENT_ORDERS = {"newest": ("<", "DESC"), "oldest": (">", "ASC")}
+_CURSOR = re.compile(r"(-?\d{1,18})\.(\d{1,18})")
+# A page of documents looks at so many at most. The next page continues there.
+_LOOKS_MAX = 200_000
+# Ids that begin with a text: so many count at most.
+_IDS_MAX = 10_000
+# The id of a document of a story. Its original may have left.
+_STORY_ID = "(SELECT id FROM documents WHERE cluster = c.cluster AND gone = 0 LIMIT 1)"
+_STORIES_OF = "SELECT cluster FROM documents WHERE source = ?"
+
+
+class Filters(NamedTuple):
+    """What rows of a list have in common; ``None`` says nothing. ``text`` is searched: as words of kept documents, as
+    the beginning of an id, and as a source. Times are in microseconds. ``size_max`` is of stories, ``status`` of
+    documents. A story has the sources of all its documents. If ids are full ids (``separate``), ``collection`` is that
+    of the rows, and ids are searched within it."""
+
+    text: str | None = None
+    source: str | None = None
+    since: int | None = None
+    until: int | None = None
+    size_min: int = 1
+    size_max: int | None = None
+    status: str | None = None
+    collection: str | None = None
+    separate: bool = False
+
+
+class PageCursor(NamedTuple):
+    """The last row of a page."""
+
+    key: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.key}.{self.number}"
+
+
+def cursor_of(text: str) -> PageCursor | None:
+    """Return the cursor that ``str`` gave; ``None`` for another text."""
+    match = _CURSOR.fullmatch(text)
+    return PageCursor(int(match[1]), int(match[2])) if match else None
+
+
+def list_stories(
+    connection: sqlite3.Connection, order: str, limit: int, filters: Filters, after: PageCursor | None
+) -> tuple[list[sqlite3.Row], PageCursor | None]:
+    """Return rows of ``clusters`` in an order of ``STORY_ORDERS``, and where the next page begins."""
+    key = STORY_ORDERS[order]
+    conditions: list[tuple[str, tuple[object, ...]]] = [("c.size >= ?", (filters.size_min,))]
+    if after is not None:
+        conditions.append((f"({key}, c.cluster) < (?, ?)", after))
+    if filters.size_max is not None:
+        conditions.append(("c.size <= ?", (filters.size_max,)))
+    if filters.since is not None:
+        conditions.append(("c.last_time >= ?", (filters.since,)))
+    if filters.until is not None:
+        conditions.append(("c.first_time <= ?", (filters.until,)))
+    if filters.source is not None:
+        conditions.append((f"c.cluster IN ({_STORIES_OF})", (filters.source.lower(),)))
+    if filters.collection is not None:
+        conditions.append(_of_collection(_STORY_ID, filters))
+    if filters.text is not None:
+        conditions.append(_stories_with(connection, filters.text, filters))
+    table = "growth g JOIN clusters c USING (cluster)" if order == "growth" else "clusters c"
+    rows = connection.execute(
+        f"SELECT c.*, {key} AS key FROM {table} WHERE {' AND '.join(condition for condition, _ in conditions)} "
+        f"ORDER BY {key} DESC, c.cluster DESC LIMIT ?",
+        (*(value for _, values in conditions for value in values), limit + 1),
+    ).fetchall()
+    page = rows[:limit]
+    return page, PageCursor(page[-1]["key"], page[-1]["cluster"]) if len(rows) > limit else None
+
+
+def list_documents(
+    connection: sqlite3.Connection, answer: str, order: str, limit: int, filters: Filters, after: PageCursor | None
+) -> tuple[list[sqlite3.Row], PageCursor | None]:
+    """Return documents in an order of ``DOCUMENT_ORDERS``, and where the next page begins: a page may have fewer than
+    ``limit``. ``answer`` is the query of their verdicts."""
+    compare, direction = DOCUMENT_ORDERS[order]
+    oldest, newest = connection.execute("SELECT min(place), max(place) FROM documents").fetchone()
+    if newest is None:
+        return [], None
+    is_down = direction == "DESC"
+    begin = after.number if after else newest + 1 if is_down else oldest - 1
+    end = max(begin - _LOOKS_MAX, oldest) if is_down else min(begin + _LOOKS_MAX, newest)
+    conditions: list[tuple[str, tuple[object, ...]]] = [
+        ("d.gone = 0", ()),
+        (f"d.place {compare} ?", (begin,)),
+        (f"d.place {'>=' if is_down else '<='} ?", (end,)),
+    ]
+    if filters.status is not None:
+        conditions.append(("d.said = ?", (STATUSES.index(filters.status),)))
+    if filters.since is not None:
+        conditions.append(("d.time >= ?", (filters.since,)))
+    if filters.until is not None:
+        conditions.append(("d.time <= ?", (filters.until,)))
+    if filters.source is not None:
+        conditions.append(("d.source = ?", (filters.source.lower(),)))
+    if filters.collection is not None:
+        conditions.append(_of_collection("d.id", filters))
+    if filters.text is not None:
+        conditions.append(_documents_with(filters.text, filters))
+    rows = connection.execute(
+        f"{answer} WHERE {' AND '.join(condition for condition, _ in conditions)} ORDER BY d.place {direction} LIMIT ?",
+        (*(value for _, values in conditions for value in values), limit + 1),
+    ).fetchall()
+    page = rows[:limit]
+    if len(rows) > limit:
+        return page, PageCursor(0, page[-1]["place"])
+    return page, PageCursor(0, end) if end != (oldest if is_down else newest) else None
+
+
+def _of_collection(id_: str, filters: Filters) -> tuple[str, tuple[object, ...]]:
+    """Return the condition that an id is one of a collection."""
+    begin = full_id("", filters.collection).encode("utf-8", "surrogatepass")
+    return f"{id_} >= ? AND {id_} < ?", (begin, begin[:-1] + b"\x20")
+
+
+def _stories_with(connection: sqlite3.Connection, text: str, filters: Filters) -> tuple[str, tuple[object, ...]]:
+    """Return the condition that a story has a document with a text: in its words, or at the begin of its id."""
+    ids, values = _ids(text, filters)
+    queries = [f"SELECT cluster FROM (SELECT d.cluster FROM documents d WHERE {ids} AND d.gone = 0 LIMIT {_IDS_MAX})"]
+    queries.append(_STORIES_OF)
+    values = (*values, text.lower())
+    words = query_of(text)
+    if words is not None:
+        # An original has the number of its story; only updates must be looked up.
+        updates = f"documents INDEXED BY documents_updates WHERE status = {UPDATE}"
+        story = f"coalesce((SELECT cluster FROM {updates} AND place = w.rowid), w.rowid)"
+        queries.append(f"SELECT {story} FROM words w WHERE words MATCH ? AND w.rowid >= ?")
+        values = (*values, words, _first_match(connection, words))
+    return f"c.cluster IN ({' UNION ALL '.join(queries)})", values
+
+
+def _first_match(connection: sqlite3.Connection, words: str) -> int:
+    """Return the place from which ``MATCHES_MAX`` documents have the words."""
+    query = f"SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid DESC LIMIT 1 OFFSET {MATCHES_MAX - 1}"
+    row = connection.execute(query, (words,)).fetchone()
+    return row[0] if row else 0
+
+
+def _documents_with(text: str, filters: Filters) -> tuple[str, tuple[object, ...]]:
+    ids, values = _ids(text, filters)
+    words = query_of(text)
+    if words is None:
+        return ids, values
+    return f"(({ids}) OR d.place IN (SELECT rowid FROM words WHERE words MATCH ?))", (*values, words)
+
+
+def _ids(text: str, filters: Filters) -> tuple[str, tuple[object, ...]]:
+    """Return the condition that an id begins with a text: in UTF-8 no byte is 255."""
+    begin = stored_id(text, filters.collection, separate=filters.separate)
+    return "d.id >= ? AND d.id < ?", (begin, begin + b"\xff")

@@ -1,0 +1,383 @@
+"""The log of a window in SQLite: a restart restores the table and the decisions from it.
+
+Theory of operation. A row is a decided document. Its *place* is its number in order of arrival. Places have no holes,
+because refused documents have no place. One process writes (``lock``), on one connection. Readers have their own
+connections and see the last commit. Every change belongs to a transaction:
+
+- ``append`` adds rows at the end; ``expire`` removes rows from the old end, when the table drops their documents. With
+  a history it keeps them for a while, without their evidence;
+- ``erase`` removes what names or shows a document from all rows of an id. Time, evidence and the numbers of the
+  decision stay. A random name replaces the id, the same name for all versions that are removed together;
+- ``commit`` makes the changes durable (``full``: after a loss of power, too; ``normal``: after the end of the process).
+  Raises ``StoreFull`` if the disk is full; then nothing has changed. Any other error of SQLite leaves the outcome
+  unknown, and the process must end. A thread moves committed changes to the database (``checkpoints``).
+
+Triggers keep one row for each cluster: its size, and the times of its first and last documents. ``stories`` keeps what
+stories need beyond the window.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import IO, Any
+
+from neardup.pairs.window_message import SIGNED_ELSEWHERE
+from neardup.schemes.config import Config
+from neardup.stories.verdicts.held import KeptStories, StoryChanges
+from neardup.stories.windows.constant_texts import signature_of
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.store import extra, stories
+from neardup_workers.outside.store.checkpoints import Checkpoints
+from neardup_workers.outside.store.extra import statements, words
+from neardup_workers.outside.store.rows import FIELDS, TABLES, StoredRow, checksum, erased_name, is_sound
+
+DURABILITIES = {"full": ("FULL", True), "normal": ("NORMAL", False)}  # word of SQLite; whether COMMIT waits
+# Rows of the old end that one step looks at: more than a step adds.
+_EXPIRE_ROWS_MAX = 4096
+# No place is greater.
+PLACE_MAX = (1 << 63) - 1
+# Version of the tables, and the columns and tables that each version before lacks; any other version is refused.
+VERSION = 4
+_ADDED: dict[int, tuple[tuple[str, ...], str]] = {
+    1: (("checksum INTEGER",), ""),
+    2: (("matched INTEGER", "flags INTEGER NOT NULL DEFAULT 0", "date INTEGER"), stories.TABLES),
+    3: (("source TEXT", "url TEXT", "title TEXT"), ""),
+}
+# A file of this size is given up at the start, for SQLite needs room even to read.
+_RESERVE_BYTES = 256 << 10
+
+
+class StoreFull(Exception):
+    """The disk has no room for a step; the step was undone, and nothing has changed."""
+
+
+class Log:
+    """The log in a folder, opened by its only writer; ``schema`` makes its tables.
+
+    Args:
+        folder: created for this user alone if it does not exist.
+        fingerprints: of the configuration; a folder with other ones is refused, except for ``matching``: stored
+            verdicts stay as they are, and later documents are decided by the new settings.
+        durability: a key of ``DURABILITIES``.
+        config: of the fingerprints; its settings are kept, so that a later start with others names those that differ.
+
+    Raises:
+        Failure: the folder cannot be used, another process uses it, or it was made with another configuration.
+    """
+
+    schema = TABLES + stories.TABLES
+
+    def __init__(
+        self, folder: Path, fingerprints: dict[str, str], durability: str = "full", config: Config | None = None
+    ) -> None:
+        self.path, self._owed, self._config = folder / "window.sqlite", False, config
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = locked(folder)
+            (folder / "reserve").unlink(missing_ok=True)
+        except OSError as error:
+            raise unusable(folder, error) from None
+        self._writer = _connected(self.path, self._lock)
+        try:
+            self._writer.execute("PRAGMA journal_mode = WAL")
+            self._writer.execute("PRAGMA wal_autocheckpoint = 0")  # see ``checkpoints``
+            self._writer.execute(f"PRAGMA synchronous = {DURABILITIES[durability][0]}")
+            self._writer.execute("PRAGMA secure_delete = ON")  # erased data is overwritten
+            self._writer.create_function(
+                "checksum", len(StoredRow._fields), lambda *values: checksum(StoredRow(*values)), deterministic=True
+            )
+            self._prepare(fingerprints)
+            extra.prepare(self._writer)
+            self._checkpoints = Checkpoints(self.path)
+            _reserve(folder)
+        except (sqlite3.Error, OSError, Failure) as error:
+            self._writer.close()
+            self._lock.close()
+            raise error if isinstance(error, Failure) else unusable(folder, error) from None
+
+    def _prepare(self, fingerprints: dict[str, str]) -> None:
+        if not self._writer.execute("SELECT 1 FROM sqlite_master").fetchone():
+            rows = {**fingerprints, "version": VERSION, "places": 0, "stream_time": None, "stories": 1}
+            self._writer.execute("BEGIN")
+            for statement in statements(self.schema):
+                self._writer.execute(statement)
+            self._writer.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
+            self._writer.execute("COMMIT")
+        stored = self.meta()
+        if stored.get("version") in _ADDED:
+            self._writer.execute("BEGIN")
+            for columns, tables in (_ADDED[version] for version in range(stored["version"], VERSION)):
+                for column in columns:
+                    self._writer.execute(f"ALTER TABLE documents ADD COLUMN {column}")
+                for statement in statements(tables):
+                    self._writer.execute(statement)
+            self._writer.execute("UPDATE meta SET value = ? WHERE name = 'version'", (VERSION,))
+            self._writer.execute("COMMIT")
+            stored = self.meta()
+        if "matching" in fingerprints and stored.get("matching") != fingerprints["matching"]:
+            logging.getLogger(__name__).warning(
+                "%s was made with other settings of matching, or by another version: its verdicts stay as they are, "
+                "and later documents are decided by the settings of now", self.path,
+            )  # fmt: skip
+            with suppress(sqlite3.OperationalError):  # on a full disk, the next start says it again
+                self._writer.execute("UPDATE meta SET value = ? WHERE name = 'matching'", (fingerprints["matching"],))
+            stored["matching"] = fingerprints["matching"]
+        for name, value in {**fingerprints, "version": VERSION}.items():
+            if stored.get(name) != value:
+                named = ""
+                if name == "signing" and self._config is not None and "settings" in stored:
+                    named = self._config.signed_otherwise(json.loads(stored["settings"]))
+                raise Failure(
+                    Exit.GENERATION,
+                    f"{self.path} was made with another {name} ({named or f'{stored.get(name)}, now {value}'}): start "
+                    "with the settings and the minor version of Python that it was made with, name another --state, or "
+                    "sign its texts again (serve migrate)",
+                )
+        if self._config is not None:
+            self._keep(self._config, stored)
+
+    def _keep(self, config: Config, stored: Mapping[str, Any]) -> None:
+        """Compare the signature of the constant texts with the stored one; store what a log from before lacks."""
+        now = {"settings": json.dumps(config.signing_settings), "texts": signature_of(config)}
+        if stored.get("texts", now["texts"]) != now["texts"]:
+            raise Failure(
+                Exit.GENERATION, f"{self.path} {SIGNED_ELSEWHERE}, or sign its texts again (serve migrate)"
+            )  # fmt: skip
+        with suppress(sqlite3.OperationalError):  # a full disk takes them another time
+            self._writer.executemany("INSERT OR IGNORE INTO meta VALUES (?, ?)", now.items())
+
+    def meta(self) -> dict[str, Any]:
+        """Values that are stored once: fingerprints, ``places`` (the number of assigned places), ``stream_time``
+        (microseconds), and ``stories`` if the stories are stored (a log of 0.1.0 has none)."""
+        return dict(self._writer.execute("SELECT name, value FROM meta").fetchall())
+
+    # Writing
+
+    @property
+    def writer(self) -> sqlite3.Connection:
+        """The connection, for the extra tables (``extra``)."""
+        return self._writer
+
+    def begin(self) -> None:
+        """Open a transaction."""
+        self._writer.execute("BEGIN IMMEDIATE")
+
+    def append(
+        self, rows: Sequence[StoredRow], texts: Iterable[tuple[int, str]], places: int, stream_time: int
+    ) -> None:
+        """Add rows and texts (with their places), and store the number of assigned places and the stream time."""
+        self.insert(rows)
+        self._writer.executemany("INSERT INTO texts VALUES (?, ?)", texts)
+        if rows:
+            words.enter(self._writer, rows[0].place)
+        values = (("places", places), ("stream_time", stream_time))
+        self._writer.executemany("UPDATE meta SET value = ?2 WHERE name = ?1", values)
+
+    def follow(self, changes: StoryChanges, texts: Mapping[int, str] = MappingProxyType({})) -> None:
+        """Store what a step changed of the stories; ``texts`` are those of contents whose rows have left the log."""
+        stories.store(self._writer, changes, texts)
+
+    def begin_stories(self, changes: StoryChanges) -> None:
+        """Store all stories of a log that had none; on a full disk, the next start tries again."""
+        with suppress(sqlite3.OperationalError, StoreFull):
+            self.begin()
+            for table in ("stories", "contents"):
+                self._writer.execute(f"DELETE FROM {table}")
+            self.follow(changes)
+            self._writer.execute("INSERT INTO meta VALUES ('stories', 1)")
+            self.commit()
+        self.rollback()
+
+    def stories(self) -> KeptStories:
+        """Return the stories; what is damaged is left out."""
+        return stories.load(self._writer)
+
+    def insert(self, rows: Iterable[StoredRow]) -> None:
+        """Add rows."""
+        marks = ", ".join("?" * (len(StoredRow._fields) + 1))
+        values = ((*row, checksum(row)) for row in rows)
+        self._writer.executemany(f"INSERT INTO documents ({FIELDS}, checksum) VALUES ({marks})", values)
+
+    def expire(self, oldest: int, kept_from: int | None) -> None:
+        """Expire the rows with places below ``oldest``: the window begins there.
+
+        Args:
+            oldest: the place of the oldest document of the window.
+            kept_from: rows of a later time (microseconds) stay readable; ``None`` removes all.
+        """
+        stories.expire(self._writer, oldest)
+        if kept_from is None:
+            self.drop(oldest)
+            return
+        expired = (self._oldest(), oldest)
+        self._writer.execute(
+            "UPDATE documents SET evidence = x'', checksum = NULL WHERE place >= ? AND place < ?", expired
+        )
+        self._writer.execute("INSERT OR REPLACE INTO meta VALUES ('oldest', ?)", (oldest,))
+        self.drop(min(oldest, self.first_since(kept_from)))
+
+    def first_since(self, time: int) -> int:
+        """Return the place of the first row that is not older than a time (microseconds), or of the row behind the
+        first ``_EXPIRE_ROWS_MAX``."""
+        query = "SELECT place, time FROM documents ORDER BY place LIMIT ?"
+        rows = self._writer.execute(query, (_EXPIRE_ROWS_MAX,)).fetchall()
+        return next((place for place, at in rows if at >= time), rows[-1][0] + 1 if rows else 0)
+
+    def drop(self, before: int) -> None:
+        """Remove the rows with places below ``before``."""
+        words.leave(self._writer, before)
+        for table in ("documents", "texts"):
+            self._writer.execute(f"DELETE FROM {table} WHERE place < ?", (before,))
+
+    def _oldest(self) -> int:
+        row = self._writer.execute("SELECT value FROM meta WHERE name = 'oldest'").fetchone()
+        return row[0] if row else 0
+
+    def erase(self, id_: bytes, before: int = PLACE_MAX) -> int:
+        """Remove id, text and answer from every row of an id with a place below ``before``; returns their number."""
+        words.erase(self._writer, id_, before)
+        name = erased_name()
+        rows = "SELECT place FROM documents WHERE id = ? AND place < ?"
+        self._writer.execute(f"DELETE FROM texts WHERE place IN ({rows})", (id_, before))
+        erased = {"id": "?1", "said": "status", "gone": "1", "source": "NULL", "url": "NULL", "title": "NULL"}
+        values = ", ".join(erased.get(field, field) for field in StoredRow._fields)
+        changed = ", ".join(f"{field} = {value}" for field, value in erased.items())
+        query = f"UPDATE documents SET {changed}, checksum = checksum({values}) WHERE id = ?2 AND place < ?3"
+        return self._writer.execute(query, (name, id_, before)).rowcount
+
+    def commit(self) -> None:
+        """Make the transaction durable. Raises ``StoreFull``, or ``sqlite3.Error`` if the outcome is unknown."""
+        try:
+            self._writer.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            if not is_full(error):
+                raise
+            raise StoreFull(str(error)) from error
+        if self._owed:
+            self.checkpoint()
+        elif self._checkpoints.committed():
+            with suppress(sqlite3.Error):  # the transaction is durable; the next checkpoint tries again
+                self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+    def checkpoint(self) -> None:
+        """Move all changes to the database and empty the file of changes, which otherwise still holds erased data.
+
+        If that fails, as on a full disk, the next commit tries again.
+        """
+        with self._checkpoints.paused():
+            try:
+                self._owed = bool(self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
+            except sqlite3.Error as error:
+                self._owed = True
+                logging.getLogger(__name__).warning(
+                    "erased data is still in the file of changes, the next commit tries again: %s", error
+                )
+
+    def rollback(self) -> None:
+        """Undo the transaction; after some errors SQLite has already done so."""
+        if self._writer.in_transaction:
+            self._writer.execute("ROLLBACK")
+
+    # Reading by the writer
+
+    def row(self, place: int) -> StoredRow | None:
+        """Return the row at a place, including rows of the open transaction."""
+        values = self._writer.execute(f"SELECT {FIELDS} FROM documents WHERE place = ?", (place,)).fetchone()
+        return StoredRow(*values) if values else None
+
+    def latest(self, id_: bytes) -> tuple[StoredRow, str | None] | None:
+        """Return the latest row of an id, with its text if texts are stored."""
+        query = f"SELECT {FIELDS}, (SELECT text FROM texts t WHERE t.place = d.place) FROM documents d WHERE id = ?"
+        values = self._writer.execute(f"{query} ORDER BY place DESC LIMIT 1", (id_,)).fetchone()
+        return (StoredRow(*values[:-1]), values[-1]) if values else None
+
+    def decided(self, id_: bytes, original: bytes) -> StoredRow | None:
+        """Return the latest row of an id if its verdict names an original."""
+        story = "SELECT id FROM stories s WHERE s.cluster = d.cluster"
+        name = f"(SELECT id FROM documents o WHERE o.place = d.original), ({story})"
+        query = f"SELECT {FIELDS} FROM documents d WHERE id = ? AND original NOTNULL AND coalesce({name}) = ?"
+        values = self._writer.execute(f"{query} ORDER BY place DESC LIMIT 1", (id_, original)).fetchone()
+        return StoredRow(*values) if values else None
+
+    def contents(self, id_: bytes, first: int) -> list[bytes]:
+        """Return the content hashes of the rows of an id from a place on."""
+        query = "SELECT content FROM documents WHERE id = ? AND place >= ?"
+        return [content for (content,) in self._writer.execute(query, (id_, first))]
+
+    def rows(self) -> Iterator[list[StoredRow]]:
+        """Yield the rows of the window in order, some thousand at a time. Raises ``Failure`` if one is damaged."""
+        query = f"SELECT {FIELDS}, checksum FROM documents WHERE place >= ? ORDER BY place"
+        try:
+            cursor = self._writer.execute(query, (self._oldest(),))
+            while chunk := cursor.fetchmany(4096):
+                rows = [StoredRow(*values[:-1]) for values in chunk]
+                for row, values in zip(rows, chunk, strict=True):
+                    if not is_sound(row, values[-1]):
+                        raise damaged(self.path, f"the row of place {row.place} has another checksum")
+                yield rows
+        except sqlite3.DatabaseError as error:
+            raise damaged(self.path, str(error)) from None
+
+    def close(self) -> None:
+        """Close the log; another process may open it."""
+        self._writer.close()
+        self._checkpoints.close()
+        self._lock.close()
+
+
+def is_full(error: sqlite3.Error) -> bool:
+    """Whether SQLite says that the disk, or the quota, is full."""
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+
+
+def damaged(path: Path, what: str) -> Failure:
+    """The failure for a damaged log."""
+    return Failure(
+        Exit.INPUT,
+        f"{path} is damaged: {what}; restore a copy of the folder, or start with --salvage for the sound rows",
+    )
+
+
+def _reserve(folder: Path) -> None:
+    """Write the file that the next start gives up; without room there is none."""
+    with suppress(OSError), (folder / "reserve").open("wb") as file:
+        file.write(bytes(_RESERVE_BYTES))
+
+
+def _connected(path: Path, lock: IO[str]) -> sqlite3.Connection:
+    try:
+        return sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    except sqlite3.Error as error:
+        lock.close()
+        raise unusable(path.parent, error) from None
+
+
+def unusable(folder: Path, error: Exception) -> Failure:
+    """The failure for a folder that cannot be used."""
+    if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
+        return damaged(folder / "window.sqlite", str(error))
+    return Failure(Exit.OUTPUT, f"cannot use {folder} as --state: {error}; name a folder on a disk with room")
+
+
+def locked(folder: Path) -> IO[str]:
+    """Lock a folder. The system releases the lock whenever the process ends."""
+    file = (folder / "lock").open("a+")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise Failure(
+            Exit.USAGE, f"another process uses {folder}: end it, or name another --state for this one"
+        ) from None
+    with suppress(OSError):  # for people only; the disk may be full
+        file.truncate(0)
+        os.write(file.fileno(), f"{os.getpid()}\n".encode())
+    return file

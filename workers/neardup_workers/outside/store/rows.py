@@ -1,0 +1,170 @@
+"""A row of the log, its checksum, and rows as the decisions restore them."""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from crc32c import crc32c
+
+from neardup.pairs.batches import CONTENT_HALF, Batch, id_columns, id_hashes, make_batch
+from neardup.schemes.interface import Evidence
+from neardup.stories.verdicts.decisions import Arrivals
+from neardup.stories.verdicts.restoring import PastVerdicts
+from neardup.stories.verdicts.rule import DOCUMENT, REMOVAL, REMOVED
+from neardup.window import NO_TIME
+
+
+class StoredRow(NamedTuple):
+    """One document as it is stored.
+
+    ``status`` is the verdict of the library and ``said`` the answered verdict, as numbers of ``STATUSES``; ``original``
+    is the place of the original, ``content`` has 16 bytes, ``evidence`` is the fixed part followed by the ragged part.
+    ``time`` is in microseconds. ``matched`` is the place of the version that was compared, ``flags`` say whether the
+    content is equal to it (``EQUAL``) and whether the document came late (``LATE``). ``date`` is the document's own
+    time in microseconds where ``time`` is that of its arrival. ``source`` tells it, at ``url``, with a headline.
+    """
+
+    place: int
+    id: bytes
+    time: int
+    content: bytes
+    evidence: bytes
+    status: int
+    said: int
+    cluster: int
+    original: int | None
+    similarity: float | None
+    related: int | None
+    previous: int | None
+    gone: int = 0
+    matched: int | None = None
+    flags: int = 0
+    date: int | None = None
+    source: str | None = None
+    url: str | None = None
+    title: str | None = None
+
+
+# The bits of ``StoredRow.flags``.
+EQUAL, LATE = 1, 2
+FIELDS = ", ".join(StoredRow._fields)
+TABLES = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE documents (
+    place INTEGER PRIMARY KEY, id BLOB NOT NULL, time INTEGER NOT NULL, content BLOB NOT NULL, evidence BLOB NOT NULL,
+    status INTEGER NOT NULL, said INTEGER NOT NULL, cluster INTEGER NOT NULL, original INTEGER, similarity REAL,
+    related INTEGER, previous INTEGER, gone INTEGER NOT NULL DEFAULT 0,
+    checksum INTEGER, matched INTEGER, flags INTEGER NOT NULL DEFAULT 0, date INTEGER, source TEXT, url TEXT, title TEXT
+);
+CREATE INDEX documents_id ON documents (id, place);
+CREATE INDEX documents_cluster ON documents (cluster, place);
+CREATE TABLE texts (place INTEGER PRIMARY KEY, text TEXT NOT NULL);
+CREATE TABLE clusters (
+    cluster INTEGER PRIMARY KEY, size INTEGER NOT NULL, first_time INTEGER NOT NULL, last_time INTEGER NOT NULL,
+    last_place INTEGER NOT NULL
+);
+CREATE INDEX clusters_size ON clusters (size, cluster);
+CREATE INDEX clusters_recent ON clusters (last_place);
+CREATE TRIGGER joins AFTER INSERT ON documents WHEN new.status < 2 BEGIN
+    INSERT INTO clusters VALUES (new.cluster, 1, new.time, new.time, new.place)
+    ON CONFLICT (cluster) DO UPDATE SET size = size + 1, first_time = min(first_time, new.time),
+        last_time = max(last_time, new.time), last_place = new.place;
+END;
+CREATE TRIGGER leaves AFTER DELETE ON documents WHEN old.status < 2 AND old.gone = 0 BEGIN
+    UPDATE clusters SET size = size - 1 WHERE cluster = old.cluster;
+    DELETE FROM clusters WHERE cluster = old.cluster AND size < 1;
+END;
+CREATE TRIGGER goes AFTER UPDATE OF gone ON documents WHEN old.status < 2 AND old.gone = 0 AND new.gone = 1 BEGIN
+    UPDATE clusters SET size = size - 1 WHERE cluster = old.cluster;
+    DELETE FROM clusters WHERE cluster = old.cluster AND size < 1;
+END;
+"""
+
+
+def fields_in(source: sqlite3.Connection) -> str:
+    """Return the fields of a row as columns of a log that may be older: a column that it lacks has its default."""
+    known = {column[1] for column in source.execute("PRAGMA table_info(documents)")}
+    defaults = {name: "NULL" if value is None else str(value) for name, value in StoredRow._field_defaults.items()}
+    return ", ".join(field if field in known else defaults[field] for field in StoredRow._fields)
+
+
+def checksum(row: StoredRow) -> int:
+    """The CRC-32C of the values of a row."""
+    alike = None if row.similarity is None else float(row.similarity)
+    numbers = (
+        f"{row.place} {len(row.id)} {row.time} {row.status} {row.said} {row.cluster} {row.original} {alike} "
+        f"{row.related} {row.previous} {row.gone}"
+    )
+    if row.matched is not None or row.flags or row.date is not None:  # rows of 0.1.0 have none of them
+        numbers += f" {row.matched} {row.flags} {row.date}"
+    if row.source is not None or row.url is not None or row.title is not None:  # rows without them are as before
+        numbers += f" {row.source!r} {row.url!r} {row.title!r}"
+    return int(crc32c(b"".join((numbers.encode(), row.id, row.content, row.evidence))))
+
+
+def is_sound(row: StoredRow, stored: int | None) -> bool:
+    """Whether a row has its checksum; rows of 0.1.0 have none (``None``)."""
+    try:
+        return stored is None or checksum(row) == stored
+    except (TypeError, ValueError):  # a value has another type than it was stored with
+        return False
+
+
+def erased_name() -> bytes:
+    """A random name that replaces the id of an erased row."""
+    return b"\0" + secrets.token_hex(16).encode()
+
+
+def batch_of(rows: Sequence[StoredRow], width: int) -> Batch:
+    """Convert rows of the log to a signed batch; ``width``: bytes of the fixed part of the evidence."""
+    fixed = np.frombuffer(b"".join(row.evidence[:width] for row in rows), np.uint8).reshape(len(rows), width)
+    ragged = np.frombuffer(b"".join(row.evidence[width:] for row in rows), np.uint8)
+    starts = np.concatenate([[0], np.cumsum([len(row.evidence) - width for row in rows])]).astype(np.int64)
+    contents = np.frombuffer(b"".join(row.content for row in rows), "<u8").reshape(-1, 2).astype(np.uint64)
+    times = np.array([row.time for row in rows], np.int64)
+    return make_batch(*id_columns([row.id for row in rows]), times, contents, Evidence(fixed, ragged, starts))
+
+
+def arrivals_of(rows: Sequence[StoredRow], batch: Batch) -> Arrivals:
+    """Return rows of the log as arrivals; ``batch`` has their signed documents."""
+    places, kinds = np.array([row.place for row in rows]), np.full(len(rows), DOCUMENT, np.uint8)
+    hashes, sizes = id_hashes(batch.ids, batch.id_starts), np.diff(batch.ragged_starts) + batch.fixed.shape[1]
+    return Arrivals(places, kinds, hashes, batch.times, batch.contents[:, CONTENT_HALF].copy(), sizes)
+
+
+def restored_of(rows: Sequence[StoredRow], removals: int = 0) -> PastVerdicts:
+    """Return what was decided of rows of the log, and of removals behind them. Rows of 0.1.0 name no match: it is
+    the original."""
+    decided = [
+        (
+            row.status, row.cluster, row.similarity or 0.0,
+            row.original if row.matched is None else row.matched, row.flags,
+        )
+        for row in rows
+    ]  # fmt: skip
+    decided += [(REMOVED, -1, 0.0, None, 0)] * removals
+    statuses, clusters, similarities, matched, flags = zip(*decided, strict=True) if decided else ((),) * 5
+    bits = np.array(flags, np.uint8)
+    return PastVerdicts(
+        np.array(statuses, np.uint8), np.array(clusters, np.int64), np.array(similarities, np.float32),
+        np.array([-1 if place is None else place for place in matched], np.int64), (bits & EQUAL) > 0,
+        (bits & LATE) > 0, np.full(len(decided), -1),
+    )  # fmt: skip
+
+
+def removals_of(ids: list[bytes]) -> Arrivals:
+    """Return the removals of ids as arrivals."""
+    count = len(ids)
+    hashes = id_hashes(*id_columns(ids)) if ids else np.empty(0, np.uint64)
+    return Arrivals(
+        np.full(count, -1),
+        np.full(count, REMOVAL, np.uint8),
+        hashes,
+        np.full(count, NO_TIME),
+        np.zeros(count, np.uint64),
+        np.zeros(count, np.int64),
+    )

@@ -1,0 +1,90 @@
+"""The stories of a log: their records, the ids of their originals, the evidence of their contents and their texts.
+
+A story may outlive the rows of its documents. So the transaction of a step also stores what the step changed of the
+stories. A story that ended leaves its place alone, as long as the row of its original is in the window: without it,
+that row would be an original that is alone in its story.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from crc32c import crc32c
+
+from neardup.stories.verdicts.held import KeptStories, StoryChanges
+from neardup.stories.verdicts.records import PLACE, RECORD_FIELDS
+
+TABLES = """
+CREATE TABLE stories (cluster INTEGER PRIMARY KEY, id BLOB, record BLOB, checksum INTEGER);
+CREATE INDEX stories_ended ON stories (cluster) WHERE record IS NULL;
+CREATE TABLE contents (place INTEGER PRIMARY KEY, evidence BLOB NOT NULL, checksum INTEGER NOT NULL, text TEXT);
+"""
+
+
+def store(writer: sqlite3.Connection, changes: StoryChanges, texts: Mapping[int, str]) -> None:
+    """Store what a step changed, in its open transaction; ``texts`` are those of contents whose rows have left."""
+    writer.executemany(
+        "INSERT INTO stories (cluster) VALUES (?) "
+        "ON CONFLICT (cluster) DO UPDATE SET id = NULL, record = NULL, checksum = NULL",
+        ((place,) for place in changes.ended),
+    )
+    writer.executemany("DELETE FROM contents WHERE place = ?", ((place,) for place in changes.dropped))
+    writer.executemany(
+        "INSERT INTO stories (cluster, id) VALUES (?, ?)", ((place, id_.encode()) for place, id_ in changes.ids.items())
+    )
+    records = changes.records.astype("<i8")
+    writer.executemany(
+        "INSERT INTO stories (cluster, record, checksum) VALUES (?1, ?2, ?3) "
+        "ON CONFLICT (cluster) DO UPDATE SET record = ?2, checksum = ?3",
+        (
+            (place, data := record.tobytes(), crc32c(data))
+            for place, record in zip(records[:, PLACE].tolist(), records, strict=True)
+        ),
+    )
+    writer.executemany(
+        "INSERT OR REPLACE INTO contents VALUES (?1, ?2, ?3, coalesce(?4, (SELECT text FROM texts WHERE place = ?1)))",
+        ((place, data, crc32c(data), texts.get(place)) for place, data in changes.evidence.items()),
+    )
+
+
+def expire(writer: sqlite3.Connection, oldest: int) -> None:
+    """Remove the places of ended stories below the oldest place of the window."""
+    writer.execute("DELETE FROM stories WHERE record IS NULL AND cluster < ?", (oldest,))
+
+
+def load(source: sqlite3.Connection) -> KeptStories:
+    """Return the stories; what is damaged is left out."""
+    ids: dict[int, str] = {}
+    records, ended = [b""], []
+    for place, id_, record, stored in source.execute("SELECT cluster, id, record, checksum FROM stories"):
+        if record is None:
+            ended.append(place)
+        elif _is_sound(record, stored) and len(record) == 8 * RECORD_FIELDS:
+            records.append(record)
+            if id_ is not None:
+                ids[place] = id_.decode(errors="replace")
+    contents = source.execute("SELECT place, evidence, checksum FROM contents")
+    evidence = {place: data for place, data, stored in contents if _is_sound(data, stored)}
+    table = np.frombuffer(b"".join(records), "<i8").reshape(-1, RECORD_FIELDS)
+    return KeptStories(table.astype(np.int64), ids, evidence, np.array(ended, np.int64))
+
+
+def copy(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+    """Copy what can be read of the stories from one log to another; ``load`` leaves out what is damaged."""
+    for table, marks in (("stories", "?, ?, ?, ?"), ("contents", "?, ?, ?, ?")):
+        for row in _readable(source, table):
+            target.execute(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", row)
+
+
+def _readable(source: sqlite3.Connection, table: str) -> Iterable[tuple[object, ...]]:
+    """Yield rows up to the first that cannot be read."""
+    try:
+        yield from source.execute(f"SELECT * FROM {table}")
+    except sqlite3.DatabaseError:
+        return
+
+
+def _is_sound(data: object, stored: object) -> bool:
+    return isinstance(data, bytes) and crc32c(data) == stored

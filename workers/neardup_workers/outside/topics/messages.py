@@ -1,0 +1,151 @@
+"""The messages of ``documents``, ``documents.dead`` and ``candidates``; ``signed`` and ``links`` have modules of their
+own.
+
+``documents``: JSON, keyed by id if removals are needed; a null value removes the id of its key. With collections a key
+is the collection, U+001F and the id. ``documents.dead``: documents that were refused, with reason and origin.
+``candidates``: pairs and removal notices, keyed as the newer document.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import NamedTuple
+
+import mmh3
+import numpy as np
+import orjson
+
+from neardup.documents.document import REASONS
+from neardup.documents.ids import SEPARATOR, full_id, split_id
+from neardup.pairs.json_lines import named_collection, shared_values
+from neardup.pairs.pair_rule import SIMILARITY_DIGITS, Matches
+from neardup_workers.outside.transport.protocol import Record
+
+# Maximum bytes of the document in a dead letter. The origin names the offset of the whole document.
+DEAD_BYTES_MAX = 128 << 10
+# Maximum bytes of its key, which is also the key of the dead letter: a record may consist of a large key.
+DEAD_KEY_BYTES_MAX = 64 << 10
+# Reasons of refused batches and messages, in addition to the reasons of the library.
+MESSAGE_REASONS = {
+    "batch_too_large": "the compressed batch of the message unpacks to more than batch_bytes_max",
+    "message_too_large": "key, value and headers have more than request_bytes_max, so that no filter could send them",
+}
+REFUSAL_REASONS = {**REASONS, **MESSAGE_REASONS}
+_MICROSECONDS = 1e6
+_SEPARATOR = SEPARATOR.encode()
+
+
+class Envelope(NamedTuple):
+    """The origin of a candidate: scheme and generation."""
+
+    scheme: str
+    generation: str
+
+
+def key_parts(key: bytes) -> tuple[bytes, bytes]:
+    """Return collection and id of a key of ``documents``: the collection, U+001F, the id; without U+001F the id of a
+    document that names no collection.
+
+    >>> key_parts(b"news\\x1fa"), key_parts(b"a")
+    ((b'news', b'a'), (b'', b'a'))
+    """
+    collection, separator, id_ = key.partition(_SEPARATOR)
+    return (collection, id_) if separator else (b"", key)
+
+
+def full_id_of_key(key: bytes) -> bytes:
+    """Return the full id (``neardup.documents.ids``) that a key of ``documents`` names."""
+    return _SEPARATOR.join(key_parts(key))
+
+
+def key_of(full: bytes, *, separate: bool) -> bytes:
+    """Return the key of the document with this id; a full id, if collections are ``separate``.
+
+    >>> key_of(b"\\x1fa", separate=True), key_of(b"news\\x1fa", separate=True), key_of(b"a", separate=False)
+    (b'a', b'news\\x1fa', b'a')
+    """
+    collection, id_ = key_parts(full) if separate else (b"", full)
+    return full if collection or _SEPARATOR in id_ else id_
+
+
+def encode_candidates(matches: Matches, envelope: Envelope) -> list[tuple[bytes, bytes]]:
+    """Return keys (those of the newer documents) and values of the messages of pairs; times are seconds since 1970."""
+    newer_ids = matches.newer
+    if matches.collections is not None:
+        newer_ids = list(map(full_id, matches.newer, matches.collections))
+    columns = zip(
+        newer_ids,
+        matches.older,
+        matches.newer,
+        np.round(matches.similarity, SIMILARITY_DIGITS).tolist(),
+        matches.buckets.tolist(),
+        (matches.older_times / _MICROSECONDS).tolist(),
+        (matches.newer_times / _MICROSECONDS).tolist(),
+        shared_values(matches),
+        strict=True,
+    )
+    return [
+        (
+            key_of(full.encode(), separate=matches.collections is not None),
+            orjson.dumps(
+                {
+                    "older": older,
+                    "newer": newer,
+                    "similarity": similarity,
+                    "buckets": buckets,
+                    "scheme": envelope.scheme,
+                    "older_timestamp": older_time,
+                    "newer_timestamp": newer_time,
+                    "generation": envelope.generation,
+                    **shared,
+                }
+            ),
+        )
+        for full, older, newer, similarity, buckets, older_time, newer_time, shared in columns
+    ]
+
+
+def encode_removal(id_: bytes, envelope: Envelope, *, separate: bool = False) -> tuple[bytes, bytes]:
+    """Return key and value of the notice that an id was removed, so that readers can drop its pairs; a full id, if
+    collections are ``separate``."""
+    collection, removed = split_id(id_.decode()) if separate else (None, id_.decode())
+    value = {"removed": removed, **named_collection(collection), "generation": envelope.generation}
+    return key_of(id_, separate=separate), orjson.dumps(value)
+
+
+def encode_dead(record: Record, topic: str, reason: str) -> bytes:
+    """Return a dead letter: reason, origin, and the document (its beginning, if it is long) in base64.
+
+    For a refused batch it has the first and the last offset, and no document.
+    """
+    key, value, refused = record.key or b"", record.value or b"", record.refused
+    batch = {"offset_last": record.offset, "batch_bytes": refused.packed_bytes} if refused else {}
+    return orjson.dumps(
+        {
+            "reason": reason,
+            "message": REFUSAL_REASONS[reason],
+            "topic": topic,
+            "partition": record.partition,
+            "offset": refused.first_offset if refused else record.offset,
+            **batch,
+            "timestamp_ms": record.timestamp_ms,
+            "key": None if record.key is None else base64.b64encode(key[:DEAD_KEY_BYTES_MAX]).decode(),
+            "key_bytes": len(key),
+            "value": base64.b64encode(value[:DEAD_BYTES_MAX]).decode(),
+            "value_bytes": len(value),
+        }
+    )
+
+
+def refused_batch_sentence(record: Record, topic: str) -> str:
+    """Say where a refused batch is, why it was refused, and the remedy."""
+    first = record.refused.first_offset if record.refused else record.offset
+    return (
+        f"offsets {first} to {record.offset} of partition {record.partition} of {topic} are a batch that unpacks to "
+        "more than batch_bytes_max: raise batch_bytes_max to read it, or find out who writes such batches there"
+    )
+
+
+def partition_of_key(key: bytes, partitions: int) -> int:
+    """Return the partition of a key: the same for equal keys, from 0 to ``partitions - 1``."""
+    return mmh3.hash(key, signed=False) % partitions

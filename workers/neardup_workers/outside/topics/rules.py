@@ -1,0 +1,265 @@
+"""Rules for topics: their settings at creation, and the settings that would lose live state.
+
+The log of ``signed`` is the state of the matchers. So only the matchers may remove records from the log: they trim it
+up to the committed beginnings of their windows. This module never alters existing topics. ``neardup topics`` judges
+them, and so does every worker at its start, for the topics that its role reads and writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.topics.names import names_of
+
+_MILLISECONDS = 1000
+# An incompressible message grows a little, and its batch has a header.
+_ROOM_FRACTION = 0.05
+# Kafka deletes whole segments, so segments below the default of 1 GB free the disk earlier.
+LOG_SEGMENT_BYTES = 128 << 20
+# The clock of a producer may be ahead by this time. Signers compare event times with the time of the message.
+_AHEAD_MILLISECONDS_MAX = 3_600_000
+_SIZE_KEY = "max.message.bytes"
+# Signers renew their claims each second, and a live stream must not wait for a renewal.
+LATENESS_SECONDS_MIN = 60.0
+
+
+class Rule(NamedTuple):
+    """A setting of a topic, a test of safe values, and the effect of an unsafe value."""
+
+    key: str
+    is_safe: Callable[[str], bool]
+    why: str
+
+
+class TopicPlan(NamedTuple):
+    """A wanted topic: settings for its creation, and rules for an existing one."""
+
+    name: str
+    partitions: int
+    partitions_problem: Callable[[int], str]  # the problem with a number of partitions; empty if there is none
+    configs: Mapping[str, str]
+    rules: tuple[Rule, ...]
+
+
+class Finding(NamedTuple):
+    """A setting of an existing topic: its value, a problem (or empty), and a recommended change (or empty)."""
+
+    key: str
+    value: str
+    problem: str
+    warning: str = ""
+
+
+def log_milliseconds_min(settings: StreamSettings) -> int:
+    """Return the least retention of ``signed`` in milliseconds: window, lateness and margin."""
+    seconds = (settings.window_seconds or 0.0) + settings.lateness_seconds + settings.retention_margin_seconds
+    return int(seconds * _MILLISECONDS)
+
+
+def topic_plans(settings: StreamSettings) -> list[TopicPlan]:
+    """Return the topics of a deployment, in the order of their creation; topics of verdicts only if verdicts are on."""
+    topics = names_of(settings).topics
+    deleted = {"cleanup.policy": "delete", "retention.ms": str(settings.retention_seconds * _MILLISECONDS)}
+    size_bytes = round(settings.request_bytes_max * (1 + _ROOM_FRACTION))
+    deleted[_SIZE_KEY] = str(size_bytes)
+    ahead = {"message.timestamp.after.max.ms": str(_AHEAD_MILLISECONDS_MAX)}
+    retention = settings.signed_retention_seconds
+    log = {
+        "cleanup.policy": "delete",
+        "retention.ms": "-1" if retention is None else str(retention * _MILLISECONDS),
+        "retention.bytes": "-1",
+        "segment.bytes": str(LOG_SEGMENT_BYTES),
+        "message.timestamp.type": "LogAppendTime",
+        _SIZE_KEY: str(size_bytes),
+        "unclean.leader.election.enable": "false",
+    }
+    endless = {**log, "retention.ms": "-1"}
+    size = Rule(
+        _SIZE_KEY,
+        lambda value: int(value) > settings.request_bytes_max,
+        f"must be more than {settings.request_bytes_max} (request_bytes_max), or what is sent may be refused",
+    )
+    common = (_NOT_COMPACTED, _CLEAN_LEADER, size)
+    plans = [
+        TopicPlan(
+            topics.documents, settings.documents_partitions, _aligned(settings.lateness_seconds),
+            {**deleted, **ahead, "message.timestamp.type": "CreateTime"}, (*common, _NOT_AHEAD, _DOCUMENTS_STAMPS),
+        ),
+        TopicPlan(topics.dead, 1, _any_number, deleted, common),
+        TopicPlan(
+            topics.signed, 1, _exactly(1, "the order of arrival is that of one log"), log,
+            (*common, _log_time(settings), _LOG_BYTES, _LOG_STAMPS),
+        ),
+        TopicPlan(
+            topics.links, settings.shards, _at_least(settings.shards), endless,
+            (*common, _FOREVER, _LOG_BYTES, _LOG_STAMPS),
+        ),
+        TopicPlan(topics.candidates, settings.candidates_partitions, _any_number, deleted, common),
+    ]  # fmt: skip
+    if not settings.verdicts:
+        return plans
+    milliseconds = max(settings.retention_seconds * _MILLISECONDS, log_milliseconds_min(settings))
+    kept = {**log, "retention.ms": str(milliseconds)}
+    compacted = {key: value for key, value in log.items() if not key.startswith("retention")}
+    compacted["cleanup.policy"] = "compact"
+    stateful, partitions = (_COMPACTED, _CLEAN_LEADER, size), settings.documents_partitions
+    return [
+        *plans,
+        TopicPlan(
+            topics.verdicts, partitions, _any_number, kept,
+            (*common, _log_time(settings), _LOG_BYTES, _LOG_STAMPS),
+        ),
+        TopicPlan(topics.clusters, partitions, _any_number, compacted, stateful),
+        TopicPlan(topics.originals, 1, _exactly(1, "a restart reads the steps in one order"), compacted, stateful),
+        TopicPlan(topics.sources, 1, _exactly(1, "a restart reads the ledger in one order"), compacted, stateful),
+        TopicPlan(
+            topics.unique, partitions, _any_number, {**deleted, **ahead, "message.timestamp.type": "CreateTime"}, common
+        ),
+    ]  # fmt: skip
+
+
+# Shown instead of a value that the broker does not have or does not show to this user.
+UNSEEN = "not to be seen"
+# The key of the finding about the number of partitions.
+PARTITIONS = "partitions"
+
+
+def judge(plan: TopicPlan, partitions: int, configs: Mapping[str, str]) -> list[Finding]:
+    """Return the relevant settings of a topic with their problems: partitions, rules, then settings of its creation."""
+    findings = [Finding(PARTITIONS, str(partitions), plan.partitions_problem(partitions))]
+    rules = {rule.key: rule for rule in plan.rules}
+    for key in dict.fromkeys([*rules, *plan.configs]):
+        value, rule = configs.get(key), rules.get(key)
+        if value is None:
+            findings += [Finding(key, UNSEEN, "")] if rule is not None else []
+            continue
+        wrong = rule is not None and not rule.is_safe(value)
+        findings.append(Finding(key, value, rule.why if rule is not None and wrong else ""))
+    return findings
+
+
+def judge_together(settings: StreamSettings, findings: Mapping[str, Sequence[Finding]]) -> dict[str, list[Finding]]:
+    """Return the findings of several topics, with a warning if ``documents`` takes messages that ``documents.unique``
+    does not take."""
+    topics = names_of(settings).topics
+    limits = {
+        name: int(row.value)
+        for name in (topics.documents, topics.unique)
+        for row in findings.get(name, ())
+        if row.key == _SIZE_KEY and row.value != UNSEEN
+    }
+    judged = {name: list(rows) for name, rows in findings.items()}
+    if len(limits) < 2 or limits[topics.documents] <= limits[topics.unique]:
+        return judged
+    text = (
+        f"is more than the {limits[topics.unique]} of {topics.unique}: signers refuse documents of more than "
+        f"{settings.request_bytes_max} bytes (request_bytes_max), unpacked, as dead letters (message_too_large)"
+    )
+    judged[topics.documents] = [
+        row._replace(warning=text) if row.key == _SIZE_KEY else row for row in judged[topics.documents]
+    ]
+    return judged
+
+
+def refusal(findings: Mapping[str, Sequence[Finding]]) -> str:
+    """Return a sentence with all problems of topics and the remedy; empty if there are none."""
+    rows = [(name, row) for name, judged in findings.items() for row in judged if row.problem]
+    wrong = "; ".join(f"{name}: {row.key}={row.value} {row.problem}" for name, row in rows)
+    return f"{wrong}; alter it with the tools of Kafka, or delete the topic and create it again" if wrong else ""
+
+
+def warnings(findings: Mapping[str, Sequence[Finding]]) -> str:
+    """Return a sentence with all recommended changes; empty if there are none."""
+    topics: dict[str, list[str]] = {}
+    for name, judged in findings.items():
+        for row in judged:
+            if row.warning:
+                topics.setdefault(f"{row.key}={row.value} {row.warning}", []).append(name)
+    return "; ".join(f"{', '.join(names)}: {text}" for text, names in topics.items())
+
+
+def judge_wanted(settings: StreamSettings) -> list[tuple[str, Finding]]:
+    """Return problems of the settings themselves, before anything is created: topic and finding."""
+    return [
+        (plan.name, finding)
+        for plan in topic_plans(settings)
+        for finding in judge(plan, plan.partitions, plan.configs)
+        if finding.problem
+    ]
+
+
+def _any_number(partitions: int) -> str:
+    return ""
+
+
+def _exactly(wanted: int, why: str) -> Callable[[int], str]:
+    return lambda partitions: "" if partitions == wanted else f"must be {wanted}: {why}"
+
+
+def _at_least(wanted: int) -> Callable[[int], str]:
+    why = f"must be at least {wanted}: each is a shard of the documents (neardup topics shards adds some)"
+    return lambda partitions: "" if partitions >= wanted else why
+
+
+def _aligned(lateness_seconds: float) -> Callable[[int], str]:
+    """Signers keep partitions within half of the lateness of each other. The delays of the signers must fit in this
+    time."""
+    problem = (
+        f"must be 1 while lateness_seconds is {lateness_seconds:g}: several partitions are not read in one order of "
+        f"time; set lateness_seconds to {LATENESS_SECONDS_MIN:g} or more for all workers"
+    )
+    return lambda partitions: problem if partitions > 1 and lateness_seconds < LATENESS_SECONDS_MIN else ""
+
+
+def _log_time(settings: StreamSettings) -> Rule:
+    least = log_milliseconds_min(settings)
+    return Rule(
+        "retention.ms",
+        lambda value: int(value) == -1 or int(value) >= least,
+        f"must be -1, or at least {least} (window, lateness and retention_margin_seconds): younger records are live",
+    )
+
+
+_NOT_COMPACTED = Rule(
+    "cleanup.policy",
+    lambda value: value == "delete",
+    "must be delete: compaction removes records that were not read yet",
+)
+_COMPACTED = Rule(
+    "cleanup.policy",
+    lambda value: value == "compact",
+    "must be compact: it holds the last state of each cluster, story or source, and a linker reads all of it when it "
+    "starts",
+)
+_FOREVER = Rule(
+    "retention.ms",
+    lambda value: value == "-1",
+    "must be -1: linkers alone drop what is decided, and nothing may go before",
+)
+_CLEAN_LEADER = Rule(
+    "unclean.leader.election.enable",
+    lambda value: value == "false",
+    "must be false: a leader that lags would truncate what is committed",
+)
+_NOT_AHEAD = Rule(
+    "message.timestamp.after.max.ms",
+    lambda value: int(value) <= _AHEAD_MILLISECONDS_MAX,
+    f"must be at most {_AHEAD_MILLISECONDS_MAX}: a message from the far future would expire the windows",
+)
+_LOG_BYTES = Rule(
+    "retention.bytes",
+    lambda value: value == "-1",
+    "must be -1: a full log would drop records of the window",
+)
+_DOCUMENTS_STAMPS = Rule(
+    "message.timestamp.type",
+    lambda value: value == "CreateTime",
+    "must be CreateTime: signers align partitions by the times that producers give their messages",
+)
+_LOG_STAMPS = Rule(
+    "message.timestamp.type",
+    lambda value: value == "LogAppendTime",
+    "must be LogAppendTime: with the producers' times, late documents would let retention delete fresh data",
+)

@@ -1,0 +1,269 @@
+"""The messages of ``verdicts``: a line of JSON for each record of ``documents``, in the same partition, in order.
+
+A record holds a *run* of verdicts as JSON Lines. Its key is ``first-next``: the offset of the first verdict, and the
+offset after the last. Readers join by offset: control records leave gaps between the offsets of ``documents``.
+
+Fields of a line: ``offset``; ``id`` (absent where a refused record has none) and its ``collection``; ``status``;
+``source``, ``url`` and ``title`` of a document; ``duplicate_of`` (the id of the original) and ``original`` (the place
+of its newest version, if that is in the window); ``similarity`` to what was compared; ``cluster`` (the place of the
+original); ``related`` (a cluster), ``previous`` (the place of the version before), ``matched`` (the place
+of the version that was compared), ``equal`` (true if its content is the same), ``late`` (true if it came after its
+window); ``timestamp`` (seconds); ``content`` (a hash of what was compared); ``rank`` (the number by which its cluster
+ranks it); ``arrival`` (the number of the verdict over all partitions);
+``incomplete`` (true if the decision was made without all pairs, by ``--allow-gap``). A field without a value is absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from neardup.documents.ids import split_id, stored_id
+from neardup.pairs.batches import id_columns
+from neardup.pairs.pair_rule import SIMILARITY_DIGITS
+from neardup.pairs.window_message import WireError
+from neardup.schemes.interface import in_parts, starts_of_lengths
+from neardup.stories.verdicts.decisions import Verdicts
+from neardup.stories.verdicts.representatives import NO_RANK
+from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL, STATUSES
+from neardup_workers.outside.topics.arrivals import ArrivalRows
+from neardup_workers.outside.topics.columns import escaped, numbers, texts_of
+from neardup_workers.outside.topics.places import offsets_of, parse_places, partitions_of, place_name, places_of
+from neardup_workers.outside.topics.shown import fields_shown
+
+# Approximate maximum bytes of a run: messages of ``signed`` are split at the same size.
+RUN_BYTES_MAX = 512 << 10
+_MICROSECONDS = 1e6
+# Status -> its number; number -> the kind of the arrival.
+_NUMBERS = {status: number for number, status in enumerate(STATUSES)}
+_KINDS = np.array([{"removed": REMOVAL, "refused": REFUSAL}.get(status, DOCUMENT) for status in STATUSES], np.uint8)
+_NO_CONTENT = "0" * 16
+
+
+class Decision(NamedTuple):
+    """n decided arrivals, in order.
+
+    ``first`` is the number of the first one over all partitions. ``originals`` (``int64[n]``) are the places of the
+    originals, -1 for none, ``original_ids`` their ids, ``original_times`` (``int64[n]``) their event times, ``NO_TIME``
+    for none, ``original_ranks`` (``float64[n]``) their ranks. ``incomplete`` (``bool[n]``): decided without all pairs.
+    ``arrived`` (``int64[n]``) are the times of their messages in microseconds, ``NO_TIME`` for none.
+    """
+
+    first: int
+    rows: ArrivalRows
+    verdicts: Verdicts
+    originals: npt.NDArray[np.int64]
+    original_ids: Sequence[bytes | None]
+    original_times: npt.NDArray[np.int64]
+    original_ranks: npt.NDArray[np.float64]
+    incomplete: npt.NDArray[np.bool_]
+    arrived: npt.NDArray[np.int64]
+
+
+class Run(NamedTuple):
+    """Consecutive verdicts of a partition, as a record."""
+
+    partition: int
+    key: bytes
+    value: bytes
+
+
+def encode_runs(decision: Decision, *, separate: bool = False) -> Iterator[Run]:
+    """Return the records of a step: one for each partition, or several if one would be too long. Ids are full ids, if
+    collections are ``separate``."""
+    lines = _lines(decision, separate) if len(decision.rows.places) else []
+    partitions, offsets = partitions_of(decision.rows.places), offsets_of(decision.rows.places)
+    for partition in np.unique(partitions).tolist():
+        rows = np.flatnonzero(partitions == partition)
+        own = [lines[row] for row in rows.tolist()]
+        for part in in_parts(np.array(list(map(len, own))), RUN_BYTES_MAX):
+            first, last = int(part[0]), int(part[-1])
+            key = f"{offsets[rows[first]]}-{offsets[rows[last]] + 1}"
+            yield Run(partition, key.encode(), b"".join(own[first : last + 1]))
+
+
+def _lines(decision: Decision, separate: bool) -> list[bytes]:
+    """Return the lines, as ``orjson`` would encode their fields. It encodes the values column by column: an object for
+    each line takes much longer."""
+    rows, lines = decision.rows, []
+    columns = zip(
+        offsets_of(rows.places).tolist(),
+        _named(texts_of(rows.ids, rows.id_starts), separate),
+        (rows.kinds == DOCUMENT).tolist(),
+        [STATUSES[status] for status in decision.verdicts.statuses.tolist()],
+        fields_shown(rows.shown, len(rows.places)),
+        _decided(decision, separate),
+        numbers(rows.times / _MICROSECONDS),
+        _digits(rows.contents),
+        numbers(rows.ranks),
+        np.isnan(rows.ranks).tolist(),
+        decision.incomplete.tolist(),
+        strict=True,
+    )
+    for arrival, row in enumerate(columns, decision.first):
+        offset, named, is_document, status, shown, decided, time, content, rank, is_unranked, gap = row
+        line = f'{{"offset":{offset}{named},"status":"{status}"'
+        if is_document:
+            line += f'{shown}{decided},"timestamp":{time},"content":"{content}"'
+            if not is_unranked:
+                line += f',"rank":{rank}'
+        end = ',"incomplete":true}\n' if gap else "}\n"
+        lines.append(f'{line},"arrival":{arrival}{end}'.encode())
+    return lines
+
+
+def _decided(decision: Decision, separate: bool) -> list[str]:
+    """Return the fields that only a document has, without those that have no value; most have a cluster alone."""
+    verdicts = decision.verdicts
+    places = zip(partitions_of(verdicts.clusters).tolist(), offsets_of(verdicts.clusters).tolist(), strict=True)
+    out = [f',"cluster":"{partition}-{offset}"' for partition, offset in places]
+    similarities = np.round(verdicts.similarities.astype(np.float64), SIMILARITY_DIGITS)
+    has_more = verdicts.equal | verdicts.late | (similarities != 0)
+    for column in (decision.originals, verdicts.related, verdicts.previous, verdicts.matched):
+        has_more |= column >= 0
+    has_more |= np.array([of is not None for of in decision.original_ids], np.bool_)
+    rows = np.flatnonzero(has_more)
+    at = rows.tolist()
+    ids = [decision.original_ids[row] for row in at]
+    bare = [(split_id(of.decode())[1] if separate else of.decode()) if of is not None else "" for of in ids]
+    columns = zip(
+        at, ids, escaped(bare), decision.originals[rows].tolist(), similarities[rows].tolist(),
+        numbers(similarities[rows]), verdicts.related[rows].tolist(), verdicts.previous[rows].tolist(),
+        verdicts.matched[rows].tolist(), verdicts.equal[rows].tolist(), verdicts.late[rows].tolist(), strict=True,
+    )  # fmt: skip
+    for row, of, id_, original, similarity, rounded, related, previous, matched, equal, late in columns:
+        text = "" if of is None else f',"duplicate_of":"{id_}"'
+        if original >= 0:
+            text += f',"original":"{place_name(original)}"'
+        if similarity:
+            text += f',"similarity":{rounded}'
+        text += out[row]
+        for name, place in (("related", related), ("previous", previous), ("matched", matched)):
+            if place >= 0:
+                text += f',"{name}":"{place_name(place)}"'
+        out[row] = text + (',"equal":true' if equal else "") + (',"late":true' if late else "")
+    return out
+
+
+def _named(ids: list[str], separate: bool) -> list[str]:
+    """Return ids, and their collections, as fields of lines; nothing for an empty id."""
+    if not separate:
+        return [f',"id":"{id_}"' if id_ else "" for id_ in escaped(ids)]
+    named = [split_id(id_) for id_ in ids]
+    columns = zip(ids, escaped([id_ for _, id_ in named]), escaped([name or "" for name, _ in named]), strict=True)
+    return [
+        (f',"id":"{id_}"' + (f',"collection":"{name}"' if name else "")) if full else "" for full, id_, name in columns
+    ]
+
+
+def _digits(contents: npt.NDArray[np.uint64]) -> list[str]:
+    """Return hashes as 16 digits each."""
+    text = contents.astype(">u8").tobytes().hex()
+    return [text[at : at + 16] for at in range(0, len(text), 16)]
+
+
+class DecidedRows(NamedTuple):
+    """n verdicts as columns, read back from the topic: the arrivals and their decisions.
+
+    ``numbers`` (``int64[n]``) are the arrival numbers over all partitions. ``statuses``, ``clusters``, ``originals``
+    (places), ``similarities``, ``matched``, ``equal``, ``late`` and ``original_ids`` are the columns of ``Decision``.
+    """
+
+    numbers: npt.NDArray[np.int64]
+    rows: ArrivalRows
+    statuses: npt.NDArray[np.uint8]
+    clusters: npt.NDArray[np.int64]
+    originals: npt.NDArray[np.int64]
+    similarities: npt.NDArray[np.float32]
+    matched: npt.NDArray[np.int64]
+    equal: npt.NDArray[np.bool_]
+    late: npt.NDArray[np.bool_]
+    original_ids: list[bytes | None]
+
+    def select(self, order: npt.NDArray[np.int64]) -> DecidedRows:
+        """Return some rows, in the given order."""
+        columns = [column[order] for column in self[2:9]]
+        ids = [self.original_ids[i] for i in order.tolist()]
+        return DecidedRows._make([self.numbers[order], self.rows.select(order), *columns, ids])
+
+
+def parse_run(value: bytes | None) -> list[dict[str, Any]]:
+    """Return the verdicts of a record; raises ``WireError``."""
+    try:
+        lines = (value or b"").rstrip(b"\n").replace(b"\n", b",")
+        return orjson.loads(b"[%b]" % lines)  # type: ignore[no-any-return]
+    except ValueError:
+        raise WireError(
+            f"a record of verdicts begins {(value or b'')[:40]!r}: no linker wrote it; see who writes to that topic"
+        ) from None
+
+
+def decided_rows(
+    partition: int, lines: Sequence[dict[str, Any]], no_time: int, *, separate: bool = False
+) -> DecidedRows:
+    """Return verdicts of a partition as columns; ``no_time`` stands for an absent timestamp. Ids are full ids, if
+    collections are ``separate``."""
+    statuses = np.array([_NUMBERS[line["status"]] for line in lines], np.uint8)
+    contents = [line.get("content", _NO_CONTENT) for line in lines]
+    times = np.array([line.get("timestamp", np.nan) for line in lines], np.float64)
+    offsets = np.array([line["offset"] for line in lines], np.int64)
+    originals, matched = _places(lines, "original"), _places(lines, "matched")
+    named = [row for row, line in enumerate(lines) if "duplicate_of" in line]
+    original_ids: list[bytes | None] = [None] * len(lines)
+    for row, id_ in zip(named, _ids([lines[row] for row in named], "duplicate_of", separate), strict=True):
+        original_ids[row] = id_
+    rows = ArrivalRows(
+        places_of(np.full(len(lines), partition), offsets),
+        _KINDS[statuses],
+        np.where(np.isnan(times), no_time, np.round(np.nan_to_num(times) * _MICROSECONDS).astype(np.int64)),
+        np.frombuffer(bytes.fromhex("".join(contents)), ">u8").astype(np.uint64),
+        *id_columns(_ids(lines, "id", separate)),
+        np.array([line.get("rank", NO_RANK) for line in lines], np.float64),
+        np.zeros(len(lines), np.int64),
+    )
+    return DecidedRows(
+        np.array([line["arrival"] for line in lines], np.int64),
+        rows,
+        statuses,
+        _places(lines, "cluster"),
+        originals,
+        np.array([line.get("similarity", 0.0) for line in lines], np.float32),
+        np.where(matched < 0, originals, matched),  # lines of 0.1.0 name no match: it is the original
+        np.array([line.get("equal", False) for line in lines], np.bool_),
+        np.array([line.get("late", False) for line in lines], np.bool_),
+        original_ids,
+    )
+
+
+def _ids(lines: Sequence[dict[str, Any]], name: str, separate: bool) -> list[bytes]:
+    if not separate:
+        return [line.get(name, "").encode("utf-8", "surrogatepass") for line in lines]
+    return [stored_id(line[name], line.get("collection"), separate=True) if name in line else b"" for line in lines]
+
+
+def _places(lines: Sequence[dict[str, Any]], name: str) -> npt.NDArray[np.int64]:
+    """Return the places that lines name, -1 for none."""
+    rows = [row for row, line in enumerate(lines) if name in line]
+    out = np.full(len(lines), -1)
+    out[rows] = parse_places([lines[row][name] for row in rows])
+    return out
+
+
+def join_decided(parts: Sequence[DecidedRows]) -> DecidedRows:
+    """Return the verdicts of all parts in order of arrival; at least one part."""
+    ids = np.concatenate([part.rows.ids for part in parts])
+    lengths = np.concatenate([np.diff(part.rows.id_starts) for part in parts])
+    starts = starts_of_lengths(lengths)
+    places, kinds, times, contents = (
+        np.concatenate([part.rows[column] for part in parts]) for column in range(4)
+    )  # fmt: skip
+    ranks = np.concatenate([part.rows.ranks for part in parts])
+    numbers, *columns = (np.concatenate([part[column] for part in parts]) for column in (0, *range(2, 9)))
+    original_ids = [id_ for part in parts for id_ in part.original_ids]
+    rows = ArrivalRows(places, kinds, times, contents, ids, starts, ranks, np.zeros(len(ranks), np.int64))
+    joined = DecidedRows._make([numbers, rows, *columns, original_ids])
+    return joined.select(np.argsort(numbers, kind="stable"))

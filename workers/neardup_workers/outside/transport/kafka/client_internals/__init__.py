@@ -1,0 +1,24 @@
+"""Access to the internals of kafka-python: only this package uses private names of the client.
+
+Every other module uses the public ``kafka``, ``kafka.errors`` and ``kafka.admin``, and the functions of this package.
+Each docstring says what the function needs from the client and links the source line of the tested version. ``check``
+lists all private names and compares the list with the installed client before the first connection.
+
+No change affects the whole process. Each change of the client's behaviour applies to one object:
+
+- ``connections``: a connection returns the bytes received before its end, so that the reason of a refused login is
+  read. A fast connection reads 256 kB at a time. The loop of a client raises each timeout as an error without reference
+  cycles.
+- ``fetches``: one consumer gives each batch of a fetch to our own reader, and fetches while the worker is busy.
+- ``groups``: a member keeps a join that completed between two polls, and shows the client's view of its membership.
+- ``batches``: records reach the buffer of a producer as whole batches, and one future stands for all of a batch.
+- ``transactions``: the requests of the client's calls, with a deadline; the client itself waits without a limit (rule
+  5).
+
+The setting ``fast_fetch`` switches the optimisations: fast connections, our reader of batches, and fetches ahead. The
+transport obeys the same laws without them.
+"""
+
+from neardup_workers.outside.transport.kafka.client_internals.check import TESTED_VERSION, check_client
+
+__all__ = ["TESTED_VERSION", "check_client"]

@@ -1,0 +1,293 @@
+"""The command line: ``neardup run``, ``dedup``, ``probe``, ``batch``, ``tune``, ``evaluate``, and those on Kafka.
+
+This module imports only what the help needs; a command imports the rest when it runs.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import os
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any, TextIO, cast
+
+import typer
+
+from neardup_workers.outside.options.documents import BatchOptions, DedupOptions, ProbeOptions, RunOptions
+from neardup_workers.outside.options.judging import (
+    AuditOptions,
+    CalibrateOptions,
+    EvaluateOptions,
+    LearnOrderOptions,
+    PassagesOptions,
+    ShowOptions,
+    TuneOptions,
+)
+from neardup_workers.outside.process.exits import Exit, Failure, exit_codes_help
+from neardup_workers.outside.process.printable import Messages, printable
+from neardup_workers.running.cli.feed import feed_command
+from neardup_workers.running.cli.kafka import register
+from neardup_workers.running.cli.options import (
+    FeedCommand,
+    Given,
+    HelpCommand,
+    ServeCommand,
+    SettingsCommand,
+    command_of,
+)
+from neardup_workers.running.cli.serve import serve_command
+
+_ORIGINS = (
+    "Settings also come from the environment (NEARDUP_THRESHOLD=0.9) and a TOML file (threshold = 0.9); "
+    "the command line goes first, then the environment, then the file."
+)
+_EPILOG = f"{_ORIGINS}\n\nneardup --help explains the exit codes."
+
+app = typer.Typer(
+    name="neardup",
+    help="Find near-duplicates in documents as they arrive.",
+    epilog=f"{_ORIGINS}\n\n{exit_codes_help()}",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        typer.echo(f"neardup {version('neardup')}")
+        raise typer.Exit
+
+
+@app.callback()
+def main_options(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="show the version and exit")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="write the details of failures to standard error")] = False,
+) -> None:
+    """Find near-duplicates in documents as they arrive."""
+    if debug:
+        logging.basicConfig(level=logging.DEBUG)
+
+
+@app.command("run", cls=SettingsCommand, epilog=_EPILOG)
+@command_of(RunOptions)
+def run_command(options: RunOptions, given: Given) -> None:
+    """Write the pairs of near-duplicates among documents, a line of JSON each, as soon as they are known."""
+    from neardup_workers.outside.settings.load import load
+    from neardup_workers.running.commands.run import run
+
+    raise typer.Exit(run(options, load(given, options.config)))
+
+
+@app.command("dedup", cls=SettingsCommand, epilog=_EPILOG)
+@command_of(DedupOptions)
+def dedup_command(options: DedupOptions, given: Given) -> None:
+    """Write the documents to keep, byte for byte as they came, and drop the near-duplicates of documents that are kept.
+
+    Of files that are one document each, the paths are written. A dropped document was compared with one that is kept.
+    """
+    from neardup_workers.outside.settings.load import load
+    from neardup_workers.running.commands.dedup.command import run
+
+    raise typer.Exit(run(options, load(given, options.config)))
+
+
+app.command("feed", cls=FeedCommand, epilog=_EPILOG)(feed_command)
+app.command("serve", cls=ServeCommand, epilog=_EPILOG)(serve_command)
+
+
+@app.command("probe", cls=SettingsCommand, epilog=_EPILOG)
+@command_of(ProbeOptions)
+def probe_command(options: ProbeOptions, given: Given) -> None:
+    """Write the near-duplicates that each document has in an index, without adding it there."""
+    from neardup_workers.outside.settings.load import load
+    from neardup_workers.running.commands.run import probe
+
+    raise typer.Exit(probe(options, load(given, options.config)))
+
+
+@app.command("batch", cls=SettingsCommand, epilog=_EPILOG)
+@command_of(BatchOptions)
+def batch_command(options: BatchOptions, given: Given) -> None:
+    """Write the pairs that run would find among documents at rest, by grouping them in a database on disk."""
+    from neardup_workers.outside.settings.load import load
+    from neardup_workers.running.commands.batch.engines import ENGINES
+
+    raise typer.Exit(ENGINES[options.engine](options, load(given, options.config)))
+
+
+@app.command("tune", cls=SettingsCommand, epilog=_EPILOG)
+@command_of(TuneOptions)
+def tune_command(options: TuneOptions, given: Given) -> None:
+    """Show the bands, the rows and the cut that settings lead to, and which pairs are found with them."""
+    from neardup_workers.outside.settings.load import load
+    from neardup_workers.running.commands.tune import curve as tune
+    from neardup_workers.running.commands.tune import family as tune_family
+    from neardup_workers.running.commands.tune import sample as tune_sample
+
+    asked = tune_family.question(options)
+    if asked is not None and not options.sample:
+        tune_family.show(asked, plot=options.plot, as_json=options.as_json)
+    elif asked is None and options.sample and options.plot is None:
+        tune_sample.show(load(given, options.config), options.sample, as_json=options.as_json)
+    elif options.sample:
+        raise Failure(Exit.USAGE, "--sample stands for itself: leave out --family and --plot")
+    else:
+        tune.show(load(given, options.config), plot=options.plot, as_json=options.as_json)
+
+
+@app.command("calibrate", cls=HelpCommand, epilog=_EPILOG)
+@command_of(CalibrateOptions)
+def calibrate_command(options: CalibrateOptions, given: Given) -> None:
+    """Show how many pairs of each similarity are true, judged by a field that was not scored."""
+    from neardup_workers.running.commands.calibrate import run
+
+    run(options)
+
+
+@app.command("evaluate", cls=SettingsCommand, epilog=_EPILOG)
+@command_of(EvaluateOptions)
+def evaluate_command(options: EvaluateOptions, given: Given) -> None:
+    """Compare pairs with those that are known: confusion matrix, precision, recall, and the S-curve as it came out.
+
+    With --clusters or --labels, compare clusters: pairwise measures, B-cubed, the adjusted Rand index, purity by size.
+    """
+    from neardup_workers.outside.settings.load import load
+    from neardup_workers.running.commands.evaluate import pairs, verdicts
+
+    judges_clusters = options.labels is not None or (options.clusters and options.truth is not None)
+    (verdicts if judges_clusters else pairs).run(options, load(given, options.config))
+
+
+@app.command("show", cls=SettingsCommand, epilog=_EPILOG)
+@command_of(ShowOptions)
+def show_command(options: ShowOptions, given: Given) -> None:
+    """Show the texts of pairs side by side, with what both have in colour: by default 20 around the threshold.
+
+    Give the settings of the run. Pairs below the threshold are there if it wrote --candidates.
+    """
+    from neardup_workers.outside.settings.load import load
+    from neardup_workers.running.commands.show import run
+
+    run(options, load(given, options.config))
+
+
+@app.command("audit", cls=SettingsCommand, epilog=_EPILOG)
+@command_of(AuditOptions)
+def audit_command(options: AuditOptions, given: Given) -> None:
+    """Measure what run or dedup missed: the exact neighbours of a sample of contents among all documents.
+
+    Give the settings of the run. Shares have intervals of 95 percent; the ten worst misses come with a reason each.
+    """
+    from neardup_workers.outside.settings.load import load
+    from neardup_workers.running.commands.audit import run
+
+    run(options, load(given, options.config))
+
+
+@app.command("passages", cls=SettingsCommand, epilog=_EPILOG)
+@command_of(PassagesOptions)
+def passages_command(options: PassagesOptions, given: Given) -> None:
+    """List the texts that documents repeat, such as menus and licence headers, a line of JSON each, for a file of
+    --passage-templates.
+
+    Read it before you use it: scheme passages does not find what the list has.
+    """
+    from neardup_workers.outside.settings.load import load
+    from neardup_workers.running.commands.templates import templates
+
+    raise typer.Exit(templates(options, load({**given, "scheme": "passages"}, options.config)))
+
+
+@app.command("learn-order", cls=SettingsCommand, epilog=_EPILOG)
+@command_of(LearnOrderOptions)
+def learn_order_command(options: LearnOrderOptions, given: Given) -> None:
+    """Learn from a sample which tokens are frequent, as the order by which scheme prefix indexes (--token-order)."""
+    from neardup_workers.outside.settings.load import load
+    from neardup_workers.running.commands.learn_order import OrderSettings, learn
+
+    settings = load({**given, "scheme": "prefix"}, options.config, OrderSettings)
+    raise typer.Exit(learn(options, settings))
+
+
+register(app, _EPILOG)
+
+
+def main() -> int:
+    """Run the command line and return its exit code. Each expected failure is one sentence on standard error."""
+    if sys.stderr is None:  # the parent process closed it: messages are dropped
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - open as long as the process
+    sys.stderr = cast(TextIO, Messages(sys.stderr))
+    return _main()
+
+
+def _program(first: list[str]) -> typer.Typer:
+    """Return the program with only the command that the first word names: making all of them delays a small run."""
+    named = [command for command in app.registered_commands if [command.name] == first]
+    if not named:
+        return app
+    program = copy.copy(app)
+    program.registered_commands, program.registered_groups = named, []
+    return program
+
+
+def _main() -> int:
+    try:
+        return int(_program(sys.argv[1:2])(standalone_mode=False) or Exit.SUCCESS)
+    except Failure as failure:
+        return _fail(failure.code, str(failure))
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    except Exception as error:
+        if hasattr(error, "format_message"):  # an error of the command line parser
+            if type(error).__name__ == "NoArgsIsHelpError":  # versions of typer have it in different modules
+                typer.echo(error.format_message(), err=True)
+                return Exit.USAGE
+            sentence = _usage_sentence(error)
+            return _fail(Exit.USAGE, sentence) if sentence else Exit.USAGE
+        code = _library_code(error)
+        if code is not None:
+            return _fail(code, str(error))
+        from neardup_workers.outside.process.logs import has_log, log_fatal
+
+        if not has_log():
+            raise
+        log_fatal("an invariant of the program is broken: please report this", error)
+        return Exit.BROKEN
+
+
+def _usage_sentence(error: Any) -> str:
+    """Return an error of the parser with its value and its remedy; empty if the help is already printed."""
+    sentence = error.format_message().rstrip(".")
+    if not sentence:
+        return ""
+    if hasattr(error.__cause__, "errors"):  # of pydantic, whose sentence names the rule alone
+        value = error.__cause__.errors()[0]["input"]
+        sentence = sentence.replace("Invalid value for", f"Invalid value {value!r} for", 1)
+        sentence = sentence.replace(": Input should", ": it should", 1)
+    command = error.ctx.command_path if error.ctx else "neardup"
+    return f"{sentence}; {command} --help shows what there is"
+
+
+def _library_code(error: Exception) -> Exit | None:
+    """Return the exit code of an intended error of the library."""
+    from neardup.errors import CapacityError, ConfigError
+
+    codes: dict[type[Exception], Exit] = {ConfigError: Exit.USAGE, CapacityError: Exit.CAPACITY}
+    return next((code for kind, code in codes.items() if isinstance(error, kind)), None)
+
+
+def _fail(code: Exit, sentence: str) -> int:
+    from neardup_workers.outside.process.logs import has_log, log_fatal
+
+    sentence = " ".join(sentence.split())
+    if has_log():
+        log_fatal(sentence)
+    else:
+        typer.echo(f"neardup: {printable(sentence)}", err=True)
+    return code

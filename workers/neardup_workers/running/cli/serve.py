@@ -1,0 +1,64 @@
+"""The command ``serve``. It imports its implementation only when it runs."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import typer
+
+from neardup_workers.outside.options.running import ServeCommandOptions
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.running.cli.options import Given, command_of
+
+
+@command_of(ServeCommandOptions)
+def serve_command(options: ServeCommandOptions, given: Given) -> None:
+    """Answer over HTTP whether a document is new or a near-duplicate, with a window that survives restarts.
+
+    POST /v1/check takes a document as JSON; GET /openapi.json describes all requests.
+    """
+    missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
+    if missing:
+        from neardup.errors import install_command
+
+        raise Failure(
+            Exit.USAGE, f"serve needs {' and '.join(missing)}, not installed here: {install_command('serve')}"
+        )
+    from neardup_workers.outside.settings.load import load
+    from neardup_workers.outside.settings.serve import ServeSettings, ViewSettings
+
+    if options.from_kafka and options.salvage:
+        raise Failure(Exit.USAGE, "--salvage is for a window: delete a damaged view, the topics fill it again")
+    if options.from_kafka and "blocked" in given:
+        raise Failure(Exit.USAGE, "--blocked is for a window: give it to the signers of the deployment")
+    if options.from_kafka and "webhook" in given:
+        raise Failure(Exit.USAGE, "--webhook is for a window: of a deployment, read the topic of verdicts")
+    if options.from_kafka:
+        from neardup_workers.doing.http.view.server import serve_view
+        from neardup_workers.outside.transport.kafka.connect import connect
+
+        view = load(given, options.config, ViewSettings)
+        raise typer.Exit(serve_view(view, options.state, connect(view)))
+    if options.state is None:
+        raise Failure(
+            Exit.USAGE, "no --state is given: name the folder of the window, or show a deployment --from-kafka"
+        )
+    others = sorted(given.keys() - ServeSettings.model_fields.keys())
+    if others:
+        raise Failure(Exit.USAGE, f"{', '.join(others)} belong to a deployment: leave them out, or add --from-kafka")
+    settings = load(given, options.config, ServeSettings)
+    if options.action is not None:
+        from neardup_workers.outside.process.compiling import Compiling, say
+        from neardup_workers.outside.store.migrating import migrate
+
+        if options.action != "migrate" or options.to is None or options.salvage:
+            raise Failure(Exit.USAGE, f"serve {options.action}: give serve migrate --state OLD --to NEW, or no word")
+        with Compiling(say, steps=sys.stderr.isatty()):
+            raise typer.Exit(migrate(settings, Path(options.state), Path(options.to)))
+    if options.to is not None:
+        raise Failure(Exit.USAGE, "--to is for serve migrate: leave it out")
+    from neardup_workers.doing.http.server import serve
+
+    raise typer.Exit(serve(settings, options.state, salvage=options.salvage))

@@ -1,0 +1,104 @@
+"""The documents to keep, written by a second reading of the input: a batch decides after it has read all of it.
+
+With annotations, the documents that are not kept are written too, and each document has its verdict.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.pairs.explanations.given_texts import GivenTexts
+from neardup.stories.verdicts.decider import Decided
+from neardup.stories.verdicts.rule import KEPT, REFUSED
+from neardup_workers.doing.session.session import Session, chunked
+from neardup_workers.outside.outputs.lines_file import LinesFile, is_table
+from neardup_workers.outside.outputs.output import Lines, write_pairs
+from neardup_workers.outside.outputs.table_file import TableFile, columns_of, verdict_columns
+from neardup_workers.outside.outputs.verdict_lines import VERDICT_KEY, annotated, verdict_lines
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.readers.entries import Entry, TableRows
+from neardup_workers.outside.readers.paths import display
+from neardup_workers.outside.readers.reader import EntryReader
+from neardup_workers.outside.settings.files import fields_of
+
+_KEPT = "the kept documents"
+
+
+def check_twice(path: str, paths: Sequence[str]) -> None:
+    """Raise ``Failure`` if the input cannot be read twice, or if the output is a part of it."""
+    for one in paths:
+        if not os.path.isfile(one) and not os.path.isdir(one):
+            raise Failure(
+                Exit.USAGE,
+                f"--output {display(path)} reads the input a second time, but {display(one)} can be read once: name "
+                "files",
+            )
+        if os.path.exists(path) and os.path.samefile(path, one):
+            raise Failure(Exit.USAGE, f"--output {display(path)} is also an input: name another file")
+
+
+def write_kept(
+    path: str,
+    session: Session,
+    statuses: npt.NDArray[np.uint8],
+    decided_between: Callable[[int, int], Decided] | None = None,
+) -> None:
+    """Write the documents to keep in order of arrival, unchanged; or all documents, each with its verdict.
+
+    Args:
+        path: the file; Parquet by its name, else lines.
+        session: of the first reading.
+        statuses: the status of each entry of the input, refused ones included, ``uint8[n]``.
+        decided_between: gives the verdicts of the entries from one place up to another; without it, none is written.
+
+    Raises:
+        Failure: if the input has changed since it was read, or the file cannot be written.
+    """
+    settings, paths = session.settings, session.options.paths
+    annotates = decided_between is not None
+    reader = EntryReader(settings, fields_of(settings), session.stop, lambda part: None)
+    lines, at, texts = Lines(VERDICT_KEY if annotates else ""), 0, GivenTexts.of(settings)
+    with ExitStack() as stack:
+        table, file = None, None
+        if is_table(path):
+            adds = columns_of(settings.scheme) if annotates else ()
+            table = stack.enter_context(TableFile(path, "--output", _KEPT, adds))
+        else:
+            file = stack.enter_context(LinesFile(path, _KEPT))
+        for chunk in chunked(reader.parts(paths)):
+            entries = () if chunk is None else chunk.entries
+            first, at = at, at + len(entries)
+            span = statuses[first:at]
+            if len(span) < len(entries):
+                break
+            chosen = span != REFUSED if annotates else np.isin(span, KEPT)
+            decided = None if decided_between is None else decided_between(first, at)
+            if table is None:
+                _add_lines(lines, entries, np.flatnonzero(chosen).tolist(), decided, texts)
+            elif isinstance(entries, TableRows):
+                added = None if decided is None else verdict_columns(entries, decided, settings.scheme)
+                table.add(entries, chosen, added)
+            else:
+                table.check(entries)
+            if file is not None:
+                write_pairs(file, lines.taken(), f"{_KEPT} to {path}")
+        if at != len(statuses) and not session.stop.signal:
+            raise Failure(
+                Exit.INPUT,
+                f"the input changed while batch was running: it had {len(statuses):,} entries, and then {at:,}; "
+                f"{display(path)} is not written",
+            )
+
+
+def _add_lines(
+    lines: Lines, entries: Sequence[Entry], chosen: list[int], decided: Decided | None, texts: GivenTexts | None
+) -> None:
+    """Add the chosen entries, each with its verdict if there are verdicts."""
+    verdicts = [] if decided is None else list(verdict_lines(entries, {}, decided, texts))
+    for n in chosen:
+        lines.add(entries[n], annotated(entries[n], verdicts[n]) if verdicts else None)

@@ -1,0 +1,388 @@
+"""``neardup batch --verdicts``: the rule of verdicts over a corpus at rest, in an order of preference.
+
+The rule is the same as in ``dedup`` (``neardup.stories.verdicts.rule``); only the order differs. The documents are
+decided in order of arrival (``first``), by length (``longest``) or by a number in a field, the greatest first; ties in
+order of arrival. So the preferred document of a cluster is its original. No document expires, because the whole corpus
+is known.
+Two documents that are farther apart than the window are still not a pair. A content has the pairs of all its copies.
+
+Memory holds about 130 bytes a document; pairs and evidence are on disk.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
+from typing import IO, Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from neardup.documents.document import Document
+from neardup.pairs.batches import CONTENT_HALF, id_columns, id_hashes
+from neardup.pairs.explanations.relations import Relations, closest
+from neardup.pairs.json_lines import named_collection
+from neardup.pairs.pair_rule import deciding_parts
+from neardup.pairs.pipeline import Signed
+from neardup.schemes.interface import Shared
+from neardup.stories.sources.ledger import Ledger
+from neardup.stories.sources.reports import Reports
+from neardup.stories.verdicts.decider import Decided
+from neardup.stories.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits, Verdicts
+from neardup.stories.verdicts.rule import DOCUMENT, DUPLICATE, REFUSED, STATUSES
+from neardup.window import NO_TIME
+from neardup_workers.doing.session.session import Chunk, judged
+from neardup_workers.outside.outputs.clusters import LARGEST
+from neardup_workers.outside.outputs.output import write_pairs
+from neardup_workers.outside.outputs.sources import Sources, sources_of
+from neardup_workers.outside.outputs.verdict_lines import VerdictLine, counts_of, verdict_line
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.readers.entries import Entry
+from neardup_workers.outside.readers.lines import BOM
+from neardup_workers.running.commands.batch.join import execute_with, insert
+from neardup_workers.running.commands.batch.rows import RowFiles, Rows
+
+FIRST, LONGEST = "first", "longest"
+# A window in which no row expires: stream time never exceeds a time by this many microseconds.
+_NEVER = 1 << 61
+# Rows decided or written at a time.
+_ROWS = 4096
+# Sources that a message names.
+_SHOWN = 10
+
+# The columns of ``Verdicts`` for a refused entry.
+_REFUSED_VERDICT = REFUSED, -1, -1, 0, -1, -1, -1, False, False
+
+# Convert pairs of contents, in both directions, to pairs of each row with the first decided row of the other content.
+# ``own`` is the part of ``one`` that stands in ``other``. Pairs of rows with what they have in common are kept apart.
+_RANKED = """
+CREATE TABLE ranked AS SELECT i.n, i.content, i.time, c.number FROM items i JOIN columns c ON c.n = i.n;
+CREATE TABLE foremost AS SELECT content, min(number) AS number FROM ranked GROUP BY content;
+CREATE TABLE decided_with AS
+SELECT r.number, f.number AS other, p.similarity, p.own FROM (
+    SELECT one, other, max(similarity) AS similarity, max(own) AS own FROM ({content_pairs})
+    WHERE one <> other GROUP BY one, other
+) p JOIN ranked r ON r.content = p.one JOIN foremost f ON f.content = p.other WHERE f.number < r.number;
+CREATE TABLE related AS
+SELECT greatest(a.number, b.number) AS number, least(a.number, b.number) AS other,
+       CASE WHEN a.number > b.number THEN newer_part ELSE older_part END AS own,
+       CASE WHEN a.number > b.number THEN older_part ELSE newer_part END AS its
+FROM linked JOIN ranked a ON a.n = newer JOIN ranked b ON b.n = older WHERE similarity < 1;
+"""
+
+_CONTENT_PARTS = """
+SELECT a.content AS one, b.content AS other, similarity, newer_part AS own FROM linked
+JOIN items a ON a.n = newer JOIN items b ON b.n = older
+UNION ALL
+SELECT b.content AS one, a.content AS other, similarity, older_part AS own FROM linked
+JOIN items a ON a.n = newer JOIN items b ON b.n = older
+"""
+# Returns the relations of rows, by their index in the argument.
+RelationsOf = Callable[[Rows], Relations]
+
+
+class CorpusLinks:
+    """The pairs of a corpus as rows; its cursor leaves results of ``database`` readable.
+
+    Where the scheme knows what texts share, ``part_min`` is the part of a text that makes it a duplicate (``None``:
+    only copies are duplicates).
+    """
+
+    def __init__(self, database: duckdb.DuckDBPyConnection, *, shares: bool, part_min: float | None) -> None:
+        self._cursor = database.cursor()
+        self._shares, self._part_min = shares, part_min
+        self._cursor.execute(
+            "CREATE TABLE linked (newer BIGINT, older BIGINT, similarity FLOAT, older_part DOUBLE, newer_part DOUBLE)"
+        )
+
+    def add(self, newer: Rows, older: Rows, similarity: npt.NDArray[np.float64], shared: Shared | None = None) -> None:
+        """Add pairs of rows, with what the older and the newer one of each share, if the scheme knows."""
+        fractions = np.column_stack([similarity, similarity]) if shared is None else shared.fractions
+        older_part, newer_part = fractions.T.copy()
+        columns = {"newer": newer, "older": older, "similarity": similarity}
+        insert(self._cursor, "linked", {**columns, "older_part": older_part, "newer_part": newer_part})
+
+    def rank(self, order: Rows) -> None:
+        """Set the order of decisions, a list of rows. Call it after the last ``add``."""
+        query = _RANKED.format(content_pairs=_CONTENT_PARTS)
+        execute_with(self._cursor, query, {"n": order, "number": np.arange(len(order))})
+
+    def times(self, first: int, end: int) -> npt.NDArray[np.int64]:
+        """Return the effective times of rows, by their position in the order."""
+        return self._fetch("SELECT time FROM ranked WHERE number >= ? AND number < ? ORDER BY number", first, end)[0]
+
+    def found(self, first: int, end: int) -> Found:
+        """Return the pairs of the rows at positions ``first`` to ``end`` of the order with rows before them."""
+        query = (
+            "SELECT number, other, similarity, own FROM decided_with WHERE number >= ? AND number < ? "
+            "ORDER BY number, other"
+        )
+        numbers, others, similarity, own = self._fetch(query, first, end)
+        if self._shares:
+            similarity = deciding_parts(similarity, own, self._part_min)
+            decides = similarity >= 0
+            numbers, others, similarity = numbers[decides], others[decides], similarity[decides]
+        return Found(numbers - first, others, similarity.astype(np.float32))
+
+    def partners(self, order: Rows) -> Rows:
+        """Return for each row the one decided before it that it shares most with, ``int64[n]``, -1 for none."""
+        partners = np.full(len(order), -1)
+        query = "SELECT number, other, own, its FROM related WHERE number >= ? AND number < ? ORDER BY number, other"
+        for first in range(0, len(order), _ROWS):
+            numbers, others, own, its = self._fetch(query, first, first + _ROWS)
+            best = closest(numbers, others, np.column_stack([its, own]))
+            partners[order[numbers[best]]] = order[others[best]]
+        return partners
+
+    def _fetch(self, query: str, first: int, end: int) -> list[npt.NDArray[Any]]:
+        return [np.asarray(column) for column in self._cursor.execute(query, [first, end]).fetchnumpy().values()]
+
+
+class Preference:
+    """The preference (``first``, ``longest`` or the name of a field), and the value of each document."""
+
+    def __init__(self, prefer: str) -> None:
+        self._prefer = prefer
+        self._values = array("d")
+
+    def value_of(self, entry: Entry, document: Document) -> float:
+        """Return the value of a document."""
+        if self._prefer == FIRST:
+            return 0.0
+        return _length(document) if self._prefer == LONGEST else _number(entry, self._prefer)
+
+    def add(self, value: float) -> None:
+        """Add the value of the next document."""
+        self._values.append(value)
+
+    def order(self) -> Rows:
+        """Return the rows in the order of decisions. Raises ``Failure`` if no document has the field."""
+        values = np.frombuffer(self._values, np.float64) if self._values else np.empty(0)
+        if len(values) and np.isneginf(values).all():
+            raise Failure(
+                Exit.USAGE,
+                f"--prefer {self._prefer}: no document has a number there; name another field, {FIRST} or {LONGEST}",
+            )
+        return np.argsort(-values, kind="stable")
+
+
+def _number(entry: Entry, name: str) -> float:
+    """Return the number in a field; without one, minus infinity."""
+    try:
+        value = orjson.loads((entry.raw or b"").removeprefix(BOM)).get(name)
+        number = float(value) if isinstance(value, int | float | str) else -np.inf
+    except (orjson.JSONDecodeError, ValueError):
+        return -np.inf
+    return -np.inf if np.isnan(number) else number
+
+
+def _length(document: Document) -> float:
+    """Return the number of characters of a text, or of tokens, components or fields."""
+    for value in (document.text, document.tokens, document.vector, document.fields):
+        if value is not None and len(value):
+            return float(len(value))
+    return 0.0
+
+
+class Places:
+    """The positions of all entries of the input, including refused ones; ``rows`` are the places of the documents,
+    ``named`` the sources of the entries if ``with_sources``, by their index in ``names``."""
+
+    def __init__(self, *, with_sources: bool = False) -> None:
+        self.rows = array("q")
+        self.with_sources, self.named = with_sources, array("i")
+        self.names: dict[str, int] = {}
+        self._sources: list[str] = []
+        self._source, self._line = array("i"), array("q")
+        self._refused: dict[int, tuple[str | None, VerdictLine]] = {}  # ids, by place
+
+    def add(self, chunk: Chunk, signed: Signed, preference: Preference) -> None:
+        """Add the entries of a chunk."""
+        entries, reasons = judged(chunk, signed)
+        if self.with_sources:
+            for name in sources_of(entries):
+                self.add_source(name)
+        for n, entry in enumerate(entries):
+            found = entry.found
+            if n in reasons:
+                named = (found.id, found.collection) if isinstance(found, Document) else (None, None)
+                self.add_refused(entry.source, entry.line, reasons[n], *named)
+            elif isinstance(found, Document):
+                self.add_document(entry.source, entry.line)
+                preference.add(preference.value_of(entry, found))
+
+    def sources(self, at: Rows) -> list[str]:
+        """Return the sources of the entries at places."""
+        names, named = list(self.names), np.array(self.named, np.int32)
+        return [names[n] for n in named[at].tolist()]
+
+    def add_document(self, source: str, line: int) -> None:
+        """Add an entry that is a document."""
+        self.rows.append(len(self))
+        self._add(source, line)
+
+    def add_source(self, name: str) -> None:
+        """Add the source of the next entry."""
+        self.named.append(self.names.setdefault(name, len(self.names)))
+
+    def add_refused(self, source: str, line: int, reason: str, id_: str | None, collection: str | None) -> None:
+        """Add a refused entry."""
+        self._refused[len(self)] = id_, VerdictLine(STATUSES[REFUSED], reason=reason, collection=collection or None)
+        self._add(source, line)
+
+    def _add(self, source: str, line: int) -> None:
+        if not self._sources or self._sources[-1] != source:
+            self._sources.append(source)
+        self._source.append(len(self._sources) - 1)
+        self._line.append(line)
+
+    def lines(self, first: int, end: int, decisions: Iterator[tuple[str, VerdictLine]]) -> Iterator[bytes]:
+        """Yield the verdicts of the entries at places ``first`` to ``end``; ``decisions`` has id and verdict of each
+        document."""
+        for place in range(first, end):
+            source, line = self._sources[self._source[place]], self._line[place]
+            id_, decision = self._refused[place] if place in self._refused else next(decisions)
+            yield verdict_line(place, source, line, id_, decision) + b"\n"
+
+    def __len__(self) -> int:
+        return len(self._line)
+
+
+def decide(
+    links: CorpusLinks,
+    rows: RowFiles,
+    order: Rows,
+    places: Rows,
+    limits: VerdictLimits,
+    similarity: Callable[[Rows, Rows], npt.NDArray[np.float64]] | None,
+) -> Verdicts:
+    """Return the verdicts of all rows, by row; ``originals`` are rows.
+
+    Args:
+        links: the pairs of the corpus.
+        rows: its documents.
+        order: a list of all rows, in the order of decisions.
+        places: the places of the rows, ``int64[n]``.
+        limits: the window.
+        similarity: compares rows directly; without it only pairs count.
+    """
+    count = len(order)
+    decisions = Decisions(limits._replace(lateness=_NEVER, rows=count + 1, beyond=True))
+    links.rank(order)
+    parts = []
+    for first, end in pairwise([*range(0, max(count, 1), _ROWS), count]):
+        at = order[first:end]
+        ids = id_hashes(*id_columns(rows.id_bytes(at)))
+        kinds = np.full(len(at), DOCUMENT, np.uint8)
+        contents = rows.contents(at)[:, CONTENT_HALF].copy()
+        arrivals = Arrivals(places[at], kinds, ids, links.times(first, end), contents, np.zeros(len(at), np.int64))
+        decisions.begin()
+        compare = partial(_compared, similarity, order, first) if similarity else None
+        parts.append(decisions.decide(arrivals, links.found(first, end), compare))
+        decisions.commit()
+    decided = Verdicts._make(np.concatenate([part[n] for part in parts]) for n in range(len(Verdicts._fields)))
+    originals = np.where(decided.originals >= 0, order[decided.originals], -1)
+    by_row = np.empty(count, np.int64)
+    by_row[order] = np.arange(count)
+    return Verdicts._make(column[by_row] for column in decided._replace(originals=originals))
+
+
+def _compared(
+    similarity: Callable[[Rows, Rows], npt.NDArray[np.float64]], order: Rows, first: int, items: Rows, numbers: Rows
+) -> npt.NDArray[np.float32]:
+    return similarity(order[first + items], order[numbers]).astype(np.float32)
+
+
+def write(
+    file: IO[bytes], what: str, rows: RowFiles, places: Places, verdicts: Verdicts, relations: RelationsOf | None
+) -> None:
+    """Write the verdicts in the format of ``dedup``, in order of arrival."""
+    ends = np.searchsorted(np.frombuffer(places.rows, np.int64) if places.rows else np.empty(0, np.int64),
+                           np.arange(0, len(places) + _ROWS, _ROWS)).tolist()  # fmt: skip
+    for n, (begin, end) in enumerate(pairwise(ends)):
+        named = _decisions(rows, np.arange(begin, end), verdicts, relations)
+        last = min((n + 1) * _ROWS, len(places))
+        write_pairs(file, b"".join(places.lines(n * _ROWS, last, named)), what)
+
+
+def check_loss(places: Places, order: Rows, verdicts: Verdicts) -> None:
+    """Raise ``Failure`` if nearly all documents of a source are duplicates of others of the same source.
+
+    A corpus at rest has no last hour, so all documents of a source count together.
+    """
+    ledger, unknown, rows = Ledger(max(len(places.names), 1)), np.full(_ROWS, NO_TIME), np.array(places.rows, np.int64)
+    for first in range(0, len(order), _ROWS):
+        at = order[first : first + _ROWS]
+        sources, times = places.sources(rows[at]), unknown[: len(at)]
+        ledger.add(Reports(sources, verdicts.statuses[at], verdicts.clusters[at], verdicts.late[at], times, times))
+    lost = [f"{one['source']!r} ({one['repeated']:,} of {one['documents']:,} documents)" for one in ledger.repeating()]
+    if lost:
+        raise Failure(
+            Exit.REFUSED,
+            f"--output is not written: nearly all documents of {', '.join(lost[:_SHOWN])}"
+            f"{' and others' if len(lost) > _SHOWN else ''} are duplicates of others of the same source, as block "
+            "pages, templates and what extractors leave are; look at them, leave the sources out of the input, or add "
+            "--allow-loss",
+        )
+
+
+def count_sources(sources: Sources, rows: RowFiles, places: Places, verdicts: Verdicts) -> None:
+    """Count the verdicts of all entries for their sources, in order of arrival."""
+    at = np.array(places.rows, np.int64)
+    for first in range(0, len(places), _ROWS):
+        end = min(first + _ROWS, len(places))
+        begin, stop = np.searchsorted(at, [first, end]).tolist()
+        dates = np.full(end - first, NO_TIME)
+        dates[at[begin:stop] - first] = rows.times(np.arange(begin, stop))
+        decided = decided_between(rows, places, verdicts, None, first, end).verdicts
+        sources.count(places.sources(np.arange(first, end)), decided, dates)
+
+
+def decided_between(
+    rows: RowFiles, places: Places, verdicts: Verdicts, relations: RelationsOf | None, first: int, end: int
+) -> Decided:
+    """Return the verdicts of the entries at places ``first`` to ``end``; refused entries have a verdict too."""
+    at = np.frombuffer(places.rows, np.int64) if places.rows else np.empty(0, np.int64)
+    begin, stop = np.searchsorted(at, [first, end]).tolist()
+    parts: list[npt.NDArray[Any]] = [column[begin:stop] for column in verdicts]
+    columns = [np.full(end - first, value, part.dtype) for part, value in zip(parts, _REFUSED_VERDICT, strict=True)]
+    for column, part in zip(columns, parts, strict=True):
+        column[at[begin:stop] - first] = part
+    made = Verdicts._make(columns)
+    shared = None if relations is None else relations(np.arange(begin, stop))
+    if shared is not None:
+        shared = shared._replace(rows=at[begin:stop][shared.rows] - first)
+    return Decided(made, first, begin, rows.ids(made.originals[made.originals >= 0]), shared)
+
+
+def _decisions(
+    rows: RowFiles, at: Rows, verdicts: Verdicts, relations: RelationsOf | None
+) -> Iterator[tuple[str, VerdictLine]]:
+    part = Verdicts._make(column[at] for column in verdicts)
+    originals = iter(rows.ids(part.originals[part.originals >= 0]))
+    names = rows.collections(at) or [None] * len(at)
+    related = dict(() if relations is None else relations(at).values())
+    columns = zip(rows.ids(at), names, *(column.tolist() for column in part), strict=True)
+    for n, (id_, name, *row) in enumerate(columns):
+        yield id_, VerdictLine.of(row, originals, collection=name).with_relation(related.get(n))
+
+
+def summary_of(rows: RowFiles, places: Rows, verdicts: Verdicts) -> dict[str, Any]:
+    """Return the counts of a summary, and the largest clusters."""
+    clusters, sizes = np.unique(verdicts.clusters[verdicts.statuses == DUPLICATE], return_counts=True)
+    largest = np.lexsort((clusters, -sizes))[:LARGEST]
+    named = np.searchsorted(places, clusters[largest])
+    ids, collections = rows.ids(named), rows.collections(named) or [None] * len(largest)
+    return {
+        **counts_of(dict(enumerate(np.bincount(verdicts.statuses, minlength=len(STATUSES)).tolist()))),
+        "largest_clusters": [
+            {"id": id_, "size": size + 1, "cluster": cluster, **named_collection(name)}
+            for id_, size, cluster, name in zip(
+                ids, sizes[largest].tolist(), clusters[largest].tolist(), collections, strict=True
+            )
+        ],
+    }

@@ -1,0 +1,277 @@
+"""The kept records of WARC archives as an archive (ISO 28500).
+
+Every record goes to the output as it is, byte for byte, in the order of the input, with two exceptions:
+
+- A response whose payload is identical to the one of an earlier response becomes a ``revisit`` record of the profile
+  identical-payload-digest: it keeps its HTTP header, and refers to the record that holds the payload. Payloads are
+  identical if their SHA-256 and their lengths are. The newest ``_PAYLOADS_MAX`` payloads are known.
+- A ``metadata`` record follows each near-duplicate and refers to it. It holds the verdict, as in ``--verdicts``. With
+  ``drops`` neither of the two is written, nor are the records about it: its request, metadata of the crawler. They
+  refer to it or it refers to them (``WARC-Concurrent-To``, ``WARC-Refers-To``), and stand before or behind it.
+
+Each record is packed by itself, if the name of the output ends in ``.gz`` or ``.zst``. Damaged records are left out. A
+record that is too long to hold is written in parts; if its end is missing, the beginning is removed again. Records are
+composed here and not by FastWARC, which gives header fields in an order that differs from run to run.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import uuid
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import IO, NamedTuple, Protocol
+
+import zstandard
+
+from neardup_workers.outside.process.exits import Exit, Failure, output_failure
+from neardup_workers.outside.readers.lines import Line
+from neardup_workers.outside.readers.warc import split_head
+
+# Payloads that a revisit can refer to: some 100 MB.
+_PAYLOADS_MAX = 1 << 18
+# Records that wait for the one they may belong to, and ids of dropped records that later ones may refer to.
+_WAITING_MAX = 16
+_DROPPED_MAX = 1 << 16
+_END = b"\r\n\r\n"
+_GZIP = 16 + zlib.MAX_WBITS
+_PROFILE = b"http://netpreserve.org/warc/%b/revisit/identical-payload-digest"
+# A header field, with the lines that continue it.
+_FIELD = re.compile(rb"^([!-9;-~]+):[ \t]*(.*(?:\r\n[ \t].*)*)\r\n", re.MULTILINE)
+# The fields that name a record of the same capture.
+_RELATIONS = frozenset((b"warc-concurrent-to", b"warc-refers-to"))
+# The fields of a response that its revisit does not take over.
+_REPLACED = frozenset((
+    b"warc-type", b"content-length", b"warc-block-digest", b"warc-payload-digest", b"warc-identified-payload-type",
+    b"warc-profile", b"warc-refers-to", b"warc-refers-to-target-uri", b"warc-refers-to-date",
+))  # fmt: skip
+
+
+class _Packer(Protocol):
+    """Packs one record."""
+
+    def compress(self, data: bytes, /) -> bytes: ...
+    def flush(self) -> bytes: ...
+
+
+class _Plain:
+    def compress(self, data: bytes, /) -> bytes:
+        return data
+
+    def flush(self) -> bytes:
+        return b""
+
+
+class _Payload(NamedTuple):
+    """The record that holds a payload: the values of its header."""
+
+    digest: bytes
+    record_id: bytes
+    uri: bytes
+    date: bytes
+
+
+class _Record(NamedTuple):
+    """The parts of a record. ``fields`` have names in lower case; ``belongs_to`` are the ids that it refers to."""
+
+    version: bytes
+    fields: dict[bytes, bytes]
+    block: bytes
+    belongs_to: frozenset[bytes]
+
+    @classmethod
+    def of(cls, raw: bytes) -> _Record:
+        head, block = split_head(raw)
+        line, _, rest = head.partition(b"\r\n")
+        pairs = [(name.lower(), value.strip()) for name, value in _FIELD.findall(rest)]
+        belongs_to = frozenset(value for name, value in pairs if name in _RELATIONS)
+        return cls(line.removeprefix(b"WARC/").strip(), dict(pairs), block, belongs_to)
+
+    @property
+    def id(self) -> bytes:
+        """Its id, empty without one."""
+        return self.fields.get(b"warc-record-id", b"")
+
+
+class Archive:
+    """The output archive. Raises ``Failure`` if it cannot be written."""
+
+    def __init__(self, path: str, *, drops: bool) -> None:
+        self._path = path
+        self._drops = drops
+        self._file: IO[bytes] | None = None
+        self._payloads: OrderedDict[bytes, _Payload] = OrderedDict()
+        # With ``drops``: requests and the like, which are written if nothing drops them.
+        self._waiting: list[tuple[_Record, bytes]] = []
+        self._dropped: OrderedDict[bytes, None] = OrderedDict()
+        self._part: tuple[int, _Packer] | None = None  # a record that is written in parts, and where it begins
+        self.revisits = self.near = 0
+
+    def open(self, file: IO[bytes]) -> None:
+        """Write to this file from now on."""
+        if not file.seekable():
+            raise Failure(Exit.USAGE, f"--warc-out {self._path} is a pipe or a device: name a file")
+        self._file = file
+
+    def add(self, raw: bytes, verdict: bytes | None = None) -> None:
+        """Write a record. ``verdict`` is the verdict about a duplicate, as JSON; ``None`` for any other record."""
+        record = _Record.of(raw)
+        if verdict is None:
+            self._write_waiting()
+        key = _payload_key(record)
+        original = None if key is None else self._payloads.get(key)
+        if key is not None and original is not None:
+            self._payloads.move_to_end(key)
+            self.revisits += 1
+            self._write_waiting()
+            self._write(_revisit(record, original))
+            return
+        if verdict is not None:
+            self.near += 1
+            if self._drops:
+                self._drop(record)
+                return
+        if key is not None:
+            self._payloads[key] = _payload_of(record)
+            if len(self._payloads) > _PAYLOADS_MAX:
+                self._payloads.popitem(last=False)
+        self._write(raw)
+        if verdict is not None:
+            self._write(_metadata(record, verdict))
+
+    def add_passed(self, raw: bytes) -> None:
+        """Write a record that says something about another one, unless that one is dropped."""
+        record = _Record.of(raw)
+        if not self._drops:
+            self._write(raw)
+        elif record.belongs_to.isdisjoint(self._dropped):
+            self._waiting.append((record, raw))
+            if len(self._waiting) > _WAITING_MAX:
+                self._write(self._waiting.pop(0)[1])
+
+    def end(self) -> None:
+        """Write what waits, after the last record."""
+        self._write_waiting()
+
+    def _drop(self, record: _Record) -> None:
+        """Leave out a record, and those before it that belong to it."""
+        own = {record.id: None}
+        own |= {one.id: None for one, _ in self._waiting if record.id in one.belongs_to or one.id in record.belongs_to}
+        own.pop(b"", None)
+        self._waiting = [(one, raw) for one, raw in self._waiting if one.id not in own]
+        self._write_waiting()
+        self._dropped.update(own)
+        while len(self._dropped) > _DROPPED_MAX:
+            self._dropped.popitem(last=False)
+
+    def _write_waiting(self) -> None:
+        for _, raw in self._waiting:
+            self._write(raw)
+        self._waiting.clear()
+
+    def add_part(self, line: Line) -> None:
+        """Write a part of a record that is too long to hold."""
+        assert self._file is not None  # noqa: S101 - parts come between chunks, and the first one opens the output
+        if self._part is None:
+            self._write_waiting()
+            self._part = self._file.tell(), self._packer()
+        begin, packer = self._part
+        if line.ended and line.reason == "warc_damaged":
+            self._part = None
+            self._to_file(lambda file: file.truncate(file.seek(begin)))
+            return
+        self._put(packer.compress(line.record or b""))
+        if line.ended:
+            self._put(packer.compress(_END) + packer.flush())
+            self._part = None
+
+    def _write(self, raw: bytes) -> None:
+        packer = self._packer()
+        self._put(packer.compress(raw) + packer.compress(_END) + packer.flush())
+
+    def _put(self, data: bytes) -> None:
+        self._to_file(lambda file: file.write(data))
+
+    def _to_file(self, act: Callable[[IO[bytes]], object]) -> None:
+        assert self._file is not None  # noqa: S101 - as above
+        try:
+            act(self._file)
+        except OSError as error:
+            raise output_failure(f"the records to {self._path}", error) from None
+
+    def _packer(self) -> _Packer:
+        if self._path.endswith(".gz"):
+            return zlib.compressobj(wbits=_GZIP)
+        if self._path.endswith(".zst"):
+            packer: _Packer = zstandard.ZstdCompressor(write_checksum=True).compressobj()
+            return packer
+        return _Plain()
+
+
+def _payload_key(record: _Record) -> bytes | None:
+    """Return what identifies the payload of a complete response, ``None`` if there is none."""
+    fields = record.fields
+    if fields.get(b"warc-type", b"").lower() != b"response" or b"warc-truncated" in fields:
+        return None
+    if not fields.get(b"content-type", b"").lower().startswith(b"application/http") or not _is_named(fields):
+        return None
+    payload = split_head(record.block)[1]
+    return hashlib.sha256(payload).digest() + len(payload).to_bytes(8, "big") if payload else None
+
+
+def _is_named(fields: dict[bytes, bytes]) -> bool:
+    return all(fields.get(name) for name in (b"warc-record-id", b"warc-target-uri", b"warc-date"))
+
+
+def _payload_of(record: _Record) -> _Payload:
+    fields = record.fields
+    digest = fields.get(b"warc-payload-digest") or _digest(split_head(record.block)[1])
+    return _Payload(digest, fields[b"warc-record-id"], fields[b"warc-target-uri"], fields[b"warc-date"])
+
+
+def _digest(data: bytes) -> bytes:
+    """SHA-1 in base32, which archives use to name payloads."""
+    return b"sha1:" + base64.b32encode(hashlib.sha1(data, usedforsecurity=False).digest())
+
+
+def _revisit(record: _Record, original: _Payload) -> bytes:
+    """Return the record as a revisit of an earlier one: its header and the HTTP header."""
+    block = split_head(record.block)[0] + b"\r\n"
+    version = record.version if record.version in (b"1.0", b"1.1") else b"1.1"
+    fields = {name: value for name, value in record.fields.items() if name not in _REPLACED}
+    return _composed(version, b"revisit", fields, {
+        b"WARC-Profile": _PROFILE % version,
+        b"WARC-Payload-Digest": original.digest,
+        b"WARC-Refers-To": original.record_id,
+        b"WARC-Refers-To-Target-URI": original.uri,
+        b"WARC-Refers-To-Date": original.date,
+    }, block)  # fmt: skip
+
+
+def _metadata(record: _Record, verdict: bytes) -> bytes:
+    """Return the verdict about a record as a record that refers to it; its id follows from the record and the
+    verdict."""
+    record_id = record.fields.get(b"warc-record-id", b"")
+    named = uuid.uuid5(uuid.NAMESPACE_URL, (record_id + verdict).decode(errors="replace"))
+    version = record.version if record.version in (b"1.0", b"1.1") else b"1.1"
+    fields = {name: value for name, value in record.fields.items() if name in (b"warc-date", b"warc-target-uri")}
+    added = {b"WARC-Record-ID": b"<%b>" % named.urn.encode(), b"Content-Type": b"application/json"}
+    if record_id:
+        added[b"WARC-Refers-To"] = record_id
+    return _composed(version, b"metadata", fields, added, verdict)
+
+
+def _composed(
+    version: bytes, kind: bytes, fields: dict[bytes, bytes], added: dict[bytes, bytes], block: bytes
+) -> bytes:
+    named = {b"-".join(_capital(part) for part in name.split(b"-")): value for name, value in fields.items()}
+    header = {b"WARC-Type": kind, **named, **added, b"WARC-Block-Digest": _digest(block)}
+    lines = b"".join(b"%b: %b\r\n" % field for field in header.items())
+    return b"WARC/%b\r\n%bContent-Length: %d\r\n\r\n%b" % (version, lines, len(block), block)
+
+
+def _capital(part: bytes) -> bytes:
+    return part.upper() if part in (b"warc", b"id", b"uri", b"ip") else part.capitalize()

@@ -1,0 +1,203 @@
+"""``neardup evaluate``: compares emitted pairs with known pairs, as tables, JSON and a picture.
+
+Pairs are counted between contents. Links between copies (similarity 1) join documents with one content: of n copies the
+stream links n - 1 and compares one with other contents. ``--each`` counts documents instead.
+
+The truth is a CSV file with a header or JSON Lines. Two columns hold the pairs: the columns of these names, or the
+first two. A column ``similarity`` is optional. Pairs of the truth below ``--truth-min`` are not true, but show the
+curve.
+
+With ``--candidates`` the pairs are the output of ``neardup run --candidates``. Pairs at or above ``score_min`` count as
+emitted, and all pairs are compared with the S-curve.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.table import Table
+
+from neardup.pairs.evaluation.judging import Confusion, Contents, CurveBin, Floats, Pair, Proportion, bins, confusion
+from neardup.schemes.config import Config
+from neardup.schemes.theory.tuning import curve, probabilities
+from neardup_workers.outside.display.pictures import POINTS, Curve, Mark, Picture
+from neardup_workers.outside.display.printing import print_found
+from neardup_workers.outside.options.judging import EvaluateOptions
+from neardup_workers.outside.process.exits import Exit, Failure, input_failure
+from neardup_workers.outside.readers.objects import json_objects
+
+ID_NAMES = (("older", "newer"), ("a", "b"), ("id1", "id2"))
+SIMILARITY_NAMES = ("similarity", "jaccard", "score")
+
+
+class Known(NamedTuple):
+    """Known pairs, with or without similarities."""
+
+    pairs: list[Pair]
+    similarity: Floats | None
+
+
+class Evaluation(NamedTuple):
+    """The result: the matrix, the number of documents that are copies, the curve, and counts of omitted input."""
+
+    confusion: Confusion
+    copies: int
+    curve: list[CurveBin]
+    left_out: dict[str, int]
+
+
+def run(options: EvaluateOptions, config: Config) -> None:
+    """Evaluate and print. Raises ``Failure`` for unusable input and ``ConfigError`` for unusable settings."""
+    evaluation = evaluate(options, config)
+    drawn = picture(config, evaluation.curve, options.candidates) if evaluation.curve else None
+    if options.plot is not None and drawn is None:
+        raise Failure(Exit.USAGE, f"--plot {options.plot}: the truth has no similarities to draw a curve over")
+    print_found(_summary(evaluation), _tables(evaluation), as_json=options.as_json, drawn=drawn, plot=options.plot)
+
+
+def evaluate(options: EvaluateOptions, config: Config) -> Evaluation:
+    """Compare emitted pairs with known pairs. Raises ``Failure`` for files that cannot be read or used."""
+    if options.truth is None:
+        raise Failure(Exit.USAGE, "evaluate needs what is true: give --truth FILE, or --labels FILE for clusters")
+    left_out = Counter[str]()
+    links: list[Pair] = []
+    emitted: list[Pair] = []
+    listed: list[Pair] = []
+    for line in json_objects(options.pairs, left_out):
+        older, newer = line.get("older"), line.get("newer")
+        if not isinstance(older, str) or not isinstance(newer, str):
+            left_out["lines of pairs without older and newer"] += 1
+            continue
+        similarity = line.get("similarity")
+        listed.append((older, newer))
+        if similarity == 1 and not options.each:
+            links.append((older, newer))
+        if not options.candidates or (isinstance(similarity, int | float) and similarity >= config.tuning.score_min):
+            emitted.append((older, newer))
+    if left_out and not listed:
+        raise Failure(Exit.INPUT, f"{options.pairs} holds lines and no pair: give what run or probe wrote")
+    known = read_truth(options.truth, left_out)
+    contents = Contents(links)
+    between = contents.pairs(known.pairs)
+    least = config.threshold if options.truth_min is None else options.truth_min
+    similarities = {} if known.similarity is None else dict(zip(known.pairs, known.similarity.tolist(), strict=True))
+    true = [content for content, pair in between.items() if similarities.get(pair, 1.0) >= least]
+    said = set(contents.pairs(emitted))
+    matrix = confusion(said, true, options.documents, contents.copies)
+    shown: list[CurveBin] = []
+    if similarities and between:
+        shown_pairs = set(contents.pairs(listed))
+        are_found = np.array([content in shown_pairs for content in between])
+        exact = np.array([similarities[pair] for pair in between.values()])
+        edges = np.linspace(0.0, 1.0, options.bins + 1).round(6).tolist()
+        shown = bins(exact, are_found, edges, lambda s: probabilities(config.tuning, s)[not options.candidates])
+    return Evaluation(matrix, contents.copies, shown, dict(left_out))
+
+
+def read_truth(path: str, left_out: Counter[str]) -> Known:
+    """Return the pairs of a truth file, CSV or JSON Lines; the first character decides the format."""
+    try:
+        with Path(path).open("rb") as file:
+            is_json = file.read(256).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"
+    except OSError as error:
+        raise input_failure(path, error) from None
+    rows = json_objects(path, left_out) if is_json else _csv_rows(path)
+    return _known(path, rows, left_out)
+
+
+def _csv_rows(path: str) -> Iterator[dict[str, Any]]:
+    try:
+        with Path(path).open(encoding="utf-8-sig", errors="replace", newline="") as file:
+            yield from csv.DictReader(file)
+    except (OSError, csv.Error) as error:
+        raise Failure(Exit.INPUT, f"cannot read {path}: {error}") from None
+
+
+def _known(path: str, rows: Iterable[dict[str, Any]], left_out: Counter[str]) -> Known:
+    pairs: list[Pair] = []
+    similarity: list[float] = []
+    names: tuple[str, str] | None = None
+    score: str | None = None
+    for row in rows:
+        if names is None:
+            columns = list(row)
+            if len(columns) < 2:
+                raise Failure(Exit.INPUT, f"{path} has no two columns with the ids of a pair")
+            names = next((two for two in ID_NAMES if set(two) <= row.keys()), (columns[0], columns[1]))
+            score = next((name for name in SIMILARITY_NAMES if name in row), None)
+        a, b = row.get(names[0]), row.get(names[1])
+        try:
+            value = 1.0 if score is None else float(row[score])
+        except (KeyError, TypeError, ValueError):
+            value = float("nan")
+        if a is None or b is None or a == b or not 0 <= value <= 1:
+            left_out["rows of the truth that are no pair of two ids and a similarity from 0 to 1"] += 1
+            continue
+        pairs.append((str(a), str(b)))
+        similarity.append(value)
+    if not pairs:
+        raise Failure(Exit.INPUT, f"{path} holds no pair: give CSV with a header and the ids in two columns")
+    return Known(pairs, np.array(similarity) if score else None)
+
+
+def picture(config: Config, shown: list[CurveBin], candidates: bool) -> Picture:
+    """Plot the found fraction of each bin over the promised curve."""
+    s, candidate, emitted = curve(config.tuning, POINTS)
+    promised = candidate if candidates else emitted
+    middles = [(one.low + one.high) / 2 for one in shown]
+    return Picture(
+        title="found share of the known pairs, and the share that was promised",
+        x_label="similarity",
+        x_limits=(0.0, 1.0),
+        curves=[
+            Curve("promised", s.tolist(), promised.tolist(), "braille"),
+            Curve("found", middles, [one.share.value for one in shown], "hd"),
+        ],
+        marks=[Mark(f"threshold {config.threshold:g}", config.threshold, ":")],
+        areas=[],
+    )
+
+
+def _tables(evaluation: Evaluation) -> list[Table]:
+    hits, false, missed, rest = evaluation.confusion
+    matrix = Table(title="Pairs of contents" if evaluation.copies else "Pairs")
+    for heading in ("", "true", "not true"):
+        matrix.add_column(heading, justify="right")
+    matrix.add_row("emitted", f"{hits:,}", f"{false:,}")
+    matrix.add_row("not emitted", f"{missed:,}", "not counted" if rest is None else f"{rest:,}")
+    shares = Table(title="Shares, with intervals of 95%")
+    for heading in ("", "share", "from", "to"):
+        shares.add_column(heading, justify="right")
+    for name, value in _proportions(evaluation.confusion).items():
+        shares.add_row(name, *(f"{x:.4f}" for x in value))
+    if not evaluation.curve:
+        return [matrix, shares]
+    over = Table(title="Known pairs by their similarity")
+    for heading in ("similarity", "pairs", "found", "share", "from", "to", "promised"):
+        over.add_column(heading, justify="right")
+    for one in evaluation.curve:
+        over.add_row(
+            f"{one.low:g} to {one.high:g}", f"{one.pairs:,}", f"{one.found:,}",
+            *(f"{x:.3f}" for x in one.share), f"{one.expected:.3f}",
+        )  # fmt: skip
+    return [matrix, shares, over]
+
+
+def _proportions(matrix: Confusion) -> dict[str, Proportion]:
+    return {"precision": matrix.precision(), "recall": matrix.recall(), "F1": matrix.f1()}
+
+
+def _summary(evaluation: Evaluation) -> dict[str, Any]:
+    """Return plain values; an unknown value is null."""
+    return {
+        "confusion": evaluation.confusion._asdict(),
+        "copies": evaluation.copies,
+        **{name.lower(): value._asdict() for name, value in _proportions(evaluation.confusion).items()},
+        "curve": [{**one._asdict(), "share": one.share._asdict()} for one in evaluation.curve],
+        "left_out": evaluation.left_out,
+    }

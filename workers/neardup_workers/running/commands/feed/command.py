@@ -1,0 +1,197 @@
+"""``neardup feed``: the items of feeds as documents, to standard output, a service or the topic of documents."""
+
+from __future__ import annotations
+
+import math
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from importlib.metadata import version
+from typing import NamedTuple
+
+from neardup.documents.document import Document
+from neardup.errors import Reason
+from neardup.pairs.pipeline import Signer
+from neardup_workers.doing.session.loader import Loader
+from neardup_workers.doing.session.session import Session
+from neardup_workers.outside.feeds.addresses import is_public
+from neardup_workers.outside.feeds.condition import Condition
+from neardup_workers.outside.feeds.fetch import Fetched, FetchLimits, fetch
+from neardup_workers.outside.feeds.items import Item, Named, items_of
+from neardup_workers.outside.feeds.lists import FeedLists
+from neardup_workers.outside.feeds.pages import page_text
+from neardup_workers.outside.feeds.state import open_states
+from neardup_workers.outside.feeds.watch import FeedPoll, Watching, World, watch
+from neardup_workers.outside.options.running import FeedCommandOptions
+from neardup_workers.outside.options.shared import SessionOptions
+from neardup_workers.outside.outputs.output import standard_output, write_pairs
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.readers.entries import Entry
+from neardup_workers.outside.settings.feed import FeedSettings
+from neardup_workers.outside.settings.files import fields_of
+from neardup_workers.outside.store.blocked import read_block_list
+from neardup_workers.outside.telemetry.health import Health, HealthAnswer, serve
+from neardup_workers.outside.telemetry.metrics import FEED, Metrics
+from neardup_workers.outside.transport.kafka.connect import connect
+from neardup_workers.outside.web.canonical_ids import CanonicalIds
+from neardup_workers.outside.web.extraction import Extraction
+from neardup_workers.running.commands.feed.service import Checking
+
+
+class _Output(NamedTuple):
+    """Where documents go: ``add`` takes one, ``send`` ends a batch and says whether all of it has arrived; ``tell``
+    takes how a feed is, ``None`` if it is watched no longer."""
+
+    add: Callable[[Entry], None]
+    send: Callable[[], bool]
+    tell: Callable[[str, Condition | None], None] = lambda url, condition: None
+
+
+def run(options: FeedCommandOptions, settings: FeedSettings) -> Exit:
+    """Write the items of the feeds; returns the exit code. Raises ``Failure``."""
+    if options.to_kafka and options.to_serve is not None:
+        raise Failure(Exit.USAGE, "--to-kafka and --to-serve are both given: give one of them")
+    lists = FeedLists(options.feeds)
+    with Session(
+        settings, SessionOptions([], rejects=options.rejects, quiet=options.quiet), follow=options.follow
+    ) as session:
+        ended = threading.Event()
+        ids, lock = CanonicalIds(), threading.Lock()
+
+        def canonical(id_: str) -> str:
+            with lock:  # each feed has a thread
+                return ids.name(id_)
+
+        name = canonical if settings.canonical_urls else str
+        watching = Watching(
+            fields_of(settings, sources=True), settings.interval_seconds, settings.feed_items_max, options.follow, name,
+            settings.clock == "arrival",
+        )  # fmt: skip
+        is_blocked = _blocked(settings)
+        with (
+            open_states(options.state) as states,
+            _output(options, settings, session) as output,
+            closing(Extraction(settings)) as extraction,
+        ):
+            world = _world(settings, ended, extraction if options.pages else None)
+            observe = _observer(settings, session)
+            for polled in watch(lists, watching, world, session.stop, ended, states):
+                arrived = _write(polled, session, output, is_blocked)
+                if polled.reason == "feed_list":
+                    continue
+                if arrived and polled.condition is not None:
+                    states.save(polled.url, polled.condition, polled.state)
+                observe(polled.url, polled.condition)
+                output.tell(polled.url, polled.condition)
+        report, feeds = session.report, len(lists.addresses())
+        report.say(f"{report.documents:,} items of {feeds:,} feeds, {report.refused.total():,} refused")
+        if settings.canonical_urls:
+            report.say(f"{ids.changed:,} ids changed to canonical URLs")
+    return session.ended
+
+
+def _observer(settings: FeedSettings, session: Session) -> Callable[[str, Condition | None], None]:
+    """Serve metrics and health if a port is set; returns what takes the condition of feeds. Raises ``Failure``."""
+    if settings.metrics_port is None:
+        return lambda url, condition: None
+    observer, health = Metrics(FEED, {"role": FEED}), Health(math.inf)
+    port = serve(settings.health_host, settings.metrics_port, observer.registry, health)
+    session.report.say(f"health and metrics on {settings.health_host}:{port}")
+    health.beat(HealthAnswer(True, "feeds are watched"))
+
+    def observe(url: str, condition: Condition | None) -> None:
+        if condition is None:
+            observer.forget(url)
+            return
+        observer.set("feed_failures", condition.failures, url)
+        if condition.succeeded is not None:
+            observer.set("feed_success_time_seconds", condition.succeeded, url)
+        if condition.newest is not None:
+            observer.set("feed_newest_time_seconds", condition.newest, url)
+        if condition.gap_seconds is not None:
+            observer.set("feed_gap_seconds", condition.gap_seconds, url)
+
+    return observe
+
+
+def _blocked(settings: FeedSettings) -> Callable[[Document], bool]:
+    """Return whether a document is in the block list of the settings."""
+    blocked = read_block_list(settings.blocked)
+    if settings.blocked is None:
+        return lambda document: False
+    signer = Signer(settings)
+    return lambda document: bool(blocked.refuse(signer.sign([document])._replace(refusals=[])).refusals)
+
+
+def _write(polled: FeedPoll, session: Session, output: _Output, is_blocked: Callable[[Document], bool]) -> bool:
+    """Write the items of a result; returns whether all have arrived."""
+    if polled.reason:
+        session.refuse_entry(Entry(polled.url, 0, None, Reason(polled.reason)), polled.reason)
+    for entry in polled.entries:
+        if isinstance(entry.found, Reason):
+            session.refuse_entry(entry, entry.found)
+        elif is_blocked(entry.found):
+            session.refuse_entry(entry, "blocked")
+        else:
+            output.add(entry)
+    arrived = output.send()
+    session.rejects.flush()
+    return arrived
+
+
+@contextmanager
+def _output(options: FeedCommandOptions, settings: FeedSettings, session: Session) -> Iterator[_Output]:
+    if options.to_serve is not None:
+        checking = Checking(options.to_serve, session)
+        yield _Output(checking.add, checking.send, checking.tell)
+        said = ", ".join(f"{count:,} {status}" for status, count in sorted(checking.statuses.items()))
+        session.report.say(f"the service says: {said or 'nothing'}")
+    elif options.to_kafka:
+        transport = connect(settings)
+        try:
+            loader = Loader(transport, settings, session)
+
+            def send_all() -> bool:
+                loader.send()
+                return True
+
+            yield _Output(loader.add, send_all)
+            loader.close()
+        finally:
+            transport.close()
+    else:
+        written = standard_output("the items")
+        lines: list[bytes] = []
+
+        def write_lines() -> bool:
+            write_pairs(written, b"".join(lines), "the items to standard output")
+            session.report.documents += len(lines)
+            lines.clear()
+            return True
+
+        yield _Output(lambda entry: lines.append((entry.raw or b"") + b"\n"), write_lines)
+
+
+def _any_address(number: str) -> bool:
+    return True
+
+
+def _world(settings: FeedSettings, ended: threading.Event, extraction: Extraction | None) -> World:
+    limits = FetchLimits(
+        settings.fetch_bytes_max,
+        settings.fetch_seconds_max,
+        settings.redirects_max,
+        _any_address if settings.allow_private else is_public,
+    )
+    agent = settings.user_agent or f"neardup/{version('neardup')}"
+
+    def get(url: str, header: Mapping[str, str]) -> Fetched:
+        return fetch(url, {"User-Agent": agent, **header}, limits)
+
+    def parse(content: bytes, url: str, content_type: str) -> list[Item] | Named | Reason:
+        return items_of(content, url, content_type, settings.parse_seconds_max)
+
+    page = None if extraction is None else lambda url: page_text(url, get, extraction)
+    return World(get, parse, time.time, random.random, ended.wait, page)

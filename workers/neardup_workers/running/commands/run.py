@@ -1,0 +1,132 @@
+"""``neardup run`` and ``neardup probe``: read and decode | sign | match | write, in order and in bounded memory.
+
+The thread that reads also matches and writes. While no input is available, all read documents are finished first. So a
+pair is written as soon as it is known, even if documents arrive slowly. A batch is matched in slices, and the pairs of
+a slice are written before the next slice: memory does not grow with the pairs of a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+
+from neardup.pairs.batches import Batch
+from neardup.pairs.estimates.loss_accounts import LossAccounts
+from neardup.pairs.json_lines import encode_matches, encode_nearest
+from neardup.pairs.pipeline import Matcher, Signer, match_steps
+from neardup.stories.sources.losses import count_losses
+from neardup.window.steps import step
+from neardup_workers.doing.audit.measuring import add_truth, check_truth
+from neardup_workers.doing.session.checks import check_follow, check_top
+from neardup_workers.doing.session.session import Session
+from neardup_workers.doing.session.token_order import with_order
+from neardup_workers.outside.display.overview import Overview
+from neardup_workers.outside.options.documents import ProbeOptions, RunOptions
+from neardup_workers.outside.outputs.lines_file import LinesFile
+from neardup_workers.outside.outputs.output import standard_output, write_pairs
+from neardup_workers.outside.process.exits import Exit
+from neardup_workers.outside.process.interpreter import share_interpreter
+from neardup_workers.outside.process.table_compiler import TableCompiler, compile_pairs
+from neardup_workers.outside.settings.files import Settings, with_file_window
+
+
+def probe(options: ProbeOptions, settings: Settings) -> Exit:
+    """Run to the end without adding documents to the index; returns the exit code. Raises ``Failure`` as ``run``."""
+    asked = RunOptions(
+        options.paths,
+        candidates=options.candidates,
+        top=options.top,
+        rejects=options.rejects,
+        summary_json=options.summary_json,
+        quiet=options.quiet,
+    )
+    return run(asked, settings, index=options.index)
+
+
+def run(options: RunOptions, settings: Settings, index: Sequence[str] | None = None) -> Exit:
+    """Run to the end; returns the exit code. Raises ``Failure`` for a path or an output that cannot be used.
+
+    ``index``: paths of documents that are added first; the documents of ``options.paths`` are then not added.
+    """
+    settings = with_file_window(settings)
+    if options.truth:
+        others = {"--follow": options.follow, "--top": options.top is not None, "--candidates": options.candidates}
+        others["--window-from"] = options.window_from is not None
+        check_truth(options, settings, options.output, "--output", others=others)
+    with (
+        Session(settings, options, before=index or (), follow=options.follow, prints=options.output is None) as session,
+        ExitStack() as stack,
+    ):
+        check_follow(options.paths, settings, follow=options.follow)
+        if options.top is not None:
+            check_top(options.top, settings, candidates=options.candidates, overview=options.overview)
+        output = (
+            standard_output()
+            if options.output is None
+            else stack.enter_context(LinesFile(options.output, follow=options.follow))
+        )
+        overview = Overview()
+        share_interpreter()
+        window_files = options.keep is not None or options.window_from is not None
+        settings = with_order(
+            session, index or options.paths, settings, follow=options.follow, window_files=window_files
+        )
+        matcher, signer = Matcher(settings, candidates=options.candidates), Signer(settings)
+        compiler = stack.enter_context(TableCompiler(session.compiling))
+        if options.window_from is not None:
+            from neardup_workers.outside.outputs.window_file import fill
+
+            compiler.wait()
+            fill(matcher, options.window_from, salvage=options.salvage)
+        for signed in session.signed(index or (), signer):
+            compiler.wait(partial(compile_pairs, settings, signed.batch))
+            with step(matcher.table):
+                matcher.match(signed.batch, probe=False)
+            session.bound_window(matcher.table)
+        asking = Signer(settings, queries=True) if index is not None else signer
+        for signed in session.signed(options.paths, asking, follow=options.follow):
+            compiler.wait(partial(compile_pairs, settings, signed.batch))
+            for pairs, lines in _answers(matcher, signed.batch, options, overview, session.losses, add=index is None):
+                session.report.pairs += pairs
+                write_pairs(output, lines)
+            session.bound_window(matcher.table)
+    if options.keep is not None:
+        from neardup_workers.outside.outputs.window_file import keep
+
+        keep(options.keep, matcher)
+    session.notes += _notes(options, overview, looks_back=index is None)
+    if options.truth:
+        add_truth(session, settings, pairs=options.output)
+    return session.end(matcher.table.counts())
+
+
+def _notes(options: RunOptions, overview: Overview, *, looks_back: bool) -> Iterator[str]:
+    """Yield what the options add to the summary."""
+    if options.overview:
+        yield "\n".join(overview.lines())
+    if options.top is not None and looks_back:
+        yield (
+            "note: run looks back only: the neighbours of a document are among those before it, and the first has "
+            "none; batch --top looks at all"
+        )
+    if options.output is not None:
+        yield f"the pairs stand in {options.output}"
+
+
+def _answers(
+    matcher: Matcher, batch: Batch, options: RunOptions, overview: Overview, losses: LossAccounts, *, add: bool
+) -> Iterator[tuple[int, bytes]]:
+    """Yield the answers to a batch, slice by slice: the number of pairs or neighbours, and their lines."""
+    if options.top is not None:
+        from neardup.pairs.neighbours.nearest import ranked
+
+        for one in ranked(matcher, batch, options.top, add=add):
+            yield sum(map(len, one.neighbours)), encode_nearest(one.ids, one.neighbours, one.collections)
+        return
+    for part in match_steps(matcher, batch, add=add):
+        count_losses(losses, matcher, batch, part)
+        if (matches := part.matches).older:
+            if options.overview:
+                overview.add(matches)
+            yield len(matches.older), encode_matches(matches)

@@ -1,0 +1,121 @@
+"""``neardup topics create`` and ``describe``: make the topics of a deployment; show them and whether they are safe."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from neardup.errors import ConfigError
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.topics.names import MATCH, ROLES, names_of
+from neardup_workers.outside.topics.replication import IN_SYNC_KEY, in_sync_wanted, judge_replication, replicas_wanted
+from neardup_workers.outside.topics.rules import (
+    PARTITIONS,
+    UNSEEN,
+    Finding,
+    TopicPlan,
+    judge,
+    judge_together,
+    judge_wanted,
+    refusal,
+    topic_plans,
+    warnings,
+)
+from neardup_workers.outside.transport.kafka.connect import connect
+from neardup_workers.outside.transport.kafka.transport import KafkaAdmin, TopicSpec
+from neardup_workers.outside.transport.protocol import Replication, UnknownTopicError
+from neardup_workers.running.commands.topics.shards import shard_table, states_of
+
+
+def create(settings: StreamSettings) -> None:
+    """Create missing topics; judge existing topics without changing them.
+
+    Raises ``ConfigError`` for settings that would lose live state, ``Failure`` for a topic that has such settings.
+    """
+    fail_if_wanted_unsafe(judge_wanted(settings))
+    plans = topic_plans(settings)
+    transport = connect(settings)
+    try:
+        nodes = transport.admin.nodes()
+        replicas = replicas_wanted(settings, nodes)
+        in_sync = {IN_SYNC_KEY: str(in_sync_wanted(settings, nodes))}
+        chosen = judge_replication(Replication(nodes, replicas), in_sync, allow_single=settings.allow_single_replica)
+        fail_if_wanted_unsafe([("new topics", row) for row in chosen if row.problem])
+        specs = [TopicSpec(plan.name, plan.partitions, replicas, {**plan.configs, **in_sync}) for plan in plans]
+        made = set(transport.admin.create_topics(specs))
+        findings = judge_together(settings, {p.name: _judged(p, transport.admin, settings, nodes) for p in plans})
+    finally:
+        transport.close()
+    console = Console(highlight=False, soft_wrap=True)
+    for plan in plans:
+        console.print(f"{plan.name}: {'made' if plan.name in made else _kept(plan, findings[plan.name])}", markup=False)
+    if warnings(findings):
+        console.print(f"warning: {warnings(findings)}", markup=False)
+    _fail_if_unsafe(findings)
+
+
+def describe(settings: StreamSettings) -> None:
+    """Show fingerprints, generation, topics and shards; raises ``Failure`` if a topic is missing or unsafe."""
+    names = names_of(settings)
+    transport = connect(settings)
+    try:
+        nodes = transport.admin.nodes()
+        plans = topic_plans(settings)
+        findings = judge_together(settings, {p.name: _judged(p, transport.admin, settings, nodes) for p in plans})
+        shards = states_of(transport, settings, transport.group_offsets(names.group(MATCH), names.topics.links))
+    finally:
+        transport.close()
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"signing fingerprint   {settings.signing_fingerprint}", markup=False)
+    console.print(f"matching fingerprint  {settings.matching_fingerprint}", markup=False)
+    console.print(f"generation            {names.generation}", markup=False)
+    for role in ROLES if settings.verdicts else ROLES[:2]:
+        console.print(f"{f'group of {role}':21} {names.group(role)}", markup=False)
+    for topic, rows in findings.items():
+        table = Table(title=topic, title_justify="left", title_style="bold")
+        for column in ("setting", "value", "judgement"):
+            table.add_column(column, overflow="fold")
+        for row in rows:
+            judgement = "unknown" if row.value == UNSEEN else "safe"
+            judgement = f"warning: {row.warning}" if row.warning else judgement
+            table.add_row(row.key, row.value, f"UNSAFE: {row.problem}" if row.problem else judgement)
+        console.print(table)
+    if shards:
+        console.print(shard_table(shards))
+    _fail_if_unsafe(findings)
+
+
+def _kept(plan: TopicPlan, findings: list[Finding]) -> str:
+    """Say that a topic was there, and with how many partitions if the settings name another number."""
+    partitions = next((row.value for row in findings if row.key == PARTITIONS), str(plan.partitions))
+    if partitions == str(plan.partitions):
+        return "was there"
+    return (
+        f"was there with {partitions} partitions, and keeps them; the settings say {plan.partitions}, which counts for "
+        "a new topic only (the tools of Kafka add partitions to this one)"
+    )
+
+
+def _judged(plan: TopicPlan, admin: KafkaAdmin, settings: StreamSettings, nodes: int) -> list[Finding]:
+    try:
+        description = admin.describe(plan.name)
+    except UnknownTopicError:
+        return [Finding("topic", "missing", "make it with neardup topics create")]
+    replication = Replication(nodes, description.replication)
+    return [
+        *judge(plan, description.partitions, description.configs),
+        *judge_replication(replication, description.configs, allow_single=settings.allow_single_replica),
+    ]
+
+
+def fail_if_wanted_unsafe(wrong: list[tuple[str, Finding]]) -> None:
+    """Raise ``ConfigError`` for settings that could lose live state: topics and their findings."""
+    if wrong:
+        raise ConfigError("; ".join(f"{name}: {row.key}={row.value} {row.problem}" for name, row in wrong))
+
+
+def _fail_if_unsafe(findings: dict[str, list[Finding]]) -> None:
+    sentence = refusal(findings)
+    if sentence:
+        raise Failure(Exit.TOPIC, sentence)

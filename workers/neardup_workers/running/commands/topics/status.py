@@ -1,0 +1,340 @@
+"""``neardup status``: one screen about a deployment, from its topics and the offsets of its groups alone.
+
+It needs no worker to answer, so it also says what is wrong when none does. It reads, for each role, where the group
+stands, the first record that it has not committed, and the newest record of what it writes; and who owns each shard and
+stands by for it. How far a standby is behind, only its member knows. It joins no group and changes nothing.
+
+Each ``Problem`` is a sentence about what is wrong, and one about what to do. The exit code is that of the worst one, so
+a probe can use the command.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from rich.table import Table
+
+from neardup.pairs.estimates.limits import counted_documents, counted_recall
+from neardup_workers.doing.stages.matching.shard_table import added_counts, decode_window
+from neardup_workers.outside.display.printing import print_found, time_text
+from neardup_workers.outside.options.running import StatusOptions
+from neardup_workers.outside.process.exits import Exit
+from neardup_workers.outside.settings.durations import seconds_of
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN, Names, names_of
+from neardup_workers.outside.topics.replication import judge_replication
+from neardup_workers.outside.topics.rules import Finding, judge, judge_together, topic_plans
+from neardup_workers.outside.transport.protocol import Committed, Record, Transport, UnknownTopicError, UnreachableError
+from neardup_workers.running.commands.topics.shards import ShardState, shard_table, states_of
+
+
+class _Kind(NamedTuple):
+    """What the workers of a role are called, the topic that they read, the topic whose newest record is their last
+    output (what a filter writes has the times of documents), the topic whose partitions they share, and what each of
+    these is."""
+
+    called: str
+    reads: str
+    writes: str | None
+    shares: str
+    part: str = "partition"
+
+
+_ROLES: dict[str, _Kind] = {
+    SIGN: _Kind("signer", "documents", "signed", "documents"),
+    MATCH: _Kind("matcher", "signed", "candidates", "links", "shard"),
+    LINK: _Kind("linker", "signed", "verdicts", "signed"),
+    FILTER: _Kind("filter", "verdicts", None, "verdicts"),
+}
+# The worst comes first.
+_CODES = (Exit.TOPIC, Exit.GAP, Exit.STUCK)
+# The last records of a partition may be markers of transactions: so many offsets before the end are read.
+_TAIL_OFFSETS = 4
+_WAIT_SECONDS, _RECORDS_MAX, _BYTES_MAX = 10.0, 100, 1 << 20
+_MILLISECONDS = 1e3
+
+
+class Problem(NamedTuple):
+    """What is wrong and what to do, and the exit code of a probe; code 0 is a remark."""
+
+    what: str
+    do: str
+    code: Exit = Exit.SUCCESS
+
+
+@dataclass(frozen=True)
+class Unread:
+    """Where a group stands in a partition of ``topic``: its committed offset, the log, and what it has not read.
+
+    ``records`` counts offsets from the first record that is not committed; ``since`` is the time of this record in
+    seconds.
+    """
+
+    partition: int
+    committed: int | None
+    first: int
+    end: int
+    records: int
+    since: float | None
+
+
+@dataclass(frozen=True)
+class Role:
+    """A role: its group, its members, and each partition of the topic that it reads."""
+
+    role: str
+    group: str
+    topic: str
+    members: int
+    partitions: tuple[Unread, ...]
+    last_output: float | None  # seconds; None if there is none
+
+    @property
+    def slowest(self) -> Unread | None:
+        """The partition with the oldest record that is not committed."""
+        waiting = [one for one in self.partitions if one.since is not None]
+        return min(waiting, key=lambda one: one.since or 0.0, default=None)
+
+    @property
+    def records(self) -> int:
+        """Records that are not committed."""
+        return sum(one.records for one in self.partitions)
+
+
+def status(options: StatusOptions, transport: Transport, settings: StreamSettings) -> Exit:
+    """Print the state of a deployment; returns the code of the worst problem. Raises ``UnreachableError``."""
+    names, now = names_of(settings), time.time()
+    behind_max = seconds_of("--behind-max", options.behind_max)
+    matched = transport.group_offsets(names.group(MATCH), names.topics.links)
+    roles = look(transport, settings, names, matched)
+    shards = states_of(transport, settings, matched)
+    problems = [*topic_problems(transport, settings), *standby_problems(shards, settings.standbys)]
+    problems += [problem for role in roles for problem in role_problems(role, now, behind_max)]
+    held, limits = holds_back(roles), limits_of(matched)
+    values: dict[str, Any] = {
+        "generation": names.generation,
+        "roles": [_values(role, now) for role in roles],
+        "watermark": None if held is None or held.slowest is None else held.slowest.since,
+        "held_back_by": None if held is None else held.role,
+        "shards": [one._asdict() for one in shards],
+        "limits": limits,
+        "problems": [{"what": one.what, "do": one.do, "code": int(one.code)} for one in problems],
+    }
+    standing = [shard_table(shards)] if settings.standbys or any(one.standbys for one in shards) else []
+    tables = [_table(names, roles, held, now), *standing, *_limit_tables(limits), *_problem_tables(problems)]
+    print_found(values, tables, as_json=options.as_json)
+    return next((code for code in _CODES if any(one.code == code for one in problems)), Exit.SUCCESS)
+
+
+def look(transport: Transport, settings: StreamSettings, names: Names, matched: Mapping[int, Committed]) -> list[Role]:
+    """Return the standing of each role of the deployment whose topics exist; ``matched`` are the offsets of the
+    matchers."""
+    wanted = [SIGN, MATCH, LINK, FILTER] if settings.verdicts else [SIGN, MATCH]
+    roles = []
+    for role in wanted:
+        kind = _ROLES[role]
+        topic, shared, group = getattr(names.topics, kind.reads), getattr(names.topics, kind.shares), names.group(role)
+        try:
+            output = None if kind.writes is None else _newest(transport, getattr(names.topics, kind.writes))
+            offsets = matched if role == MATCH else transport.group_offsets(group, shared)
+            unread = tuple(_unread(transport, topic, offsets, shared))
+        except UnknownTopicError:
+            continue
+        roles.append(Role(role, group, topic, transport.members(group), unread, output))
+    return roles
+
+
+def limits_of(matched: Mapping[int, Committed]) -> dict[str, Any]:
+    """Return what limits of candidates cost the shards since they began, as matchers have committed it."""
+    counts = added_counts([decode_window(one.metadata).counts for one in matched.values()])
+    return {"documents": counted_documents(counts), "pairs": counted_recall(counts), **counts}
+
+
+def holds_back(roles: Sequence[Role]) -> Role | None:
+    """Return the role with the oldest record that is not committed: nothing later is decided everywhere."""
+    waiting = [role for role in roles if role.slowest is not None]
+    return min(waiting, key=lambda role: (role.slowest and role.slowest.since) or 0.0, default=None)
+
+
+def topic_problems(transport: Transport, settings: StreamSettings) -> Iterator[Problem]:
+    """Yield what is wrong with the topics."""
+    names = names_of(settings)
+    findings: dict[str, list[Finding]] = {}
+    for plan in topic_plans(settings):
+        try:
+            partitions = transport.partitions(plan.name)
+        except UnknownTopicError:
+            made = f", or give the settings of the workers: these make generation {names.generation}"
+            of_generation = names.generation in plan.name
+            do = f"make it with neardup topics create{made if of_generation else ''}"
+            yield Problem(f"the topic {plan.name} is missing", do, Exit.TOPIC)
+            continue
+        configs = transport.configs(plan.name)
+        replication = judge_replication(
+            transport.replication(plan.name), configs, allow_single=settings.allow_single_replica
+        )
+        findings[plan.name] = [*judge(plan, partitions, configs), *replication]
+    for topic, rows in judge_together(settings, findings).items():
+        for row in rows:
+            if row.problem or row.warning:
+                what = f"{topic}: {row.key}={row.value} {row.problem or row.warning}"
+                do = f"change {row.key} of the topic with the tools of Kafka; neardup topics describe shows all"
+                yield Problem(what, do, Exit.TOPIC if row.problem else Exit.SUCCESS)
+
+
+def role_problems(role: Role, now: float, behind_max: float) -> Iterator[Problem]:
+    """Yield what is wrong with a role."""
+    kind, count = _ROLES[role.role], len(role.partitions)
+    called = kind.called
+    if not role.members:
+        waits = f", and {role.records:,} records wait in {role.topic}" if role.records else ""
+        do = f"start one with neardup {role.role}, or see why it ended in its log"
+        yield Problem(f"no {called} is a member of {role.group}{waits}", do, Exit.STUCK)
+    elif role.records and all(one.committed is None for one in role.partitions):
+        what = f"{role.group} has members and has never committed an offset of {role.topic}"
+        yield Problem(what, f"see the log of the {called}: it restores, or it needs --from earliest", Exit.STUCK)
+    if role.members > count and role.role != LINK:
+        what = f"{role.members - count} of {role.members} {called}s have no {kind.part}: there are {count}"
+        yield Problem(what, "end them, or keep them to take over")
+    for one in role.partitions:
+        log = f"{kind.part} {one.partition} of {role.topic}"
+        if one.committed is not None and one.committed < one.first:
+            what = f"offsets {one.committed} to {one.first} of {log} were deleted before a {called} had read them"
+            do = f"give {role.topic} a longer retention, then start the {called} with --allow-gap, which goes on behind"
+            yield Problem(what, do, Exit.GAP)
+        elif one.committed is not None and one.committed > one.end:
+            what = f"{log} ends at {one.end}, and {role.group} has committed {one.committed}: the topic was made again"
+            do = f"end the {called}s, delete the group with the tools of Kafka, and start with --from earliest"
+            yield Problem(what, do, Exit.GAP)
+    slowest = role.slowest
+    if slowest is not None and slowest.since is not None and role.members and now - slowest.since > behind_max:
+        what = (
+            f"{called}s are behind: {kind.part} {slowest.partition} of {role.topic} has {slowest.records:,} unread "
+            f"records, the oldest from {time_text(slowest.since)}"
+        )
+        do = (
+            f"start more {called}s: {role.members} share {count} {kind.part}s"
+            if role.members < count and role.role != LINK
+            else f"see the log and /readyz of the {called} that has this {kind.part}: there are as many as can work"
+        )
+        yield Problem(what, do, Exit.STUCK)
+
+
+def standby_problems(shards: Sequence[ShardState], wanted: int) -> Iterator[Problem]:
+    """Yield a remark about shards with fewer standbys than are wanted: their takeover restores the window."""
+    cold = [one.shard for one in shards if one.owner is not None and len(one.standbys) < wanted]
+    if cold:
+        what = f"of {len(shards)} shards, {len(cold)} have fewer standbys than standbys={wanted}: {cold}"
+        yield Problem(what, "start more matchers with this setting, or wait while their group rebalances")
+
+
+def _unread(transport: Transport, topic: str, offsets: Mapping[int, Committed], shared: str) -> Iterator[Unread]:
+    """Yield the standing of a group in each partition of the topic that it shares, by its offsets; where it shares
+    another topic than it reads, each partition stands for a part of the one partition that it reads."""
+    bounds = parts = transport.bounds(topic)
+    if shared != topic:  # a partition without an offset is a shard to come, once others have one
+        parts = dict.fromkeys(offsets or range(transport.partitions(shared)), bounds[0])
+    committed = {partition: offsets[partition].offset if partition in offsets else None for partition in parts}
+    starts = {partition: max(first, committed[partition] or 0) for partition, (first, _) in parts.items()}
+    read: dict[int, list[Record]] = {}
+    if shared == topic:
+        read = _read(transport, topic, {p: at for p, at in starts.items() if at < bounds[p][1]}, bounds)
+    else:
+        for start in {start for start in starts.values() if start < bounds[0][1]}:
+            first_records = _read(transport, topic, {0: start}, bounds).get(0, [])
+            read |= {partition: first_records for partition, at in starts.items() if at == start}
+    for partition, (first, end) in sorted(parts.items()):
+        oldest = read.get(partition, [])[:1]
+        records = end - oldest[0].offset if oldest else 0
+        since = oldest[0].timestamp_ms / _MILLISECONDS if oldest else None
+        yield Unread(partition, committed[partition], first, end, records, since)
+
+
+def _newest(transport: Transport, topic: str) -> float | None:
+    """Return the time of the newest record of a topic, in seconds."""
+    bounds = transport.bounds(topic)
+    starts = {p: max(first, end - _TAIL_OFFSETS) for p, (first, end) in bounds.items() if end > first}
+    times = [record.timestamp_ms for records in _read(transport, topic, starts, bounds).values() for record in records]
+    return max(times) / _MILLISECONDS if times else None
+
+
+def _read(
+    transport: Transport, topic: str, starts: Mapping[int, int], bounds: Mapping[int, tuple[int, int]]
+) -> dict[int, list[Record]]:
+    """Return records of each partition from its start on, at least one if there is one before the end."""
+    records: dict[int, list[Record]] = {}
+    if not starts:
+        return records
+    reader = transport.reader(topic)
+    try:
+        reader.follow(starts)
+        deadline = time.monotonic() + _WAIT_SECONDS
+        while waiting := {p for p, at in reader.positions().items() if at < bounds[p][1] and p not in records}:
+            if time.monotonic() > deadline:
+                raise UnreachableError(f"{topic} was not read in {_WAIT_SECONDS:g} s; see whether the broker is up")
+            reader.hold(starts.keys() - waiting)
+            for record in reader.poll(0.1, _RECORDS_MAX, _BYTES_MAX):
+                records.setdefault(record.partition, []).append(record)
+    finally:
+        reader.close()
+    return records
+
+
+def _values(role: Role, now: float) -> dict[str, Any]:
+    slowest = role.slowest
+    return {
+        **asdict(role),
+        "lag_records": role.records,
+        "lag_seconds": None if slowest is None or slowest.since is None else round(max(0.0, now - slowest.since), 3),
+    }
+
+
+def _table(names: Names, roles: Sequence[Role], held: Role | None, now: float) -> Table:
+    title = f"generation {names.generation}"
+    if held is not None and held.slowest is not None and held.slowest.since is not None:
+        title += f"; all is decided up to {time_text(held.slowest.since)}, held back by {held.role}"
+    table = Table(title=title, title_justify="left")
+    for column in ("role", "members", "reads", "unread", "oldest unread", "last output"):
+        table.add_column(column, overflow="fold")
+    for role in roles:
+        since = None if role.slowest is None else role.slowest.since
+        table.add_row(
+            role.role, str(role.members), f"{role.topic} ({len(role.partitions)})", f"{role.records:,}",
+            _ago(since, now), _ago(role.last_output, now),
+        )  # fmt: skip
+    return table
+
+
+def _limit_tables(limits: Mapping[str, Any]) -> list[Table]:
+    if limits["documents"] is None:
+        return []
+    table = Table(title="what limits of candidates leave", title_justify="left")
+    for column in ("", "found", "of"):
+        table.add_column(column, overflow="fold")
+    pairs = limits["near_pairs"] + limits["missed_pairs"]
+    documents = limits["near_documents"] + limits["lone_documents"]
+    table.add_row("documents with a pair", f"at least {_percent(limits['documents'])}", f"{documents:,}")
+    table.add_row("pairs", f"about {_percent(limits['pairs'])}", f"{pairs:,}")
+    return [table]
+
+
+def _percent(fraction: float | None) -> str:
+    return "-" if fraction is None else f"{100 * fraction:.2f} %"
+
+
+def _problem_tables(problems: Sequence[Problem]) -> list[Table]:
+    if not problems:
+        return []
+    table = Table(title_justify="left")
+    for column in ("", "what", "what to do"):
+        table.add_column(column, overflow="fold")
+    for one in sorted(problems, key=lambda one: not one.code):
+        table.add_row("WRONG" if one.code else "note", one.what, one.do)
+    return [table]
+
+
+def _ago(at: float | None, now: float) -> str:
+    return "-" if at is None else f"{max(0.0, now - at):,.0f} s ago"

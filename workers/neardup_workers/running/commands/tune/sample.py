@@ -1,0 +1,141 @@
+"""``neardup tune --sample``: advises a shingle length from a sample of documents."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from rich.table import Table
+
+from neardup.documents.document import Document
+from neardup.errors import Reason
+from neardup.features.shingle_length import SampleSummary, Similarity, enough, expected, measured, safe, sampled
+from neardup.features.texts.normalize import CodePoints, NormalForm, code_points
+from neardup.pairs.pipeline import Signer
+from neardup.schemes.kinds.partial_sets import recall_of
+from neardup.schemes.rows import SCHEMES
+from neardup_workers.doing.session.session import Session
+from neardup_workers.outside.display.printing import facts, print_found
+from neardup_workers.outside.options.shared import SessionOptions
+from neardup_workers.outside.process.compiling import Compiling, say
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.settings.files import Settings, fields_of
+
+# Maximum documents and characters of a sample: a few seconds of work.
+SAMPLE_DOCUMENTS_MAX, SAMPLE_CHARACTERS_MAX = 10_000, 20_000_000
+# Lengths measured below and above the advised ones.
+_LENGTHS_AROUND = 2
+
+
+def show(settings: Settings, paths: Sequence[str], *, as_json: bool) -> None:
+    """Print the advice of a sample. Raises ``Failure`` for paths that cannot be read, ``ConfigError`` without a
+    text."""
+    if fields_of(settings).kind != "text":
+        raise Failure(
+            Exit.USAGE, f"--sample is about shingles of texts, but {settings.scheme} takes none: leave it out"
+        )
+    with Compiling(say, steps=sys.stderr.isatty()):
+        _show(settings, list(_documents(settings, paths)), as_json=as_json)
+
+
+def _show(settings: Settings, documents: Sequence[Document], *, as_json: bool) -> None:
+    codes = _codes(settings, documents)
+    sample = sampled(codes)
+    least, most = enough(*sample[1:]), safe(*sample[1:])
+    similarities = measured(codes, range(max(least - _LENGTHS_AROUND, 1), most + _LENGTHS_AROUND))
+    values, tables = summary(sample, similarities), [_advice(sample, similarities), _lengths(sample, similarities)]
+    cost, keys = _cost(settings, documents)
+    rows = [
+        ("keys", f"{cost['keys']:,.1f}", "of a document, on average"),
+        ("memory", f"{cost['bytes']:,.0f} bytes", "of a document in the window, without its keys and its id"),
+        ("signing", f"{cost['microseconds']:,.1f} microseconds", "of a document on this machine, in one thread"),
+    ]
+    values |= cost
+    if SCHEMES[settings.scheme].partial:
+        recall = recall_of(settings.tuning, np.bincount(keys, minlength=settings.tuning.bands + 1))
+        values["recall_at_threshold"] = recall
+        promised = settings.recall_promised
+        remedy = "" if recall >= promised else f"; not {promised:.3g}: use one_permutation"
+        rows.append(("recall", f"{recall:.3f}", f"at the threshold, at most{remedy}"))
+    tables.append(facts(f"Scheme {settings.scheme}, for documents of these sizes", rows))
+    print_found(values, tables, as_json=as_json)
+
+
+def summary(sample: SampleSummary, similarities: list[Similarity]) -> dict[str, Any]:
+    """Return the advice as plain values."""
+    lengths = [
+        {**row._asdict(), "in_a_document": expected(row.k, sample.characters, sample.alphabet)} for row in similarities
+    ]
+    return {
+        "documents": sample.documents,
+        "characters_median": sample.characters,
+        "alphabet": sample.alphabet,
+        "k_enough": enough(*sample[1:]),
+        "k_safe": safe(*sample[1:]),
+        "lengths": lengths,
+    }
+
+
+def _cost(settings: Settings, documents: Sequence[Document]) -> tuple[dict[str, float], npt.NDArray[np.int64]]:
+    """Return keys, bytes of evidence and microseconds of signing of a document, on average; and the keys of each."""
+    signer = Signer(settings)
+    signer.sign(documents[:2])  # compiles
+    start = time.perf_counter()
+    batch = signer.sign(documents).batch
+    seconds = time.perf_counter() - start
+    keys = np.diff(SCHEMES[settings.scheme].keys(batch.evidence, settings.plan).starts)
+    evidence = batch.fixed.size + batch.ragged.size
+    count = max(batch.size, 1)
+    cost = {"keys": float(keys.sum()) / count, "bytes": evidence / count, "microseconds": 1e6 * seconds / count}
+    return cost, keys
+
+
+def _codes(settings: Settings, documents: Sequence[Document]) -> CodePoints:
+    """Return the normalised texts of documents."""
+    form = NormalForm(settings.nfkc, settings.fold_case, settings.fold_space)
+    return code_points([document.text for document in documents], form)
+
+
+def _documents(settings: Settings, paths: Sequence[str]) -> Iterator[Document]:
+    """Yield documents up to the maximum; refused input is skipped."""
+    count = characters = 0
+    with Session(settings, SessionOptions(list(paths), quiet=True)) as session:
+        for entry in session.entries(paths):
+            if entry is None or isinstance(entry.found, Reason):
+                continue
+            yield entry.found
+            count, characters = count + 1, characters + len(entry.found.text)
+            if count >= SAMPLE_DOCUMENTS_MAX or characters >= SAMPLE_CHARACTERS_MAX:
+                return
+
+
+def _advice(sample: SampleSummary, similarities: list[Similarity]) -> Table:
+    longest = safe(*sample[1:])
+    sharing = next((f"; {row.sharing:.0%} do in the sample" for row in similarities if row.k == longest), "")
+    return facts(
+        "Characters a shingle, for documents like these",
+        [
+            ("documents", f"{sample.documents:,}", "read"),
+            ("length", f"{sample.characters:,.0f}", "characters in the median, normalised"),
+            ("alphabet", f"{sample.alphabet:.1f}", "characters, if all were equally likely"),
+            ("enough", f"--k {enough(*sample[1:])}", "a shingle is in a document with 1 in 1,000 at most"),
+            ("safe", f"--k {longest}", f"of 100 pairs 1 shares a shingle if characters were independent{sharing}"),
+        ],
+    )
+
+
+def _lengths(sample: SampleSummary, similarities: list[Similarity]) -> Table:
+    table = Table(
+        title="With shingles of k characters",
+        caption="Language repeats itself: the last three columns are measured, on pairs of the sample.",
+    )
+    for heading in ("k", "a shingle is in a document", "half the pairs up to", "nine in ten up to", "share one"):
+        table.add_column(heading, justify="right")
+    for k, median, upper, sharing in similarities:
+        chance = expected(k, sample.characters, sample.alphabet)
+        table.add_row(f"{k}", f"{chance:.2g}", f"{median:.3f}", f"{upper:.3f}", f"{sharing:.0%}")
+    return table
