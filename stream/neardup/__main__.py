@@ -1,6 +1,6 @@
-"""``python -m neardup``: the command ``neardup``."""
+"""``python -m neardup``: the command ``neardup``, a program of the workers. The library imports none of them."""
 
-from neardup_workers.main import main
+from runpy import run_module
 
 if __name__ == "__main__":
-    main()
+    run_module("neardup_workers.main", run_name="__main__")

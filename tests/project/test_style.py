@@ -53,13 +53,12 @@ BANNED_NAMES = {
     "np.random": "derive numbers from Config.seed with hashing.derive_seed",
     "os.environ": "take a setting as a field of Config",
 }
-# Module -> what it alone may use: what must be known before any kernel exists, the windows of ``load_window`` and
-# ``save_window``, and ``python -m neardup``.
+# Module -> what it alone may use: what must be known before any kernel exists, and the windows of ``load_window`` and
+# ``save_window``.
 ALLOWED = {
     "neardup.machine.choice": {"os", "os.environ"},
     "neardup.kernel_folder": {"os", "os.environ", "pathlib", "sys"},
     "neardup": {"pathlib"},
-    "neardup.__main__": {"neardup_workers"},
 }
 # File -> what it uses of the compiler, outside of its room: documented interfaces only.
 PUBLIC_COMPILER = {

@@ -26,7 +26,7 @@ FRONT = {
     "neardup.kernel_folder": "neardup.machine",
     "neardup.deduplicator": "neardup.stories",
     "neardup": "neardup.stories",
-    "neardup.__main__": "neardup_workers.running",
+    "neardup.__main__": "neardup.stories",
     "neardup_workers": "neardup_workers.outside",
     "neardup_workers.main": "neardup_workers.running",
 }
