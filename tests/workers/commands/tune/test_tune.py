@@ -6,12 +6,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from neardup.errors import ConfigError
 from neardup.schemes.config import Config
 from neardup.schemes.theory.curves import candidate_probability, error_areas
 from neardup.schemes.theory.tuning import choose
 from neardup_workers.outside.display.pictures import in_characters
 from neardup_workers.outside.process.exits import Failure
+from neardup_workers.running.cli.app import app
 from neardup_workers.running.commands.tune.curve import picture, show, summary
 
 
@@ -48,6 +51,46 @@ def test_the_curve_is_described_by_its_half_point_its_steep_point_and_its_errors
     shown = capsys.readouterr().out
     for name in ("half_point", "steep_point", "false_candidates_area", "missed_area"):
         assert f"{found[name]:.4f}" in shown
+
+
+def test_given_bands_and_rows_show_the_s_curve_of_the_book():
+    """20 bands of 5 rows: .006 .047 .186 .470 .802 .975 .9996 at .2 to .8, from the settings alone; the stored rows of
+    8 bits agree a little more often. Without both there is no such table."""
+    curve = summary(Config(bands=20, rows=5))["s_curve"]
+    assert [row["similarity"] for row in curve] == [0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8]
+    book = [0.006, 0.047, 0.186, 0.470, 0.802, 0.975, 0.9996]
+    assert [row["whole_rows"] for row in curve] == pytest.approx(book, abs=0.0005)
+    assert all(row["whole_rows"] < row["candidate_probability"] < row["whole_rows"] + 0.007 for row in curve)
+    assert "s_curve" not in summary(Config(bands=20))
+
+
+def test_bands_and_rows_below_the_recall_are_shown_with_a_warning():
+    """At threshold .5 20 bands of 5 rows find every second pair: the command shows them with the recall that they
+    reach, and the warning names it. These settings with this recall are not refused."""
+    done = CliRunner().invoke(app, ["tune", "--threshold", ".5", "--bands", "20", "--rows", "5"])
+    assert done.exception is None
+    assert all(figure in done.stdout for figure in ("0.0064", "0.0475", "0.1860", "0.4701", "0.8019", "0.9748"))
+    assert done.stderr == (
+        "warning: 20 bands of 5 rows reach recall 0.4767 at threshold 0.5, not 0.95: run refuses them without "
+        "--recall 0.4767\n"
+    )
+    with pytest.raises(ConfigError, match=r"recall 0\.95 at threshold 0\.5 is out of reach"):
+        Config(threshold=0.5, bands=20, rows=5)
+    assert Config(threshold=0.5, bands=20, rows=5, recall=0.4767).tuning.bands == 20
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--threshold", ".3", "--bands", "2"), "is out of reach"),
+        (("--threshold", ".5", "--bands", "50", "--rows", "5"), "but rows_max is 128"),
+    ],
+)
+def test_other_settings_that_cannot_work_are_refused(arguments, message):
+    """A recall that no chosen number of rows reaches, and a shape that does not fit, have no curve to show."""
+    refused = CliRunner().invoke(app, ["tune", *arguments]).exception
+    assert isinstance(refused, ConfigError)
+    assert message in str(refused)
 
 
 def test_a_scheme_that_misses_nothing_has_no_curve_but_a_step(capsys):
@@ -101,6 +144,8 @@ def test_a_scheme_with_an_exact_score_has_no_margin(capsys):
         recall=0.95,
         false_weight=None,
         scheme="minhash",
+        bands=None,
+        rows=None,
         signing_fingerprint="s",
         matching_fingerprint="m",
     )

@@ -138,7 +138,7 @@ def tune_command(options: TuneOptions, given: Given) -> None:
     elif options.sample:
         raise Failure(Exit.USAGE, "--sample stands for itself: leave out --family and --plot")
     else:
-        tune.show(load(given, options.config), plot=options.plot, as_json=options.as_json)
+        tune.show(tune.read(given, options.config), plot=options.plot, as_json=options.as_json)
 
 
 @app.command("calibrate", cls=HelpCommand, epilog=_EPILOG)

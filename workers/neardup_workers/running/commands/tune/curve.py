@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import typer
 from rich.table import Table
 
+from neardup.errors import ConfigError
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS
 from neardup.schemes.config import Config
 from neardup.schemes.kinds.grid_functions import candidate_probability
 from neardup.schemes.rows import SCHEMES
+from neardup.schemes.theory.curves import candidate_probability as whole_rows
 from neardup.schemes.theory.curves import error_areas, half_point, similarity_at, threshold_step
 from neardup.schemes.theory.tuning import Tuning, curve, probabilities
 from neardup_workers.outside.display.pictures import POINTS, Area, Curve, Mark, Picture
 from neardup_workers.outside.display.printing import facts, print_found
 from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.settings.files import Settings
+from neardup_workers.outside.settings.load import load
 
 # Similarities of the table, as distances from the threshold.
 _AROUND = (-0.3, -0.2, -0.1, -0.05, 0.0, 0.05, 0.1)
-
+# Similarities of the S-curve of given bands and rows, as the table of Mining of Massive Datasets, 3.4.2, has them.
+_OF_THE_BOOK = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 
 # Public names of values whose name in the library differs.
 _NAMES = {"score_min": "cut"}
@@ -30,11 +38,35 @@ _MINUTIAE, _REPEATED = 0.2, 0.8
 _CHANCES = ("candidate_probability", "pass_probability", "recall")
 
 
+def read(given: Mapping[str, Any], file: str | None) -> Settings:
+    """Return the settings; where bands and rows are given and miss the recall, with the recall that they reach and a
+    warning on standard error. Raises ``ConfigError`` and ``Failure`` like ``load``."""
+    try:
+        return load(given, file)
+    except ConfigError as refused:
+        try:
+            # With the least score no recall is out of reach.
+            settings: Settings = load({**given, "min_similarity": 0.0}, file)
+        except ConfigError:
+            raise refused from None
+        chance = settings.tuning.candidate_probability
+        if None in (settings.bands, settings.rows) or not chance > 0:
+            raise
+        reached = math.floor(chance * 1e4) / 1e4 or chance
+        typer.echo(
+            f"warning: {settings.bands} bands of {settings.rows} rows reach recall {reached:g} at threshold "
+            f"{settings.threshold:g}, not {settings.recall:g}: run refuses them without --recall {reached:g}",
+            err=True,
+        )
+        return load({**given, "recall": reached}, file)
+
+
 def show(config: Config, *, plot: str | None, as_json: bool) -> None:
     """Print the values that a configuration resolves to. Raises ``Failure`` if the picture cannot be drawn to
     ``plot``."""
     if _has_curve(config):
-        tables = [_choice(config), _probabilities(config.tuning)]
+        given = s_curve(config)
+        tables = [_choice(config), _probabilities(config.tuning), *([_given(config.tuning, given)] if given else [])]
         print_found(summary(config), tables, as_json=as_json, drawn=picture(config.tuning), plot=plot)
     elif plot is None:
         rates = grid_rates(config)
@@ -62,8 +94,22 @@ def summary(config: Config) -> dict[str, Any]:
         **_shape(tuning),
         **({"rates": rates} if (rates := grid_rates(config)) else {}),
         "around": around,
+        **({"s_curve": given} if (given := s_curve(config)) else {}),
         "fingerprints": names,
     }
+
+
+def s_curve(config: Config) -> list[dict[str, float]]:
+    """Return the chance to be a candidate at the similarities of the book: with whole rows, and with rows as they are
+    stored. Empty unless bands and rows are given."""
+    tuning = config.tuning
+    if config.bands is None or config.rows is None:
+        return []
+    s = np.array(_OF_THE_BOOK)
+    whole = whole_rows(s, tuning.bands, tuning.rows, 0, tuning.agreement, tuning.bands_min)
+    columns = s, whole, probabilities(tuning, s)[0]
+    names = "similarity", "whole_rows", "candidate_probability"
+    return [dict(zip(names, row, strict=True)) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def grid_rates(config: Config) -> list[dict[str, float]]:
@@ -181,6 +227,18 @@ def _probabilities(tuning: Tuning) -> Table:
     for s, candidate, emitted in _around(tuning):
         mark = " (threshold)" if s == tuning.threshold else ""
         table.add_row(f"{s:g}{mark}", f"{candidate:.6f}", f"{emitted:.6f}")
+    return table
+
+
+def _given(tuning: Tuning, given: list[dict[str, float]]) -> Table:
+    table = Table(
+        title=f"The S-curve of {tuning.bands} bands of {tuning.rows} rows",
+        caption="1 - (1 - q^rows)^bands, where a row agrees with q",
+    )
+    for heading in ("similarity", "whole rows", "as stored"):
+        table.add_column(heading, justify="right")
+    for s, whole, stored in (row.values() for row in given):
+        table.add_row(f"{s:g}", f"{whole:.4f}", f"{stored:.4f}")
     return table
 
 
