@@ -11,9 +11,10 @@ from command import ROOT, clean_environment
 from neardup.schemes.config import Config
 from neardup_workers.outside.process.exits import MEANINGS, Exit
 from neardup_workers.outside.settings import option_name
-from neardup_workers.outside.settings.files import ReadingOptions
+from neardup_workers.outside.settings.files import WINDOW_MOST, ReadingOptions, Settings, with_file_window
 from neardup_workers.running.cli import options, setting_rows
 from neardup_workers.running.cli.app import app
+from neardup_workers.running.cli.sections import LINE_CHARACTERS_MAX, SECTIONS
 
 GROUP = typer.main.get_command(app)
 COMMANDS = dict(GROUP.commands)
@@ -106,13 +107,43 @@ def test_help_loads_neither_compiler_nor_library(arguments):
     assert done.stderr == "False"
 
 
-def test_the_help_shows_commands_and_exit_codes(neardup):
-    """The help lists all commands and all exit codes."""
-    shown = " ".join(neardup("--help").stdout.decode().split())
-    for name in COMMANDS:
-        assert name in shown
+def test_the_help_lists_each_command_with_a_line_that_is_whole(neardup):
+    """In sections, what people use each day first; no line is cut or wrapped."""
+    rows = {name: line for section in SECTIONS.values() for name, line in section.items()}
+    assert set(rows) == set(COMMANDS)
+    shown = neardup("--help").stdout.decode()
+    for name, line in rows.items():
+        assert len(line) <= LINE_CHARACTERS_MAX
+        assert re.search(rf"^  {name} +{re.escape(line)}$", shown, re.M)
+    assert "..." not in shown.partition("Commands:")[2]
+
+
+def test_the_exit_codes_have_a_page_of_their_own(neardup):
+    """``neardup help exit-codes`` explains each; the help of a command names the page."""
+    shown = " ".join(neardup("help", "exit-codes").stdout.decode().split())
     for exit_code, meaning in MEANINGS.items():
         assert f"{exit_code.value} {exit_code.name.lower()}: {meaning}" in shown
+    for arguments in (["--help"], ["run", "--help"]):
+        shown = neardup(*arguments).stdout.decode()
+        assert "neardup help exit-codes" in shown
+        assert Exit.FENCED.name.lower() not in shown
+
+
+def test_help_of_a_command_is_what_its_option_shows(neardup):
+    """Also of a command within a group; an unknown name is refused."""
+    assert neardup("help", "topics", "create").stdout == neardup("topics", "create", "--help").stdout
+    assert neardup("help").stdout == neardup("--help").stdout
+    assert neardup("help", "walk").returncode == Exit.USAGE
+
+
+def test_a_default_of_the_help_says_where_files_have_another():
+    """A command that reads files changes the defaults of ``WINDOW_MOST``, and no others."""
+    settings = Settings()
+    lifted = with_file_window(settings)
+    changed = {name for name in Settings.model_fields if getattr(settings, name) != getattr(lifted, name)}
+    assert changed == set(WINDOW_MOST)
+    shown = {row.name: row.help for model in ("Config", "ReadingOptions") for row in setting_rows.setting_rows(model)}
+    assert {name for name, text in shown.items() if "half of the free memory" in text} == changed
 
 
 def test_every_exit_code_has_a_meaning():

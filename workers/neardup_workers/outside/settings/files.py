@@ -54,7 +54,7 @@ class ReadingOptions(BaseModel):
         default=None, description=f"settings for a kind of documents, unless set otherwise: {', '.join(PRESETS)}"
     )
     id_field: str = Field(default="id", description="name of the id in JSON Lines and tables")
-    text_field: str = Field(default="text", description="name of the text in JSON Lines")
+    text_field: str = Field(default="text", description="name of the text in JSON Lines and tables")
     timestamp_field: str = Field(default="timestamp", description="name of the time in JSON Lines and tables")
     timestamp_unit: str = Field(default="s", description=f"unit of timestamps that are numbers: {', '.join(UNITS)}")
     tokens_field: str = Field(

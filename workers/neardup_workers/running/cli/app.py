@@ -37,18 +37,20 @@ from neardup_workers.running.cli.options import (
     SettingsCommand,
     command_of,
 )
+from neardup_workers.running.cli.sections import Sections
 from neardup_workers.running.cli.serve import serve_command
 
 _ORIGINS = (
     "Settings also come from the environment (NEARDUP_THRESHOLD=0.9) and a TOML file (threshold = 0.9); "
     "the command line goes first, then the environment, then the file."
 )
-_EPILOG = f"{_ORIGINS}\n\nneardup --help explains the exit codes."
+_EPILOG = f"{_ORIGINS}\n\nneardup help exit-codes explains the exit codes."
 
 app = typer.Typer(
     name="neardup",
     help="Find near-duplicates in documents as they arrive.",
-    epilog=f"{_ORIGINS}\n\n{exit_codes_help()}",
+    epilog=_EPILOG,
+    cls=Sections,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -216,6 +218,18 @@ def learn_order_command(options: LearnOrderOptions, given: Given) -> None:
 
 
 register(app, _EPILOG)
+
+
+@app.command("help", cls=HelpCommand)
+def help_command(
+    ctx: typer.Context,
+    topic: Annotated[list[str] | None, typer.Argument(metavar="[COMMAND|exit-codes]", help="what to explain")] = None,
+) -> None:
+    """Show the help of a command, or what the exit codes mean."""
+    if topic == ["exit-codes"]:
+        typer.echo(exit_codes_help())
+        return
+    _program(topic[:1] if topic else [])([*(topic or []), "--help"], standalone_mode=False)
 
 
 def main() -> int:

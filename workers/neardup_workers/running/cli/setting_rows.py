@@ -56,8 +56,15 @@ def _ordered(model: Any) -> list[tuple[str, Any]]:
 
 def _row(name: str, field: Any) -> SettingRow:
     value = None if field.default_factory else field.default
-    shown = "" if value in (None, "", ()) else f" (default {_shown(value)})"
+    shown = "" if value in (None, "", ()) else f" (default {_shown(value)}{_where(name)})"
     return SettingRow(name, _kind(name, field.annotation), f"{field.description}{shown}")
+
+
+def _where(name: str) -> str:
+    """Return where a default holds: commands that read files lift the bounds of the window."""
+    from neardup_workers.outside.settings.files import WINDOW_MOST
+
+    return "; where files are read, what half of the free memory holds" if name in WINDOW_MOST else ""
 
 
 def _kind(name: str, annotation: Any) -> str:
