@@ -1,0 +1,100 @@
+"""The settings, options and names that README and docs use are those of the program."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import ROOT
+from typer.main import get_command
+
+from neardup.schemes.rows import SCHEMES
+from neardup_workers.outside.settings.feed import FeedSettings
+from neardup_workers.outside.settings.serve import ViewSettings
+from neardup_workers.running.cli.app import app
+
+# The changelog names what there was.
+PAGES = [ROOT / "README.md", *sorted(path for path in (ROOT / "docs").glob("*.md") if path.name != "CHANGELOG.md")]
+# Pages about the code: their names are names of the code.
+OF_CODE = ("ARCHITECTURE.md", "GLOSSARY.md", "MACHINE_CODE.md")
+# Options and variables of other programs that the pages start.
+FOREIGN = {"--alter", "--build-arg", "--detach", "--no-deps", "--partitions", "--profile", "--topic", "--kills",
+           "--seconds", "--only", "NEARDUP_MACHINE_CODE", "NEARDUP_KEY"}  # fmt: skip
+# Sets of data, and names of other programs.
+DATA = {
+    "favor_precision",
+    "irplag_java",
+    "itemsets_fimi",
+    "html_articles",
+    "itn_multilingual",
+    "runbook_url",
+    "client_internals",
+}
+
+
+@cache
+def names() -> set[str]:
+    """The strings of the code, of files of settings and of schemas that are names, and the functions that there are."""
+    endings = (".py", ".json", ".js", ".yml", ".yaml", ".toml", ".html")
+    folders = ("stream", "workers", "tests", "deploy", "docs/schemas")
+    files = (path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in endings)
+    return {
+        name
+        for path in files
+        if path != Path(__file__)
+        for pair in re.findall(r"[\"'](\w+)[\"':]|\bdef (\w+)\(", path.read_text(encoding="utf-8"))
+        for name in pair
+    }
+
+
+@cache
+def settings() -> set[str]:
+    return {name for model in (ViewSettings, FeedSettings) for name in model.model_fields}
+
+
+@cache
+def options() -> set[str]:
+    def walk(command: Any) -> Iterator[str]:
+        for inner in getattr(command, "commands", {}).values():
+            yield from walk(inner)
+        context = command.make_context("x", [], resilient_parsing=True)
+        yield from (option for param in command.get_params(context) for option in (*param.opts, *param.secondary_opts))
+
+    return set(walk(get_command(app))) | {"--help"}
+
+
+def written(page: Path) -> Iterator[str]:
+    """What a page writes as code: words in backticks, and lines that begin with the command."""
+    text = page.read_text(encoding="utf-8")
+    yield from re.findall(r"`([^`\n]+)`", text)
+    yield from re.findall(r"^ *(?:\$ )?(?:[A-Z_]+=\S+ )*neardup .*$", text, re.M)
+
+
+def is_name_of_the_program(name: str) -> bool:
+    """A setting, a string of the code (a reason, a field of a line), a function that can be called, or a metric."""
+    plain = name.removeprefix("neardup_").removesuffix("_total")
+    return name in settings() | names() | DATA or (plain != name and plain in names())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_names_options_and_settings_that_exist(page: Path) -> None:
+    """A reader who types them gets no refusal."""
+    for code in written(page):
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", code):
+            assert option in options() | FOREIGN, f"{option} in {code!r} is no option of any command"
+        for variable in re.findall(r"NEARDUP_[A-Z_]+[A-Z]", code):
+            assert variable[8:].lower() in settings() or variable in FOREIGN, f"{variable} is no setting"
+        if page.name not in OF_CODE and re.fullmatch(r"[a-z]+(_[a-z0-9]+)+", code):
+            assert is_name_of_the_program(code), f"{code} is no setting and nothing that the program writes"
+
+
+def test_the_front_page_names_settings_and_schemes_only() -> None:
+    """What a reader of the README may set; ``score_min`` is a figure of the service, not a setting."""
+    names_of_page = {code for code in written(PAGES[0]) if re.fullmatch(r"[a-z]+(_[a-z0-9]+)+", code)}
+    assert names_of_page - settings() - set(SCHEMES) == set()
+    assert "min_similarity" in names_of_page
+    assert "score_min" not in settings()
