@@ -1,4 +1,4 @@
-"""What all tests share: fresh kernels, the folder of the real data, and ``tests/support`` on the import path.
+"""What all tests share: the folder of the real data, and ``tests/support`` on the import path.
 
 Test folders have no ``__init__.py``; with ``tests/support`` and its folders on
 the path, tests say ``from oracle import jaccard``.
@@ -21,7 +21,6 @@ from import_path import folders
 
 sys.path.extend(folders("support"))
 
-from kernel_cache import drop_stale_kernels
 from real_sets import folder_of_set
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -35,10 +34,8 @@ settings.register_profile("quick", settings.get_profile("neardup"), max_examples
 settings.load_profile("neardup")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Drop stale kernels before anything imports ``stream``, under pytest-xdist once; let processes be interrupted."""
-    if not hasattr(config, "workerinput"):
-        drop_stale_kernels(ROOT / "stream" / "neardup")
+def pytest_configure() -> None:
+    """Let processes be interrupted."""
     # A job in the background of a shell ignores the signal, and so would every process that a test interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -1,7 +1,7 @@
-"""A folder for compiled code if neither the installation nor the user's home is writable.
+"""The folder of compiled code: that of the user's caches, or a private one if it cannot be written.
 
-``ensure_kernel_folder`` must be called before the first import of a kernel: the compiler chooses its folder when a
-kernel is declared. The files are loaded as code, so the folder must belong to this user alone.
+``ensure_kernel_folder`` is called before the first kernel is used. The files are loaded as code, so the folder must
+belong to this user alone.
 """
 
 from __future__ import annotations
@@ -15,12 +15,27 @@ from pathlib import Path
 _VARIABLE = "NUMBA_CACHE_DIR"
 
 
+def kernel_folder() -> Path:
+    """Return the folder of all files, which may not be there yet: one for all installations and clones of a user."""
+    caches = os.environ.get(_VARIABLE) or os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    return Path(caches) / "neardup-kernels"
+
+
+def can_write(folder: Path) -> bool:
+    """Return whether a folder can be written; it is made if it is not there."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
 def ensure_kernel_folder() -> None:
-    """If the usual folders are not writable, choose a private folder in the system's temporary folder, with one
+    """If the usual folder cannot be written, choose a private one in the system's temporary folder, with one
     warning."""
-    package = Path(__file__).parent / "machine" / "kernels" / "__pycache__"
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "numba"
-    if os.environ.get(_VARIABLE) or _writable(package) or _writable(home):
+    usual = kernel_folder()
+    if os.environ.get(_VARIABLE) or can_write(usual):
         return
     folder = Path(tempfile.gettempdir()) / f"neardup-kernels-{os.getuid()}"
     try:
@@ -33,15 +48,6 @@ def ensure_kernel_folder() -> None:
     os.environ[_VARIABLE] = str(folder)
     if sys.stderr is not None:
         sys.stderr.write(
-            f"neardup: neither the installation nor {home} can be written, so compiled code is kept in {folder}; set "
-            f"{_VARIABLE} to choose another folder\n"
+            f"neardup: {usual} cannot be written, so compiled code is kept in {folder}; set {_VARIABLE} to choose "
+            "another folder\n"
         )
-
-
-def _writable(folder: Path) -> bool:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False

@@ -53,10 +53,11 @@ BANNED_NAMES = {
     "np.random": "derive numbers from Config.seed with hashing.derive_seed",
     "os.environ": "take a setting as a field of Config",
 }
-# Module -> what it alone may use: what must be known before any kernel exists, and the windows of ``load_window`` and
-# ``save_window``.
+# Module -> what it alone may use: what must be known before any kernel exists, the files of compiled kernels, and the
+# windows of ``load_window`` and ``save_window``.
 ALLOWED = {
     "neardup.machine.choice": {"os", "os.environ"},
+    "neardup.machine.stored": {"pathlib"},
     "neardup.kernel_folder": {"os", "os.environ", "pathlib", "sys"},
     "neardup": {"pathlib"},
 }

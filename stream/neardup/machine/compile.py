@@ -4,8 +4,8 @@ Python and other kernels call ``kernel``, ``raw_kernel`` and ``locked_kernel``. 
 ``raw_inner`` and ``inlined``: these have no Python entry point, whose compilation took a third of a first run. A call
 from Python would end the process, so a test searches for such calls (``tests/stream/machine/test_kernels.py``).
 
-The cache (``stored``) notices a change in the file of a function. It does not notice a change of a function that is
-inlined from another file. After such a change, delete the ``*.nbc`` files; the test suite does so itself.
+A stored kernel (``stored``) is found by all that it is compiled from (``closure``), so an edit of anything that it
+reaches compiles it again.
 """
 
 from __future__ import annotations
@@ -57,5 +57,5 @@ def inlined(function: Kernel) -> Kernel:
 def _compiled(function: Kernel, **options: Any) -> Kernel:
     """Return a function that is compiled at its first call, and cached on disk if a folder is writable."""
     compiled = _njit(**{"nogil": True, "no_cfunc_wrapper": True, **options})(function)
-    compiled._cache = StoredKernel(function)
+    compiled._cache = StoredKernel(compiled)
     return compiled  # type: ignore[no-any-return]

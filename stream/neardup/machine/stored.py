@@ -1,16 +1,18 @@
 """Compiled kernels on disk: opened when a kernel is first used, and loaded without the compiler. Tables that take long
 to make are kept in such files too.
 
-Numba opens the files of every kernel when it is declared: 200 folders checked before the first document. It also
-prepares the whole compiler before it loads a compiled kernel, although the kernel needs nothing of it: two tenths of a
-second of every start. Here a kernel opens its files at its first use, and gets only the addresses of the functions that
-its machine code may call.
+Numba keeps an index of the files of each kernel, named by its folder, and opens it when the kernel is declared. It
+compares the file of the kernel alone, so a kernel kept the code of functions of other files that had changed. It writes
+without a lock, so two processes that compile one kernel for different types can take one file for both. And it prepares
+the whole compiler before it loads a compiled kernel, which needs nothing of it: two tenths of a second of every start.
 
-Numba keeps an index of the files and writes one after the other without a lock. Two processes that compile the same
-kernel for different types can take one file for both, and one of them then runs the code of the other. Here a file is
-named by its key and holds it, with the time of the source, and appears under its name when it is whole. What cannot be
-read, or has another key or an older source, is made again. Processes may take turns (``take_turns``): then one of them
-makes a file, however many need it at the same time.
+Here a file is named by hashes of all that decides its content: what the kernel reaches
+(``neardup.machine.closure``), the types of the arguments, the processor, and the versions of what compiles. It
+holds its name, and appears under it when it is whole. So all installations and clones of a user share one folder, and
+none runs the code of other sources. A file that cannot be read is made again. Processes may take turns
+(``take_turns``): then one of them makes a file, however many need it at the same time.
+
+When the folder becomes large, its oldest files go.
 
 This module uses private names of numba. They are those of version 0.68; with another version, numba prepares itself.
 """
@@ -19,21 +21,33 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
+import pickle
+import uuid
 import warnings
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
+from importlib.util import MAGIC_NUMBER
+from pathlib import Path
 from typing import Any, Protocol
 
+import llvmlite
 import numba
+import numpy as np
 from llvmlite import binding
 from numba import _helperlib
 from numba.core import runtime
-from numba.core.caching import FunctionCache, NullCache
+from numba.core.compiler import CompileResult
+from numba.core.serialize import dumps
 
-from neardup.machine.choice import MODELS
+from neardup.kernel_folder import kernel_folder
+from neardup.machine.closure import closure_key
 
 # The versions of numba that load a kernel as ``load_overload`` does here.
 _KNOWN = numba.version_info.short == (0, 68)
+# What decides the machine code of any function, besides the function: the bytecode has Python's number.
+_VERSIONS = (numba.__version__, llvmlite.__version__, np.__version__, MAGIC_NUMBER)
+_ENDING = ".nbc"
+# Some twenty times what all kernels of one version take for one processor.
+_FOLDER_BYTES_MAX = 1 << 28
 
 
 class Turns(Protocol):
@@ -66,122 +80,131 @@ def take_turns(turns: Turns | None) -> Turns | None:
 class StoredKernel:
     """The files of one kernel, with the methods that a dispatcher of numba calls."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-
-    @functools.cached_property
-    def _files(self) -> Any:
-        """Numba's files of this kernel; none if neither the folder of the package nor that of the user is writable."""
-        try:
-            return FunctionCache(self._function)
-        except RuntimeError:
-            warnings.warn(
-                "compiled code cannot be kept on disk, so every start compiles it: set NUMBA_CACHE_DIR to a folder of "
-                "your own that can be written",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-            warnings.filterwarnings("ignore", message="compiled code cannot be kept on disk")
-            return NullCache()
+    def __init__(self, kernel: Any) -> None:
+        self._kernel = kernel
 
     @property
-    def cache_path(self) -> str | None:
-        """The folder of the files; ``None`` if there is none."""
-        return self._files.cache_path  # type: ignore[no-any-return]
+    def cache_path(self) -> str:
+        """The folder of the files."""
+        return str(kernel_folder())
+
+    @functools.cached_property
+    def stem(self) -> str:
+        """The beginning of the names of its files: of all that are of the present sources and versions."""
+        module = self._kernel.__module__.rpartition(".")[2]
+        return f"{module}.{self._kernel.__qualname__}.{closure_key(self._kernel, _VERSIONS)}"
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         """Return the kernel for one signature, or ``None`` if it must be compiled."""
-        files = self._files
-        if not _KNOWN or isinstance(files, NullCache):
-            return None if MODELS else files.load_overload(signature, target)
-        _name_runtime()
-        kept = _read_or_begin(files, _key(files, signature, target.codegen()))
-        return None if kept is None else files._impl.rebuild(target, kept)
+        if _KNOWN:
+            _name_runtime()
+        else:
+            target.refresh()
+        kept = _read_or_begin(self._name(signature, target.codegen()))
+        return None if kept is None else CompileResult._rebuild(target, *kept)
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
         """Store the kernel for one signature. Without a folder on the disk it stays in memory alone."""
-        files = self._files
-        if not _KNOWN or isinstance(files, NullCache):
-            if not MODELS:  # numba's own key does not contain them
-                files.save_overload(signature, compiled)
-            return
-        key = _key(files, signature, compiled.codegen)
+        name = self._name(signature, compiled.codegen)
         try:
-            if files._impl.check_cachable(compiled):
-                _write(files, key, files._impl.reduce(compiled))
+            if not compiled.library.has_dynamic_globals:
+                _write(name, compiled._reduce())
         finally:
-            _end(files, key)
+            _end(name)
+
+    def _name(self, signature: Any, codegen: Any) -> str:
+        """The name of a file: types of named tuples and of functions count by what they are, as the kernel does."""
+        return f"{self.stem}.{closure_key(signature, codegen.magic_tuple())}{_ENDING}"
 
 
-def stored(owner: Callable[..., Any], key: Hashable, make: Callable[[], Any]) -> Any:
+def is_kept(kernel: Any) -> bool:
+    """Return whether a compiled form of a kernel of the present sources and versions is on disk, for any types."""
+    return any(kernel_folder().glob(f"{kernel._cache.stem}.*{_ENDING}"))
+
+
+def stored(name: str, make: functools.partial[Any], key: Hashable) -> Any:
     """Return what ``make`` returns: made now, or read from the file in which an earlier process kept it.
 
     Args:
-        owner: a function. The file is where a kernel of its module would be, and a change of the module makes the value
-            again.
-        key: everything else that decides the value. Equal keys print alike.
-        make: called if no file has the value.
+        name: the beginning of the name of the file.
+        make: called if no file has the value. A change of anything that it calls makes the value again.
+        key: everything else that decides the value.
     """
-    files: Any = StoredKernel(owner)._files
-    if not _KNOWN or isinstance(files, NullCache):
-        return make()
-    value = _read_or_begin(files, key)
+    file = f"{name}.{closure_key(make, key, _VERSIONS)}{_ENDING}"
+    value = _read_or_begin(file)
     if value is None:
         try:
             value = make()
-            _write(files, key, value)
+            _write(file, value)
         finally:
-            _end(files, key)
+            _end(file)
     return value
 
 
-def _read_or_begin(files: Any, key: Hashable) -> Any:
-    """Return the value of a key, which another process may be making; ``None`` if this process must make it."""
-    value = _read(files, key)
+def _read_or_begin(name: str) -> Any:
+    """Return the value in a file, which another process may be making; ``None`` if this process must make it."""
+    value = _read(name)
     if value is None and _turns is not None:
-        _turns.begin(_path(files, key))
-        value = _read(files, key)
+        _turns.begin(str(kernel_folder() / name))
+        value = _read(name)
         if value is not None:
-            _end(files, key)
+            _end(name)
     return value
 
 
-def _end(files: Any, key: Hashable) -> None:
-    """Let other processes make or read the value of a key."""
+def _end(name: str) -> None:
+    """Let other processes make or read a file."""
     if _turns is not None:
-        _turns.end(_path(files, key))
+        _turns.end(str(kernel_folder() / name))
 
 
-def _key(files: Any, signature: Any, codegen: Any) -> Hashable:
-    """What decides a kernel: its own code, the types, the processor, and which primitives run as their models."""
-    return files._index_key(signature, codegen), MODELS
-
-
-def _read(files: Any, key: Hashable) -> Any:
-    """Return the value of a key, or ``None`` if no sound file has it."""
+def _read(name: str) -> Any:
+    """Return the value in a file, or ``None`` if there is none or it is not sound."""
     try:
-        stamp, value = files._cache_file._load_data(_name(files, key))
-    except Exception:  # a damaged file, or one of an older tree, can raise anything
+        kept, value = pickle.loads((kernel_folder() / name).read_bytes())
+    except Exception:  # a damaged file can raise anything
         return None
-    return value if stamp == (files._cache_file._source_stamp, key) else None
+    return value if kept == name else None
 
 
-def _write(files: Any, key: Hashable, value: Any) -> None:
-    """Keep the value of a key, if the folder can be written."""
-    with contextlib.suppress(OSError):
-        files._impl.locator.ensure_cache_path()
-        files._cache_file._save_data(_name(files, key), ((files._cache_file._source_stamp, key), value))
+def _write(name: str, value: Any) -> None:
+    """Keep a value, if the folder can be written."""
+    folder = kernel_folder()
+    unfinished = folder / f"{uuid.uuid4().hex}.unfinished"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _remove_oldest(folder)
+        try:
+            unfinished.write_bytes(dumps((name, value)))
+            unfinished.replace(folder / name)
+        finally:
+            unfinished.unlink(missing_ok=True)
+    except OSError as error:
+        _warn(folder, error.strerror)
 
 
-def _path(files: Any, key: Hashable) -> str:
-    """Return the path of the file of a key."""
-    return f"{files.cache_path}/{_name(files, key)}"
+@functools.cache
+def _remove_oldest(folder: Path) -> None:
+    """Remove the oldest half of the files, of sources that are gone, if they take too much room. Once a process."""
+    found = []
+    for path in folder.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # another process has just removed it
+            status = path.stat()
+            found.append((status.st_mtime, status.st_size, path))
+    if sum(size for _, size, _ in found) > _FOLDER_BYTES_MAX:
+        for _, _, path in sorted(found)[: len(found) // 2]:
+            path.unlink(missing_ok=True)
 
 
-def _name(files: Any, key: Hashable) -> str:
-    """Return the name of the file of a key: that of the function, and a hash of the key and of numba's version."""
-    digest = hashlib.blake2b(repr((numba.__version__, key)).encode(), digest_size=8).hexdigest()
-    return f"{files._impl.filename_base}.{digest}.nbc"
+@functools.cache
+def _warn(folder: Path, reason: str) -> None:
+    """Say once that every start compiles."""
+    warnings.warn(
+        f"compiled code cannot be kept on disk, so every start compiles it ({folder}: {reason}): set NUMBA_CACHE_DIR "
+        "to a folder of your own that can be written",
+        RuntimeWarning,
+        stacklevel=2,
+    )
 
 
 @functools.cache

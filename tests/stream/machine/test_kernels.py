@@ -1,15 +1,13 @@
-"""Kernels: what the decorators promise, and the guard of these tests against compiled code of an older edit."""
+"""Kernels: what the decorators promise."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from kernel_cache import drop_stale_kernels
 from python_calls import from_python, inner_kernels, python_calls
 
 from neardup.features.texts import normalize, shingles
@@ -62,55 +60,3 @@ def test_no_kernel_of_the_library_needs_the_interpreter_lock(module) -> None:  #
     compiled = [value for value in vars(module).values() if hasattr(value, "targetoptions")]
     assert compiled
     assert all(value.targetoptions["nogil"] for value in compiled)
-
-
-@pytest.fixture
-def package(tmp_path: Path) -> Path:
-    """``part/outer`` imports ``inner``, ``apart`` imports nothing: written at second 100, their kernels later."""
-    root = tmp_path / "package"
-    for folder in (root / "__pycache__", root / "part" / "__pycache__"):
-        folder.mkdir(parents=True)
-    files = {
-        "inner.py": (100, ""),
-        "part/outer.py": (100, "from neardup.package.inner import mix64"),
-        "apart.py": (100, "import os"),
-        "__pycache__/inner.mix64-1.py311.0.nbc": (200, ""),
-        "part/__pycache__/outer.sign-1.py311.0.nbc": (300, ""),
-        "__pycache__/apart.count-1.py311.0.nbc": (200, ""),
-        "__pycache__/apart.count-1.py311.1.nbc": (200, "numba.core.types.functions Dispatcher"),
-    }
-    for name, (second, text) in files.items():
-        (root / name).write_text(text)
-        os.utime(root / name, (second, second))
-    return root
-
-
-def kernels(package: Path) -> set[str]:
-    """The kernels that are left, without the ends of their names."""
-    return {f"{path.name.split('-')[0]}{path.name[-6:-4]}" for path in package.rglob("*.nbc")}
-
-
-def test_kernels_newer_than_every_module_stay(package: Path) -> None:
-    """No kernel is compiled again without need."""
-    assert drop_stale_kernels(package) == 0
-    assert len(kernels(package)) == 4
-
-
-def test_an_edit_drops_the_kernels_of_every_module_that_imports_the_edited_one(package: Path) -> None:
-    """They may contain its code; so may a kernel that takes another one as an argument, wherever that comes from."""
-    os.utime(package / "inner.py", (350, 350))
-    assert drop_stale_kernels(package) == 3
-    assert kernels(package) == {"apart.count.0"}
-
-
-def test_an_edit_of_a_module_that_no_other_imports_drops_its_own_kernels(package: Path) -> None:
-    """The kernels of the module that it imports stay."""
-    os.utime(package / "part" / "outer.py", (350, 350))
-    assert drop_stale_kernels(package) == 2
-    assert kernels(package) == {"inner.mix64.0", "apart.count.0"}
-
-
-def test_a_package_without_kernels_has_none_to_drop(tmp_path: Path) -> None:
-    """A fresh clone has none."""
-    (tmp_path / "module.py").touch()
-    assert drop_stale_kernels(tmp_path) == 0

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from errno import ENOSPC
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from numba.core import config
-from numba.core.caching import IndexDataCacheFile, NullCache, UserProvidedCacheLocator
 
 from neardup.features.texts import normalize, unicode_table
 from neardup.features.texts.normalize import NormalForm, code_points
+from neardup.machine import PRIMITIVES
 from neardup.machine import stored as module
 from neardup.machine.compile import kernel
 from neardup.machine.stored import stored
@@ -20,28 +21,25 @@ from neardup.machine.stored import stored
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder for what is stored.
-
-    Numba's compiler reads the variables again if one of them has changed, so a value in ``config`` alone may be lost.
-    """
-    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    """An empty folder for what is stored."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    module._remove_oldest.cache_clear()
+    module._warn.cache_clear()
+    MADE.clear()
     return tmp_path
 
 
-def owner() -> None:
-    """The function in whose name the values of these tests are stored."""
+# The arrays that a test has made.
+MADE: list[Any] = []
 
 
-class Maker:
-    """Makes arrays, and counts how many."""
+def numbers() -> Any:
+    """Five numbers, which tell from which call they are."""
+    MADE.append(np.arange(len(MADE) + 1, len(MADE) + 6))
+    return MADE[-1]
 
-    def __init__(self) -> None:
-        self.count = 0
 
-    def __call__(self) -> np.ndarray[Any, Any]:
-        self.count += 1
-        return np.arange(self.count, self.count + 5)
+make = partial(numbers)
 
 
 def files_of(folder: Path, ending: str) -> list[Path]:
@@ -50,10 +48,9 @@ def files_of(folder: Path, ending: str) -> list[Path]:
 
 def test_a_value_is_made_once_for_each_key(folder: Path) -> None:
     """A value that is read is equal to the one that was made."""
-    make = Maker()
-    first = [stored(owner, key, make) for key in ("a", ("b", 1))]
-    again = [stored(owner, key, make) for key in ("a", ("b", 1))]
-    assert make.count == 2
+    first = [stored("numbers", make, key) for key in ("a", ("b", 1))]
+    again = [stored("numbers", make, key) for key in ("a", ("b", 1))]
+    assert len(MADE) == 2
     for made, read in zip(first, again, strict=True):
         assert made is not read
         assert np.array_equal(made, read)
@@ -63,37 +60,28 @@ def test_a_value_is_made_once_for_each_key(folder: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"\x80\x05", b"not a pickle"], ids=["empty", "cut", "other"])
 def test_a_damaged_file_is_made_again(folder: Path, content: bytes) -> None:
     """Once: the next process finds the value."""
-    make = Maker()
-    stored(owner, "a", make)
+    stored("numbers", make, "a")
     for path in files_of(folder, ".nbc"):
         path.write_bytes(content)
-    assert [stored(owner, "a", make)[0] for _ in range(3)] == [2, 2, 2]
+    assert [stored("numbers", make, "a")[0] for _ in range(3)] == [2, 2, 2]
 
 
 def test_a_file_with_the_value_of_another_key_is_not_believed(folder: Path) -> None:
     """A file holds its key, and a value under a name that is not its own is made again."""
-    make = Maker()
     for key in ("a", "b"):
-        stored(owner, key, make)
+        stored("numbers", make, key)
     first, second = files_of(folder, ".nbc")
     first.write_bytes(second.read_bytes())
-    assert sorted(stored(owner, key, make)[0] for key in ("a", "b")) in ([1, 3], [2, 3])
-    assert make.count == 3
+    assert sorted(stored("numbers", make, key)[0] for key in ("a", "b")) in ([1, 3], [2, 3])
+    assert len(MADE) == 3
 
 
-def test_a_value_of_an_earlier_version_of_the_module_is_not_believed(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its file is written again."""
-    make = Maker()
-    stored(owner, "a", make)
-    (value,) = files_of(folder, ".nbc")
-    old = value.read_bytes()
-    stamp = UserProvidedCacheLocator.get_source_stamp
-    monkeypatch.setattr(UserProvidedCacheLocator, "get_source_stamp", lambda self: (*stamp(self), "changed"))
-    stored(owner, "a", make)
-    value.write_bytes(old)
-    assert [stored(owner, "a", make)[0] for _ in range(2)] == [3, 3]
+def test_a_value_follows_what_makes_it(folder: Path) -> None:
+    """Another function, or the same with another argument, makes its own."""
+    doubled = partial(np.add, 2)
+    found = [stored("sums", make, "a") for make in (partial(np.add, 1, 1), partial(np.add, 1, 2), partial(doubled, 2))]
+    assert found == [2, 3, 4]
+    assert len(files_of(folder, ".nbc")) == 3
 
 
 def compiled_sum() -> Any:
@@ -147,31 +135,43 @@ def test_a_kernel_in_a_damaged_file_is_compiled_again(folder: Path, content: byt
 def test_a_kernel_that_cannot_be_kept_is_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk does not break the step in which a kernel is first needed."""
 
-    def full(files: IndexDataCacheFile, name: str) -> None:
-        raise OSError(ENOSPC, "No space left on device", name)
+    def full(path: Path, data: bytes) -> None:
+        raise OSError(ENOSPC, "No space left on device", str(path))
 
-    monkeypatch.setattr(IndexDataCacheFile, "_open_for_write", full)
-    assert compiled_sum()(WIDE) == 3 << 40
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.warns(RuntimeWarning, match="No space left on device.: set NUMBA_CACHE_DIR"):
+        assert compiled_sum()(WIDE) == 3 << 40
     assert files_of(folder, "") == []
 
 
-def test_without_a_folder_the_value_is_made_by_every_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And if the folder is lost later, the value is still returned."""
-    make = Maker()
-    monkeypatch.setattr(module.StoredKernel, "_files", NullCache())
-    assert [stored(owner, "a", make)[0] for _ in range(2)] == [1, 2]
-
-
-def test_a_folder_that_can_no_longer_be_written_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_folder_every_process_makes_the_value_and_says_so_once(folder: Path) -> None:
     """A file has the name of the folder."""
-    make, folder = Maker(), tmp_path / "cache"
-    monkeypatch.setattr(config, "CACHE_DIR", str(folder))
-    files = module.StoredKernel(owner)._files
-    (place,) = tmp_path.rglob(Path(files.cache_path).name)
-    place.rmdir()
-    place.write_text("")
-    monkeypatch.setattr(module.StoredKernel, "_files", files)
-    assert [stored(owner, "a", make)[0] for _ in range(2)] == [1, 2]
+    (folder / "neardup-kernels").write_text("")
+    with pytest.warns(RuntimeWarning, match="every start compiles it") as warned:
+        assert [stored("numbers", make, "a")[0] for _ in range(2)] == [1, 2]
+    assert len(warned) == 1
+
+
+def test_a_folder_that_can_only_be_read_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of a container whose file system is read-only: nothing is tried but to read."""
+    stored("numbers", make, "a")
+    monkeypatch.setattr(Path, "mkdir", None)
+    monkeypatch.setattr(Path, "write_bytes", None)
+    assert [stored("numbers", make, "a")[0] for _ in range(2)] == [1, 1]
+
+
+def test_the_oldest_files_go_when_the_folder_is_large(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of them, before the first file that a process writes; those of other programs next to the folder stay."""
+    monkeypatch.setattr(module, "_FOLDER_BYTES_MAX", 4_000)
+    kept = folder / "neardup-kernels"
+    kept.mkdir()
+    for age, name in enumerate("dcba"):
+        (kept / f"{name}.nbc").write_bytes(bytes(1_500))
+        os.utime(kept / f"{name}.nbc", (1_000 - age, 1_000 - age))
+    stored("numbers", make, "a")
+    stored("numbers", make, "b")
+    assert [path.name for path in files_of(folder, "")][:2] == ["c.nbc", "d.nbc"]
+    assert len(files_of(folder, ".nbc")) == 4
 
 
 def test_the_unicode_table_of_a_form_is_built_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,15 +200,18 @@ def test_the_unicode_table_of_a_form_is_built_once(folder: Path, monkeypatch: py
     normalize._table.cache_clear()
 
 
-def test_kernels_with_instructions_and_with_models_are_kept_apart(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The choice is a part of the key: neither runs the code of the other."""
-    monkeypatch.setattr(module, "MODELS", ())
-    compiled_sum()(WIDE)
-    monkeypatch.setattr(module, "MODELS", ("models",))
+def test_kernels_with_instructions_and_with_models_are_kept_apart(folder: Path) -> None:
+    """The primitive is a part of what they reach: neither runs the code of the other."""
+
+    def first_word(word_at: Any) -> Any:
+        def word(data: Any) -> Any:
+            return word_at(data, 0)
+
+        return kernel(word)
+
     for misses in (1, 0):
-        total = compiled_sum()
-        assert total(WIDE) == 3 << 40
-        assert len(total.stats.cache_misses) == misses
-    assert len(files_of(folder, ".nbc")) == 2
+        for word_at in PRIMITIVES["word_at"]:
+            compiled = first_word(word_at)
+            assert compiled(np.arange(8, dtype=np.uint8)) == 0x0706050403020100
+            assert len(compiled.stats.cache_misses) == misses
+    assert len(files_of(folder, ".nbc")) >= 2

@@ -140,10 +140,13 @@ def test_a_second_process_that_fails_holds_up_nothing(monkeypatch):
     assert watch.seconds == 2.0
 
 
-@pytest.mark.parametrize(("kept", "cores"), [(True, {0, 1}), (None, {0, 1}), (False, {0})])
-def test_no_second_process_starts_where_it_gains_nothing(monkeypatch, kept, cores):
+@pytest.mark.parametrize(
+    ("kept", "writable", "cores"), [(True, True, {0, 1}), (False, False, {0, 1}), (False, True, {0})]
+)
+def test_no_second_process_starts_where_it_gains_nothing(monkeypatch, kept, writable, cores):
     """No second process starts with a full cache, without a cache, or on one core."""
     monkeypatch.setattr(table_compiler, "is_kept", lambda kernel: kept)
+    monkeypatch.setattr(table_compiler, "can_write", lambda folder: writable)
     monkeypatch.setattr(table_compiler.os, "sched_getaffinity", lambda pid: cores)
     monkeypatch.setattr(table_compiler.subprocess, "Popen", None)
     with TableCompiler(Compiling(lambda line: None)) as compiler:

@@ -16,7 +16,7 @@ from neardup.machine.stored import StoredKernel
 loaded = []
 load = StoredKernel.load_overload
 def noted(self, signature, target):
-    loaded.append(f"{self._function.__module__}.{self._function.__qualname__}")
+    loaded.append(f"{self._kernel.__module__}.{self._kernel.__qualname__}")
     return load(self, signature, target)
 StoredKernel.load_overload = noted
 TEXTS = [

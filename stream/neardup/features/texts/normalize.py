@@ -143,7 +143,7 @@ def _table(form: NormalForm) -> FoldTable:
     make = functools.partial(
         fold_table, _UNICODE_STEPS[form.nfkc, form.fold_case], composes=form.nfkc, fold_space=form.fold_space
     )
-    table: FoldTable = stored(fold_table, (UNICODE_VERSION, *form), make)
+    table: FoldTable = stored("fold_table", make, UNICODE_VERSION)
     for column in table:
         column.flags.writeable = False
     return table

@@ -11,19 +11,10 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 # Several times what the slowest kernel takes: a process that is stopped delays the others no longer than this.
 _WAIT_SECONDS_MAX = 120.0
 _POLL_SECONDS = 0.05
-
-
-def is_kept(kernel: Any) -> bool | None:
-    """Return whether a compiled version of a kernel, possibly old, is on disk; ``None`` if none can be stored."""
-    if kernel.stats.cache_path is None:
-        return None
-    name = f"{kernel.__module__.rpartition('.')[2]}.{kernel.__qualname__}"
-    return any(Path(kernel.stats.cache_path).glob(f"{name}-*.nbc"))
 
 
 class CompilerTurns:

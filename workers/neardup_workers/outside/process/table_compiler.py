@@ -19,6 +19,8 @@ from types import TracebackType
 
 import numpy as np
 
+from neardup.kernel_folder import can_write, kernel_folder
+from neardup.machine.stored import is_kept
 from neardup.pairs.batches import Batch, bucket_keys, table_items
 from neardup.pairs.pipeline import Matcher, table_limits
 from neardup.schemes.config import Config
@@ -27,7 +29,6 @@ from neardup.window import NO_TIME, Items
 from neardup.window.step import run as table_kernel
 from neardup.window.steps import step
 from neardup_workers.outside.process.compiling import Compiling
-from neardup_workers.outside.process.kernel_cache import is_kept
 from neardup_workers.outside.process.stop import leave
 
 
@@ -39,7 +40,8 @@ class TableCompiler:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> TableCompiler:
-        if is_kept(table_kernel) is False and len(os.sched_getaffinity(0)) > 1:
+        is_first = not is_kept(table_kernel) and can_write(kernel_folder())
+        if is_first and len(os.sched_getaffinity(0)) > 1:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", __name__],
                 stdin=subprocess.DEVNULL,
