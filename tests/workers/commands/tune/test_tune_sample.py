@@ -109,3 +109,119 @@ def test_a_sample_says_what_a_document_of_the_scheme_costs(mails):
     shown = shown_by(*fields, "--preset", "excerpts-short")
     for words in ("keys", "bytes", "microseconds", "Scheme passages"):
         assert words in shown
+
+
+# Three pairs of texts: of one sentence, of two sentences with an equal half, and of nothing in common but blanks.
+PAIRS = [
+    ("a", "seven wizards boil their jugs of liquid in a quiet corner"),
+    ("b", "seven wizards boil their jugs of liquid in a quiet corner!"),
+    ("c", "the quick brown fox jumps over the lazy dog while a bird looks at it"),
+    ("d", "the quick brown fox jumps over the lazy dog, and then it goes home to its den"),
+    ("e", "a ferry leaves at noon"),
+    ("f", "every train waits for us"),
+]
+
+
+@pytest.fixture
+def sample(tmp_path):
+    """The six texts."""
+    path = tmp_path / "sample.jsonl"
+    path.write_text("".join(json.dumps({"id": id_, "text": text}) + "\n" for id_, text in PAIRS))
+    return path
+
+
+def judged_file(tmp_path, *lines):
+    """A file of judged pairs: two ids and the answer in each."""
+    path = tmp_path / "judged.jsonl"
+    path.write_text("".join(json.dumps({"older": a, "newer": b, "same": same}) + "\n" for a, b, same in lines))
+    return path
+
+
+def jaccard(a, b):
+    """The Jaccard similarity of two texts of the sample, as sets of five characters."""
+    one, other = ({text[i : i + 5] for i in range(len(text) - 4)} for text in (dict(PAIRS)[a], dict(PAIRS)[b]))
+    return len(one & other) / len(one | other)
+
+
+def test_a_sample_shows_pairs_around_several_thresholds(sample):
+    """Each pair stands at the threshold next to its exact similarity, with both texts; the counts are those from each
+    threshold on."""
+    found = json.loads(shown_by("--sample", sample, "--json"))["thresholds"]
+    assert [row["threshold"] for row in found] == [0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
+    alike, half = jaccard("a", "b"), jaccard("c", "d")
+    assert (alike, half) == (pytest.approx(53 / 54), pytest.approx(0.4, abs=0.05))
+    shown = {row["threshold"]: row["shown"] for row in found if row["shown"]}
+    assert shown == {
+        0.4: [{"older": "c", "newer": "d", "similarity": pytest.approx(half)}],
+        **({0.9: [{"older": "a", "newer": "b", "similarity": pytest.approx(alike)}]} if alike < 0.95 else {}),
+    }
+    assert [row["pairs"] for row in found] == [1 + (half >= row["threshold"]) for row in found]
+    tables = shown_by("--sample", sample)
+    assert f"similarity {half:.4f}" in tables
+    assert "and then it goes home" in tables
+    assert "judged" not in tables
+
+
+def test_judged_pairs_propose_a_threshold(sample, tmp_path):
+    """It lies between the pair judged different and the one judged the same, also of pairs below every threshold; the
+    table says what it does with them."""
+    judged = judged_file(tmp_path, ("a", "b", True), ("d", "c", False), ("e", "f", "no"))
+    found = json.loads(shown_by("--sample", sample, "--judged", judged, "--json"))
+    assert found["proposed"] == {
+        "threshold": 0.7, "low": pytest.approx(jaccard("c", "d")), "high": pytest.approx(jaccard("a", "b")),
+        "same": 1, "different": 2, "missed": 0, "false": 0,
+    }  # fmt: skip
+    assert [(row["same"], row["different"]) for row in found["thresholds"]][::3] == [(1, 1), (1, 0), (1, 0)]
+    tables = shown_by("--sample", sample, "--judged", judged)
+    for words in ("--threshold 0.7", "0 of 1", "0 of 2", "judged the same", "interval of 95%"):
+        assert words in tables
+
+
+def test_a_weight_of_false_pairs_moves_the_proposal(sample, tmp_path):
+    """Where the answers contradict the similarities, a dear false pair raises the threshold, a dear miss lowers it."""
+    judged = judged_file(tmp_path, ("a", "b", False), ("c", "d", True))
+    fields = "--sample", sample, "--judged", judged, "--json", "--false-weight"
+    high, low = (json.loads(shown_by(*fields, weight))["proposed"] for weight in ("0.9", "0.1"))
+    assert (high["false"], high["missed"]) == (0, 1)
+    assert (low["false"], low["missed"]) == (1, 0)
+    assert low["threshold"] <= jaccard("c", "d") < jaccard("a", "b") < high["threshold"]
+
+
+def test_judged_lines_that_say_nothing_are_counted(sample, tmp_path):
+    """Lines of another form and pairs of other documents; a file without a pair of the sample is refused, and so is one
+    whose pairs are judged alike, or that comes without a sample."""
+    judged = judged_file(tmp_path, ("a", "b", True), ("c", "d", False), ("a", "z", True), ("a", "c", "perhaps"))
+    assert json.loads(shown_by("--sample", sample, "--judged", judged, "--json"))["left_out"] == {
+        "judged pairs of documents that the sample lacks": 1,
+        "judged lines without older, newer and same (true or false)": 1,
+    }
+    other = judged_file(tmp_path, ("x", "y", True))
+    assert "holds no judged pair of the sample (1 judged pairs of documents" in refused_with(
+        "--sample", sample, "--judged", other
+    )
+    alike = judged_file(tmp_path, ("a", "b", True))
+    assert "a threshold needs pairs judged both ways" in refused_with("--sample", sample, "--judged", alike)
+    assert "give its documents with --sample" in refused_with("--judged", alike)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("prefix",),
+        ("passages", "--passage-characters", "40", "--passage-gram", "20"),
+        ("minhash", "--bands", "20", "--rows", "5", "--recall", "0.9"),
+    ],
+)
+def test_pairs_are_shown_whatever_the_scheme_of_texts(sample, settings):
+    """The settings of the scheme that fix a recall or a shape at another threshold make no difference."""
+    found = json.loads(shown_by("--sample", sample, "--scheme", *settings, "--json"))["thresholds"]
+    assert found[0]["pairs"] >= 1
+
+
+def test_a_refused_document_shifts_no_judged_pair(sample, tmp_path):
+    """An empty text before the pair has no signature; the similarities are those of the named documents."""
+    path = tmp_path / "with_empty.jsonl"
+    path.write_text('{"id":"0","text":""}\n' + sample.read_text())
+    judged = judged_file(tmp_path, ("a", "b", True), ("c", "d", False))
+    found = json.loads(shown_by("--sample", path, "--judged", judged, "--json"))["proposed"]
+    assert (found["low"], found["high"]) == (pytest.approx(jaccard("c", "d")), pytest.approx(jaccard("a", "b")))

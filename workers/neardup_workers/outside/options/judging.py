@@ -24,7 +24,13 @@ class TuneOptions(CommandOptions):
     as_json: AsJson = False
     sample: Annotated[
         list[str] | None,
-        typer.Option("--sample", metavar="PATH", help="advise how long shingles should be for documents like these"),
+        typer.Option("--sample", metavar="PATH", help="advise a length of shingles, and show pairs by threshold"),
+    ] = None
+    judged: Annotated[
+        str | None,
+        typer.Option(
+            "--judged", metavar="FILE", help="pairs of the sample with a field same: propose a threshold from them"
+        ),
     ] = None
     family: Annotated[
         str | None,

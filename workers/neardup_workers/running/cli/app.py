@@ -132,11 +132,13 @@ def tune_command(options: TuneOptions, given: Given) -> None:
     from neardup_workers.running.commands.tune import family as tune_family
     from neardup_workers.running.commands.tune import sample as tune_sample
 
+    if options.judged is not None and not options.sample:
+        raise Failure(Exit.USAGE, "--judged names pairs of a sample: give its documents with --sample")
     asked = tune_family.question(options)
     if asked is not None and not options.sample:
         tune_family.show(asked, plot=options.plot, as_json=options.as_json)
     elif asked is None and options.sample and options.plot is None:
-        tune_sample.show(load(given, options.config), options.sample, as_json=options.as_json)
+        tune_sample.show(load(given, options.config), options.sample, judged=options.judged, as_json=options.as_json)
     elif options.sample:
         raise Failure(Exit.USAGE, "--sample stands for itself: leave out --family and --plot")
     else:

@@ -1,9 +1,10 @@
-"""``neardup tune --sample``: advises a shingle length from a sample of documents."""
+"""``neardup tune --sample``: advises a shingle length and a threshold from a sample of documents."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ from neardup_workers.outside.options.shared import SessionOptions
 from neardup_workers.outside.process.compiling import Compiling, say
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.files import Settings, fields_of
+from neardup_workers.running.commands.tune import thresholds
 
 # Maximum documents and characters of a sample: a few seconds of work.
 SAMPLE_DOCUMENTS_MAX, SAMPLE_CHARACTERS_MAX = 10_000, 20_000_000
@@ -31,18 +33,28 @@ SAMPLE_DOCUMENTS_MAX, SAMPLE_CHARACTERS_MAX = 10_000, 20_000_000
 _LENGTHS_AROUND = 2
 
 
-def show(settings: Settings, paths: Sequence[str], *, as_json: bool) -> None:
-    """Print the advice of a sample. Raises ``Failure`` for paths that cannot be read, ``ConfigError`` without a
-    text."""
+def show(settings: Settings, paths: Sequence[str], *, judged: str | None, as_json: bool) -> None:
+    """Print the advice of a sample.
+
+    Args:
+        settings: reading, scheme and shingles.
+        paths: the sample.
+        judged: a file of judged pairs, which propose a threshold; none, and pairs are shown only.
+        as_json: print one JSON object.
+
+    Raises:
+        Failure: a path cannot be read, or holds no judged pair of the sample.
+        ConfigError: there is no text, or all pairs are judged alike.
+    """
     if fields_of(settings).kind != "text":
         raise Failure(
             Exit.USAGE, f"--sample is about shingles of texts, but {settings.scheme} takes none: leave it out"
         )
     with Compiling(say, steps=sys.stderr.isatty()):
-        _show(settings, list(_documents(settings, paths)), as_json=as_json)
+        _show(settings, list(_documents(settings, paths)), judged=judged, as_json=as_json)
 
 
-def _show(settings: Settings, documents: Sequence[Document], *, as_json: bool) -> None:
+def _show(settings: Settings, documents: Sequence[Document], *, judged: str | None, as_json: bool) -> None:
     codes = _codes(settings, documents)
     sample = sampled(codes)
     least, most = enough(*sample[1:]), safe(*sample[1:])
@@ -62,6 +74,12 @@ def _show(settings: Settings, documents: Sequence[Document], *, as_json: bool) -
         remedy = "" if recall >= promised else f"; not {promised:.3g}: use one_permutation"
         rows.append(("recall", f"{recall:.3f}", f"at the threshold, at most{remedy}"))
     tables.append(facts(f"Scheme {settings.scheme}, for documents of these sizes", rows))
+    comparing, left_out = thresholds.comparing(settings), Counter[str]()
+    found, answers = thresholds.around(comparing, documents), None
+    if judged is not None:
+        answers = thresholds.judged(judged, comparing, documents, left_out, settings.false_weight or 0.5)
+    values |= {**thresholds.summary(found, answers), "left_out": dict(left_out)}
+    tables += thresholds.tables(found, answers, documents)
     print_found(values, tables, as_json=as_json)
 
 
