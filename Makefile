@@ -15,7 +15,7 @@ CHECKED = $(if $(ROOM),$(shell find tests -type d -name '$(ROOM)'),tests)
 QUICK = not processes and not broker and not browser and not long
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-page demo-large api check test processors reproduce bench results peers bench-kafka kafka torture soak clean
+.PHONY: help demo demo-page demo-large api dist check test processors reproduce bench results peers bench-kafka kafka torture soak clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,13 @@ demo-large: $(STAMP)  ## find the near-duplicates among the Python files of this
 
 api: $(STAMP)  ## pages of the public API, from its docstrings, in build/api
 	$(BIN)/pdoc --docformat google --no-show-source --output-directory build/api neardup
+
+# The wheel is made from the archive, as those who get the archive make it. Nothing is downloaded for it.
+dist: $(STAMP)  ## a wheel and an archive of the sources, in dist
+	@rm -rf dist
+	@HATCH_QUIET=1 $(BIN)/python -m hatchling build --target sdist
+	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist dist/neardup-*.tar.gz
+	@ls dist
 
 # Compiled modules are kept, whatever the environment says: some three hundred processes start in the tests.
 check test: export PYTHONDONTWRITEBYTECODE :=
@@ -92,5 +99,5 @@ $(STAMP): pyproject.toml
 	touch $(STAMP)
 
 clean:  ## remove what the targets made
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info bench-results
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist bench-results
 	find . -name '__pycache__' -type d -prune -exec rm -rf {} +

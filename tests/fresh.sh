@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # The commands of the README on a machine that has nothing: Debian's base system with Python, git and make.
 #
-#   tests/fresh.sh [--as user|root] [--data yes|no] [--java yes|no] [install] [demo] [test] [docs]
+#   tests/fresh.sh [--as user|root] [--data yes|no] [--java yes|no] [install] [demo] [dist] [test] [docs]
 #
-# install: the README's installation, literally. demo: make demo. test: make test. docs: every session of README and docs.
-# All four steps by default. --as: who types them. --data: with ../shared/data next to the clone, if it is there.
-# --java: with Java, Maven, curl and jq, which the script installs from Debian's packages.
+# install: the README's installation, literally. demo: make demo. dist: make dist, and each of its files installed.
+# test: make test. docs: every session of README and docs. All five steps by default.
+#
+# --as: who types them. --data: with ../shared/data next to the clone, if it is there. --java: with Java, Maven, curl and jq,
+# which the script installs from Debian's packages.
 #
 # With none of the three options there are two runs, which have each value once: as an ordinary user without data and with
 # Java; then as root with data and without Java. An option that is left out is that of the first run.
@@ -26,6 +28,12 @@ step() { # runs in the clone; $1 is its name
     install) python3 -m venv .venv && . .venv/bin/activate && pip install . && neardup --help >/dev/null &&
              neardup dedup docs/examples/news.jsonl >/dev/null; deactivate; rm -rf .venv ;;
     demo) make demo ;;
+    dist) # without the clone, by the pip that comes with Python
+      make dist && (cd / && for file in "$FRESH_INSIDE"/dist/*; do
+        python3 -m venv "$HOME/from-dist" && "$HOME/from-dist/bin/pip" install --quiet "$file" &&
+          "$HOME/from-dist/bin/neardup" dedup --quiet "$FRESH_INSIDE/docs/examples/news.jsonl" | wc -l | grep -qx 3 &&
+          rm -rf "$HOME/from-dist" || exit 1
+      done) ;;
     test) make test ;;
     docs) # the pages' sessions, the examples, and the HTTP and Python sections of the README
       make .venv/.installed && .venv/bin/python -m pytest -n 2 tests/workers/commands/test_documents.py \
@@ -50,11 +58,11 @@ while [ $# -gt 0 ]; do
     "--as user" | "--as root") as=$2 is_one_run=yes; shift 2 ;;
     "--data yes" | "--data no") data=$2 is_one_run=yes; shift 2 ;;
     "--java yes" | "--java no") java=$2 is_one_run=yes; shift 2 ;;
-    "install "* | "demo "* | "test "* | "docs "*) steps+=("$1"); shift ;;
+    "install "* | "demo "* | "dist "* | "test "* | "docs "*) steps+=("$1"); shift ;;
     *) echo "tests/fresh.sh has no argument '$1${2:+ $2}'. Its arguments are:" >&2; usage >&2; exit 2 ;;
   esac
 done
-[ ${#steps[@]} -gt 0 ] || steps=(install demo test docs)
+[ ${#steps[@]} -gt 0 ] || steps=(install demo dist test docs)
 
 if [ "$(id -u)" != 0 ]; then
   echo "not root: no debootstrap and no chroot; an empty home and an empty cache are tried on this machine instead, without data"

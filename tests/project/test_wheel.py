@@ -10,26 +10,42 @@ import subprocess
 import sys
 import sysconfig
 import textwrap
+import tomllib
 from email.parser import HeaderParser
+from importlib.util import find_spec
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 from command import ROOT, clean_environment
+from debian_packages import absent
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel from a copy of its sources, because a build leaves files in its folder."""
-    source = tmp_path_factory.mktemp("source")
-    for name in ("stream", "workers"):
-        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", "dist", "."]
-    done = subprocess.run(build, cwd=source, capture_output=True, check=False, text=True)
-    assert done.returncode == 0, done.stderr
-    (found,) = (source / "dist").glob("*.whl")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone as it is here, with what is changed and not committed, after ``make dist``."""
+    if find_spec("hatchling") is None:
+        absent("hatchling, which builds the wheel, is not installed: make renews .venv")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False, text=True)
+    if listed.returncode:
+        pytest.skip(f"no clone: {listed.stderr}")
+    folder = tmp_path_factory.mktemp("clone")
+    for name in listed.stdout.split("\0"):
+        if name and os.path.lexists(ROOT / name):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name, follow_symlinks=False)
+    # The environment of the tests has what the target needs; a new one would need the network.
+    make = ["make", "--old-file", ".venv/.installed", f"BIN={Path(sys.executable).parent}", "dist"]
+    done = subprocess.run(make, cwd=folder, capture_output=True, check=False, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == sorted(path.name for path in (folder / "dist").iterdir())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(clone: Path) -> Path:
+    """The wheel of ``make dist``, which is made from the archive of the sources."""
+    (found,) = (clone / "dist").glob("*.whl")
     return found
 
 
@@ -63,8 +79,8 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.processes
-def test_the_metadata_of_the_wheel_is_complete(wheel: Path) -> None:
-    """An index of packages shows the metadata; the wheel contains the data files."""
+def test_the_metadata_of_the_wheel_is_complete(clone: Path, wheel: Path) -> None:
+    """An index of packages shows the metadata; the wheel contains each file of the two packages, and no other."""
     with ZipFile(wheel) as archive:
         names = archive.namelist()
         (path,) = (name for name in names if name.endswith(".dist-info/METADATA"))
@@ -76,38 +92,35 @@ def test_the_metadata_of_the_wheel_is_complete(wheel: Path) -> None:
     assert metadata["Description-Content-Type"] == "text/markdown"
     assert {value.split(", ")[0] for value in metadata.get_all("Project-URL")} >= {"Homepage", "Changelog", "Issues"}
     assert len(metadata.get_all("Classifier")) >= 5
-    assert {"neardup/py.typed", "neardup_workers/running/cli/setting_rows.json"} <= set(names)
-    page = ROOT / "workers" / "neardup_workers" / "doing" / "http" / "page"
-    assert {f"neardup_workers/doing/http/page/{path.name}" for path in page.iterdir() if path.is_file()} <= set(names)
-    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"neardup", "neardup_workers"}
+    packages = [clone / "stream" / "neardup", clone / "workers" / "neardup_workers"]
+    files = [path for package in packages for path in package.rglob("*") if path.is_file()]
+    assert {name for name in names if ".dist-info" not in name} == {
+        "/".join(x.relative_to(clone).parts[1:]) for x in files
+    }
 
 
 @pytest.mark.processes
-def test_the_archive_of_sources_is_the_tree_of_a_clone(wheel: Path, tmp_path: Path) -> None:
-    """It has each file of the repository, docs and tests too, and its wheel is the tree's."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False, text=True)
-    if listed.returncode:
-        pytest.skip(f"no clone: {listed.stderr}")
-    tracked = {name for name in listed.stdout.split("\0") if name and os.path.lexists(ROOT / name)}
-    for name in tracked:
-        (tmp_path / "clone" / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, tmp_path / "clone" / name, follow_symlinks=False)
-    build = "import sys; from setuptools import build_meta as b; b.build_sdist(sys.argv[1])"
-    done = subprocess.run(
-        [sys.executable, "-c", build, tmp_path], cwd=tmp_path / "clone", capture_output=True, check=False, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    (archive,) = tmp_path.glob("*.tar.gz")
+def test_the_archive_of_sources_is_the_tree_of_a_clone(clone: Path, tmp_path: Path) -> None:
+    """It has each file of the repository, docs and tests too, and links stay links."""
+    (archive,) = (clone / "dist").glob("*.tar.gz")
     subprocess.run(["tar", "-xzf", archive], cwd=tmp_path, check=True)
     sources = tmp_path / archive.name.removesuffix(".tar.gz")
-    assert [name for name in tracked if not os.path.lexists(sources / name)] == []
-    options = ["--quiet", "--no-deps", "--no-build-isolation", "-w", tmp_path]
-    pip = [sys.executable, "-m", "pip", "wheel", *options, archive]
-    done = subprocess.run(pip, cwd=tmp_path, capture_output=True, check=False, text=True)
-    assert done.returncode == 0, done.stderr
-    (made,) = tmp_path.glob("*.whl")
-    with ZipFile(made) as one, ZipFile(wheel) as other:
-        assert sorted(one.namelist()) == sorted(other.namelist())
+    links, files = (
+        {path.relative_to(tree): path.is_symlink() for path in tree.rglob("*")} for tree in (clone, sources)
+    )
+    assert files == {name: links[name] for name in links if name.parts[0] != "dist"} | {Path("PKG-INFO"): False}
+
+
+@pytest.mark.processes
+def test_an_editable_installation_warns_of_nothing(clone: Path, tmp_path: Path) -> None:
+    """``make demo`` and ``make test`` make it first; a newcomer reads a box of asterisks as an error."""
+    backend = tomllib.loads((clone / "pyproject.toml").read_text())["build-system"]["build-backend"]
+    build = f"import sys; from {backend} import build_editable as b; b(sys.argv[1])"
+    command = [sys.executable, "-W", "default", "-c", build, tmp_path]
+    done = subprocess.run(command, cwd=clone, capture_output=True, check=False, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line for line in done.stdout.splitlines() if "warning" in line.lower() or "***" in line] == []
+    assert [path.suffix for path in tmp_path.iterdir()] == [".whl"]
 
 
 @pytest.fixture(scope="module")
