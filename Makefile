@@ -99,5 +99,5 @@ $(STAMP): pyproject.toml
 	touch $(STAMP)
 
 clean:  ## remove what the targets made
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist bench-results
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info bench-results
 	find . -name '__pycache__' -type d -prune -exec rm -rf {} +
