@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from neardup.errors import CapacityError, ConfigError, NeardupError
     from neardup.pairs.pipeline import Matcher, Signer
     from neardup.schemes.config import Config
+    from neardup.stories.arrow.signatures import sign_table
 
 __all__ = [
     "CapacityError",
@@ -38,10 +39,18 @@ __all__ = [
     "Verdict",
     "load_window",
     "save_window",
+    "sign_table",
 ]
 
 # In the order in which they load: a program that only matches loads no more than it needs.
-_MODULES = ("errors", "documents.document", "schemes.config", "pairs.pipeline", "deduplicator")
+_MODULES = (
+    "errors",
+    "documents.document",
+    "schemes.config",
+    "pairs.pipeline",
+    "deduplicator",
+    "stories.arrow.signatures",
+)
 
 
 def __dir__() -> list[str]:

@@ -1,17 +1,29 @@
-"""MinHash signatures: known answers, agreement with big integers, and the bias of linear functions on small sets."""
+"""MinHash signatures: known answers, agreement with big integers, the bias of linear functions on small sets,
+and the signature of a set from those of its parts."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from python_calls import from_python
 from reference import MASK, PRIME, derive_seed
 
+from neardup.errors import ConfigError
+from neardup.schemes.signatures import INFINITY, merge, minhash, one_permutation, partial, permutation
 from neardup.schemes.signatures.minhash import _multiply, functions, sign_linear
 
 _product = from_python(_multiply)
 EDGES = [0, 1, 2, PRIME - 2, PRIME - 1, PRIME // 2, (1 << 32) - 1, 1 << 32, (1 << 29) - 1, 1 << 29, 1 << 60]
+SIGN = {
+    "minhash": minhash.sign,
+    "permutation": permutation.sign,
+    "partial": lambda values, starts, rows, seed: partial.sign(values, starts, rows, 8, seed),
+}
+# Figure 3.4: the sets S1 to S4, and the functions x + 1 and 3 x + 1 modulo 5.
+FIGURE = [[0, 3], [2], [1, 3, 4], [0, 2, 3]]
+FUNCTIONS = np.array([1, 3], np.uint64), np.array([1, 1], np.uint64)
 
 
 @given(st.integers(0, PRIME - 1) | st.sampled_from(EDGES), st.integers(0, PRIME - 1) | st.sampled_from(EDGES))
@@ -68,3 +80,45 @@ def test_linear_functions_are_exact_up_to_a_modulus_of_32_bits() -> None:
     top = (1 << 32) - 1
     assert matrix([[top]], [(top, top)], 1 << 32) == [[(top * top + top) % (1 << 32)]]
     assert matrix([[]], [(1, 1)], 5) == [[MASK]]
+
+
+def ragged(sets: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    return np.array([x for one in sets for x in one], np.uint64), np.cumsum([0, *map(len, sets)])
+
+
+def test_rows_of_the_figure_that_two_processes_read_give_its_signature_matrix() -> None:
+    """Exercise 3.3.7: one process has rows 0 to 2, one rows 3 and 4. Their matrices joined are 1 3 0 1 and 0 2 0 0."""
+    parts = [
+        sign_linear(*ragged([[x for x in one if x in rows] for one in FIGURE]), *FUNCTIONS, modulus=5)
+        for rows in ({0, 1, 2}, {3, 4})
+    ]
+    assert parts[0][1].tolist() == [3, 2]
+    assert parts[1][1].tolist() == [INFINITY, INFINITY]
+    assert merge(parts).T.tolist() == [[1, 3, 0, 1], [0, 2, 0, 0]]
+
+
+@pytest.mark.parametrize("name", SIGN)
+def test_the_least_values_of_parts_are_the_signature_of_the_whole(name) -> None:
+    """However a set is divided, with common elements and empty parts too."""
+    rng = np.random.default_rng(3)
+    sets = [rng.integers(0, 1 << 63, size).tolist() for size in (1, 2, 30, 400)]
+    parts = [[[x for x in one if rng.random() < 0.5] for one in sets] for _ in range(2)]
+    rest = [[x for x in one if x not in parts[0][i] and x not in parts[1][i]] for i, one in enumerate(sets)]
+    signed = [SIGN[name](*ragged(part), 64, 9) for part in (*parts, rest, [[]] * 4)]
+    assert (merge(signed) == SIGN[name](*ragged(sets), 64, 9)).all()
+    assert (merge(signed[:1]) == signed[0]).all()
+    assert merge(signed[:1]) is not signed[0]
+
+
+def test_rows_that_are_filled_from_others_cannot_be_merged() -> None:
+    """A row of one permutation without an element has a value of another row: the docstring says so."""
+    parts = [one_permutation.sign(*ragged([[x]]), 64, 9) for x in (3, 5)]
+    assert (merge(parts) != one_permutation.sign(*ragged([[3, 5]]), 64, 9)).any()
+
+
+def test_parts_of_different_shapes_are_refused() -> None:
+    """So are no parts."""
+    with pytest.raises(ConfigError, match=r"2 parts have the shapes \[\(1, 3\), \(1, 4\)\]"):
+        merge([np.zeros((1, 3), np.uint64), np.zeros((1, 4), np.uint64)])
+    with pytest.raises(ConfigError, match="0 parts"):
+        merge([])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
 
 import numpy as np
+import pytest
 from oracle import jaccard
 from reference import MASK
 
-from neardup.schemes.signatures.permutation import orders, sign, sign_ranked
+from neardup.errors import ConfigError
+from neardup.schemes.signatures.permutation import halved, halving_orders, orders, sign, sign_ranked
 
 # Figure 3.2, its elements a to e as 0 to 4.
 FIGURE = {"S1": "ad", "S2": "c", "S3": "bde", "S4": "acd"}
@@ -99,3 +101,57 @@ def test_an_empty_set_has_infinity_in_every_row() -> None:
     starts = np.array([0, 0, 1])
     assert sign(np.array([5], np.uint64), starts, 3, 1)[0].tolist() == [MASK] * 3
     assert sign_ranked(np.array([1], np.uint64), starts, orders(2, 3, 1))[0].tolist() == [MASK] * 3
+
+
+def balanced(size: int) -> list[list[bool]]:
+    """Every string of so many zeros and ones, as many of each."""
+    return [[x in ones for x in range(size)] for ones in combinations(range(size), size // 2)]
+
+
+def family_of_halves(universe: int) -> np.ndarray:
+    """Every member of the family, one for each choice of strings."""
+    sizes = [universe >> level for level in range(universe.bit_length() - 1)]
+    return halved([np.array(strings) for strings in zip(*product(*map(balanced, sizes)), strict=True)], universe)
+
+
+@pytest.mark.parametrize(("universe", "members"), [(2, 2), (4, 12), (8, 840)])
+def test_each_element_of_each_set_comes_first_equally_often_over_the_family_of_halves(universe, members) -> None:
+    """The family is exactly min-wise, with C(8,4) C(4,2) C(2,1) = 840 of 40,320 permutations of 8 elements, which is
+    below 4^8; each set has a divisor of it as size."""
+    family = family_of_halves(universe)
+    assert len(family) == members <= 4**universe
+    assert (np.sort(family, axis=1) == np.arange(universe)).all()
+    for size in range(1, universe + 1):
+        for chosen in combinations(range(universe), size):
+            first = np.bincount(family[:, chosen].argmin(axis=1), minlength=size)
+            assert first.tolist() == [members // size] * size
+
+
+def test_two_sets_agree_in_the_fraction_j_of_the_family_of_halves() -> None:
+    """Of the 840, as of all permutations: {0, 1, 2, 3} and {2, 3, 4} agree in 2/5."""
+    signatures = sign_ranked(*ragged([[0, 1, 2, 3], [2, 3, 4]]), family_of_halves(8))
+    assert int((signatures[0] == signatures[1]).sum()) * 5 == 840 * 2
+
+
+def test_linear_functions_are_no_such_family() -> None:
+    """All twenty permutations a x + b modulo 5 are only nearly min-wise: some element of a set comes first too often,
+    because 3 does not divide 20."""
+    linear = np.array([[(a * x + b) % 5 for x in range(5)] for a in range(1, 5) for b in range(5)])
+    first = np.bincount(linear[:, [0, 1, 2]].argmin(axis=1), minlength=3)
+    assert len(set(first.tolist())) > 1
+
+
+def test_a_draw_is_a_member_of_the_family_of_halves_and_each_member_is_drawn() -> None:
+    """600 draws of 12 members: none is missing, the least likely with one in 10^21; a seed repeats its draw."""
+    drawn = halving_orders(4, rows=600, seed=7)
+    members = {tuple(member) for member in family_of_halves(4).tolist()}
+    assert {tuple(order) for order in drawn.tolist()} == members
+    assert (drawn == halving_orders(4, rows=600, seed=7)).all()
+    assert halving_orders(1, rows=3, seed=1).tolist() == [[0]] * 3
+
+
+@pytest.mark.parametrize("universe", [0, 3, 12])
+def test_a_universe_without_halves_of_halves_is_refused(universe) -> None:
+    """The next power of two holds it."""
+    with pytest.raises(ConfigError, match=f"universe is {universe}, but halves of halves need a power of two"):
+        halving_orders(universe, rows=1, seed=1)

@@ -28,6 +28,7 @@ from neardup import (
     Verdict,
     load_window,
     save_window,
+    sign_table,
 )
 from neardup.pairs.batches import Batch
 from neardup.pairs.pair_rule import Matches
@@ -116,6 +117,7 @@ def use_a_table(config: Config, table: ArrowStream) -> list[dict[str, object]]:
     assert_type(verdicts, ArrowTable)
     assert_type(verdicts.num_rows, int)
     assert_type(Deduplicator(config).process_table(verdicts, text_field="id"), ArrowTable)
+    assert_type(sign_table(table, config, id_field="key"), ArrowTable)
     return verdicts.to_pylist()
 
 

@@ -97,14 +97,18 @@ class Documents:
                 batch, self._fields, self._numbers.first_of(batch.num_rows), partial(numbers_as_ids, ROW)
             )
 
+    @property
+    def id_field(self) -> Any:
+        """Return the field of Arrow for the ids of answers: as it is in the table, or strings where it has none."""
+        pa, name, given = load_pyarrow(), self._fields.id, self._reader.schema
+        return given.field(name).remove_metadata() if name in given.names else pa.field(name, pa.large_string())
+
     def verdicts(self, parts: Sequence[Any]) -> ArrowTable:
         """Return the parts of ``verdict_part`` as one table."""
         pa = load_pyarrow()
         columns = [pa.field(name, pa.int64()) for name in ("cluster", "related", "previous", "matched")]
-        given = self._reader.schema
-        has_ids = self._fields.id in given.names
         schema = pa.schema([
-            given.field(self._fields.id).remove_metadata() if has_ids else pa.field(self._fields.id, pa.large_string()),
+            self.id_field,
             pa.field("status", pa.dictionary(pa.int8(), pa.string())),
             pa.field("duplicate_of", pa.string()),
             pa.field("similarity", pa.float64()),

@@ -1,0 +1,96 @@
+"""Signatures and bucket keys of documents as columns, to look similar documents up with SQL."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.errors import ConfigError
+from neardup.pairs.batches import bucket_keys
+from neardup.pairs.json_lines import Fields
+from neardup.pairs.pipeline import Signed, Signer
+from neardup.schemes.config import Config
+from neardup.schemes.rows import SCHEMES
+from neardup.schemes.signatures.banding import ROW_TYPES
+from neardup.stories.arrow.columns import DocumentRows, load_pyarrow
+from neardup.stories.arrow.tables import ArrowStream, ArrowTable, Documents, RowNumbers, signer_of_rows
+
+
+def sign_table(
+    table: ArrowStream,
+    config: Config | None = None,
+    *,
+    id_field: str = "id",
+    text_field: str = "text",
+    timestamp_field: str = "timestamp",
+    timestamp_unit: str = "s",
+) -> ArrowTable:
+    """The signatures and the bucket keys of the rows of a table, as columns; adds the rows to no window.
+
+    Two documents are candidates if one of their keys is equal, which is the case if all rows of its band are: in SQL
+    ``band_1 = ... OR band_2 = ...``, or ``(band_1_row_1 = ... AND band_1_row_2 = ...) OR ...``.
+
+    Args:
+        table, id_field, text_field, timestamp_field, timestamp_unit: as for ``Deduplicator.decide_table``.
+        config: scheme, shingles, bands and rows; ``Config()`` by default.
+
+    Returns:
+        A ``pyarrow.Table`` with a row for each row of ``table``, in order: the column of ids; ``band_1`` and so on,
+        the keys (``uint64``); ``band_1_row_1`` and so on, the rows of the signature as the sketch stores them
+        (``uint8``, ``uint16`` or ``uint32``). They are null for a refused row.
+
+    Raises:
+        ConfigError: the scheme has no signature of rows in bands; a column is missing or of a wrong type; pyarrow is
+            not installed.
+
+    Source: Mining of Massive Datasets, 3.4.1.
+
+    >>> import pyarrow
+    >>> signed = sign_table(pyarrow.table({"id": [1, 2], "text": ["the same text", "The same  text"]}))
+    >>> one, other = signed.to_pylist()
+    >>> signed.column_names[0], signed.num_columns, one["band_18"] == other["band_18"]
+    ('id', 145, True)
+    """
+    config = config or Config()
+    tuning, scheme = config.tuning, SCHEMES[config.scheme]
+    if config.plan.kind != "text" or tuning.sketch_bits not in ROW_TYPES or scheme.partial:
+        raise ConfigError(
+            f"scheme {config.scheme} has no signature of a text with rows in bands: use one_permutation, minhash or "
+            "permutation"
+        )
+    fields = Fields(
+        id_field, text_field, timestamp_field, timestamp_unit=timestamp_unit, collection=config.collection_field
+    )
+    pa, sign = load_pyarrow(), signer_of_rows(Signer(config))
+    documents = Documents(table, fields, RowNumbers(lambda: 0))
+    bands, row_type = range(1, tuning.bands + 1), pa.from_numpy_dtype(ROW_TYPES[tuning.sketch_bits])
+    names = (f"band_{band}_row_{row}" for band, row in product(bands, range(1, tuning.rows + 1)))
+    schema = pa.schema([
+        documents.id_field,
+        *(pa.field(f"band_{band}", pa.uint64()) for band in bands),
+        *(pa.field(name, row_type) for name in names),
+    ])  # fmt: skip
+    parts = [pa.record_batch(_columns(rows, sign(rows), config), schema) for rows in documents]
+    signed: ArrowTable = pa.Table.from_batches(parts, schema)
+    return signed
+
+
+def _columns(rows: DocumentRows, signed: Signed, config: Config) -> list[Any]:
+    """Return the ids, the keys and the rows of the signatures of some documents, column by column."""
+    pa, tuning, batch = load_pyarrow(), config.tuning, signed.batch
+    accepted = np.delete(np.arange(len(rows)), [refusal.position for refusal in signed.refusals])
+    width = tuning.bands * tuning.rows * tuning.sketch_bits // 8
+    stored = np.ascontiguousarray(batch.fixed[:, :width]).view(np.dtype(ROW_TYPES[tuning.sketch_bits]))
+    keys = bucket_keys(batch, config).values.reshape(-1, tuning.bands)
+    absent = np.ones(len(rows), np.bool_)
+    absent[accepted] = False
+
+    def spread(values: npt.NDArray[Any]) -> Any:
+        out = np.zeros(len(rows), values.dtype)
+        out[accepted] = values
+        return pa.array(out, mask=absent)
+
+    return [rows.ids, *map(spread, keys.T), *map(spread, stored.T)]
