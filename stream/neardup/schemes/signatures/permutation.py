@@ -114,11 +114,11 @@ def halved(strings: Sequence[npt.NDArray[np.bool_]], universe: int) -> npt.NDArr
     [[3, 1, 0, 2]]
     """
     ranks = np.zeros((len(strings[0]), universe), np.int64)
-    places = np.tile(np.arange(universe), (len(ranks), 1))  # of an element among those that no string divides yet
+    indices = np.tile(np.arange(universe), (len(ranks), 1))  # of an element among those that no string divides yet
     for second in strings:
         within = np.where(second, second.cumsum(1), (~second).cumsum(1)) - 1
-        ranks = 2 * ranks + np.take_along_axis(second, places, 1)
-        places = np.take_along_axis(within, places, 1)
+        ranks = 2 * ranks + np.take_along_axis(second, indices, 1)
+        indices = np.take_along_axis(within, indices, 1)
     return ranks
 
 
