@@ -132,7 +132,7 @@ class Feed:
                 failures=before.failures + 1, status=self._condition.status, reason=str(items)
             )
             return self._polled((), world, items)
-        new = [self._with_page(entry, world) for entry in items if self._is_new(entry)]
+        new = [self._with_page(self._arrived(entry, world.now()), world) for entry in items if self._is_new(entry)]
         while len(self._seen) > max(self._watching.items_max, len(items)):
             self._seen.popitem(last=False)
         now = world.now()
@@ -238,8 +238,6 @@ class Feed:
             fields.text: item.text,
             "part": item.part,
         }
-        if self._watching.by_arrival:
-            values |= {"published": time, fields.timestamp: now}  # fmt: skip
         if source_of(Document(str(values[fields.id] or ""), url=item.url)) is None:
             values[fields.source or "source"] = host_of(self.url)
         raw = orjson.dumps({name: value for name, value in values.items() if value is not None})
@@ -248,6 +246,16 @@ class Feed:
     def _id_of(self, id_: str) -> str:
         """An id that is no URI is unique in its feed only. It follows the given address, because redirects change."""
         return id_ if _URI.match(id_) else f"{self.url}#{id_}"
+
+    def _arrived(self, entry: Entry, now: float) -> Entry:
+        """Return an item with the time that it has for those who read it."""
+        if not self._watching.by_arrival:
+            return entry
+        fields = self._watching.fields
+        value = orjson.loads(entry.raw or b"{}")
+        date = value.pop(fields.timestamp, None)
+        raw = orjson.dumps({**value, **({} if date is None else {"published": date}), fields.timestamp: now})
+        return entry._replace(raw=raw, found=decode_document(raw, fields))
 
     def _with_page(self, entry: Entry, world: World) -> Entry:
         """Return an item with the text of its page, or with the reason why it has none. It is asked for once."""
@@ -262,10 +270,7 @@ class Feed:
 
     def _is_new(self, entry: Entry) -> bool:
         """Whether an item is new or has changed; remembers it."""
-        raw = entry.raw or b""
-        if self._watching.by_arrival:  # the time of the answer makes no item new
-            raw = orjson.dumps({**orjson.loads(raw), self._watching.fields.timestamp: None})
-        digest = mmh3.hash_bytes(raw)
+        digest = mmh3.hash_bytes(entry.raw or b"")
         key = digest.hex() if isinstance(entry.found, Reason) else entry.found.id
         is_new = self._seen.get(key) != digest
         self._seen[key] = digest

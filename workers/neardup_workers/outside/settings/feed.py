@@ -37,10 +37,11 @@ class FeedOptions(BaseModel):
         pattern="^[ -~]*$",
         description="how requests name the program; neardup/VERSION by default",
     )
-    clock: str = Field(
-        default="event",
+    clock: str | None = Field(
+        default=None,
         pattern="^(arrival|event)$",
-        description="the time of an item: event, its date; arrival, when it was fetched, its date is in published",
+        description="the time of an item: event, its date; arrival, when it was fetched, its date is in published; by "
+        "default arrival with --follow and without --to-serve, else event",
     )
     metrics_port: int | None = Field(
         default=None,

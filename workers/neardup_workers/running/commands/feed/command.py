@@ -6,7 +6,7 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from importlib.metadata import version
 from typing import NamedTuple
@@ -22,6 +22,7 @@ from neardup_workers.outside.feeds.fetch import Fetched, FetchLimits, fetch
 from neardup_workers.outside.feeds.items import Item, Named, items_of
 from neardup_workers.outside.feeds.lists import FeedLists
 from neardup_workers.outside.feeds.pages import page_text
+from neardup_workers.outside.feeds.rounds import by_time, rounds
 from neardup_workers.outside.feeds.state import open_states
 from neardup_workers.outside.feeds.watch import FeedPoll, Watching, World, watch
 from neardup_workers.outside.options.running import FeedCommandOptions
@@ -67,7 +68,7 @@ def run(options: FeedCommandOptions, settings: FeedSettings) -> Exit:
         name = canonical if settings.canonical_urls else str
         watching = Watching(
             fields_of(settings, sources=True), settings.interval_seconds, settings.feed_items_max, options.follow, name,
-            settings.clock == "arrival",
+            _clock(settings, options) == "arrival",
         )  # fmt: skip
         is_blocked = _blocked(settings)
         with (
@@ -77,19 +78,31 @@ def run(options: FeedCommandOptions, settings: FeedSettings) -> Exit:
         ):
             world = _world(settings, ended, extraction if options.pages else None)
             observe = _observer(settings, session)
-            for polled in watch(lists, watching, world, session.stop, ended, states):
-                arrived = _write(polled, session, output, is_blocked)
-                if polled.reason == "feed_list":
-                    continue
-                if arrived and polled.condition is not None:
-                    states.save(polled.url, polled.condition, polled.state)
-                observe(polled.url, polled.condition)
-                output.tell(polled.url, polled.condition)
+            for polls in rounds(watch(lists, watching, world, session.stop, ended, states), options.follow):
+                arrived = _write(polls, session, output, is_blocked)
+                for polled in polls:
+                    if polled.reason == "feed_list":
+                        continue
+                    if arrived and polled.condition is not None:
+                        states.save(polled.url, polled.condition, polled.state)
+                    observe(polled.url, polled.condition)
+                    output.tell(polled.url, polled.condition)
         report, feeds = session.report, len(lists.addresses())
         report.say(f"{report.documents:,} items of {feeds:,} feeds, {report.refused.total():,} refused")
         if settings.canonical_urls:
             report.say(f"{ids.changed:,} ids changed to canonical URLs")
     return session.ended
+
+
+def _clock(settings: FeedSettings, options: FeedCommandOptions) -> str:
+    """Return the time of items.
+
+    A new feed, or one that failed, brings items of weeks at once. In a stream they would come after the window, so what
+    is followed has the time of its arrival. A service has a clock of its own, and shows the date.
+    """
+    if settings.clock is not None:
+        return settings.clock
+    return "arrival" if options.follow and options.to_serve is None else "event"
 
 
 def _observer(settings: FeedSettings, session: Session) -> Callable[[str, Condition | None], None]:
@@ -125,11 +138,14 @@ def _blocked(settings: FeedSettings) -> Callable[[Document], bool]:
     return lambda document: bool(blocked.refuse(signer.sign([document])._replace(refusals=[])).refusals)
 
 
-def _write(polled: FeedPoll, session: Session, output: _Output, is_blocked: Callable[[Document], bool]) -> bool:
-    """Write the items of a result; returns whether all have arrived."""
-    if polled.reason:
-        session.refuse_entry(Entry(polled.url, 0, None, Reason(polled.reason)), polled.reason)
-    for entry in polled.entries:
+def _write(
+    polls: Sequence[FeedPoll], session: Session, output: _Output, is_blocked: Callable[[Document], bool]
+) -> bool:
+    """Write the items of results in order of time; returns whether all have arrived."""
+    for polled in polls:
+        if polled.reason:
+            session.refuse_entry(Entry(polled.url, 0, None, Reason(polled.reason)), polled.reason)
+    for entry in by_time(polls):
         if isinstance(entry.found, Reason):
             session.refuse_entry(entry, entry.found)
         elif is_blocked(entry.found):
