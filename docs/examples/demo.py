@@ -103,7 +103,7 @@ def source(document: Document) -> str:
 def main() -> None:
     """Print at most 20 lines."""
     argparse.ArgumentParser(description="near-duplicates in one morning of news").parse_args()
-    print("A first run compiles the program for this machine: about 10 seconds on two idle cores.", flush=True)
+    print("A first run compiles the program for this machine: README.md says how long that takes.", flush=True)
     rows = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
     documents = [Document(row["id"], row["text"]) for row in rows]
     verdicts, seconds = decided(documents)

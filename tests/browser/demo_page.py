@@ -45,7 +45,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=120, help="how long two hours take (120)")
     options = parser.parse_args()
-    _say("A first run compiles the program for this machine: about 10 seconds on two idle cores.")
+    _say("A first run compiles the program for this machine: README.md says how long that takes.")
     with tempfile.TemporaryDirectory() as folder:
         serving = Serving(folder, *SETTINGS)
         try:

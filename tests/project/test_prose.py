@@ -67,6 +67,16 @@ def test_a_place_is_the_name_of_a_version() -> None:
     assert not wrong, "\n".join(sorted(wrong))
 
 
+def test_only_the_readme_says_how_long_a_first_run_compiles() -> None:
+    """Other places link to it: three figures were three promises. Benchmark ``S7-first-run`` measures this one."""
+    figure = re.compile(r"\bcompil[^.]{0,100}\b\d+ seconds|\b\d+ seconds[^.]{0,60}\bcompil")
+    texts = [ROOT / "README.md", ROOT / "Makefile", ROOT / "tests/browser/demo_page.py"]
+    texts += [*(ROOT / "docs").rglob("*.md"), *(ROOT / "docs/examples").glob("*.py")]
+    texts += [path for folder in ("stream", "workers", "deploy") for path in (ROOT / folder).rglob("*.py")]
+    named_in = [named(path) for path in texts if figure.search(" ".join(path.read_text(encoding="utf-8").split()))]
+    assert [name for name in named_in if name != "docs/CHANGELOG.md"] == ["README.md"]
+
+
 def test_the_glossary_has_at_most_40_words_in_order() -> None:
     """And each of them stands in the code."""
     rows = re.findall(r"^\| (.+?) \| .+ \| (`.+`) \|$", (ROOT / "docs/GLOSSARY.md").read_text(encoding="utf-8"), re.M)

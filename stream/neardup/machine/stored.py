@@ -24,7 +24,7 @@ import functools
 import pickle
 import uuid
 import warnings
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from typing import Any, Protocol
@@ -39,7 +39,7 @@ from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
 from neardup.kernel_folder import kernel_folder
-from neardup.machine.closure import closure_key
+from neardup.machine.closure import called, closure_key
 
 # The versions of numba that load a kernel as ``load_overload`` does here.
 _KNOWN = numba.version_info.short == (0, 68)
@@ -117,9 +117,17 @@ class StoredKernel:
         return f"{self.stem}.{closure_key(signature, codegen.magic_tuple())}{_ENDING}"
 
 
-def is_kept(kernel: Any) -> bool:
-    """Return whether a compiled form of a kernel of the present sources and versions is on disk, for any types."""
-    return any(kernel_folder().glob(f"{kernel._cache.stem}.*{_ENDING}"))
+def lacking(kernels: Iterable[Any]) -> set[Any]:
+    """Return those of some kernels that no file has, for any types, and of what they call: what is to be compiled."""
+    kept = {path.name.rsplit(".", 2)[0] for path in kernel_folder().glob(f"*{_ENDING}")}
+    found: set[Any] = set()
+    waiting = list(kernels)
+    while waiting:
+        kernel = waiting.pop()
+        if kernel not in found and isinstance(kernel._cache, StoredKernel) and kernel._cache.stem not in kept:
+            found.add(kernel)
+            waiting += called(kernel)
+    return found
 
 
 def stored(name: str, make: functools.partial[Any], key: Hashable) -> Any:

@@ -24,7 +24,7 @@ def clean_environment(**extra):
 
 def without_compilation(report):
     """The lines of standard error without those of a first compilation."""
-    return [line for line in report if "for this machine" not in line]
+    return [line for line in report if "for this machine" not in line and "compiling: " not in line]
 
 
 @pytest.fixture(scope="session")

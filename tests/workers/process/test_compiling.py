@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from contextlib import nullcontext
 
 import pytest
@@ -9,7 +10,9 @@ from command import PROCESS_SECONDS_MAX, clean_environment
 from numba.core import event
 from typer.testing import CliRunner
 
-from neardup_workers.outside.process import kernel_cache, table_compiler
+from neardup.machine.compile import inlined, kernel
+from neardup.machine.kernels import hashing
+from neardup_workers.outside.process import compiling, kernel_cache, table_compiler
 from neardup_workers.outside.process.compiling import Compiling
 from neardup_workers.outside.process.table_compiler import TableCompiler
 from neardup_workers.outside.store import migrating
@@ -17,16 +20,29 @@ from neardup_workers.running.cli.app import app
 from neardup_workers.running.commands.tune import sample
 
 
+def compiles(function):
+    """What the compiler says of a function."""
+    return event.Event("numba:compile", event.EventStatus.START, {"dispatcher": function})
+
+
+@pytest.fixture
+def empty(tmp_path, monkeypatch):
+    """An empty folder of kernels."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+
+
 def test_the_first_function_is_announced_and_the_time_of_nested_ones_counts_once():
     """The compiler may nest functions; later functions are only counted."""
     lines, clock = [], iter([10.0, 15.0, 20.0, 21.0])
     watch = Compiling(lines.append, lambda: next(clock))
-    watch.on_start(None)
-    watch.on_start(None)
-    watch.on_end(None)
-    watch.on_end(None)
-    watch.on_start(None)
-    watch.on_end(None)
+    outer, inner = compiles(hashing.seed_of), compiles(hashing.derive_seed)
+    with watch:
+        watch.on_start(outer)
+        watch.on_start(inner)
+        watch.on_end(inner)
+        watch.on_end(outer)
+        watch.on_start(outer)
+        watch.on_end(outer)
     assert (watch.functions, watch.seconds) == (3, 6.0)
     assert [line.startswith("compiling for this machine, once") for line in lines] == [True]
 
@@ -41,24 +57,73 @@ def test_the_first_function_is_announced_and_the_time_of_nested_ones_counts_once
 def test_commands_that_sign_report_the_first_compilation(module, name, arguments, monkeypatch):
     """Also those without a session: the user waits for half a minute there, too."""
 
-    def compiles(*_, **__):
-        with event.trigger_event("numba:compile"):
+    def compiling(*_, **__):
+        with event.trigger_event("numba:compile", {"dispatcher": hashing.seed_of}):
             return 0
 
-    monkeypatch.setattr(module, name, compiles)
+    monkeypatch.setattr(module, name, compiling)
     done = CliRunner().invoke(app, arguments)
     assert done.stderr.startswith("neardup: compiling for this machine, once")
 
 
-@pytest.mark.parametrize(("steps", "lines_said"), [(False, 1), (True, 3)])
-def test_a_log_gets_one_line_and_a_terminal_the_progress(steps, lines_said):
-    """Twenty functions are two steps."""
-    lines = []
-    watch = Compiling(lines.append, steps=steps)
-    for _ in range(20):
-        watch.on_start(None)
-        watch.on_end(None)
-    assert len(lines) == lines_said
+@pytest.mark.usefixtures("empty")
+def test_the_progress_counts_kernels_of_those_that_are_needed():
+    """A kernel names what it calls: three for ``seed_of``, and two of them for ``mix64`` too. The total grows when
+    another one begins."""
+    watch = Compiling(lambda line: None)
+    assert watch.progress() == "waiting for another process, which compiles for this machine"
+    with watch:
+        assert watch.expect(hashing.seed_of) == {hashing.seed_of, hashing.derive_seed, hashing.mix64}
+        assert watch.progress() == "compiling: 0 of 3 kernels"
+        watch.on_start(compiles(hashing.seed_of))
+        watch.on_start(compiles(hashing.mix64))
+        watch.on_end(compiles(hashing.mix64))
+        assert watch.progress() == "compiling: 1 of 3 kernels"
+        watch.on_end(compiles(hashing.seed_of))
+        watch.on_start(compiles(hashing.hash_strings))
+        assert watch.progress() == "compiling: 2 of 4 kernels"
+        watch.on_end(compiles(hashing.hash_strings))
+
+
+@pytest.mark.usefixtures("empty")
+def test_what_another_process_has_compiled_counts_as_done():
+    """It is in the folder. Later nothing of it is expected."""
+
+    def made():
+        def twice(x):
+            return x + x
+
+        called = inlined(twice)
+        return kernel(lambda x: called(x) + 1)
+
+    lines, watch, ours = [], Compiling(lambda line: None), made()
+    watch.expect(ours)
+    assert watch.progress() == "compiling: 0 of 2 kernels"
+    with Compiling(lines.append):
+        made()(1)
+    assert watch.progress() == "compiling: 2 of 2 kernels"
+    assert watch.expect(ours) == set()
+    assert lines == ["compiling for this machine, once for settings like these; later runs load it"]
+
+
+@pytest.mark.usefixtures("empty")
+def test_the_compiler_gives_a_sign_of_life_again_and_again(monkeypatch):
+    """Also in a pipe; between compilations there is none."""
+    monkeypatch.setattr(compiling, "_LINE_SECONDS", 0.001)
+    said, lines = threading.Event(), []
+
+    def say(line):
+        lines.append(line)
+        if len(lines) == 4:
+            said.set()
+
+    with Compiling(say) as watch:
+        watch.on_start(compiles(hashing.mix64))
+        assert said.wait(PROCESS_SECONDS_MAX)
+        watch.on_end(compiles(hashing.mix64))
+    assert lines[0].startswith("compiling for this machine, once")
+    assert set(lines[1:4]) == {"compiling: 0 of 1 kernels"}
+    assert watch._reporter is None
 
 
 def test_the_compiler_reports_to_it():
@@ -78,9 +143,9 @@ def test_a_wait_for_the_other_process_and_a_function_at_the_same_time_count_once
     """One thread may compile for signing while another waits for the table."""
     clock = iter([1.0, 5.0])
     watch = Compiling(lambda line: None, lambda: next(clock))
-    with watch.waiting():
-        watch.on_start(None)
-        watch.on_end(None)
+    with watch, watch.waiting():
+        watch.on_start(compiles(hashing.seed_of))
+        watch.on_end(compiles(hashing.seed_of))
     assert (watch.functions, watch.seconds) == (1, 4.0)
 
 
@@ -119,7 +184,7 @@ def test_this_process_compiles_the_rest_only_while_the_other_works(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/bin/false")
     done = []
     for kept in (False, True):
-        monkeypatch.setattr(table_compiler, "is_kept", lambda kernel, kept=kept: kept)
+        monkeypatch.setattr(Compiling, "expect", lambda self, *kernels, kept=kept: set() if kept else set(kernels))
         with TableCompiler(Compiling(lambda line: None)) as compiler:
             compiler.wait(lambda: done.append("pairs"), lambda: done.append("verdicts"))
             compiler.wait(lambda: done.append("again"))
@@ -129,7 +194,7 @@ def test_this_process_compiles_the_rest_only_while_the_other_works(monkeypatch):
 @pytest.mark.processes
 def test_a_second_process_that_fails_holds_up_nothing(monkeypatch):
     """The first process then compiles everything; the wait counts as compilation."""
-    monkeypatch.setattr(table_compiler, "is_kept", lambda kernel: False)
+    monkeypatch.setattr(Compiling, "expect", lambda self, *kernels: set(kernels))
     monkeypatch.setattr(table_compiler.os, "sched_getaffinity", lambda pid: {0, 1})
     monkeypatch.setattr(sys, "executable", "/bin/false")
     clock = iter([1.0, 3.0])
@@ -145,7 +210,7 @@ def test_a_second_process_that_fails_holds_up_nothing(monkeypatch):
 )
 def test_no_second_process_starts_where_it_gains_nothing(monkeypatch, kept, writable, cores):
     """No second process starts with a full cache, without a cache, or on one core."""
-    monkeypatch.setattr(table_compiler, "is_kept", lambda kernel: kept)
+    monkeypatch.setattr(Compiling, "expect", lambda self, *kernels: set() if kept else set(kernels))
     monkeypatch.setattr(table_compiler, "can_write", lambda folder: writable)
     monkeypatch.setattr(table_compiler.os, "sched_getaffinity", lambda pid: cores)
     monkeypatch.setattr(table_compiler.subprocess, "Popen", None)

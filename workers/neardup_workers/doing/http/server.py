@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -107,7 +106,7 @@ def serve(settings: ServeSettings, state: str, *, salvage: bool = False) -> Exit
         say(f"{salvaged.sound:,} rows are sound, {salvaged.damaged:,} are left out; the file before is {salvaged.kept}")
         if salvaged.lost:
             say(said(salvaged.lost))
-    compiling = Compiling(say, steps=sys.stderr.isatty())
+    compiling = Compiling(say)
     with compiling:  # the log signs the constant texts
         log = Log(Path(state), fingerprints, settings.durability, settings)
     try:

@@ -133,7 +133,7 @@ class Session:
             total=total,
             bar=bar,
         )
-        self.compiling = Compiling(self.report.say, steps=sys.stderr.isatty())
+        self.compiling = Compiling(self.report.say)
         self._spill_record = spill_record
         self.reader = EntryReader(
             settings, fields_of(settings, sources=sources), self.stop, self._spill, every_line=every_line,

@@ -3,6 +3,9 @@
 The kernels of the library are compiled when they are first called, and stored on disk: a second run loads them. Of
 several processes that need a kernel at the same time, one compiles it, and the others wait. The
 compiler reports the beginning and the end of each function, on the thread that calls it. Compilations may be nested.
+
+A kernel names what it calls, so at its beginning it is known how many kernels are to be compiled for it. The total
+grows when a kernel begins that was not known before.
 """
 
 from __future__ import annotations
@@ -16,12 +19,13 @@ from typing import Any
 
 from numba.core import event
 
-from neardup.machine.stored import Turns, take_turns
+from neardup.machine.stored import Turns, lacking, take_turns
 from neardup_workers.outside.process.kernel_cache import CompilerTurns
 
 _EVENT = "numba:compile"
-# Functions after which the progress is reported again.
-_STEP_FUNCTIONS = 10
+# From one line to the next while the compiler works: a sign of life.
+_LINE_SECONDS = 10.0
+_WAITING = "waiting for another process, which compiles for this machine"
 # The compiler's own package declares no types.
 _register: Callable[[str, event.Listener], None] = event.register
 _unregister: Callable[[str, event.Listener], None] = event.unregister
@@ -38,18 +42,20 @@ class Compiling(event.Listener):
     compilation.
 
     Args:
-        say: gets one line when the first function is compiled, and with ``steps`` a line for every ten.
+        say: gets one line when the first function is compiled, and then one every ten seconds while the compiler works,
+            from a thread.
         now: the clock.
-        steps: whether somebody watches.
     """
 
-    def __init__(
-        self, say: Callable[[str], None], now: Callable[[], float] = time.monotonic, *, steps: bool = False
-    ) -> None:
+    def __init__(self, say: Callable[[str], None], now: Callable[[], float] = time.monotonic) -> None:
         self.functions = 0
         self.seconds = 0.0
-        self._say, self._now, self._steps = say, now, steps
+        self._say, self._now = say, now
         self._lock = threading.Lock()
+        self._awaited: set[Any] = set()  # the kernels that were not kept when it was known that they are needed
+        self._done: set[Any] = set()  # those that this process has compiled
+        self._left = threading.Event()
+        self._reporter: threading.Thread | None = None
         self._depth = 0
         self._since = 0.0
         self._has_waited = False
@@ -59,12 +65,32 @@ class Compiling(event.Listener):
     def __enter__(self) -> Compiling:
         _register(_EVENT, self)
         self._turns_before = take_turns(self._turns)
+        self._left.clear()
         return self
 
     def __exit__(self, *_: object) -> None:
         _unregister(_EVENT, self)
         take_turns(self._turns_before)
         self._turns.end_all()
+        self._left.set()
+        if self._reporter is not None:
+            self._reporter.join()
+            self._reporter = None
+
+    def expect(self, *kernels: Any) -> set[Any]:
+        """Count kernels that will be called, and what they call, in the total; returns those that must be compiled."""
+        found = lacking(kernels)
+        with self._lock:
+            self._awaited |= found
+        return found
+
+    def progress(self) -> str:
+        """Return one line: how many kernels are compiled, by this process or by another, of how many."""
+        with self._lock:
+            awaited, done = set(self._awaited), set(self._done)
+        if awaited:
+            return f"compiling: {len(awaited - lacking(awaited) | done)} of {len(awaited)} kernels"
+        return f"compiling: {self.functions} kernels" if self.functions else _WAITING
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
@@ -81,23 +107,33 @@ class Compiling(event.Listener):
         """Say once that another process compiles, and count the wait as compilation."""
         if not self._has_waited:
             self._has_waited = True
-            self._say("waiting for another process, which compiles for this machine")
+            self._say(_WAITING)
         with self.waiting():
             yield
 
     def on_start(self, event: Any) -> None:
         """Handle the beginning of a compilation."""
         if self._begin() and not self.functions:
-            self._say("compiling for this machine, once: up to 30 seconds on two idle cores; later runs load it")
+            self._say("compiling for this machine, once for settings like these; later runs load it")
+        with self._lock:
+            is_awaited = event.data["dispatcher"] in self._awaited
+        if not is_awaited:
+            self.expect(event.data["dispatcher"])
 
     def on_end(self, event: Any) -> None:
         """Handle the end of a compilation."""
         with self._lock:
             self.functions += 1
-            functions = self.functions
-        if self._steps and functions % _STEP_FUNCTIONS == 0:
-            self._say(f"compiled {functions} functions")
+            self._done |= self._awaited & {event.data["dispatcher"]}
         self._end()
+
+    def _report(self) -> None:
+        """Say the progress every ten seconds while the compiler works."""
+        while not self._left.wait(_LINE_SECONDS):
+            with self._lock:
+                works = self._depth > 0
+            if works:
+                self._say(self.progress())
 
     def _begin(self) -> bool:
         """Count one more function or wait in progress; returns whether it is the only one."""
@@ -105,6 +141,9 @@ class Compiling(event.Listener):
             self._depth += 1
             if self._depth == 1:
                 self._since = self._now()
+            if self._reporter is None:
+                self._reporter = threading.Thread(target=self._report, daemon=True)
+                self._reporter.start()
             return self._depth == 1
 
     def _end(self) -> None:

@@ -16,11 +16,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 
 from neardup.kernel_folder import can_write, kernel_folder
-from neardup.machine.stored import is_kept
 from neardup.pairs.batches import Batch, bucket_keys, table_items
 from neardup.pairs.pipeline import Matcher, table_limits
 from neardup.schemes.config import Config
@@ -35,13 +35,14 @@ from neardup_workers.outside.process.stop import leave
 class TableCompiler:
     """The second process, as a context manager. It starts only on a first run, and only with a second core."""
 
-    def __init__(self, compiling: Compiling) -> None:
-        self._compiling = compiling
+    def __init__(self, compiling: Compiling, *further: Any) -> None:
+        """``further`` kernels will be called besides those of the table: they count in the progress."""
+        self._compiling, self._further = compiling, further
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> TableCompiler:
-        is_first = not is_kept(table_kernel) and can_write(kernel_folder())
-        if is_first and len(os.sched_getaffinity(0)) > 1:
+        lacks = self._compiling.expect(table_kernel, *self._further)
+        if table_kernel in lacks and can_write(kernel_folder()) and len(os.sched_getaffinity(0)) > 1:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", __name__],
                 stdin=subprocess.DEVNULL,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -55,7 +54,7 @@ def serve_command(options: ServeCommandOptions, given: Given) -> None:
 
         if options.action != "migrate" or options.to is None or options.salvage:
             raise Failure(Exit.USAGE, f"serve {options.action}: give serve migrate --state OLD --to NEW, or no word")
-        with Compiling(say, steps=sys.stderr.isatty()):
+        with Compiling(say):
             raise typer.Exit(migrate(settings, Path(options.state), Path(options.to)))
     if options.to is not None:
         raise Failure(Exit.USAGE, "--to is for serve migrate: leave it out")

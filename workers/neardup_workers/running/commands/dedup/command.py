@@ -25,7 +25,7 @@ from neardup.pairs.pipeline import Matcher, Signed, Signer
 from neardup.stories.sources.losses import count_losses
 from neardup.stories.verdicts.decider import Decided, Decider
 from neardup.stories.verdicts.representatives import FIRST, ranks_of
-from neardup.stories.verdicts.rule import DUPLICATE, KEPT, REFUSED, STATUSES, UNCHANGED
+from neardup.stories.verdicts.rule import DUPLICATE, KEPT, REFUSED, STATUSES, UNCHANGED, decide
 from neardup_workers.doing.audit.measuring import add_truth, check_truth
 from neardup_workers.doing.session.checks import check_follow
 from neardup_workers.doing.session.session import Chunk, Session, judged
@@ -85,7 +85,7 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
         share_interpreter()
         matcher, signer = Matcher(settings), Signer(settings)
         decider = Decider(matcher)
-        compiler = stack.enter_context(TableCompiler(session.compiling))
+        compiler = stack.enter_context(TableCompiler(session.compiling, decide))
         if options.window_from is not None:
             compiler.wait()
             fill(matcher, options.window_from, decider, salvage=options.salvage)

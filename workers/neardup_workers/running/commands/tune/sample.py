@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -50,7 +49,7 @@ def show(settings: Settings, paths: Sequence[str], *, judged: str | None, as_jso
         raise Failure(
             Exit.USAGE, f"--sample is about shingles of texts, but {settings.scheme} takes none: leave it out"
         )
-    with Compiling(say, steps=sys.stderr.isatty()):
+    with Compiling(say):
         _show(settings, list(_documents(settings, paths)), judged=judged, as_json=as_json)
 
 
