@@ -21,6 +21,14 @@ def kernel_folder() -> Path:
     return Path(caches) / "neardup-kernels"
 
 
+def kept_names() -> list[str]:
+    """Return the names of all files in the folder."""
+    try:
+        return os.listdir(kernel_folder())  # as paths, hundreds of them would take as long as the start of a command
+    except OSError:
+        return []
+
+
 def can_write(folder: Path) -> bool:
     """Return whether a folder can be written; it is made if it is not there."""
     try:

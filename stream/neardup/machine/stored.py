@@ -38,7 +38,7 @@ from numba.core import runtime
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
-from neardup.kernel_folder import kernel_folder
+from neardup.kernel_folder import kept_names, kernel_folder
 from neardup.machine.closure import called, closure_key
 
 # The versions of numba that load a kernel as ``load_overload`` does here.
@@ -46,8 +46,8 @@ _KNOWN = numba.version_info.short == (0, 68)
 # What decides the machine code of any function, besides the function: the bytecode has Python's number.
 _VERSIONS = (numba.__version__, llvmlite.__version__, np.__version__, MAGIC_NUMBER)
 _ENDING = ".nbc"
-# Some twenty times what all kernels of one version take for one processor.
-_FOLDER_BYTES_MAX = 1 << 28
+# Some ten times what all kernels of one version take for one processor.
+_FOLDER_BYTES_MAX = 1 << 29
 
 
 class Turns(Protocol):
@@ -119,7 +119,7 @@ class StoredKernel:
 
 def lacking(kernels: Iterable[Any]) -> set[Any]:
     """Return those of some kernels that no file has, for any types, and of what they call: what is to be compiled."""
-    kept = {path.name.rsplit(".", 2)[0] for path in kernel_folder().glob(f"*{_ENDING}")}
+    kept = {name.removesuffix(_ENDING).rpartition(".")[0] for name in kept_names() if name.endswith(_ENDING)}
     found: set[Any] = set()
     waiting = list(kernels)
     while waiting:
