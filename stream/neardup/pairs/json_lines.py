@@ -199,18 +199,22 @@ KINDS: dict[str, Callable[[dict[str, Any], Fields, str, float | None], Document 
 }
 
 
-def encode_matches(matches: Matches) -> bytes:
+def encode_matches(matches: Matches, older_collections: Sequence[str | None] | None = None) -> bytes:
     """Pairs as lines of compact JSON, one each: older, newer, similarity (rounded to 4 digits), buckets; and, if they
     are known, the fraction of each text that they share, the passages and the collection (``shared_values``).
+    Pairs across collections have that of the older document, too.
 
     They are safe to show, see ``escape_unprintable``.
     """
+    shared = shared_values(matches)
+    if older_collections is not None:
+        shared = (more | {"older_collection": name} for more, name in zip(shared, older_collections, strict=True))
     rows = zip(
         matches.older,
         matches.newer,
         np.round(matches.similarity, SIMILARITY_DIGITS).tolist(),
         matches.buckets.tolist(),
-        shared_values(matches),
+        shared,
         strict=True,
     )
     return escape_unprintable(b"".join([_encode_pair(*row) for row in rows]))

@@ -201,6 +201,7 @@ class Matcher:
         shard: the part of the documents that this matcher holds; by default all, in one table. A shard reads every row
             of the stream, and returns the pairs whose older document it holds.
         candidates: return candidates below the least score too.
+        by_content: a copy stands for the contents before it, if the scheme compares none; else all are compared.
 
     Raises:
         CapacityError: in ``match``, if more postings would be in the window than a table can number.
@@ -213,12 +214,15 @@ class Matcher:
         [Pair(older='a', newer='b', similarity=1.0, buckets=18)]
     """
 
-    def __init__(self, config: Config, *, shard: Shard | None = None, candidates: bool = False) -> None:
+    def __init__(
+        self, config: Config, *, shard: Shard | None = None, candidates: bool = False, by_content: bool = True
+    ) -> None:
         self.config = config
         self.score_min = 0.0 if candidates else config.tuning.score_min
         self.shard = WHOLE_STREAM if shard is None else shard
         self._scheme = SCHEMES[config.scheme]
         self._limits = table_limits(config, self._scheme)
+        self._limits = self._limits._replace(by_content=by_content and self._limits.by_content)
         shared = shared_limits(self._limits, self.shard.of)
         self.table = BandTable(config.plan.width, shared, is_shard=shard is not None)
 

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from neardup import Config, Deduplicator
+from neardup import Config, ConfigError, Deduplicator
 from neardup_workers.doing.audit.measuring import audit
 from neardup_workers.doing.session.loader import Loader
 from neardup_workers.doing.session.session import Session
 from neardup_workers.outside.options.documents import BatchOptions, DedupOptions, RunOptions
 from neardup_workers.outside.options.judging import AuditOptions
 from neardup_workers.outside.options.shared import SessionOptions
+from neardup_workers.outside.process.exits import Failure
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.settings.load import load
 from neardup_workers.outside.topics.names import names_of
@@ -194,3 +195,32 @@ def test_a_collection_that_is_no_name_is_refused(tmp_path: Path) -> None:
         load({"collection_field": "lang"}, None),
     )
     assert [line["reason"] for line in read(tmp_path / "said")] == ["collection"]
+
+
+def test_across_writes_only_pairs_of_different_collections(tmp_path: Path) -> None:
+    """A line names the collection of both documents, which may have one id; pairs within a collection are left out, and
+    the other output of the same file has no pair that these have."""
+    text = "The ferry leaves at seven in the morning from the old pier of the harbour"
+    lines = [
+        {"id": "1", "list": "ar", "text": text}, {"id": "2", "list": "ar", "text": text + "."},
+        {"id": "1", "list": 7, "text": text + "!"}, {"id": "3", "text": "Nothing of all this is said here."},
+    ]  # fmt: skip
+    path, output = written(tmp_path / "both.jsonl", lines), tmp_path / "pairs.jsonl"
+    options = RunOptions([path], across=True, output=str(output), quiet=True)
+    run(options, load({"collection_field": "list"}))
+    pairs = {(p["older_collection"], p["older"], p["collection"], p["newer"]): p["similarity"] for p in read(output)}
+    assert pairs.keys() == {("ar", "1", "7", "1"), ("ar", "2", "7", "1")}
+    assert all(0.8 < similarity < 1 for similarity in pairs.values())
+    run(RunOptions([path], output=str(output), quiet=True), load({"collection_field": "list"}))
+    assert [(p["older"], p["newer"], p["collection"]) for p in read(output)] == [("1", "2", "ar")]
+
+
+@pytest.mark.parametrize("given", [{"top": 3}, {"keep": "window"}, {"window_from": "window"}])
+def test_across_is_refused_with_what_looks_within_collections(tmp_path: Path, given: dict[str, Any]) -> None:
+    """Ranks and windows in files; without a field of collections the setting is named."""
+    path = written(tmp_path / "one.jsonl", [{"id": "1", "text": "a text"}])
+    (name,) = given
+    with pytest.raises(Failure, match=f"--{name.replace('_', '-')} looks within collections, and --across across"):
+        run(RunOptions([path], across=True, **given), load({"collection_field": "list"}))
+    with pytest.raises(ConfigError, match="need collection_field"):
+        run(RunOptions([path], across=True), load({}))

@@ -26,6 +26,14 @@ def check_top(top: int, settings: Settings, **given: object) -> None:
     check_ranks(settings, top)
 
 
+def check_across(**given: object) -> None:
+    """Raise ``Failure`` for an option that has no meaning for pairs across collections."""
+    for name, value in given.items():
+        if value:
+            option = name.replace("_", "-")
+            raise Failure(Exit.USAGE, f"--{option} looks within collections, and --across across them: leave one out")
+
+
 def check_follow(paths: Sequence[str], settings: Settings, *, follow: bool) -> None:
     """Raise ``Failure`` if the path to follow is not a plain file of JSON Lines."""
     if not follow:

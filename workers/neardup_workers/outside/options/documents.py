@@ -38,6 +38,10 @@ class RunOptions(SessionOptions):
         typer.Option("--overview", help="end with the documents of the most pairs and a histogram of similarities"),
     ] = False
     truth: Truth = False
+    across: Annotated[
+        bool,
+        typer.Option("--across", help="write only pairs of documents of different collections (--collection-field)"),
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)

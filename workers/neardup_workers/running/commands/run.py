@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 
+from neardup.pairs.across import bare_batch, matcher_across, pairs_across
 from neardup.pairs.batches import Batch
 from neardup.pairs.estimates.loss_accounts import LossAccounts
 from neardup.pairs.json_lines import encode_matches, encode_nearest
@@ -18,7 +19,7 @@ from neardup.pairs.pipeline import Matcher, Signer, match_steps
 from neardup.stories.sources.losses import count_losses
 from neardup.window.steps import step
 from neardup_workers.doing.audit.measuring import add_truth, check_truth
-from neardup_workers.doing.session.checks import check_follow, check_top
+from neardup_workers.doing.session.checks import check_across, check_follow, check_top
 from neardup_workers.doing.session.session import Session
 from neardup_workers.doing.session.token_order import with_order
 from neardup_workers.outside.display.overview import Overview
@@ -61,6 +62,8 @@ def run(options: RunOptions, settings: Settings, index: Sequence[str] | None = N
         check_follow(options.paths, settings, follow=options.follow)
         if options.top is not None:
             check_top(options.top, settings, candidates=options.candidates, overview=options.overview)
+        if options.across:
+            check_across(top=options.top, truth=options.truth, keep=options.keep, window_from=options.window_from)
         output = (
             standard_output()
             if options.output is None
@@ -72,7 +75,8 @@ def run(options: RunOptions, settings: Settings, index: Sequence[str] | None = N
         settings = with_order(
             session, index or options.paths, settings, follow=options.follow, window_files=window_files
         )
-        matcher, signer = Matcher(settings, candidates=options.candidates), Signer(settings)
+        make = matcher_across if options.across else Matcher
+        matcher, signer = make(settings, candidates=options.candidates), Signer(settings)
         compiler = stack.enter_context(TableCompiler(session.compiling))
         if options.window_from is not None:
             from neardup_workers.outside.outputs.window_file import fill
@@ -124,9 +128,11 @@ def _answers(
         for one in ranked(matcher, batch, options.top, add=add):
             yield sum(map(len, one.neighbours)), encode_nearest(one.ids, one.neighbours, one.collections)
         return
+    batch = bare_batch(batch) if options.across else batch
     for part in match_steps(matcher, batch, add=add):
         count_losses(losses, matcher, batch, part)
-        if (matches := part.matches).older:
+        matches, named = pairs_across(matcher, batch, part) if options.across else (part.matches, None)
+        if matches.older:
             if options.overview:
                 overview.add(matches)
-            yield len(matches.older), encode_matches(matches)
+            yield len(matches.older), encode_matches(matches, named)
