@@ -170,10 +170,7 @@ class Parameters(BaseModel):
         description="candidates taken from one bucket at most: three in four are the newest, the others the oldest",
     )
     probe_candidates_max: int | None = Field(
-        default=None,
-        ge=1,
-        le=2**30,
-        description="candidates after which a probe stops, over all buckets; by default 1,024 of sets, else all",
+        default=None, ge=1, le=2**30, description="candidates after which a probe stops, over all buckets"
     )
     probe_two_per_band: bool = Field(
         default=False, description="a probe stops after twice as many candidates as there are bands"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from neardup_workers.outside.options.shared import CommandOptions, Quiet, RejectsFile
+from neardup_workers.outside.options.shared import PATH_KINDS, CommandOptions, Quiet, RejectsFile
 
 Start = Annotated[
     str | None,
@@ -171,8 +171,7 @@ class LoadOptions(CommandOptions):
         list[str],
         typer.Argument(
             metavar="PATH...",
-            help="Files of JSON Lines, JSON arrays, tables (.csv, .tsv), mail (.eml, mbox), files and folders (each "
-            "file a document), or - for standard input. The content decides the format, also of gzip and Zstandard.",
+            help=PATH_KINDS,
             show_default=False,
         ),
     ]

@@ -23,13 +23,17 @@ def _or_stdin(ctx: typer.Context, paths: list[str] | None) -> list[str]:
     return ["-"]
 
 
+# What a path may be. The content decides the format, whatever the name is.
+PATH_KINDS = (
+    "JSON Lines, JSON arrays, tables (.csv, .tsv, .parquet, .arrow), mail (.eml, .mbox), archives (.warc), pages "
+    "(.html), other files and folders (each file a document), packed with gzip or Zstandard or not, or - for standard "
+    "input"
+)
 Paths = Annotated[
     list[str],
     typer.Argument(
         metavar="[PATH]...",
-        help="Files of JSON Lines, JSON arrays, tables (.csv, .tsv), mail (.eml, mbox), files and folders (each file a "
-        "document), or - for standard input, which is also read when nothing is named. The content decides the "
-        "format, also of gzip and Zstandard.",
+        help=f"{PATH_KINDS}, which is also read when nothing is named",
         show_default=False,
         callback=_or_stdin,
     ),

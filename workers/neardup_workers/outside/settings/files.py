@@ -58,9 +58,9 @@ class ReadingOptions(BaseModel):
     timestamp_field: str = Field(default="timestamp", description="name of the time in JSON Lines and tables")
     timestamp_unit: str = Field(default="s", description=f"unit of timestamps that are numbers: {', '.join(UNITS)}")
     tokens_field: str = Field(
-        default="tokens", description="name of the elements of a set, or the ratings, in JSON Lines"
+        default="tokens", description="name of the elements of a set, or the ratings, in JSON Lines and tables"
     )
-    vector_field: str = Field(default="vector", description="name of the vector in JSON Lines")
+    vector_field: str = Field(default="vector", description="name of the vector in JSON Lines and tables")
     source_field: str = Field(
         default="source", description="name of the source in JSON Lines and tables; else it is the host of the URL"
     )

@@ -137,7 +137,8 @@ class StreamOptions(CanaryOptions):
         default=200,
         ge=1,
         le=10_000,
-        description="milliseconds from one commit to the next while documents come; in a matcher a quarter of it",
+        description="milliseconds from one commit of a signer to the next while documents come; in other roles a "
+        "quarter of it",
     )
     step_documents_max: int = Field(
         default=5_000, ge=1, le=1_000_000, description="documents of a signer's step at most"

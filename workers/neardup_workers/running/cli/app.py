@@ -33,6 +33,7 @@ from neardup_workers.running.cli.options import (
     FeedCommand,
     Given,
     HelpCommand,
+    SchemeCommand,
     ServeCommand,
     SettingsCommand,
     command_of,
@@ -194,7 +195,7 @@ def audit_command(options: AuditOptions, given: Given) -> None:
     run(options, load(given, options.config))
 
 
-@app.command("passages", cls=SettingsCommand, epilog=_EPILOG)
+@app.command("passages", cls=SchemeCommand, epilog=_EPILOG)
 @command_of(PassagesOptions)
 def passages_command(options: PassagesOptions, given: Given) -> None:
     """List the texts that documents repeat, such as menus and licence headers, a line of JSON each, for a file of
@@ -208,7 +209,7 @@ def passages_command(options: PassagesOptions, given: Given) -> None:
     raise typer.Exit(templates(options, load({**given, "scheme": "passages"}, options.config)))
 
 
-@app.command("learn-order", cls=SettingsCommand, epilog=_EPILOG)
+@app.command("learn-order", cls=SchemeCommand, epilog=_EPILOG)
 @command_of(LearnOrderOptions)
 def learn_order_command(options: LearnOrderOptions, given: Given) -> None:
     """Learn from a sample which tokens are frequent, as the order by which scheme prefix indexes (--token-order)."""

@@ -117,15 +117,17 @@ class HelpCommand(TyperCommand):
 
 
 class ConfigCommand(HelpCommand):
-    """A command with an option for every setting of some models; here, of ``Config``."""
+    """A command with an option for every setting of some models; here, of ``Config``. ``left_out``: those that it sets
+    itself."""
 
     models: tuple[str, ...] = ("Config",)
+    left_out: tuple[str, ...] = ()
 
     def invoke(self, ctx: Any) -> Any:
         """Hand the given settings to the command as one value."""
         ctx.obj = {}
         for name in [row.name for model in self.models for row in setting_rows(model)]:
-            value = ctx.params.pop(name)
+            value = ctx.params.pop(name, None)
             if isinstance(value, list | tuple):  # an option of a list may hold several values with commas between
                 value = tuple(part.strip() for item in value for part in str(item).split(",")) or None
             if value is not None:
@@ -134,13 +136,20 @@ class ConfigCommand(HelpCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the command's own parameters, then the options of the settings."""
-        return [*super().get_params(ctx), *_help_all(), *(p for model in self.models for p in _params(model))]
+        settings = (param for model in self.models for param in _params(model) if param.name not in self.left_out)
+        return [*super().get_params(ctx), *_help_all(), *settings]
 
 
 class SettingsCommand(ConfigCommand):
     """A command that takes the settings of the library and of the input."""
 
     models = ("Config", "ReadingOptions")
+
+
+class SchemeCommand(SettingsCommand):
+    """A command for one scheme."""
+
+    left_out = ("scheme",)
 
 
 class ServeCommand(ConfigCommand):

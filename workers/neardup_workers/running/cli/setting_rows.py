@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, get_args, get_origin
 
@@ -55,16 +56,29 @@ def _ordered(model: Any) -> list[tuple[str, Any]]:
 
 
 def _row(name: str, field: Any) -> SettingRow:
-    value = None if field.default_factory else field.default
-    shown = "" if value in (None, "", ()) else f" (default {_shown(value)}{_where(name)})"
+    defaults = list(_defaults(name, field))
+    shown = f" (default {'; '.join(defaults)})" if defaults else ""
     return SettingRow(name, _kind(name, field.annotation), f"{field.description}{shown}")
 
 
-def _where(name: str) -> str:
-    """Return where a default holds: commands that read files lift the bounds of the window."""
+def _defaults(name: str, field: Any) -> Iterator[str]:
+    """Yield the default of a setting, then those of schemes and of commands that have another one."""
+    from neardup.schemes.rows import SCHEMES
     from neardup_workers.outside.settings.files import WINDOW_MOST
 
-    return "; where files are read, what half of the free memory holds" if name in WINDOW_MOST else ""
+    value = None if field.default_factory else field.default
+    if value not in (None, "", ()):
+        yield _shown(value)
+    of_schemes: dict[Any, list[str]] = {}
+    for scheme, row in SCHEMES.items():
+        other = row.probe_candidates_max if name == "probe_candidates_max" else row.defaults.get(name)
+        if other is not None:
+            of_schemes.setdefault(other, []).append(scheme)
+    yield from (f"{_shown(other)} with scheme {', '.join(schemes)}" for other, schemes in of_schemes.items())
+    if name == "probe_candidates_max":
+        yield "else all"
+    if name in WINDOW_MOST and value is not None:
+        yield "of run, dedup and probe, what half of the free memory holds"
 
 
 def _kind(name: str, annotation: Any) -> str:
