@@ -31,7 +31,7 @@ from benchmarks.kafka.deploy import (
 )
 from benchmarks.kafka.reader import TopicReader
 from benchmarks.report import Result, Size, Target
-from neardup.stories.verdicts.decisions import Verdicts
+from neardup.stories.verdicts.fields import Verdicts
 from neardup.stories.verdicts.representatives import NO_RANK
 from neardup.stories.verdicts.rule import DOCUMENT
 from neardup_workers.outside.settings.kafka import StreamSettings

@@ -251,6 +251,11 @@ def relation_values(relation: Relation) -> dict[str, Any]:
     return {"relation": relation.kind, **fractions, "passages": passages}
 
 
+def relation_line(relation: Relation) -> dict[str, Any]:
+    """Return a relation as values of JSON."""
+    return {"relation_to": relation.id} | relation_values(relation)
+
+
 def encode_nearest(
     ids: Sequence[str], neighbours: Sequence[Sequence[Neighbour]], collections: Sequence[str | None] | None = None
 ) -> bytes:

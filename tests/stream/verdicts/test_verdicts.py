@@ -10,11 +10,11 @@ from quick_parameters import examples
 from verdict_model import Decision, Event, VerdictModel
 
 from neardup.machine.kernels.hashing import GOLDEN, mix64
-from neardup.stories.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits
+from neardup.stories.verdicts.decisions import Decisions, Found, VerdictLimits
 from neardup.stories.verdicts.records import STORY_BYTES
 from neardup.stories.verdicts.restoring import PastVerdicts, members_before
 from neardup.stories.verdicts.row_columns import GONE
-from neardup.stories.verdicts.rule import DOCUMENT, REMOVAL
+from neardup.stories.verdicts.rule import DOCUMENT, REMOVAL, Arrivals
 from neardup.window import NO_WINDOW
 
 _mix64 = from_python(mix64)

@@ -14,7 +14,7 @@ from shell_harness import settings_of
 from neardup.errors import ConfigError
 from neardup.pairs.batches import id_columns
 from neardup.pairs.window_message import WireError
-from neardup.stories.verdicts.decisions import Verdicts
+from neardup.stories.verdicts.fields import Verdicts
 from neardup.stories.verdicts.representatives import NO_RANK
 from neardup.stories.verdicts.rule import DOCUMENT
 from neardup.window import NO_TIME

@@ -18,8 +18,7 @@ from neardup.pairs.pipeline import Signed, Signer
 from neardup.stories.arrow.columns import DocumentRows, fault_of, load_pyarrow, read_rows
 from neardup.stories.arrow.ids import numbers_as_ids
 from neardup.stories.verdicts.decider import Decided
-from neardup.stories.verdicts.row_columns import NONE
-from neardup.stories.verdicts.rule import REFUSED, STATUSES
+from neardup.stories.verdicts.fields import FIELDS, arrow_columns, arrow_type
 
 # The name of the column of ids that a table may lack, and the name before the number of a row without an id.
 ID_FIELD, ROW = "id", "row"
@@ -106,16 +105,8 @@ class Documents:
     def verdicts(self, parts: Sequence[Any]) -> ArrowTable:
         """Return the parts of ``verdict_part`` as one table."""
         pa = load_pyarrow()
-        columns = [pa.field(name, pa.int64()) for name in ("cluster", "related", "previous", "matched")]
-        schema = pa.schema([
-            self.id_field,
-            pa.field("status", pa.dictionary(pa.int8(), pa.string())),
-            pa.field("duplicate_of", pa.string()),
-            pa.field("similarity", pa.float64()),
-            *columns,
-            pa.field("late", pa.bool_()),
-            pa.field("reason", pa.string()),
-        ])  # fmt: skip
+        fields = [pa.field(field.name, arrow_type(pa, field)) for field in FIELDS]
+        schema = pa.schema([self.id_field, *fields, pa.field("reason", pa.string())])
         table: ArrowTable = pa.Table.from_batches([pa.record_batch(part, schema) for part in parts], schema)
         return table
 
@@ -142,23 +133,11 @@ def accepted_rows(rows: DocumentRows, refusals: Sequence[Refusal]) -> Sequence[D
 def verdict_part(rows: DocumentRows, refusals: Sequence[Refusal], decided: Decided) -> list[Any]:
     """Return the verdicts of rows as the columns of ``Documents.verdicts``."""
     pa = load_pyarrow()
-    statuses, clusters, originals, similarities, related, previous, matched, _, late = decided.verdicts
-    duplicate_of, reasons = np.full((2, len(rows)), None, np.object_)
-    duplicate_of[originals != NONE] = decided.ids
+    reasons = np.full(len(rows), None, np.object_)
     for refusal in refusals:
         reasons[refusal.position] = refusal.reason
-    return [
-        rows.ids,
-        pa.DictionaryArray.from_arrays(statuses.astype(np.int8), list(STATUSES)),
-        pa.array(duplicate_of, pa.string()),
-        pa.array(similarities.astype(np.float64), mask=similarities == 0),
-        pa.array(clusters, mask=statuses == REFUSED),
-        pa.array(related, mask=related < 0),
-        pa.array(previous, mask=previous < 0),
-        pa.array(matched, mask=matched < 0),
-        pa.array(late),
-        pa.array(reasons, pa.string()),
-    ]
+    columns = arrow_columns(pa, decided.verdicts, decided.ids)
+    return [rows.ids, *columns.values(), pa.array(reasons, pa.string())]
 
 
 def pair_table(parts: Sequence[Matches], *, separate: bool) -> ArrowTable:

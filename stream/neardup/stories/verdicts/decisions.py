@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stories.verdicts import records, restoring, row_columns, rule, stories
+from neardup.stories.verdicts.fields import Verdicts, new_verdicts
 from neardup.stories.verdicts.held import Held, KeptStories, stories_of
 from neardup.stories.verdicts.leads import new_comparing, with_results
 from neardup.stories.verdicts.restoring import PastVerdicts
@@ -46,6 +47,7 @@ from neardup.stories.verdicts.row_columns import (
     STEP,
     STREAM_TIME,
 )
+from neardup.stories.verdicts.rule import Arrivals
 from neardup.stories.verdicts.saved import Saved, SavedRows
 from neardup.window import NO_TIME, NO_WINDOW, Limits
 from neardup.window.pages import Pages, grow
@@ -54,23 +56,6 @@ from neardup.window.pages import Pages, grow
 _COLLECTED_MIN = 1 << 10
 # A map has at least so many entries, a power of two, and is filled again when three quarters of them are used.
 _ENTRIES_MIN = 1 << 10
-
-
-class Arrivals(NamedTuple):
-    """n arrivals in order, as columns.
-
-    ``places`` (``int64[n]``) are names that the caller chooses; ``kinds`` (``uint8[n]``) are ``DOCUMENT``, ``REMOVAL``
-    or ``REFUSAL``; ``ids`` (``uint64[n]``) hashes of ids, ``times`` (``int64[n]``) event times in microseconds,
-    ``NO_TIME`` for none, ``contents`` (``uint64[n]``) hashes of what is compared, ``sizes`` (``int64[n]``) bytes of the
-    evidence that a story keeps. A removal has an id, a refusal a place only.
-    """
-
-    places: npt.NDArray[np.int64]
-    kinds: npt.NDArray[np.uint8]
-    ids: npt.NDArray[np.uint64]
-    times: npt.NDArray[np.int64]
-    contents: npt.NDArray[np.uint64]
-    sizes: npt.NDArray[np.int64]
 
 
 class Found(NamedTuple):
@@ -96,37 +81,6 @@ class _Pairs(NamedTuple):
 # Compares m arrivals, by their indices in the call, with m contents of stories, by the numbers of their rows (both
 # ``int64[m]``): similarities in [0, 1] as ``float32[m]``, ``NO_PAIR`` for two documents that are no pair.
 Compare = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], npt.NDArray[np.float32]]
-
-
-class Verdicts(NamedTuple):
-    """The verdicts of n arrivals, as columns.
-
-    ``statuses`` (``uint8[n]``) are constants of ``rule``. ``clusters``, ``related``, ``previous`` and ``matched``
-    (``int64[n]``) are places, -1 for none: ``clusters`` of the originals, ``matched`` of the version that was compared.
-    ``originals`` (``int64[n]``) is the number of the newest row by the id that began the story, ``NONE`` (-1) for an
-    original, an update and their unchanged versions, ``GONE`` (-2) if that row has left the window. ``similarities``
-    (``float32[n]``) compare with ``matched``, 0 where nothing was compared. ``equal`` (``bool[n]``): its content is
-    that of ``matched``. ``late`` (``bool[n]``): it came after its window, and has no effect.
-    """
-
-    statuses: npt.NDArray[np.uint8]
-    clusters: npt.NDArray[np.int64]
-    originals: npt.NDArray[np.int64]
-    similarities: npt.NDArray[np.float32]
-    related: npt.NDArray[np.int64]
-    previous: npt.NDArray[np.int64]
-    matched: npt.NDArray[np.int64]
-    equal: npt.NDArray[np.bool_]
-    late: npt.NDArray[np.bool_]
-
-
-def new_verdicts(count: int) -> Verdicts:
-    """Return columns to fill, ``count`` long."""
-    longs = (np.empty(count, np.int64) for _ in range(5))
-    clusters, originals, related, previous, matched = longs
-    statuses, similarities = np.empty(count, np.uint8), np.empty(count, np.float32)
-    flags = np.empty(count, np.bool_), np.empty(count, np.bool_)
-    return Verdicts(statuses, clusters, originals, similarities, related, previous, matched, *flags)
 
 
 class VerdictLimits(NamedTuple):

@@ -22,7 +22,10 @@ A document that is older than window and lateness allow is late: it is compared 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 
 from neardup.machine.compile import inlined, raw_kernel
 from neardup.stories.verdicts.leads import ask, ask_ahead, nearest, undecided
@@ -65,6 +68,23 @@ STATUSES = ("original", "duplicate", "unchanged", "removed", "refused", "update"
 # The statuses of the documents that are kept.
 KEPT = (ORIGINAL, UPDATE)
 DOCUMENT, REMOVAL, REFUSAL = range(3)  # the kinds of arrivals
+
+
+class Arrivals(NamedTuple):
+    """n arrivals in order, as columns.
+
+    ``places`` (``int64[n]``) are names that the caller chooses; ``kinds`` (``uint8[n]``) are ``DOCUMENT``, ``REMOVAL``
+    or ``REFUSAL``; ``ids`` (``uint64[n]``) hashes of ids, ``times`` (``int64[n]``) event times in microseconds,
+    ``NO_TIME`` for none, ``contents`` (``uint64[n]``) hashes of what is compared, ``sizes`` (``int64[n]``) bytes of the
+    evidence that a story keeps. A removal has an id, a refusal a place only.
+    """
+
+    places: npt.NDArray[np.int64]
+    kinds: npt.NDArray[np.uint8]
+    ids: npt.NDArray[np.uint64]
+    times: npt.NDArray[np.int64]
+    contents: npt.NDArray[np.uint64]
+    sizes: npt.NDArray[np.int64]
 
 
 @raw_kernel

@@ -33,6 +33,7 @@ from neardup.documents.ids import full_id
 from neardup.pairs.explanations.passages import passages
 from neardup.pairs.json_lines import named_collection
 from neardup.schemes.theory.tuning import probabilities
+from neardup.stories.verdicts.fields import rounded
 from neardup_workers.doing.http.answers.delivery import delivered
 from neardup_workers.doing.http.answers.operation import operation
 from neardup_workers.doing.http.bodies import Bodies, Decoding, Refused
@@ -46,7 +47,7 @@ from neardup_workers.doing.http.page import page
 from neardup_workers.doing.http.problems import field_of, json_response, problem
 from neardup_workers.doing.http.writer import Broken, Busy
 from neardup_workers.outside.settings.serve import ServeSettings, ViewSettings
-from neardup_workers.outside.store.answers import Answer, pair_values
+from neardup_workers.outside.store.answers import SHOWN, Answer, pair_values
 from neardup_workers.outside.store.listing import Filters
 from neardup_workers.outside.store.log import StoreFull
 from neardup_workers.outside.store.reading import StoreReader
@@ -167,19 +168,8 @@ def answer_values(answer: Answer) -> dict[str, Any]:
     return {
         "id": answer.id,
         "added": True,
-        "status": answer.status,
-        "duplicate_of": answer.duplicate_of,
-        "similarity": None if answer.similarity is None else round(answer.similarity, 4),
-        "cluster": answer.cluster,
-        "related": answer.related,
-        "previous": answer.previous,
-        "matched": answer.matched,
-        "place": answer.place,
-        "repeated": answer.repeated,
-        "late": answer.late,
-        "source": answer.source,
-        "url": answer.url,
-        "title": answer.title,
+        **{name: getattr(answer, name) for name in SHOWN},
+        "similarity": rounded(answer.similarity),
         "pairs": pairs,
         **named_collection(answer.collection),
     }

@@ -38,7 +38,7 @@ from neardup.pairs.json_lines import escape_unprintable, named_collection
 from neardup_workers.doing.http.bodies import Refused
 from neardup_workers.doing.http.described.parameters import OF, choice
 from neardup_workers.doing.http.figures import Figures
-from neardup_workers.outside.store.answers import Answer
+from neardup_workers.outside.store.answers import SHOWN, Answer
 
 # Events of the shared buffer: two thirds of a second at the greatest rate that was measured.
 BUFFER_EVENTS = 10_000
@@ -50,10 +50,6 @@ FIGURES_SECONDS, _FIGURES_SECONDS_MAX = 0.25, 1.0
 _PAGE = 500
 # What a browser waits before it connects again.
 _RETRY_MILLISECONDS = 1000
-_FIELDS = (
-    "id", "status", "duplicate_of", "similarity", "cluster", "related", "previous", "matched", "place", "repeated",
-    "late", "time", "date", "source", "url", "title",
-)  # fmt: skip
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 _TYPE = "text/event-stream"
 
@@ -282,7 +278,7 @@ class _Stream(StreamingResponse):
 def verdicts_of(answers: Sequence[Answer]) -> list[dict[str, Any]]:
     """Return the verdicts of answers as the store returns them later (``reading.version``), without the refused."""
     return [
-        {name: getattr(answer, name) for name in _FIELDS} | named_collection(answer.collection)
+        {name: getattr(answer, name) for name in ("id", *SHOWN, "time", "date")} | named_collection(answer.collection)
         for answer in answers
         if answer.place is not None
     ]

@@ -18,7 +18,7 @@ from neardup.stories.sources.ledger import Ledger
 from neardup.stories.sources.names import host_of, source_named, source_of
 from neardup.stories.sources.reports import Reports
 from neardup.stories.verdicts.decider import Decided
-from neardup.stories.verdicts.decisions import Verdicts
+from neardup.stories.verdicts.fields import Verdicts
 from neardup.window import NO_TIME
 from neardup_workers.outside.outputs.lines_file import LinesFile
 from neardup_workers.outside.outputs.verdict_lines import encoded

@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 from neardup.documents.document import Document
 from neardup.errors import install_command
-from neardup.pairs.json_lines import relation_values
+from neardup.pairs.json_lines import relation_line
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS
 from neardup.schemes.rows import SCHEMES
-from neardup.stories.arrow.tables import verdict_part
 from neardup.stories.verdicts.decider import Decided
+from neardup.stories.verdicts.fields import FIELDS, RELATION_FIELDS, arrow_columns, arrow_type
 from neardup_workers.outside.outputs.lines_file import is_table
 from neardup_workers.outside.outputs.output import OutputFile
 from neardup_workers.outside.process.exits import Exit, Failure
@@ -31,15 +31,7 @@ from neardup_workers.outside.readers.paths import display
 _GROUP_ROWS = 1 << 17
 _GROUP_BYTES = 64 << 20
 # The columns of a verdict.
-VERDICT_COLUMNS = tuple(
-    f"neardup_{name}"
-    for name in ("status", "duplicate_of", "similarity", "cluster", "related", "previous", "matched", "late")
-)
-_SIMILARITY = "neardup_similarity"
-# The columns of a relation, of schemes that know what texts share.
-_RELATION_COLUMNS = tuple(
-    f"neardup_{name}" for name in ("relation", "relation_to", "older_fraction", "newer_fraction", "passages")
-)
+VERDICT_COLUMNS = tuple(f"neardup_{field.name}" for field in FIELDS)
 REASON_COLUMN = "neardup_reason"
 
 
@@ -52,39 +44,23 @@ def reject_table(path: str | None) -> TableFile | None:
 
 def columns_of(scheme: str) -> tuple[str, ...]:
     """The names of the columns of verdicts of a scheme."""
-    return VERDICT_COLUMNS if SCHEMES[scheme].shared is None else VERDICT_COLUMNS + _RELATION_COLUMNS
+    shared = () if SCHEMES[scheme].shared is None else RELATION_FIELDS
+    return VERDICT_COLUMNS + tuple(f"neardup_{field.name}" for field in shared)
 
 
 def verdict_columns(rows: TableRows, decided: Decided, scheme: str) -> dict[str, Any]:
     """Return the verdicts of rows as the columns ``columns_of`` the scheme."""
+    import pyarrow
     from pyarrow import compute
 
-    columns = dict(zip(VERDICT_COLUMNS, verdict_part(rows.rows, (), decided)[1:], strict=False))
-    columns |= {_SIMILARITY: compute.round(columns[_SIMILARITY], SIMILARITY_DIGITS)}
-    return columns if SCHEMES[scheme].shared is None else columns | _relation_columns(len(rows), decided)
-
-
-def _relation_columns(count: int, decided: Decided) -> dict[str, Any]:
-    """The relations of rows, null without one; passages in normalised code points."""
-    import pyarrow
-
-    relations = dict(() if decided.relations is None else decided.relations.values())
-    rows = [
-        {"relation_to": relations[n].id} | relation_values(relations[n]) if n in relations else {} for n in range(count)
-    ]
-    kinds = _relation_kinds(pyarrow)
-    return {
-        name: pyarrow.array([row.get(name.removeprefix("neardup_")) for row in rows], kind)
-        for name, kind in kinds.items()
-    }
-
-
-def _relation_kinds(arrow: Any) -> dict[str, Any]:
-    """The type of each column of a relation."""
-    side = arrow.list_(arrow.int64())
-    passages = arrow.list_(arrow.struct([("older", side), ("newer", side)]))
-    kinds = arrow.string(), arrow.string(), arrow.float64(), arrow.float64(), passages
-    return dict(zip(_RELATION_COLUMNS, kinds, strict=True))
+    columns = arrow_columns(pyarrow, decided.verdicts, decided.ids)
+    columns["similarity"] = compute.round(columns["similarity"], SIMILARITY_DIGITS)
+    if SCHEMES[scheme].shared is not None:
+        relations = dict(() if decided.relations is None else decided.relations.values())
+        shared = [relation_line(relations[n]) if n in relations else {} for n in range(len(rows))]
+        for field in RELATION_FIELDS:
+            columns[field.name] = pyarrow.array([row.get(field.name) for row in shared], arrow_type(pyarrow, field))
+    return {f"neardup_{name}": column for name, column in columns.items()}
 
 
 def _not_a_row(path: str, option: str, source: str) -> Failure:
@@ -201,16 +177,8 @@ class TableFile:
                     Exit.USAGE,
                     f"{rows.source} has a column {name!r}, which {self._option} {display(self._path)} adds: rename it",
                 )
-            text, count = self._arrow.string(), self._arrow.int64()
-            kinds = {
-                VERDICT_COLUMNS[0]: self._arrow.dictionary(self._arrow.int8(), text),
-                VERDICT_COLUMNS[1]: text,
-                VERDICT_COLUMNS[2]: self._arrow.float64(),
-                VERDICT_COLUMNS[7]: self._arrow.bool_(),
-                REASON_COLUMN: text,
-                **_relation_kinds(self._arrow),
-            }
-            schema = schema.append(self._arrow.field(name, kinds.get(name, count)))
+            kinds = {f"neardup_{field.name}": arrow_type(self._arrow, field) for field in (*FIELDS, *RELATION_FIELDS)}
+            schema = schema.append(self._arrow.field(name, kinds.get(name, self._arrow.string())))
         self._open(schema)
 
     def _open(self, schema: Any) -> None:

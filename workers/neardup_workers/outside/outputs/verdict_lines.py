@@ -3,71 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
-from neardup.documents.document import Document, Relation
+from neardup.documents.document import Document
 from neardup.pairs.explanations.given_texts import GivenTexts
-from neardup.pairs.json_lines import escape_unprintable, relation_values
-from neardup.pairs.pair_rule import SIMILARITY_DIGITS
+from neardup.pairs.json_lines import escape_unprintable, relation_line
 from neardup.stories.verdicts.decider import Decided
-from neardup.stories.verdicts.row_columns import NONE
-from neardup.stories.verdicts.rule import DUPLICATE, ORIGINAL, REFUSED, STATUSES, UNCHANGED, UPDATE
+from neardup.stories.verdicts.fields import NAMES, RELATION_FIELDS, rounded, values_of
+from neardup.stories.verdicts.rule import DUPLICATE, ORIGINAL, STATUSES, UNCHANGED, UPDATE
 from neardup_workers.outside.outputs.output import with_cell
 from neardup_workers.outside.readers.entries import Entry
 
 # The key, and the column of a table, that holds a verdict.
 VERDICT_KEY = "neardup"
+# The order of the keys of a line.
+_ORDER = tuple(
+    dict.fromkeys(("status", "cluster", *NAMES, "reason", "collection", *(field.name for field in RELATION_FIELDS)))
+)
+# The values of a verdict, by field; those of ``RELATION_FIELDS``, and ``reason`` and ``collection``, too.
+VerdictValues = dict[str, Any]
 
 
-class VerdictLine(NamedTuple):
-    """A verdict in words; clusters are places."""
-
-    status: str
-    cluster: int | None = None
-    duplicate_of: str | None = None
-    similarity: float | None = None
-    related: int | None = None
-    previous: int | None = None
-    matched: int | None = None
-    late: bool | None = None
-    reason: str | None = None
-    collection: str | None = None
-    relation: str | None = None
-    relation_to: str | None = None
-    older_fraction: float | None = None
-    newer_fraction: float | None = None
-    passages: list[dict[str, Any]] | None = None
-
-    @classmethod
-    def of(
-        cls, row: Sequence[Any], ids: Iterator[str], reason: str | None = None, collection: str | None = None
-    ) -> VerdictLine:
-        """Return the verdict in a row of ``Verdicts``; ``ids`` yields the id of the next original."""
-        status, cluster, original, similarity, related, previous, matched, _, late = row
-        return cls(
-            STATUSES[status],
-            None if status == REFUSED else cluster,
-            next(ids) if original != NONE else None,
-            round(similarity, SIMILARITY_DIGITS) if similarity else None,
-            related if related >= 0 else None,
-            previous if previous >= 0 else None,
-            matched if matched >= 0 else None,
-            late or None,
-            reason,
-            collection or None,
-        )
-
-    def with_relation(self, relation: Relation | None, passages: list[dict[str, Any]] | None = None) -> VerdictLine:
-        """Return the verdict with a relation; ``passages`` are its passages, if they were looked up in the text."""
-        if relation is None:
-            return self
-        named = {"relation_to": relation.id} | ({} if passages is None else {"passages": passages})
-        return self._replace(**{**relation_values(relation), **named})
-
-
-_NAMES = VerdictLine._fields
+def decisions_of(decided: Decided) -> Iterator[VerdictValues]:
+    """Yield the values of each verdict as they are shown, with its relation."""
+    relations = dict(() if decided.relations is None else decided.relations.values())
+    for n, row in enumerate(zip(*values_of(decided.verdicts, decided.ids), strict=True)):
+        values = dict(zip(NAMES, row, strict=True))
+        values |= {"similarity": rounded(values["similarity"]), "late": values["late"] or None}
+        yield values | (relation_line(relations[n]) if n in relations else {})
 
 
 def verdict_lines(
@@ -81,35 +46,32 @@ def verdict_lines(
         decided: the verdicts.
         texts: of earlier entries, to look passages up in the texts; receives the texts of these entries.
     """
-    ids, relations = iter(decided.ids), dict(() if decided.relations is None else decided.relations.values())
-    columns = (column.tolist() for column in decided.verdicts)
+    relations = dict(() if decided.relations is None else decided.relations.values())
     path, path_json = "", b'""'
-    for n, (entry, *row) in enumerate(zip(entries, *columns, strict=True)):
+    for n, (entry, values) in enumerate(zip(entries, decisions_of(decided), strict=True)):
         place, document = decided.first_place + n, entry.found if isinstance(entry.found, Document) else None
-        status, cluster, _, _, related, previous, _, _, late = row
         if entry.source != path:
             path, path_json = entry.source, encoded(entry.source)
-        is_plain = status == ORIGINAL and related < 0 and previous < 0 and entry.line and not late
-        is_plain = is_plain and n not in relations
+        is_plain = values["status"] == STATUSES[ORIGINAL] and entry.line and n not in relations and not values["late"]
+        is_plain = is_plain and values["related"] is values["previous"] is None
         is_plain = is_plain and document is not None and not document.collection
         if is_plain and document is not None and document.id.isascii() and document.id.isprintable():
             # Most lines: a third of the time that the general way takes.
             if texts is not None:
                 texts.add(document.id, document.text)
-            values = place, path_json, entry.line, orjson.dumps(document.id), cluster
-            yield b'{"place":%d,"path":%b,"line":%d,"id":%b,"status":"original","cluster":%d}' % values
+            plain = place, path_json, entry.line, orjson.dumps(document.id), values["cluster"]
+            yield b'{"place":%d,"path":%b,"line":%d,"id":%b,"status":"original","cluster":%d}' % plain
             continue
-        decision = VerdictLine.of(row, ids, reasons.get(n), None if document is None else document.collection)
-        relation, passages = relations.get(n), None
+        named = {"reason": reasons.get(n), "collection": (None if document is None else document.collection) or None}
         if texts is not None and document is not None and n not in reasons:
-            named = document.text, document.collection
-            passages = None if relation is None else texts.passages(relation, *named)
-            texts.add(document.id, *named)
-        decision = decision.with_relation(relation, passages)
-        yield verdict_line(place, entry.source, entry.line, None if document is None else document.id, decision)
+            if n in relations:
+                found = texts.passages(relations[n], document.text, document.collection)
+                values |= {} if found is None else {"passages": found}
+            texts.add(document.id, document.text, document.collection)
+        yield verdict_line(place, entry.source, entry.line, None if document is None else document.id, values | named)
 
 
-def verdict_line(place: int, path: str, line: int, id_: str | None, decision: VerdictLine) -> bytes:
+def verdict_line(place: int, path: str, line: int, id_: str | None, values: VerdictValues) -> bytes:
     """Return a verdict as JSON, without keys that have no value.
 
     ``place`` numbers the entries of all inputs, refused ones included; ``cluster``, ``related``,
@@ -120,7 +82,7 @@ def verdict_line(place: int, path: str, line: int, id_: str | None, decision: Ve
         verdict["line"] = line
     if id_ is not None:
         verdict["id"] = id_
-    verdict |= {name: value for name, value in zip(_NAMES, decision, strict=True) if value is not None}
+    verdict |= {name: values[name] for name in _ORDER if values.get(name) is not None}
     return encoded(verdict)
 
 

@@ -99,8 +99,8 @@ def compile_pairs(config: Config, batch: Batch) -> None:
 
 def compile_verdicts(config: Config) -> None:
     """Call the kernels that decide documents."""
-    from neardup.stories.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits
-    from neardup.stories.verdicts.rule import REFUSAL
+    from neardup.stories.verdicts.decisions import Decisions, Found, VerdictLimits
+    from neardup.stories.verdicts.rule import REFUSAL, Arrivals
 
     decisions = Decisions(VerdictLimits.of(table_limits(config, SCHEMES[config.scheme])))
     hashes, times = np.zeros(1, np.uint64), np.zeros(1, np.int64)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from neardup.documents.document import CollectionPair, Neighbour, Pair
 from neardup.pairs.json_lines import relation_values
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS, turned
+from neardup.stories.verdicts.fields import NAMES
 
 
 class Answer(NamedTuple):
@@ -40,6 +41,10 @@ class Answer(NamedTuple):
     url: str | None = None
     title: str | None = None
     collection: str | None = None
+
+
+# What an answer, an event and a stored version show of a document, in this order.
+SHOWN = (*NAMES, "place", "repeated", "source", "url", "title")
 
 
 def newest(id_: str, pairs: Sequence[Pair]) -> tuple[Pair, ...]:

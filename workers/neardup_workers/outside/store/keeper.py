@@ -40,10 +40,9 @@ from neardup.stories.sources.losses import NamedLosses, named_losses
 from neardup.stories.sources.names import Shown, shown_by, source_of
 from neardup.stories.sources.reports import Reports, refusals
 from neardup.stories.verdicts.decider import Decider
-from neardup.stories.verdicts.decisions import Arrivals
 from neardup.stories.verdicts.restoring import PastVerdicts, members_before
 from neardup.stories.verdicts.row_columns import NONE
-from neardup.stories.verdicts.rule import DOCUMENT, STATUSES, UNCHANGED
+from neardup.stories.verdicts.rule import DOCUMENT, STATUSES, UNCHANGED, Arrivals
 from neardup.window import NO_TIME
 from neardup.window.steps import step
 from neardup_workers.outside.store.answers import Answer, newest

@@ -12,6 +12,7 @@ from neardup.documents.ids import split_id
 from neardup.pairs.batches import MICROSECONDS
 from neardup.pairs.json_lines import named_collection
 from neardup.stories.verdicts.rule import STATUSES, UPDATE
+from neardup_workers.outside.store.answers import SHOWN
 from neardup_workers.outside.store.extra import feeds, identity, outbox, sources
 from neardup_workers.outside.store.extra.newest import Story, newest_stories
 from neardup_workers.outside.store.listing import Filters, PageCursor, list_documents, list_stories
@@ -210,21 +211,13 @@ def version(row: sqlite3.Row, *, separate: bool = False) -> dict[str, Any]:
     hides = original is None or row["original_gone"]
     return {
         "id": id_,
+        **{name: row[name] for name in SHOWN if name in row.keys()},  # noqa: SIM118
         "status": STATUSES[row["said"]],
         "duplicate_of": None if hides else _named(original, separate=separate)[1],
-        "similarity": row["similarity"],
-        "cluster": row["cluster"],
-        "related": row["related"],
-        "previous": row["previous"],
-        "matched": row["matched"],
-        "place": row["place"],
         "repeated": STATUSES[row["status"]] == "unchanged",
         "late": bool(row["flags"] & LATE),
         "time": row["time"] / MICROSECONDS,
         "date": None if row["date"] is None else row["date"] / MICROSECONDS,
-        "source": row["source"],
-        "url": row["url"],
-        "title": row["title"],
         **({"expired": True} if row["expired"] else {}),
         **named_collection(collection),
     }

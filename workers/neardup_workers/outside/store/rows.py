@@ -12,9 +12,8 @@ from crc32c import crc32c
 
 from neardup.pairs.batches import CONTENT_HALF, Batch, id_columns, id_hashes, make_batch
 from neardup.schemes.interface import Evidence
-from neardup.stories.verdicts.decisions import Arrivals
 from neardup.stories.verdicts.restoring import PastVerdicts
-from neardup.stories.verdicts.rule import DOCUMENT, REMOVAL, REMOVED
+from neardup.stories.verdicts.rule import DOCUMENT, REMOVAL, REMOVED, Arrivals
 from neardup.window import NO_TIME
 
 

@@ -27,7 +27,7 @@ from neardup.pairs.batches import id_columns
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS
 from neardup.pairs.window_message import WireError
 from neardup.schemes.interface import in_parts, starts_of_lengths
-from neardup.stories.verdicts.decisions import Verdicts
+from neardup.stories.verdicts.fields import Verdicts
 from neardup.stories.verdicts.representatives import NO_RANK
 from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL, STATUSES
 from neardup_workers.outside.topics.arrivals import ArrivalRows

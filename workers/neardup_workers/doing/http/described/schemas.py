@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from neardup.documents.document import RELATIONS
 from neardup.pairs.json_lines import TITLE_CHARACTERS_MAX, URL_CHARACTERS_MAX
 from neardup.stories.sources.accounts import COUNTS, LAG_NAMES
+from neardup.stories.verdicts.fields import FIELDS, RELATION_FIELDS, schema_of
 from neardup_workers.outside.feeds.condition import STATES
 
 Schema = Mapping[str, Any]
@@ -46,26 +46,14 @@ def _or_null(kind: str, description: str | None = None) -> dict[str, Any]:
 
 
 _FLAG, _SECONDS = {"type": "boolean"}, {"type": "number"}
-_STATUS = {
-    "enum": ["original", "duplicate", "unchanged", "update"],
-    "description": "original: store it. update: store it, a new version in the story that its id began. duplicate: its "
-    "content was compared with that of a kept version. check never answers unchanged.",
-}
 _COLLECTION = _text("Of a document that has one: documents of different collections never meet.")
 # What an answer and a stored version say of a document.
 _VERDICT: dict[str, Schema] = {
-    "status": _STATUS,
-    "duplicate_of": _or_null("string", "Id of the original."),
-    "similarity": _or_null("number"),
-    "cluster": _or_null("integer"),
-    "related": _or_null("integer"),
-    "previous": _or_null("integer"),
-    "matched": _or_null("integer", "Place of the kept version that the content was compared with, or is equal to."),
+    **{field.name: schema_of(field, nullable=True) for field in FIELDS},
     "place": _or_null("integer"),
     "repeated": _with(
         _FLAG, "The same id with the same content was checked before; the status is that of the first time."
     ),
-    "late": _with(_FLAG, "The document came after its window: it was compared, and has no effect."),
     "source": _or_null("string", "Who tells it: its field source, else the host of its url, or of an id that is one."),
     "url": _or_null("string", "As the document has it, also where it is no address of the web."),
     "title": _or_null("string"),
@@ -155,15 +143,7 @@ _REPEATING: dict[str, Schema] = {
     "repeated": _whole("Of them, duplicates of other ids of the same source."),
 }
 _PASSAGE = record({"kind": {"enum": ["both", "first", "second"]}, "text": _text()}, ("kind", "text"))
-_FRACTION = {"type": "number", "minimum": 0, "maximum": 1}
-_SPAN = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 2, "maxItems": 2}
-# Of scheme passages: what the newer of two documents is to the older one.
-_SHARED: dict[str, Schema] = {
-    "relation": {"enum": list(RELATIONS), "description": "What the document is to the other one; of scheme passages."},
-    "older_fraction": _with(_FRACTION, "Estimated part of the other text that stands in this one."),
-    "newer_fraction": _with(_FRACTION, "Estimated part of this text that stands in the other one."),
-    "passages": listed(record({"older": _SPAN, "newer": _SPAN}), "Begin and end in code points of normalised texts."),
-}
+_SHARED = {field.name: schema_of(field) for field in RELATION_FIELDS if field.name != "relation_to"}
 _MARKED = record({"text": _text(), "passage": _or_null("integer", "Number of the passage."), "exact": _FLAG})
 _EXPLANATION: dict[str, Schema] = {
     **{name: _text() for name in ("older", "newer", "reason", "sentence")},

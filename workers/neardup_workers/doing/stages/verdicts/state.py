@@ -27,12 +27,13 @@ import numpy.typing as npt
 
 from neardup.pairs.batches import id_hashes
 from neardup.schemes.interface import select_ragged
-from neardup.stories.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits, Verdicts
+from neardup.stories.verdicts.decisions import Decisions, Found, VerdictLimits
+from neardup.stories.verdicts.fields import Verdicts
 from neardup.stories.verdicts.records import Changes
 from neardup.stories.verdicts.representatives import NO_RANK
 from neardup.stories.verdicts.restoring import PastVerdicts, members_before
 from neardup.stories.verdicts.row_columns import GONE, NONE
-from neardup.stories.verdicts.rule import DOCUMENT
+from neardup.stories.verdicts.rule import DOCUMENT, Arrivals
 from neardup.window import NO_TIME, NO_WINDOW
 from neardup_workers.doing.stages.verdicts.columns import NamesByRow, RowsByPlace
 from neardup_workers.doing.stages.verdicts.evidence import Added, Compared

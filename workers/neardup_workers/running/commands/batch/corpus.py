@@ -32,7 +32,8 @@ from neardup.pairs.pipeline import Signer, table_limits
 from neardup.pairs.window_message import WindowMessage
 from neardup.schemes.interface import NO_SHARED, Shared, in_parts, joined_shared
 from neardup.schemes.rows import SCHEMES
-from neardup.stories.verdicts.decisions import VerdictLimits, Verdicts
+from neardup.stories.verdicts.decisions import VerdictLimits
+from neardup.stories.verdicts.fields import Verdicts
 from neardup.stories.verdicts.rule import REFUSED
 from neardup.window import COUNTERS, NO_TIME, NO_WINDOW
 from neardup_workers.doing.audit.measuring import add_truth, check_truth

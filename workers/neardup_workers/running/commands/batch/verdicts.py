@@ -32,14 +32,15 @@ from neardup.schemes.interface import Shared
 from neardup.stories.sources.ledger import Ledger
 from neardup.stories.sources.reports import Reports
 from neardup.stories.verdicts.decider import Decided
-from neardup.stories.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits, Verdicts
-from neardup.stories.verdicts.rule import DOCUMENT, DUPLICATE, REFUSED, STATUSES
+from neardup.stories.verdicts.decisions import Decisions, Found, VerdictLimits
+from neardup.stories.verdicts.fields import Verdicts
+from neardup.stories.verdicts.rule import DOCUMENT, DUPLICATE, REFUSED, STATUSES, Arrivals
 from neardup.window import NO_TIME
 from neardup_workers.doing.session.session import Chunk, judged
 from neardup_workers.outside.outputs.clusters import LARGEST
 from neardup_workers.outside.outputs.output import write_pairs
 from neardup_workers.outside.outputs.sources import Sources, sources_of
-from neardup_workers.outside.outputs.verdict_lines import VerdictLine, counts_of, verdict_line
+from neardup_workers.outside.outputs.verdict_lines import VerdictValues, counts_of, decisions_of, verdict_line
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.readers.entries import Entry
 from neardup_workers.outside.readers.lines import BOM
@@ -198,7 +199,7 @@ class Places:
         self.names: dict[str, int] = {}
         self._sources: list[str] = []
         self._source, self._line = array("i"), array("q")
-        self._refused: dict[int, tuple[str | None, VerdictLine]] = {}  # ids, by place
+        self._refused: dict[int, tuple[str | None, VerdictValues]] = {}  # ids, by place
 
     def add(self, chunk: Chunk, signed: Signed, preference: Preference) -> None:
         """Add the entries of a chunk."""
@@ -231,7 +232,8 @@ class Places:
 
     def add_refused(self, source: str, line: int, reason: str, id_: str | None, collection: str | None) -> None:
         """Add a refused entry."""
-        self._refused[len(self)] = id_, VerdictLine(STATUSES[REFUSED], reason=reason, collection=collection or None)
+        values = {"status": STATUSES[REFUSED], "reason": reason, "collection": collection or None}
+        self._refused[len(self)] = id_, values
         self._add(source, line)
 
     def _add(self, source: str, line: int) -> None:
@@ -240,7 +242,7 @@ class Places:
         self._source.append(len(self._sources) - 1)
         self._line.append(line)
 
-    def lines(self, first: int, end: int, decisions: Iterator[tuple[str, VerdictLine]]) -> Iterator[bytes]:
+    def lines(self, first: int, end: int, decisions: Iterator[tuple[str, VerdictValues]]) -> Iterator[bytes]:
         """Yield the verdicts of the entries at places ``first`` to ``end``; ``decisions`` has id and verdict of each
         document."""
         for place in range(first, end):
@@ -361,14 +363,13 @@ def decided_between(
 
 def _decisions(
     rows: RowFiles, at: Rows, verdicts: Verdicts, relations: RelationsOf | None
-) -> Iterator[tuple[str, VerdictLine]]:
+) -> Iterator[tuple[str, VerdictValues]]:
     part = Verdicts._make(column[at] for column in verdicts)
-    originals = iter(rows.ids(part.originals[part.originals >= 0]))
+    shared = None if relations is None else relations(at)
+    decided = Decided(part, 0, 0, rows.ids(part.originals[part.originals >= 0]), shared)
     names = rows.collections(at) or [None] * len(at)
-    related = dict(() if relations is None else relations(at).values())
-    columns = zip(rows.ids(at), names, *(column.tolist() for column in part), strict=True)
-    for n, (id_, name, *row) in enumerate(columns):
-        yield id_, VerdictLine.of(row, originals, collection=name).with_relation(related.get(n))
+    for id_, name, values in zip(rows.ids(at), names, decisions_of(decided), strict=True):
+        yield id_, values | {"collection": name or None}
 
 
 def summary_of(rows: RowFiles, places: Rows, verdicts: Verdicts) -> dict[str, Any]:
