@@ -18,6 +18,7 @@ from itertools import groupby
 from pathlib import Path
 
 from neardup import Config, Deduplicator, Document, Verdict
+from neardup_workers.outside.process.compiling import Compiling, say
 
 FILE = Path(__file__).with_name("wire.jsonl")
 # What --preset news compares by, without its window of two days.
@@ -34,7 +35,8 @@ Word = tuple[str, str]
 
 def decided(documents: list[Document]) -> tuple[list[Verdict], float]:
     """The verdicts, and the seconds that they took."""
-    Deduplicator(NEWS).decide(documents)  # loads what is compiled; on a new machine, compiles it
+    with Compiling(say):  # on a new machine
+        Deduplicator(NEWS).decide(documents)
     begun = time.perf_counter()
     verdicts = Deduplicator(NEWS).decide(documents)
     return verdicts, time.perf_counter() - begun
@@ -103,7 +105,6 @@ def source(document: Document) -> str:
 def main() -> None:
     """Print at most 20 lines."""
     argparse.ArgumentParser(description="near-duplicates in one morning of news").parse_args()
-    print("A first run compiles the program for this machine: README.md says how long that takes.", flush=True)
     rows = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
     documents = [Document(row["id"], row["text"]) for row in rows]
     verdicts, seconds = decided(documents)
