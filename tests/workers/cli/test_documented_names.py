@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -18,12 +19,19 @@ from neardup_workers.outside.settings.serve import ViewSettings
 from neardup_workers.running.cli.app import app
 
 # The changelog names what there was.
-PAGES = [ROOT / "README.md", *sorted(path for path in (ROOT / "docs").glob("*.md") if path.name != "CHANGELOG.md")]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted(path for path in (ROOT / "docs").rglob("*.md") if path.name != "CHANGELOG.md"),
+]
 # Pages about the code: their names are names of the code.
-OF_CODE = ("ARCHITECTURE.md", "GLOSSARY.md", "MACHINE_CODE.md")
+OF_CODE = ("CONTRIBUTING.md", "ARCHITECTURE.md", "GLOSSARY.md", "MACHINE_CODE.md")
 # Options and variables of other programs that the pages start.
 FOREIGN = {"--alter", "--build-arg", "--detach", "--no-deps", "--partitions", "--profile", "--topic", "--kills",
            "--seconds", "--only", "NEARDUP_MACHINE_CODE", "NEARDUP_KEY"}  # fmt: skip
+# Of Zstandard, and of the programs of Kafka that plan prints.
+FOREIGN_IN_MESSAGES = {"--long", "--add-config", "--alter", "--bootstrap-server", "--entity-name", "--entity-type",
+                       "--partitions", "--topic"}  # fmt: skip
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 # Sets of data, and names of other programs.
 DATA = {
     "favor_precision",
@@ -57,14 +65,38 @@ def settings() -> set[str]:
 
 
 @cache
-def options() -> set[str]:
-    def walk(command: Any) -> Iterator[str]:
-        for inner in getattr(command, "commands", {}).values():
-            yield from walk(inner)
-        context = command.make_context("x", [], resilient_parsing=True)
-        yield from (option for param in command.get_params(context) for option in (*param.opts, *param.secondary_opts))
+def options_by_command() -> dict[tuple[str, ...], set[str]]:
+    """The options of each command, which has the name of its group before its own."""
 
-    return set(walk(get_command(app))) | {"--help"}
+    def walk(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], set[str]]]:
+        context = command.make_context("x", [], resilient_parsing=True)
+        params = command.get_params(context)
+        yield path, {option for param in params for option in (*param.opts, *param.secondary_opts)} | {"--help"}
+        for name, inner in getattr(command, "commands", {}).items():
+            yield from walk(inner, (*path, name))
+
+    return dict(walk(get_command(app), ()))
+
+
+@cache
+def options() -> set[str]:
+    return set().union(*options_by_command().values())
+
+
+def command_of(words: list[str]) -> tuple[str, ...]:
+    """The longest beginning of the words that is a command."""
+    return max((path for path in options_by_command() if tuple(words[: len(path)]) == path), key=len)
+
+
+def sentences(file: Path) -> Iterator[str]:
+    """The strings of a module, without its documentation."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    yield from (
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in bare
+    )
 
 
 def written(page: Path) -> Iterator[str]:
@@ -84,12 +116,30 @@ def is_name_of_the_program(name: str) -> bool:
 def test_a_page_names_options_and_settings_that_exist(page: Path) -> None:
     """A reader who types them gets no refusal."""
     for code in written(page):
-        for option in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", code):
+        for option in OPTION.findall(code):
             assert option in options() | FOREIGN, f"{option} in {code!r} is no option of any command"
         for variable in re.findall(r"NEARDUP_[A-Z_]+[A-Z]", code):
             assert variable[8:].lower() in settings() or variable in FOREIGN, f"{variable} is no setting"
         if page.name not in OF_CODE and re.fullmatch(r"[a-z]+(_[a-z0-9]+)+", code):
             assert is_name_of_the_program(code), f"{code} is no setting and nothing that the program writes"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_command_on_a_page_has_the_options_that_stand_behind_it(page: Path) -> None:
+    """Also where it goes on in the next line."""
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    for line in re.findall(r"\bneardup ([a-z][^`\n|>]*)", text):
+        command = command_of(line.split())
+        for option in OPTION.findall(line) if command else ():
+            assert option in options_by_command()[command], f"{' '.join(command)} has no {option}: {line!r}"
+
+
+def test_messages_of_the_program_name_options_that_exist() -> None:
+    """What a message advises can be typed. A string that is one word is a part of a command, not a message."""
+    files = [path for folder in ("stream", "workers") for path in (ROOT / folder).rglob("*.py")]
+    advised = {option for path in files for text in sentences(path) if " " in text for option in OPTION.findall(text)}
+    assert len(advised) > 30
+    assert advised - options() == FOREIGN_IN_MESSAGES
 
 
 def test_the_front_page_names_settings_and_schemes_only() -> None:
