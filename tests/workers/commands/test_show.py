@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from neardup_workers.outside.display.side_by_side import PairLine, nearest, side_by_side
 from neardup_workers.outside.options.judging import ShowOptions
 from neardup_workers.outside.process.exits import Failure
 from neardup_workers.outside.settings.files import Settings
-from neardup_workers.running.commands.show import PairLine, nearest, run, side_by_side
+from neardup_workers.running.commands.show import run
 
 TEXTS = {"a": "a red house by the sea", "b": "a blue house by the sea", "c": "a blue house by the lake"}
 

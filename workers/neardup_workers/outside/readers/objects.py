@@ -24,6 +24,9 @@ _LINE_BYTES_MAX = 64 << 20
 # Records have any fields, so no field is required.
 _FIELDS = Fields(kind="record")
 
+# The names of the two ids of a pair, in files of ours and of others.
+ID_NAMES = (("older", "newer"), ("a", "b"), ("id1", "id2"))
+
 
 def json_objects(path: str, left_out: Counter[str], others: str = "lines that are no JSON object") -> Iterator[Any]:
     """Yield the objects of a file in any format that has lines, plain or compressed; cells of a table are strings.

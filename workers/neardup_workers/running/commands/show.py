@@ -10,39 +10,21 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import typer
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from neardup.documents.document import Document
-from neardup.pairs.explanations.passages import passages
 from neardup_workers.doing.session.session import Session
+from neardup_workers.outside.display.side_by_side import PairLine, nearest, side_by_side
 from neardup_workers.outside.options.judging import ShowOptions
 from neardup_workers.outside.options.shared import SessionOptions
 from neardup_workers.outside.process.exits import Exit, Failure
-from neardup_workers.outside.process.printable import printable
 from neardup_workers.outside.readers.objects import json_objects
 from neardup_workers.outside.settings.files import Settings, fields_of
 
 # Width of the table where standard output is no terminal.
 _COLUMNS = 120
-# Characters of a passage that are shown; of a longer one, the first and the last half of them.
-_SHOWN = 240
-_CUT = " […] "
-# Kind of a passage -> its style.
-_STYLES = {"both": "cyan", "first": "bold red", "second": "bold green"}
-
-
-class PairLine(NamedTuple):
-    """A line of the pairs."""
-
-    older: str
-    newer: str
-    similarity: float
-    collection: str | None = None
 
 
 def run(options: ShowOptions, settings: Settings) -> None:
@@ -63,37 +45,6 @@ def run(options: ShowOptions, settings: Settings) -> None:
             left_out["pairs of documents that no PATH holds"] += 1
     for reason, count in left_out.items():
         typer.echo(f"left out: {count:,} {reason}")
-
-
-def nearest(pairs: Iterator[PairLine], threshold: float, number: int) -> list[PairLine]:
-    """Return the pairs whose similarity is nearest to the threshold, in order of similarity."""
-    ordered = sorted(pairs, key=lambda pair: (abs(pair.similarity - threshold), pair[:3]))
-    return sorted(ordered[:number], key=lambda pair: (pair.similarity, pair[:3]))
-
-
-def side_by_side(pair: PairLine, older: str, newer: str) -> Table:
-    """Return the two texts as columns: what both have in one colour, what one has in another.
-
-    >>> table = side_by_side(PairLine("a", "b", 0.5), "a red house", "a blue house")
-    >>> [str(column.header) for column in table.columns], [str(column._cells[0]) for column in table.columns]
-    (['a', 'b'], ['a red house', 'a blue house'])
-    """
-    sides = Text(), Text()
-    for passage in passages(older, newer):
-        shown = passage.text if len(passage.text) <= _SHOWN + len(_CUT) else _shortened(passage.text)
-        if passage.kind != "second":
-            sides[0].append(printable(shown), _STYLES[passage.kind])
-        if passage.kind != "first":
-            sides[1].append(printable(shown), _STYLES[passage.kind])
-    table = Table(title=f"similarity {pair.similarity:.4f}", expand=True)
-    for id_ in pair[:2]:
-        table.add_column(Text(printable(id_)), ratio=1, overflow="fold")
-    table.add_row(*sides)
-    return table
-
-
-def _shortened(text: str) -> str:
-    return text[: _SHOWN // 2] + _CUT + text[-_SHOWN // 2 :]
 
 
 def _pairs(path: str, left_out: Counter[str]) -> Iterator[PairLine]:

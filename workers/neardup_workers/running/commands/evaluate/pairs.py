@@ -29,9 +29,8 @@ from neardup_workers.outside.display.pictures import POINTS, Curve, Mark, Pictur
 from neardup_workers.outside.display.printing import print_found
 from neardup_workers.outside.options.judging import EvaluateOptions
 from neardup_workers.outside.process.exits import Exit, Failure, input_failure
-from neardup_workers.outside.readers.objects import json_objects
+from neardup_workers.outside.readers.objects import ID_NAMES, json_objects
 
-ID_NAMES = (("older", "newer"), ("a", "b"), ("id1", "id2"))
 SIMILARITY_NAMES = ("similarity", "jaccard", "score")
 
 

@@ -22,11 +22,10 @@ from neardup.pairs.evaluation.judging import proportion
 from neardup.pairs.evaluation.thresholds import Proposed, propose
 from neardup.pairs.pipeline import Signer, similarity_of
 from neardup_workers.outside.display.printing import facts
+from neardup_workers.outside.display.side_by_side import PairLine, nearest, side_by_side
 from neardup_workers.outside.process.exits import Exit, Failure
-from neardup_workers.outside.readers.objects import json_objects
+from neardup_workers.outside.readers.objects import ID_NAMES, json_objects
 from neardup_workers.outside.settings.files import Settings
-from neardup_workers.running.commands.evaluate.pairs import ID_NAMES
-from neardup_workers.running.commands.show import PairLine, nearest, side_by_side
 
 # The thresholds around which pairs are shown: the range in which a threshold is usually set.
 THRESHOLDS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
