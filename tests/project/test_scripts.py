@@ -95,7 +95,7 @@ def test_a_target_of_the_makefile_starts(line: str, started: Start) -> None:
     if program.name == "python":
         done = started(*words[1:], "--help")
     elif program.name == "neardup":
-        done = started(str(program), *words[1:], "--help-all")
+        done = started(str(program), *words[1:], "--help")
     else:
         done = run(program, *words[1:], "--help")
     assert done.returncode == 0, f"{target}: {done.stderr[-2000:]}"

@@ -85,10 +85,11 @@ class Program(NamedTuple):
         """The command that ``code`` runs."""
         return [str(self.python), "-P", "-c", _PRELUDE + source, *map(str, arguments)]
 
-    def start(self, *arguments: object) -> subprocess.Popen[str]:
-        """Start the command ``neardup``, and read what it reports from ``stderr``. The caller ends it."""
+    def start(self, *arguments: object, **settings: object) -> subprocess.Popen[str]:
+        """Start the command ``neardup`` with settings, and read what it reports from ``stderr``. The caller ends it."""
         command = [str(self.python), "-P", "-m", "neardup", *map(str, arguments)]
-        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=kept_environment())
+        given = {f"NEARDUP_{name.upper()}": str(value) for name, value in settings.items()}
+        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**kept_environment(), **given})
 
     def _started(
         self,

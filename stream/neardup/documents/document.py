@@ -389,7 +389,7 @@ REASONS: dict[str, str] = {
     "id_type": "the id field is neither a string nor a whole number of 64 bits",
     "timestamp_type": "the timestamp field is neither a number nor a time in ISO 8601 or RFC 2822",
     "timestamp_unit": "the timestamp as seconds lies beyond the year 5000: if it is in milliseconds, set "
-    "--timestamp-unit ms (or us, ns)",
+    "--set timestamp_unit=ms (or us, ns)",
     "no_time": "neither the document nor the message that brought it has a time",
     "line_too_long": "the line is longer than line_bytes_max",
     "evidence_too_large": "the evidence of the document does not fit a message",

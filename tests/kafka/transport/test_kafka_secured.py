@@ -116,7 +116,7 @@ def test_workers_find_pairs_over_tls_with_a_password_that_no_output_shows(deploy
         shown += [done.stdout, done.stderr]
     up = deployment.start("up", "--from", "earliest", "--health-port", "0")
     del deployment.environment["NEARDUP_SASL_PASSWORD"]
-    plain = ["--sasl-mechanism", "PLAIN", "--sasl-password-file", str(file)]
+    plain = ["--set", "sasl_mechanism=PLAIN", "--set", f"sasl_password_file={file}"]
     tail = deployment.run("tail", "--from", "earliest", "--max", str(len(expected)), *plain)
     assert pairs_in(tail.stdout) == expected != [], tail.stderr
     lines = [Path(f"/proc/{pid}/cmdline").read_text() for pid in [up.pid, *children(up.pid)]]

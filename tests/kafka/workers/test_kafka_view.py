@@ -32,7 +32,7 @@ class Serving:
         given = {f"NEARDUP_{name.upper()}": str(value) for name, value in world.given.items()}
         command = [sys.executable, "-m", "neardup", "serve", "--from-kafka", "--state", str(folder), "--port", "0"]
         self.process = subprocess.Popen(
-            [*command, "--bootstrap-servers", world.kafka.bootstrap_servers, "--verdict-seconds-max", "60"],
+            [*command, "--bootstrap-servers", world.kafka.bootstrap_servers, "--set", "verdict_seconds_max=60"],
             cwd=folder.parent, env={**kept, "PYTHONPATH": SOURCES, **given}, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert self.process.stderr is not None

@@ -80,7 +80,7 @@ def test_up_ends_with_the_code_of_what_no_start_can_mend(deployment: Deployment)
 
 def test_topics_that_could_lose_live_state_are_refused(deployment: Deployment, bootstrap_servers: str) -> None:
     """An existing topic with such settings stays unchanged and is reported; the command creates no such topic."""
-    refused = deployment.run("topics", "create", "--signed-retention-seconds", "60")
+    refused = deployment.run("topics", "create", "--set", "signed_retention_seconds=60")
     assert refused.returncode == 2
     assert "younger records are live" in refused.stderr
     transport = KafkaTransport(KafkaSettings(bootstrap_servers))

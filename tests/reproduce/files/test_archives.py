@@ -9,7 +9,7 @@ from program import Program
 
 STORY = b"The harbour was closed on Tuesday because the tide had carried away a part of the wall near the mill. " * 4
 PAGE = b"<html><body><article><h1>A page</h1><p>%s</p></article></body></html>" % STORY
-SETTINGS = ("--html", "text", "--html-processes", "1")
+SETTINGS = ("--html", "text")
 
 
 def record(block: bytes, name: str, kind: str = "response", **fields: str) -> bytes:

@@ -48,7 +48,7 @@ def test_the_window_of_files_is_as_large_as_memory_allows(program: Program) -> N
 def test_a_window_in_bytes_names_its_bound(program: Program, command: str) -> None:
     """The setting is in bytes; what left the window for it is the last word of the summary."""
     lines = "".join(json.dumps({"id": str(n), "text": f"{n * 7919} {n * 104729} line {n}"}) + "\n" for n in range(6000))
-    done = program.run(command, "--window-bytes-max", 1 << 20, "-", input=lines.encode())
+    done = program.run(command, "-", input=lines.encode(), env={"NEARDUP_WINDOW_BYTES_MAX": str(1 << 20)})
     last = done.stderr.decode().splitlines()[-1]
     assert last.startswith("WARNING: duplicates may be missing: the first ")
     assert "Raise what is too small of window_bytes_max (1,048,576); --strict" in last

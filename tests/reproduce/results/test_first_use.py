@@ -92,13 +92,14 @@ def test_advice_names_packages_and_never_an_unregistered_name(program: Program, 
     """``pip install 'neardup[serve]'`` installs whatever a stranger registers as ``neardup``."""
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
     done = program.code(
-        "import importlib.util, sys\n"
+        "import importlib.util, os, sys\n"
         "absent = ('duckdb', 'feedparser', 'pyarrow', 'starlette', 'w3lib')\n"
         "for name in absent: sys.modules[name] = None\n"
         "find = importlib.util.find_spec\n"
         "importlib.util.find_spec = lambda name, *more: None if name in absent else find(name, *more)\n"
         "from neardup_workers.running.cli.app import main\n"
-        "for words in ('serve --state s', 'feed http://x/', 'batch -', 'run a.parquet', 'run --canonical-urls -'):\n"
+        "for words in ('serve --state s', 'feed http://x/', 'batch -', 'run a.parquet', 'run -'):\n"
+        "    os.environ['NEARDUP_CANONICAL_URLS'] = 'on' if words == 'run -' else ''\n"
         "    sys.argv = ['neardup', *words.split()]\n"
         "    main()\n",
         cwd=tmp_path,

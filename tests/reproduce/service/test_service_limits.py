@@ -41,11 +41,12 @@ def service(program: Program, tmp_path_factory: pytest.TempPathFactory) -> Itera
     state = tmp_path_factory.mktemp("state")
     token = state / "token"
     token.write_text(TOKEN)
-    options = ["--window-documents", 20, "--body-bytes-max", 4 << 20, "--token-file", token, "--threshold", 0.55]
+    options = ["--window-documents", 20, "--token-file", token, "--threshold", 0.55]
+    limits = {"body_bytes_max": 4 << 20}
     (settings,) = (program.tree / "workers").rglob("settings/serve.py")
     if "bodies_bytes_max" in settings.read_text():
-        options += ["--bodies-bytes-max", 5 << 20]
-    with program.start("serve", "--state", state / "window", "--port", 0, *options) as process:
+        limits["bodies_bytes_max"] = 5 << 20
+    with program.start("serve", "--state", state / "window", "--port", 0, *options, **limits) as process:
         assert process.stderr is not None
         address = next(line for line in process.stderr if "serving on" in line).split("//")[-1].strip()
         yield Service(address)

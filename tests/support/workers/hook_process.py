@@ -68,7 +68,7 @@ def kill_at_random(folder, events, kills, seed=1, serve_kills=1):
     """
     rng, arrived = random.Random(seed), Path(folder) / "events.jsonl"
     port, ended = free_port(), threading.Event()
-    arguments = ("--webhook", f"http://127.0.0.1:{port}/", "--webhook-members", "0")
+    arguments = ("--webhook", f"http://127.0.0.1:{port}/", "--set", "webhook_members=0")
     receiver, serving = Example(port, arrived), _serving(folder, arguments)
     expected, waiting = set(), list(some_documents(events))[::-1]
 

@@ -89,7 +89,9 @@ def kill_at_random(folder, documents, kills, seed=1, clients=4):
     lock = threading.Lock()
     for round_ in range(kills + 1):
         room, durability = str(60 + 5 * round_), ("normal", "full")[round_ % 2]
-        serving = Serving(folder, "--window-documents", room, "--history-seconds", "30d", "--durability", durability)
+        serving = Serving(
+            folder, "--window-documents", room, "--set", "history_seconds=30d", "--durability", durability
+        )
         verify(serving.url, {name: answered[name] for name in rng.sample(sorted(answered), min(len(answered), 40))})
         ended = threading.Event()
 

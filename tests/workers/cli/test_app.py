@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 
 import pytest
 import typer
@@ -11,9 +12,12 @@ from command import ROOT, clean_environment
 from neardup.schemes.config import Config
 from neardup_workers.outside.process.exits import MEANINGS, Exit
 from neardup_workers.outside.settings import option_name
+from neardup_workers.outside.settings.feed import FeedSettings
 from neardup_workers.outside.settings.files import WINDOW_MOST, ReadingOptions, Settings, with_file_window
-from neardup_workers.running.cli import options, setting_rows
+from neardup_workers.outside.settings.serve import ViewSettings
+from neardup_workers.running.cli import setting_rows
 from neardup_workers.running.cli.app import app
+from neardup_workers.running.cli.options import OPTIONS_MAX, TYPED
 from neardup_workers.running.cli.sections import LINE_CHARACTERS_MAX, SECTIONS
 
 GROUP = typer.main.get_command(app)
@@ -35,15 +39,18 @@ def test_every_command_and_every_option_has_its_help(name):
 @pytest.mark.parametrize(
     ("name", "models"), [("run", (Config, ReadingOptions)), ("probe", (Config, ReadingOptions)), ("tune", (Config,))]
 )
-def test_every_field_is_an_option_of_the_same_name(name, models):
-    """The option shows the field's own description; a switch also has a negative form."""
+def test_a_typed_setting_is_an_option_of_the_same_name(name, models):
+    """The option shows the field's own description; a switch also has a negative form. Others have no option."""
     options = {option: param for param in params(name) for option in param.opts}
     for model in models:
         for field, info in model.model_fields.items():
             assert info.description
-            assert options[option_name(field)].help.startswith(info.description)
-            if info.annotation is bool:
-                assert options[option_name(field)].secondary_opts == ["--no-" + option_name(field)[2:]]
+            if field in TYPED:
+                assert options[option_name(field)].help.startswith(info.description)
+                if info.annotation is bool:
+                    assert options[option_name(field)].secondary_opts == ["--no-" + option_name(field)[2:]]
+    assert "--rows-max" not in options
+    assert ("--bands" in options) == (name == "tune")
 
 
 def test_the_command_line_has_the_rows_of_the_models():
@@ -56,29 +63,58 @@ def test_the_command_line_has_the_rows_of_the_models():
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_fits_80_columns_and_cuts_no_name(name):
-    """By default help shows at most some thirty options, and the number of the other options."""
-    command, names = COMMANDS[name], []
-    for meta in ({}, {"neardup.help_all": True}):
-        context = command.make_context(name, [], resilient_parsing=True, terminal_width=80)
-        context.meta.update(meta)
-        shown = command.get_help(context)
-        assert max(map(len, shown.splitlines())) <= 80
-        assert "<bool>" not in shown
-        names.append(
-            [o for p in params(name) for o in p.opts if o.startswith("--") and re.search(rf"{o}\b(?!-)", shown)]
-        )
-    assert len(names[0]) <= 45
-    assert set(names[1]) >= {o for p in params(name) for o in p.opts if o.startswith("--")}
+    """It is one page: a command has at most forty options."""
+    command = COMMANDS[name]
+    shown = command.get_help(command.make_context(name, [], resilient_parsing=True, terminal_width=80))
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "<bool>" not in shown
+    options = [option for param in params(name) for option in param.opts if option.startswith("--")]
+    assert [option for option in options if not re.search(rf"{option}\b(?!-)", shown)] == []
+    assert len(options) <= OPTIONS_MAX
 
 
-def test_the_default_help_of_run_shows_twenty_settings():
-    """Help shows the settings of ``COMMON`` that run has, the scheme first."""
-    shown = [param.name for param in params("run") if param.name in options.COMMON]
-    assert len(shown) == 20
+def test_every_typed_setting_is_one():
+    """The table names settings; the scheme stands first in the help, because most others depend on it."""
+    shown = [param.name for param in params("run") if param.name in TYPED]
     assert shown[0] == "scheme"
-    assert {row.name for model in options.WorkerCommand.models for row in setting_rows.setting_rows(model)} >= set(
-        shown
+    assert {row.name for rows in setting_rows.made_rows().values() for row in rows} >= TYPED
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (["--set", "rows_max=64", "--set", "nfkc=off"], Exit.SUCCESS, ""),
+        (["--rows-max", "64"], Exit.USAGE, "give --set rows_max=VALUE, NEARDUP_ROWS_MAX, or rows_max in neardup.toml"),
+        (["--no-nfkc"], Exit.USAGE, "--no-nfkc is a setting without an option: give --set nfkc=VALUE"),
+        (["--set", "rows_mx=64"], Exit.USAGE, "unknown setting rows_mx in --set; did you mean rows_max?"),
+        (["--set", "shards=64"], Exit.USAGE, "unknown setting shards in --set; neardup settings prints those"),
+        (["--set", "rows_max"], Exit.USAGE, "--set rows_max is no change: write NAME=VALUE"),
+        (["--set", "rows_max=many"], Exit.USAGE, "rows_max"),
+    ],
+)  # fmt: skip
+def test_a_setting_without_an_option_is_given_by_name(neardup, tmp_path, arguments, code, sentence):
+    """Its former option is refused with the sentence that names the way."""
+    done = neardup("run", "--quiet", *arguments, stdin=b'{"text": "one"}\n')
+    assert done.returncode == code, done.stderr
+    assert sentence in done.stderr.decode()
+
+
+def test_settings_prints_each_setting_with_its_value_and_origin(neardup, tmp_path):
+    """As a file of settings in which only what is set counts."""
+    (tmp_path / "neardup.toml").write_text('preset = "news"\nrecall = 0.9\n')
+    shown = neardup("settings", environment={"NEARDUP_THRESHOLD": ".7", "NEARDUP_TOKEN": "hidden"}).stdout.decode()
+    lines = shown.splitlines()
+    assert {"threshold = 0.7  # the environment, default 0.8", "recall = 0.9  # neardup.toml, default 0.95"} <= set(
+        lines
     )
+    assert "window_seconds = 172800.0  # preset news" in lines
+    assert "# bands =  # no value" in lines
+    assert "hidden" not in "".join(line for line in lines if "token" in line)
+    names = set(ViewSettings.model_fields | FeedSettings.model_fields)
+    assert {found[1] for line in lines if (found := re.match(r"(?:# )?(\w+) = ", line))} >= names
+    assert tomllib.loads(shown)["recall"] == 0.9
+    only = neardup("settings", "rows-max").stdout.decode().splitlines()
+    assert [line.split(" = ")[0] for line in only[1::2]] == ["# rows_max"]
 
 
 def test_no_option_is_repeated():
@@ -89,7 +125,7 @@ def test_no_option_is_repeated():
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("arguments", [["--help"], ["run", "-h"], ["run", "--help-all"], ["up", "--help"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "-h"], ["up", "--help"], ["settings", "--help"]])
 def test_help_loads_neither_compiler_nor_library(arguments):
     """Help does not wait for a compiler."""
     code = (

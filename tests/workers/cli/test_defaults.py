@@ -88,8 +88,7 @@ def test_each_default_of_the_help_is_that_of_the_command(path, monkeypatch, tmp_
     with pytest.raises(Loaded) as caught:
         GROUP.main([*path, *needed], standalone_mode=False)
     settings = caught.value.settings
-    rows = [row for model in command.models for row in setting_rows(model) if row.name not in command.left_out]
-    for row in rows:
+    for row in command.rows():
         plain, of_schemes = shown(row.help)
         default = of_schemes.get(settings.scheme, plain)
         if default:

@@ -1,4 +1,4 @@
-"""``neardup learn-order`` writes a file that ``--token-order`` can use."""
+"""``neardup learn-order`` writes a file that ``token_order`` can use."""
 
 import json
 
@@ -66,7 +66,7 @@ def test_an_order_finds_the_same_pairs(neardup, sample):
     """It only makes buckets shorter."""
     neardup("learn-order", sample, "--output", "order.npy", "--k", 2, "-q")
     common = ["run", "-q", "--scheme", "prefix", "--k", "2", "--threshold", "0.4", sample]
-    plain, ordered = neardup(*common), neardup(*common, "--token-order", "order.npy")
+    plain, ordered = neardup(*common), neardup(*common, "--set", "token_order=order.npy")
     assert plain.returncode == ordered.returncode == Exit.SUCCESS
     with_similarity = [
         [json.loads(line)["similarity"] for line in done.stdout.splitlines()] for done in (plain, ordered)

@@ -1,4 +1,4 @@
-"""``neardup passages --templates`` lists what documents repeat, and ``--passage-templates`` leaves it out."""
+"""``neardup passages --templates`` lists what documents repeat, and ``passage_templates`` leaves it out."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_menus_are_listed_and_left_out(neardup, folder):
     command = ["run", "-q", "--scheme", "passages", "pages.jsonl"]
     pairs = [
         [json.loads(line) for line in neardup(*command, *more).stdout.splitlines()]
-        for more in ((), ("--passage-templates", "list.jsonl"))
+        for more in ((), ("--set", "passage_templates=list.jsonl"))
     ]
     copies = [pair for pair in pairs[0] if pair["similarity"] == 1]
     assert len(copies) == 90
@@ -60,7 +60,7 @@ def test_menus_are_listed_and_left_out(neardup, folder):
 
 def test_the_whole_corpus_is_counted_too(neardup, folder):
     """Without sources, a text of N documents is a template."""
-    asked = ["passages", "pages.jsonl", "--templates", "--source-field", "none", "-q"]
+    asked = ["passages", "pages.jsonl", "--templates", "--set", "source_field=none", "-q"]
     assert neardup(*asked).stdout == b""
     found = [json.loads(line) for line in neardup(*asked, "--documents", 12).stdout.splitlines()]
     assert [(line["documents"], set(line) & {"source"}) for line in found] == [(12, set())] * 2

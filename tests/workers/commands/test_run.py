@@ -128,7 +128,7 @@ def test_follow_continues_when_the_file_grows_is_truncated_or_replaced(start, tm
     """Only whole lines count; SIGTERM ends the command with the summary."""
     path = tmp_path / "log.jsonl"
     path.write_bytes(lines(doc("a")))
-    process = start("run", "--follow", "--follow-seconds", "0.05", "log.jsonl")
+    process = start("run", "--follow", "--set", "follow_seconds=0.05", "log.jsonl")
     with path.open("ab") as log:
         log.write(lines(doc("b"))[:50])
         log.flush()
@@ -200,7 +200,7 @@ def test_hostile_input_is_refused_line_by_line_and_the_run_goes_on(neardup, tmp_
     good = lines(doc("good"))[:-1]
     (tmp_path / "in.jsonl").write_bytes(b"\n".join([good, *bad, lines(doc("twin"))]))
     done = neardup(
-        "run", "in.jsonl", "--rejects", "bad", "--text-characters-max", "200000", "--line-bytes-max", "1000000"
+        "run", "in.jsonl", "--rejects", "bad", "--set", "text_characters_max=200000", "--set", "line_bytes_max=1000000"
     )
     assert done.returncode == Exit.SUCCESS
     assert len(pairs(done.stdout)) == 1
@@ -227,7 +227,7 @@ def test_refused_files_in_folders_are_reported_up_to_a_number_and_listed_in_the_
     (tmp_path / "f").mkdir()
     for i in range(30):
         (tmp_path / "f" / f"{i:02}.bin").write_bytes(b"\0")
-    done = neardup("run", "f", "--rejects", "bad", "--walk-reports-max", "3")
+    done = neardup("run", "f", "--rejects", "bad", "--set", "walk_reports_max=3")
     messages = done.stderr.decode().splitlines()
     assert sum("is binary" in line for line in messages) == 3
     assert "refused: 30" in messages
@@ -320,7 +320,7 @@ def test_a_run_continues_from_the_window_that_another_one_kept(neardup, tmp_path
 def test_the_summary_warns_once_of_truncated_probes_and_counts_new_versions(neardup):
     """The warning has the number of documents and the deciding setting; without truncation there is no warning."""
     stdin = lines(*(doc(f"{i}", f"{TEXT} story {i}") for i in range(12)), doc("11", TEXT), doc("11", NEARLY))
-    done = neardup("run", "--bucket-candidates-max", "2", stdin=stdin)
+    done = neardup("run", "--set", "bucket_candidates_max=2", stdin=stdin)
     warnings = [line for line in done.stderr.decode().splitlines() if line.startswith("warning: pairs may be missing")]
     assert len(warnings) == 1
     assert (
@@ -335,7 +335,7 @@ def test_the_summary_says_where_limits_cost_pairs(neardup, tmp_path):
     """By hour, by source (the host of the ids), and by cluster; ``dedup`` takes the sources of the documents."""
     docs = [{"id": f"https://a.example/{i}", "text": f"{TEXT} story {i}", "source": "The Wire"} for i in range(12)]
     stdin = lines(*(one | {"timestamp": 3600.0 * (n // 6)} for n, one in enumerate(docs)))
-    limits = "--bucket-candidates-max", "2", "--summary-json", "summary.json", "-q"
+    limits = "--set", "bucket_candidates_max=2", "--summary-json", "summary.json", "-q"
     sources = {}
     for command, *more in (("run",), ("dedup", "--sources", "sources.jsonl")):
         assert neardup(command, *limits, *more, stdin=stdin).returncode == Exit.SUCCESS

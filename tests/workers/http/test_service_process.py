@@ -76,7 +76,7 @@ def test_a_flood_of_idle_connections_and_heads_does_not_keep_clients_out(serving
 @pytest.mark.processes
 def test_a_body_that_does_not_arrive_is_refused_after_a_time(tmp_path):
     """The answer is 408, and the connection is closed."""
-    serving = Serving(tmp_path, "--durability", "normal", "--body-seconds-max", "0.2")
+    serving = Serving(tmp_path, "--durability", "normal", "--set", "body_seconds_max=0.2")
     try:
         host, port = serving.url.removeprefix("http://").split(":")
         head = (
@@ -98,7 +98,7 @@ def test_with_a_certificate_the_service_accepts_only_tls(tmp_path):
     authority = trustme.CA()
     certificate = authority.issue_cert("127.0.0.1")
     certificate.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "certificate.pem"))
-    files = ("--tls-certfile", "certificate.pem", "--tls-keyfile", "certificate.pem")
+    files = ("--set", "tls_certfile=certificate.pem", "--set", "tls_keyfile=certificate.pem")
     serving = Serving(tmp_path, "--durability", "normal", *files)
     try:
         assert serving.url.startswith("https://127.0.0.1:")

@@ -32,7 +32,7 @@ from neardup_workers.outside.transport.memory.transport import MemoryTransport
 from neardup_workers.running.commands.calibrate import calibrate
 
 RECORDS = Fields(kind="record")
-PEOPLE = ("--scheme=records", "--record-fields=name,city", "--record-keys=city", "--threshold=0.6")
+PEOPLE = ("--scheme=records", "--set=record_fields=name,city", "--set=record_keys=city", "--threshold=0.6")
 ROWS = [
     {"id": "a", "name": "Ann Miller", "city": "Bern"},
     {"id": "b", "name": "Anne Miller", "city": "Bern", "timestamp": "1970-01-02"},
@@ -280,8 +280,8 @@ def test_people_are_found_in_their_table_as_it_is(neardup, real_data):
     """A data set of entity resolution; the setting names its id column."""
     folder = real_data("er_febrl")
     truth = records.people(folder, 1).truth
-    fields = "--record-fields=given_name,surname,street_number,address_1,suburb,postcode,date_of_birth,soc_sec_id"
-    keys = "--record-keys=soc_sec_id,date_of_birth,given_name+surname,address_1"
+    fields = "--set=record_fields=given_name,surname,street_number,address_1,suburb,postcode,date_of_birth,soc_sec_id"
+    keys = "--set=record_keys=soc_sec_id,date_of_birth,given_name+surname,address_1"
     options = ("--scheme=records", fields, keys, "--threshold=0.6", "--id-field=rec_id")
     done = neardup("run", folder / "dataset1.csv", *options, "-q")
     assert (done.returncode, done.stderr) == (0, b"")

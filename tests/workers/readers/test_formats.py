@@ -172,7 +172,7 @@ def test_every_row_names_known_kinds_and_every_reason_has_a_sentence():
 
 
 def test_a_line_without_an_id_is_named_by_its_place(tmp_path):
-    """The line's own id has priority; a whole number becomes its digits; --no-line-ids refuses the line."""
+    """The line's own id has priority; a whole number becomes its digits; without ``line_ids`` the line is refused."""
     content = b'{"text":"t"}\n{"id":null,"text":"t"}\n{"id":7,"text":"t"}\n{"id":"x","text":"t"}\n'
     path = tmp_path / "in.jsonl"
     ids = [document.id for document in found(path, content)]

@@ -73,7 +73,7 @@ def test_what_is_no_text_in_a_folder_is_refused_with_its_reason(tmp_path):
 
 
 def test_a_named_file_is_read_for_any_name(tmp_path):
-    """A named file may be a dot name or a link; --hidden also reads dot names in folders."""
+    """A named file may be a dot name or a link; ``hidden`` also reads dot names in folders."""
     (tmp_path / ".notes").write_text("text")
     (tmp_path / "link").symlink_to(".notes")
     assert found(tmp_path / ".notes", tmp_path / "link") == [

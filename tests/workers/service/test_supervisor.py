@@ -163,7 +163,7 @@ def test_children_get_instances_ports_and_the_settings_of_the_command_line():
     assert [spec.name for spec in specs] == ["sign-0", "sign-1", "match-0"]
     assert specs[2].command == [
         sys.executable, "-m", "neardup", "match", "--supervised", "--instance", "0", "--health-port", "9002",
-        "--window-seconds=5.0", "--from=earliest", "--config", "x.toml",
+        "--set=window_seconds=5.0", "--from=earliest", "--config", "x.toml",
     ]  # fmt: skip
     assert "1" in specs[1].command
     assert {
@@ -175,5 +175,5 @@ def test_children_get_instances_ports_and_the_settings_of_the_command_line():
 def test_settings_go_to_children_as_they_came():
     """Switches, lists, and values that begin with a dash stay unchanged."""
     assert arguments({"nfkc": False, "hidden": True, "languages": ("de", "en"), "replication_factor": -1}) == [
-        "--no-nfkc", "--hidden", "--languages=de,en", "--replication-factor=-1",
+        "--set=nfkc=False", "--set=hidden=True", "--set=languages=de,en", "--set=replication_factor=-1",
     ]  # fmt: skip

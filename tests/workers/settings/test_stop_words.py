@@ -1,4 +1,4 @@
-"""``--stop-words FILE``: stop words of the user's own, from a file, in every place that settings have."""
+"""``--set stop_words=FILE``: stop words of the user's own, from a file, in every place that settings have."""
 
 import json
 
@@ -37,7 +37,7 @@ def test_a_run_finds_pages_by_own_stop_words(neardup, folder):
     (folder / "pages.jsonl").write_text("\n".join(map(json.dumps, lines)))
     command = ["run", "-q", "--shingles", "stopwords", "--threshold", "0.6", "--verify", "exact", "pages.jsonl"]
     assert neardup(*command).returncode == Exit.UNUSABLE
-    done = neardup(*command, "--stop-words", "own.txt")
+    done = neardup(*command, "--set", "stop_words=own.txt")
     assert done.returncode == Exit.SUCCESS, done.stderr
     (pair,) = map(json.loads, done.stdout.splitlines())
     assert (pair["older"], pair["newer"]) == ("a", "b")

@@ -104,7 +104,7 @@ def test_ids_of_every_format_are_canonical_if_that_is_set(tmp_path):
 def test_the_summary_says_how_many_ids_changed(neardup, tmp_path):
     """The same page under two addresses is a new version of one document; the output has the lines as they came."""
     path = lines(tmp_path / "in.jsonl", ["http://a.example/?utm_source=x", "http://a.example/"])
-    done = neardup("dedup", "--canonical-urls", "--verdicts", "verdicts.jsonl", path.name)
+    done = neardup("dedup", "--set", "canonical_urls=on", "--verdicts", "verdicts.jsonl", path.name)
     assert b"ids changed to canonical URLs: 1\n" in done.stderr
     assert done.stdout.splitlines()[0] == path.read_bytes().splitlines()[0]
     verdicts = [json.loads(line)["id"] for line in (tmp_path / "verdicts.jsonl").read_bytes().splitlines()]

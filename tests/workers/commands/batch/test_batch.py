@@ -225,7 +225,7 @@ def test_the_command_keeps_a_window_and_runs_from_it(neardup, tmp_path):
     done = neardup("run", "new.jsonl", "--window-from", "window", "-q")
     assert [json.loads(line)["older"] for line in done.stdout.splitlines()] == ["a"]
     assert not list(tmp_path.glob("neardup-*"))
-    other = neardup("run", "new.jsonl", "--window-from", "window", "-q", "--seed", "2")
+    other = neardup("run", "new.jsonl", "--window-from", "window", "-q", "--set", "seed=2")
     assert other.returncode == Exit.GENERATION
     assert b"signed under" in other.stderr
     for path, why in [("new.jsonl", "holds no window"), ("missing", "No such file")]:

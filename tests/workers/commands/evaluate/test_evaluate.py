@@ -128,7 +128,7 @@ def test_candidates_of_real_texts_follow_the_s_curve(tmp_path: Path, real_data: 
     pairs, known = tmp_path / "pairs.jsonl", str(folder / "pairs_j050_char5.csv")
     apart: dict[float, list[float]] = {}
     for seed in range(4):
-        words = ["run", "-q", "--candidates", "--seed", str(seed), str(folder / "docs.jsonl")]
+        words = ["run", "-q", "--candidates", "--set", f"seed={seed}", str(folder / "docs.jsonl")]
         pairs.write_text(CliRunner().invoke(app, words, standalone_mode=False).stdout, encoding="utf-8")
         found = orjson.loads(invoke(str(pairs), "--truth", known, "--candidates", "--documents", "3530", "--json"))
         assert found["recall"]["low"] > 0.97

@@ -46,7 +46,7 @@ def test_the_tables_and_the_picture_say_it_in_words():
     for words in (
         "4-way AND, then 4-way OR",
         "16",
-        "--rows 4 --bands 4",
+        "--set rows=4 --set bands=4",
         "(0.2, 0.6, 0.8, 0.4)",
         "0.8784974",
         "0.2 (d1)",

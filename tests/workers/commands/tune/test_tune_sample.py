@@ -180,8 +180,8 @@ def test_judged_pairs_propose_a_threshold(sample, tmp_path):
 def test_a_weight_of_false_pairs_moves_the_proposal(sample, tmp_path):
     """Where the answers contradict the similarities, a dear false pair raises the threshold, a dear miss lowers it."""
     judged = judged_file(tmp_path, ("a", "b", False), ("c", "d", True))
-    fields = "--sample", sample, "--judged", judged, "--json", "--false-weight"
-    high, low = (json.loads(shown_by(*fields, weight))["proposed"] for weight in ("0.9", "0.1"))
+    fields = "--sample", sample, "--judged", judged, "--json", "--set"
+    high, low = (json.loads(shown_by(*fields, f"false_weight={weight}"))["proposed"] for weight in ("0.9", "0.1"))
     assert (high["false"], high["missed"]) == (0, 1)
     assert (low["false"], low["missed"]) == (1, 0)
     assert low["threshold"] <= jaccard("c", "d") < jaccard("a", "b") < high["threshold"]
@@ -208,7 +208,7 @@ def test_judged_lines_that_say_nothing_are_counted(sample, tmp_path):
     "settings",
     [
         ("prefix",),
-        ("passages", "--passage-characters", "40", "--passage-gram", "20"),
+        ("passages", "--set", "passage_characters=40", "--set", "passage_gram=20"),
         ("minhash", "--bands", "20", "--rows", "5", "--recall", "0.9"),
     ],
 )

@@ -39,7 +39,7 @@ def with_order(
     if window_files:
         session.notes.append(
             "scheme prefix indexes by the hashes of tokens, because a window file needs one order for all runs: "
-            "--token-order with a file of neardup learn-order is many times as fast"
+            "--set token_order=FILE with a file of neardup learn-order is many times as fast"
         )
         return settings
     documents: list[Document] = []
@@ -56,7 +56,7 @@ def with_order(
     tokens = frequent([sets], _AHEAD_TOKENS)
     session.notes.append(
         f"scheme prefix indexes by an order of {len(tokens):,} tokens, learned from the first {len(good):,} documents; "
-        "--token-order takes one that neardup learn-order made"
+        "--set token_order=FILE takes one that neardup learn-order made"
     )
     return settings.model_copy(update={"token_order": TokenOrder(tokens)})
 

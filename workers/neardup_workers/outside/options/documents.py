@@ -40,7 +40,7 @@ class RunOptions(SessionOptions):
     truth: Truth = False
     across: Annotated[
         bool,
-        typer.Option("--across", help="write only pairs of documents of different collections (--collection-field)"),
+        typer.Option("--across", help="write only pairs of documents of different collections (setting collection_field)"),
     ] = False
 
 

@@ -177,7 +177,8 @@ class PassagesOptions(SessionOptions):
     """The arguments of ``passages``."""
 
     templates: Annotated[
-        bool, typer.Option("--templates", help="list the texts that the documents repeat, for --passage-templates")
+        bool,
+        typer.Option("--templates", help="list the texts that the documents repeat, for the setting passage_templates"),
     ] = False
     documents: Annotated[
         int,

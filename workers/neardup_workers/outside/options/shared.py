@@ -44,6 +44,9 @@ SettingsFile = Annotated[
         "--config", metavar="FILE", help="TOML file of settings; neardup.toml in the working folder by default"
     ),
 ]
+Words = Annotated[
+    list[str] | None, typer.Argument(metavar="[WORD]...", help="only settings whose name or sentence has one of these")
+]
 KeepFile = Annotated[
     str | None,
     typer.Option("--keep", metavar="FILE", help="write the window at the end to a file, for --window-from"),
@@ -93,3 +96,11 @@ class SessionOptions(CommandOptions):
     rejects: RejectsFile = None
     summary_json: SummaryFile = None
     quiet: Quiet = False
+
+
+@dataclass(kw_only=True)
+class PrintOptions:
+    """What ``settings`` takes."""
+
+    words: Words = None
+    config: SettingsFile = None

@@ -14,9 +14,9 @@ import os
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args, get_origin
 
-from pydantic import SecretStr
+from pydantic import SecretStr, TypeAdapter
 from pydantic.fields import FieldInfo
 
 from neardup.errors import ConfigError
@@ -69,22 +69,65 @@ def load_stream(given: dict[str, object], file: str | None = None, *, window: bo
     if window and settings.scheme == "prefix" and settings.token_order is None:
         raise ConfigError(
             "token_order is not set, but without one scheme prefix compares nearly every document with every other on "
-            "Kafka, where no worker sees all tokens: make one with neardup learn-order, and set --token-order"
+            "Kafka, where no worker sees all tokens: make one with neardup learn-order, and give --set token_order=FILE"
         )
     return settings
 
 
-def changed(given: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:
+class SettingValue(NamedTuple):
+    """A setting as it stands: ``origin`` is where its value comes from, ``secret``: whether it may be shown."""
+
+    name: str
+    value: Any
+    default: Any
+    origin: str
+    description: str
+    secret: bool
+
+
+def values(file: str | None = None) -> list[SettingValue]:
+    """Return every setting of all commands, with its value and where that comes from.
+
+    Raises ``ConfigError`` for an unknown name in the environment or the file, ``Failure`` for a file that cannot be
+    read.
+    """
+    path = Path(file or FILE_DEFAULT)
+    from_file = _from_file(path) if file is not None or path.is_file() else {}
+    _refuse_unknown_variables()
+    fields = _of_all_commands()
+    from_environment = _from_environment(fields)
+    named = {**from_file, **from_environment}
+    preset = PRESETS.get(str(named.get("preset")))
+    origins = [
+        ("the environment", from_environment),
+        (str(path), from_file),
+        (f"preset {named.get('preset')}", preset.values if preset else {}),
+    ]
+    found = []
+    for name, field in fields.items():
+        default = field.get_default(call_default_factory=True)
+        origin, value = next(
+            ((origin, given[name]) for origin, given in origins if name in given), ("default", default)
+        )
+        secret = SecretStr in get_args(field.annotation)
+        if isinstance(value, str) and isinstance(default, int | float):  # of the environment
+            value = TypeAdapter(type(default)).validate_python(value)
+        found.append(SettingValue(name, value, default, origin, str(field.description), secret))
+    return found
+
+
+def changed(given: Mapping[str, Any], changes: Sequence[str], known_names: Iterable[str] = ()) -> dict[str, Any]:
     """Return settings of the command line with changes, each as ``NAME=VALUE``.
 
-    Raises ``ConfigError`` for a change of another form and for an unknown name.
+    ``known_names`` are the settings of the command, by default those of all commands. Raises ``ConfigError`` for a
+    change of another form and for an unknown name.
     """
     wrong = next((change for change in changes if "=" not in change), None)
     if wrong is not None:
         raise ConfigError(f"--set {wrong} is no change: write NAME=VALUE, for instance --set threshold=0.7")
     texts = {name.strip(): value.strip() for name, _, value in (change.partition("=") for change in changes)}
     known = _of_all_commands()
-    _refuse_unknown(texts, "--set", known)
+    _refuse_unknown(texts, "--set", list(known_names) or known)
     return {**given, **_parsed(texts, known)}
 
 
@@ -141,7 +184,7 @@ def _refuse_unknown(names: Iterable[str], origin: str, known: Iterable[str]) -> 
         if name in folded.values() or (origin == "the environment" and name.upper() in folded):
             continue
         close = difflib.get_close_matches(name.upper(), folded, 1)
-        hint = f"did you mean {folded[close[0]]}?" if close else "known are: " + ", ".join(folded.values())
+        hint = f"did you mean {folded[close[0]]}?" if close else "neardup settings prints those that there are"
         raise ConfigError(f"unknown setting {name} in {origin}; {hint}")
 
 

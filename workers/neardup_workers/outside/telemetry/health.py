@@ -111,7 +111,7 @@ def serve(host: str, port: int, registry: CollectorRegistry, health: Health) -> 
         raise Failure(
             Exit.USAGE,
             f"cannot serve health and metrics on {host}:{port}: {error}; choose another --health-port (0: any that is "
-            "free) or --health-host",
+            "free) or --set health_host=ADDRESS",
         ) from None
     threading.Thread(target=server.serve_forever, name="health", daemon=True).start()
     return int(server.server_port)

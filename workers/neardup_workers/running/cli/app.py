@@ -25,17 +25,20 @@ from neardup_workers.outside.options.judging import (
     ShowOptions,
     TuneOptions,
 )
+from neardup_workers.outside.options.shared import PrintOptions
 from neardup_workers.outside.process.exits import Exit, Failure, exit_codes_help
 from neardup_workers.outside.process.printable import Messages, printable
 from neardup_workers.running.cli.feed import feed_command
 from neardup_workers.running.cli.kafka import register
 from neardup_workers.running.cli.options import (
+    ConfigCommand,
     FeedCommand,
     Given,
     HelpCommand,
     SchemeCommand,
     ServeCommand,
     SettingsCommand,
+    TuneCommand,
     command_of,
 )
 from neardup_workers.running.cli.sections import Sections
@@ -124,7 +127,7 @@ def batch_command(options: BatchOptions, given: Given) -> None:
     raise typer.Exit(ENGINES[options.engine](options, load(given, options.config)))
 
 
-@app.command("tune", cls=SettingsCommand, epilog=_EPILOG)
+@app.command("tune", cls=TuneCommand, epilog=_EPILOG)
 @command_of(TuneOptions)
 def tune_command(options: TuneOptions, given: Given) -> None:
     """Show the bands, the rows and the cut that settings lead to, and which pairs are found with them."""
@@ -199,7 +202,7 @@ def audit_command(options: AuditOptions, given: Given) -> None:
 @command_of(PassagesOptions)
 def passages_command(options: PassagesOptions, given: Given) -> None:
     """List the texts that documents repeat, such as menus and licence headers, a line of JSON each, for a file of
-    --passage-templates.
+    the setting passage_templates.
 
     Read it before you use it: scheme passages does not find what the list has.
     """
@@ -212,7 +215,7 @@ def passages_command(options: PassagesOptions, given: Given) -> None:
 @app.command("learn-order", cls=SchemeCommand, epilog=_EPILOG)
 @command_of(LearnOrderOptions)
 def learn_order_command(options: LearnOrderOptions, given: Given) -> None:
-    """Learn from a sample which tokens are frequent, as the order by which scheme prefix indexes (--token-order)."""
+    """Learn from a sample which tokens are frequent, as the order for scheme prefix (setting token_order)."""
     from neardup_workers.outside.settings.load import load
     from neardup_workers.running.commands.learn_order import OrderSettings, learn
 
@@ -221,6 +224,18 @@ def learn_order_command(options: LearnOrderOptions, given: Given) -> None:
 
 
 register(app, _EPILOG)
+
+
+@app.command("settings", cls=HelpCommand, epilog=_EPILOG)
+@command_of(PrintOptions)
+def settings_command(options: PrintOptions, given: Given) -> None:
+    """Print every setting with its value, its default and where the value comes from, as a neardup.toml.
+
+    Each command takes those that concern it: by an option, by --set NAME=VALUE, the environment or the file.
+    """
+    from neardup_workers.running.commands.settings import run
+
+    run(options)
 
 
 @app.command("help", cls=HelpCommand)
@@ -287,6 +302,13 @@ def _usage_sentence(error: Any) -> str:
         value = error.__cause__.errors()[0]["input"]
         sentence = sentence.replace("Invalid value for", f"Invalid value {value!r} for", 1)
         sentence = sentence.replace(": Input should", ": it should", 1)
+    option, command = getattr(error, "option_name", ""), error.ctx.command if error.ctx else None
+    setting = command.setting_of(option) if option and isinstance(command, ConfigCommand) else None
+    if setting:
+        name = f"NEARDUP_{setting.upper()}"
+        return (
+            f"{option} is a setting without an option: give --set {setting}=VALUE, {name}, or {setting} in neardup.toml"
+        )
     command = error.ctx.command_path if error.ctx else "neardup"
     return f"{sentence}; {command} --help shows what there is"
 

@@ -1,6 +1,6 @@
-"""The command line of the settings: one option for each setting, made from ``setting_rows``.
+"""The command line of the settings: an option for each setting of ``TYPED``, and ``--set NAME=VALUE`` for all others.
 
-By default the help shows the settings of ``COMMON``, which suffice for most uses; ``--help-all`` shows all.
+A command has at most ``OPTIONS_MAX`` options, so its help is one page; ``neardup settings`` prints every setting.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from typer.core import TyperCommand
 from neardup_workers.outside.settings import option_name
 from neardup_workers.running.cli.setting_rows import SettingRow, setting_rows
 
-_ALL = "neardup.help_all"
-# The settings of the default help.
-COMMON = frozenset((
+OPTIONS_MAX = 40
+# The settings that have an option: those that most uses name, and those that only make sense for one run.
+TYPED = frozenset((
     "scheme", "preset", "threshold", "recall", "min_similarity", "shingles", "k", "languages", "measure", "verify",
-    "sketch_bits", "window_seconds", "lateness_seconds", "window_documents", "input_format", "id_field", "text_field",
-    "timestamp_field", "timestamp_unit", "sign_threads",
-    "bootstrap_servers", "topic_prefix", "shards", "instance", "group", "health_port",
+    "window_seconds", "lateness_seconds", "window_documents", "input_format", "id_field", "text_field",
+    "timestamp_field", "html", "representative", "strict", "sign_threads",
+    "bootstrap_servers", "topic_prefix", "shards", "instance", "group", "health_port", "verdicts", "allow_gap",
+    "standbys", "log_format",
     "documents_partitions", "replication_factor", "retention_seconds",
-    "interval_seconds", "fetch_seconds_max", "fetch_bytes_max", "allow_private",
-    "host", "port", "token_file", "durability", "keep_texts",
+    "interval_seconds", "fetch_seconds_max", "fetch_bytes_max", "allow_private", "clock", "metrics_port",
+    "host", "port", "token_file", "durability", "keep_texts", "webhook", "blocked",
 ))  # fmt: skip
 # Model -> the heading of its options.
 _HEADINGS = {
@@ -93,9 +94,8 @@ class HelpCommand(TyperCommand):
     """A command whose help has one section for each heading, and fits 80 columns without truncated names."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the sections; settings outside ``COMMON`` appear only with ``--help-all``."""
+        """Write the sections."""
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
-        left_out = 0
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             heading = getattr(param, "rich_help_panel", None) or ("Options" if param.opts[0][0] == "-" else "Arguments")
@@ -103,41 +103,53 @@ class HelpCommand(TyperCommand):
                 continue
             if heading == "Arguments":
                 record = (record[0].partition(" <")[0], record[1])  # without the name of a Python type
-            if heading in _HEADINGS.values() and param.name not in COMMON and not ctx.meta.get(_ALL):
-                left_out += 1
-                continue
             sections.setdefault(heading, []).append(record)
         for heading, records in sections.items():
             if records:
                 with formatter.section(heading):
                     formatter.write_dl(records)
-        if left_out:
-            formatter.write_paragraph()
-            formatter.write_text(f"{left_out} more settings: --help-all shows them.")
 
 
 class ConfigCommand(HelpCommand):
-    """A command with an option for every setting of some models; here, of ``Config``. ``left_out``: those that it sets
-    itself."""
+    """A command that takes every setting of some models; here, of ``Config``. ``typed``: more that have an option.
+    ``left_out``: those that the command sets itself."""
 
     models: tuple[str, ...] = ("Config",)
+    typed: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
 
     def invoke(self, ctx: Any) -> Any:
-        """Hand the given settings to the command as one value."""
+        """Hand the given settings to the command as one value; ``--set`` comes last."""
         ctx.obj = {}
-        for name in [row.name for model in self.models for row in setting_rows(model)]:
-            value = ctx.params.pop(name, None)
+        for row in self.rows():
+            value = ctx.params.pop(row.name, None)
             if isinstance(value, list | tuple):  # an option of a list may hold several values with commas between
                 value = tuple(part.strip() for item in value for part in str(item).split(",")) or None
             if value is not None:
-                ctx.obj[name] = value
+                ctx.obj[row.name] = value
+        changes = ctx.params.pop("set_", None)
+        if changes:
+            from neardup_workers.outside.settings.load import changed
+
+            ctx.obj = changed(ctx.obj, changes, [row.name for row in self.rows()])
         return super().invoke(ctx)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the command's own parameters, then the options of the settings."""
-        settings = (param for model in self.models for param in _params(model) if param.name not in self.left_out)
-        return [*super().get_params(ctx), *_help_all(), *settings]
+        own = super().get_params(ctx)
+        general = [] if any("--set" in param.opts for param in own) else _set_option()
+        settings = (param for model in self.models for param in _params(model, self.typed))
+        return [*own, *general, *(param for param in settings if param.name not in self.left_out)]
+
+    def setting_of(self, option: str) -> str | None:
+        """Return the setting that an unknown option names, if the command has it: ``--rows-max`` and ``--no-nfkc``."""
+        name = option.lstrip("-").replace("-", "_")
+        names = {row.name for row in self.rows()}
+        return next((one for one in (name, name.removeprefix("no_")) if one in names), None)
+
+    def rows(self) -> list[SettingRow]:
+        """The settings that the command takes."""
+        return [row for model in self.models for row in setting_rows(model) if row.name not in self.left_out]
 
 
 class SettingsCommand(ConfigCommand):
@@ -150,6 +162,12 @@ class SchemeCommand(SettingsCommand):
     """A command for one scheme."""
 
     left_out = ("scheme",)
+
+
+class TuneCommand(SettingsCommand):
+    """A command about the shape of a signature, which ``bands`` and ``rows`` give."""
+
+    typed = ("bands", "rows")
 
 
 class ServeCommand(ConfigCommand):
@@ -183,23 +201,17 @@ class ConnectionCommand(ConfigCommand):
 
 
 @functools.cache
-def _params(model: str) -> list[Any]:
+def _params(model: str, typed: tuple[str, ...]) -> list[Any]:
     """The options of a model's settings."""
-    return _made(_parameter(row, _HEADINGS[model]) for row in setting_rows(model))
+    names = TYPED.union(typed)
+    return _made(_parameter(row, _HEADINGS[model]) for row in setting_rows(model) if row.name in names)
 
 
 @functools.cache
-def _help_all() -> list[Any]:
-    option = typer.Option("--help-all", is_eager=True, expose_value=False, callback=_show_all, help="show all settings")
-    return _made([inspect.Parameter("help_all", inspect.Parameter.KEYWORD_ONLY, default=False,
-                                    annotation=Annotated[bool, option])])  # fmt: skip
-
-
-def _show_all(ctx: typer.Context, value: bool) -> None:
-    if value:
-        ctx.meta[_ALL] = True
-        typer.echo(ctx.get_help())
-        raise typer.Exit
+def _set_option() -> list[Any]:
+    option = typer.Option("--set", metavar="NAME=VALUE", help="any setting; neardup settings prints them. Repeat it")
+    return _made([inspect.Parameter("set_", inspect.Parameter.KEYWORD_ONLY, default=None,
+                                    annotation=Annotated[list[str] | None, option])])  # fmt: skip
 
 
 def _made(parameters: Iterable[inspect.Parameter]) -> list[Any]:

@@ -43,6 +43,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "dead": "list, show and replay documents that were refused",
     },
     "Help": {
+        "settings": "print every setting, its value and its default",
         "help": "show the help of a command, or of exit-codes",
     },
 }

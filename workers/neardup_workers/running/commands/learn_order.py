@@ -1,4 +1,4 @@
-"""``neardup learn-order``: learns the frequent tokens of a sample, and writes a file for ``--token-order``.
+"""``neardup learn-order``: learns the frequent tokens of a sample, and writes a file for ``token_order``.
 
 The tokens are those of scheme prefix under the settings of the text, counted by the number of documents that have each.
 Tokens outside the sample count as rare. So only frequent tokens matter, and a part of a stream suffices as a sample.

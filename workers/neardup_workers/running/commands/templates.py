@@ -1,4 +1,4 @@
-"""``neardup passages --templates``: lists the texts that a corpus repeats, for ``--passage-templates``.
+"""``neardup passages --templates``: lists the texts that a corpus repeats, for ``passage_templates``.
 
 It counts in how many contents each selected hash of scheme passages stands, over the whole corpus and by source: a copy
 of a document counts once. The corpus is read twice: the second reading takes, from the first document that has them,

@@ -27,7 +27,6 @@ from typing import IO, Any, NamedTuple, Protocol
 from neardup_workers.outside.process.backoff import backoff_seconds
 from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.process.stop import Stop
-from neardup_workers.outside.settings import option_name
 from neardup_workers.outside.topics.names import ROLES
 
 # Exit codes that a restart cannot repair.
@@ -168,15 +167,11 @@ def child_specs(
 
 
 def arguments(settings: Mapping[str, Any]) -> list[str]:
-    """Return settings as arguments of the command line."""
+    """Return settings as arguments of the command line, whether or not they have an option."""
     out = []
     for name, value in settings.items():
-        option = "--from" if name == "start" else option_name(name)
-        if isinstance(value, bool):
-            out.append(option if value else f"--no-{option[2:]}")
-        else:
-            # One argument, so that a value may begin with a dash.
-            out.append(f"{option}={','.join(map(str, value)) if isinstance(value, tuple) else value}")
+        text = ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+        out.append(f"--from={text}" if name == "start" else f"--set={name}={text}")
     return out
 
 

@@ -158,7 +158,7 @@ def _settings(banded: Cascade | None) -> tuple[str, str, str]:
         return "settings", "none", "bands of rows cannot do it"
     ways = _ways(banded)
     functions = f"bands of rows, {members(banded):,} functions"
-    return "settings", f"--rows {ways['rows']} --bands {ways['bands']}", functions
+    return "settings", f"--set rows={ways['rows']} --set bands={ways['bands']}", functions
 
 
 def _ways(banded: Cascade) -> dict[str, int]:
