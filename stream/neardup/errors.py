@@ -34,8 +34,8 @@ class Reason(str):
 def install_command(extra: str) -> str:
     """The command that installs what an optional part needs.
 
-    It names the packages themselves, as the installed metadata has them: no registry has this project, so its name
-    would install another one, and a path would need a clone.
+    It names the packages themselves, as the installed metadata has them: this project is not published, so its name
+    installs nothing, or the package of a stranger, and a path needs a clone.
 
     Args:
         extra: a key of ``optional-dependencies`` in ``pyproject.toml``.
@@ -50,8 +50,6 @@ def install_command(extra: str) -> str:
 @cache
 def _metadata() -> str:
     try:
-        distribution = metadata.distribution("neardup")
-        # A build leaves the second in a clone.
-        return distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
+        return metadata.distribution("neardup").read_text("METADATA") or ""
     except metadata.PackageNotFoundError:  # a clone that is not installed
         return ""

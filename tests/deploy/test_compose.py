@@ -49,6 +49,12 @@ def test_a_field_that_does_not_exist_would_be_found():
         compose_spec.PyOptions(apply_merge=True).from_yaml(wrong)
 
 
+def test_compose_1_29_reads_it():
+    """Its schema has these names at the top, and those that begin with x-; later ones have more names."""
+    known = {"version", "services", "networks", "volumes", "secrets", "configs"}
+    assert {name for name in load(COMPOSE) if not name.startswith("x-")} <= known
+
+
 def test_ports_are_published_on_loopback_only():
     """Kafka, the services, Prometheus and Grafana publish ports for this machine; workers publish none."""
     published = {name: service.get("ports", []) for name, service in services().items()}

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 
 import dockerfile
 import pytest
@@ -91,6 +92,28 @@ def test_both_stages_have_the_same_python_and_compile_for_the_same_processor():
     assert stages[0]["NUMBA_CACHE_DIR"] == stages[1]["NUMBA_CACHE_DIR"]
     copied = {command.value[0]: command.flags for command in of("COPY")}
     assert "--chown=10001:10001" in copied[stages[1]["NUMBA_CACHE_DIR"]]
+
+
+def test_the_optional_parts_of_the_image_can_be_chosen():
+    """By default all that a service or a crawler needs: not the pictures of ``tune``, nor Spark, which needs Java."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    (given,) = (
+        command.value[0] for command in of("ARG", COMMANDS[: STAGES[1]]) if command.value[0].startswith("EXTRAS")
+    )
+    default = given.partition("=")[2]
+    assert set(default.split(",")) == extras.keys() - {"plot", "spark"}
+    (install,) = (command.value[0] for command in of("RUN", COMMANDS) if "pip install" in command.value[0])
+    for chosen, path in ((default, f".[{default}]"), ("serve", ".[serve]"), ("", ".")):
+        shown = subprocess.run(
+            ["sh", "-c", install.replace("/opt/neardup/bin/pip", "printf '%s\\n'")],
+            env={**os.environ, "EXTRAS": chosen}, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert shown.stdout.splitlines()[-1] == path
+
+
+def test_a_builder_without_build_kit_takes_it():
+    """Debian 12 has one; it knows no mounts of a step."""
+    assert [command.original for command in COMMANDS if "--mount" in command.original] == []
 
 
 def pairs(commands):
