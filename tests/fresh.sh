@@ -44,7 +44,7 @@ step() { # runs in the clone; $1 is its name
 if [ "${FRESH_INSIDE:-}" ]; then
   cd "$FRESH_INSIDE"
   for name in "$@"; do
-    echo "== $name"
+    echo "== $name, as $(id -un) in $PWD"
     step "$name"
     echo "== $name: done"
   done
@@ -95,7 +95,7 @@ if [ -z "${FRESH_MOUNTS:-}" ]; then
 fi
 root=$FRESH_ROOT
 inside() { # the environment of a new login, and the certificates
-  user=$1 home=$2 && shift 2
+  local user=$1 home=$2 && shift 2
   chroot --userspec="$user" "$root" env -i HOME="$home" PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt "$@"
 }
