@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import os
 import re
@@ -55,6 +56,28 @@ def test_a_page_prints_what_it_shows(page: str, forked: list[str], tmp_path: Pat
         checker, flags = doctest.OutputChecker(), doctest.ELLIPSIS | doctest.DONT_ACCEPT_BLANKLINE
         printed = "".join(without_compilation(done.stdout.splitlines(keepends=True)))
         assert checker.check_output(shown, printed, flags), f"$ {command}{done.stdout}"
+
+
+def test_the_pages_name_the_least_threshold_and_the_bytes_of_a_sketch() -> None:
+    """Of the default settings: what is refused, and how many bytes thresholds below and above .55 take."""
+    bytes_: dict[float, int] = {}
+    for hundredths in range(15, 101):
+        with contextlib.suppress(neardup.ConfigError):
+            tuning = neardup.Config(threshold=hundredths / 100).tuning
+            bytes_[hundredths / 100] = tuning.bands * tuning.rows * tuning.sketch_bits // 8
+    low = [value for threshold, value in bytes_.items() if threshold < 0.55]
+    high = [value for threshold, value in bytes_.items() if threshold >= 0.55]
+    least = f"{min(bytes_):.2f}".removeprefix("0")
+    pages = {
+        name: " ".join((ROOT / "docs" / name).read_text(encoding="utf-8").split())
+        for name in ("GUARANTEES.md", "TUTORIAL.md", "FAQ.md")
+    }
+    for page in pages.values():
+        assert f"Thresholds from {least} on work" in page
+    assert f"8 bits and sketches of {min(high)} to {max(high)} bytes" in pages["GUARANTEES.md"]
+    assert f"16 bits and {min(low)} to {max(low)} bytes" in pages["GUARANTEES.md"]
+    for name in ("TUTORIAL.md", "FAQ.md"):
+        assert re.search(rf"up to {max(low)} bytes .* instead of {max(high)} at most", pages[name])
 
 
 @pytest.mark.processes
