@@ -17,7 +17,10 @@ from command import PROCESS_SECONDS_MAX, ROOT, clean_environment, without_compil
 
 import neardup
 
-PAGES = ("CRAWL.md", "FEEDS.md", "TUTORIAL.md", "COOKBOOK.md", "FAQ.md")
+PAGES = ("CRAWL.md", "FEEDS.md", "TUTORIAL.md", "COOKBOOK.md", "FAQ.md", "BOOK.md")
+# Chapter 3 of the book: how many figures it has, and how many exercises each of its sections.
+FIGURES = 16
+EXERCISES = {1: 3, 2: 3, 3: 9, 4: 4, 5: 10, 6: 4, 7: 5, 8: 5, 9: 6}
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
 
 
@@ -78,6 +81,30 @@ def test_the_pages_name_the_least_threshold_and_the_bytes_of_a_sketch() -> None:
     assert f"16 bits and {min(low)} to {max(low)} bytes" in pages["GUARANTEES.md"]
     for name in ("TUTORIAL.md", "FAQ.md"):
         assert re.search(rf"up to {max(low)} bytes .* instead of {max(high)} at most", pages[name])
+
+
+def test_the_page_of_the_book_has_its_sections_figures_and_exercises_in_order() -> None:
+    """Each exercise is a row, in its section; each figure is named once or more."""
+    page = (ROOT / "docs" / "BOOK.md").read_text(encoding="utf-8")
+    rows = [tuple(map(int, numbers)) for numbers in re.findall(r"^\| Exercise 3\.(\d+)\.(\d+)", page, re.M)]
+    assert rows == [(section, number) for section, count in EXERCISES.items() for number in range(1, count + 1)]
+    assert re.findall(r"^## 3\.(\d)", page, re.M) == [str(section) for section in EXERCISES]
+    figures = {int(number) for line in re.findall(r"Figures? [^|:]*", page) for number in re.findall(r"3\.(\d+)", line)}
+    assert figures == set(range(1, FIGURES + 1))
+
+
+def test_the_page_of_the_book_names_tests_that_there_are() -> None:
+    """And each row of an exercise has one."""
+    page = (ROOT / "docs" / "BOOK.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(test_\w+)`", page))
+    there = {
+        name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for name in re.findall(r"def (test_\w+)", path.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 80
+    assert named - there == set()
+    assert [row for row in page.splitlines() if row.startswith("| Exercise") and "`test_" not in row] == []
 
 
 @pytest.mark.processes

@@ -40,7 +40,7 @@ class RunOptions(SessionOptions):
     truth: Truth = False
     across: Annotated[
         bool,
-        typer.Option("--across", help="write only pairs of documents of different collections (setting collection_field)"),
+        typer.Option("--across", help="write pairs of documents of different collections only (collection_field)"),
     ] = False
 
 

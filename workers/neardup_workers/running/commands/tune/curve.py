@@ -233,7 +233,7 @@ def _probabilities(tuning: Tuning) -> Table:
 def _given(tuning: Tuning, given: list[dict[str, float]]) -> Table:
     table = Table(
         title=f"The S-curve of {tuning.bands} bands of {tuning.rows} rows",
-        caption="1 - (1 - q^rows)^bands, where a row agrees with q",
+        caption="1 - (1 - q^rows)^bands",
     )
     for heading in ("similarity", "whole rows", "as stored"):
         table.add_column(heading, justify="right")
