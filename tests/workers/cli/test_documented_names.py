@@ -26,8 +26,10 @@ PAGES = [
 # Pages about the code: their names are names of the code.
 OF_CODE = ("CONTRIBUTING.md", "ARCHITECTURE.md", "GLOSSARY.md", "MACHINE_CODE.md")
 # Options and variables of other programs that the pages start.
-FOREIGN = {"--alter", "--build-arg", "--detach", "--no-deps", "--partitions", "--profile", "--topic", "--kills",
-           "--seconds", "--only", "NEARDUP_MACHINE_CODE", "NEARDUP_KEY"}  # fmt: skip
+FOREIGN = {
+    "--alter", "--build-arg", "--detach", "--kills", "--no-deps", "--only", "--partitions", "--profile",
+    "--project-name", "--seconds", "--topic", "NEARDUP_KEY", "NEARDUP_MACHINE_CODE",
+}  # fmt: skip
 # Of Zstandard, and of the programs of Kafka that plan prints.
 FOREIGN_IN_MESSAGES = {"--long", "--add-config", "--alter", "--bootstrap-server", "--entity-name", "--entity-type",
                        "--partitions", "--topic"}  # fmt: skip
