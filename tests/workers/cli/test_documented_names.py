@@ -134,6 +134,7 @@ def test_a_command_on_a_page_has_the_options_that_stand_behind_it(page: Path) ->
         command = command_of(line.split())
         for option in OPTION.findall(line) if command else ():
             assert option in options_by_command()[command], f"{' '.join(command)} has no {option}: {line!r}"
+    assert set(re.findall(r"--set ([a-z]\w*)=", text)) <= settings()
 
 
 def test_messages_of_the_program_name_options_that_exist() -> None:
@@ -142,6 +143,9 @@ def test_messages_of_the_program_name_options_that_exist() -> None:
     advised = {option for path in files for text in sentences(path) if " " in text for option in OPTION.findall(text)}
     assert len(advised) > 30
     assert advised - options() == FOREIGN_IN_MESSAGES
+    named = {name for path in files for text in sentences(path) for name in re.findall(r"--set ([a-z]\w*)=", text)}
+    assert named
+    assert named <= settings()
 
 
 def test_the_front_page_names_settings_and_schemes_only() -> None:

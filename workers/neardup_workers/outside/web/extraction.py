@@ -27,7 +27,7 @@ from neardup_workers.outside.web.pages import MODES, Page, decoded
 
 # Reasons of pages without a text.
 HTML_REASONS: dict[str, str] = {
-    "html_no_text": "the page holds no main text; --html text compares all of its text",
+    "html_no_text": "the page holds no text that html takes: main takes the article, text all text, raw the markup",
     "html_time": "the extraction of the text took longer than html_seconds and was given up",
     "html_failed": "the text could not be extracted from the markup",
 }
