@@ -62,6 +62,20 @@ def test_a_deployment_that_works_has_no_problem(capsys) -> None:
     assert {problem["code"] for problem in found["problems"]} <= {0}
 
 
+def test_one_broker_is_one_note_for_all_topics(capsys) -> None:
+    """What several topics have in common is said once, and so is what some of them have."""
+    bench = worked(verdicts=True)
+    _, found = shown(bench, capsys)
+    said = [one["what"] for one in found["problems"] if "replication.factor=1" in one["what"]]
+    assert [what.partition(":")[0] for what in said] == [f"all {len(bench.cluster._topics)} topics"]
+    for topic in ("documents", "candidates"):
+        _configure(bench, topic, cleanup_policy="compact")
+    _, found = shown(bench, capsys)
+    assert [one["what"].partition(" must")[0] for one in found["problems"] if "compact" in one["what"]] == [
+        "documents, candidates: cleanup.policy=compact"
+    ]
+
+
 def test_describe_shows_where_each_shard_is() -> None:
     """A window has the messages from its beginning to the place of its shard; no place is named as such."""
     bench = worked()

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from neardup import Config, ConfigError, Document
 from neardup.pairs.pipeline import Matcher, Signer, match_step
 from neardup.pairs.shards import Shard
+from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.settings.load import load_stream
 from neardup_workers.running.cli.app import app
@@ -140,7 +141,7 @@ def test_memory_of_a_linker_has_its_messages_its_stories_and_its_ledger() -> Non
 
 def test_what_does_not_fit_is_said_with_its_remedy() -> None:
     """A load that is too large, a window that is cut and too few shards each have a sentence."""
-    fits = sized(settings_of(verdicts=True), load_of())
+    fits = sized(settings_of(verdicts=True, window_seconds=3_600.0), load_of())
     assert (fits.streams, fits.problems) == (1, ())
     too_fast = sized(settings_of(verdicts=True), load_of(rate=1e6))
     assert too_fast.streams > 1
@@ -151,6 +152,19 @@ def test_what_does_not_fit_is_said_with_its_remedy() -> None:
     assert cut.window_documents == 1_000
     few = sized(settings_of(shards=2), load_of(rate=20_000.0))
     assert any("shards=2" in what for what, _ in few.problems)
+    signers = sized(settings_of(documents_partitions=2, window_seconds=1.0), load_of(rate=3e5, document_bytes=50_000.0))
+    assert any("role sign are needed and documents_partitions=2" in what for what, _ in signers.problems)
+
+
+@pytest.mark.parametrize(("standbys", "names"), [(0, ["link", "minutes"]), (1, ["link"])])
+def test_a_linker_without_room_and_a_long_takeover_are_named(standbys: int, names: list[str]) -> None:
+    """The example of docs/OPERATIONS.md: a linker has the window of the whole stream in one process."""
+    found = sized(settings_of(verdicts=True, standbys=standbys), load_of())
+    assert [name for (what, _), name in zip(found.problems, names, strict=True) if name in what] == names
+    needed = next(role for role in found.roles if role.role == "link").memory
+    assert f"needs {needed / 2**30:,.1f} GiB, and --memory is 16.0 GiB" in found.problems[0][0]
+    roomy = sized(settings_of(verdicts=True, standbys=1), load_of(memory_max=needed))
+    assert roomy.problems == ()
 
 
 @pytest.mark.long
@@ -162,6 +176,8 @@ def test_the_command_prints_one_json_object_and_tables() -> None:
     assert [role["role"] for role in shown["roles"]] == ["sign", "match"]
     assert [topic["topic"] for topic in shown["topics"]] == ["documents", "signed", "candidates"]
     assert shown["problems"] == []
+    short = CliRunner().invoke(app, [*given, "--window-documents", "1000"])
+    assert (short.exit_code, "Problems" in short.stdout) == (Exit.UNFIT, True)
     printed = CliRunner().invoke(app, [*given, "--verdicts"]).stdout
     assert all(name in printed for name in ("Stream", "Roles", "Topics", "filter", "clusters", "takeover"))
 

@@ -202,7 +202,7 @@ class SizeOptions(CommandOptions):
     ids: Annotated[int, typer.Option("--ids", metavar="N", min=1, max=1_000, help="bytes of an id")] = 60
     pairs: Annotated[float, typer.Option("--pairs", metavar="X", min=0.0, help="pairs for each document")] = 0.5
     memory: Annotated[
-        str, typer.Option("--memory", metavar="SIZE", help="memory that a matcher may have, as 16GiB")
+        str, typer.Option("--memory", metavar="SIZE", help="memory that a process may have, as 16GiB")
     ] = "16GiB"
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False
 

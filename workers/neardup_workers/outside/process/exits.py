@@ -23,6 +23,7 @@ class Exit(IntEnum):
     STUCK = 11
     UNUSABLE = 12
     REFUSED = 13
+    UNFIT = 14
     INTERRUPTED = 130
     TERMINATED = 143
 
@@ -44,6 +45,7 @@ MEANINGS: dict[Exit, str] = {
     Exit.UNUSABLE: "there was input, but nothing of it could be used; the summary says why",
     Exit.REFUSED: "--strict: a document was refused, and the reading ended there; or documents left the window before "
     "their time, so that later ones were not compared with them; or batch would lose nearly all documents of a source",
+    Exit.UNFIT: "size: what was asked for cannot work as it is; its table Problems says why, and what to do",
     Exit.INTERRUPTED: "interrupted (Ctrl-C, SIGINT) after the summary",
     Exit.TERMINATED: "terminated (SIGTERM) after the summary",
 }

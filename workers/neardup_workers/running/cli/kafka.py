@@ -171,7 +171,7 @@ def size_command(options: SizeOptions, given: Given) -> None:
     from neardup_workers.running.commands.size.printing import size
 
     windowed = given if options.window is None else {**given, "window_seconds": options.window}
-    size(options, _settings(windowed, options.config, None))
+    raise typer.Exit(size(options, _settings(windowed, options.config, None)))
 
 
 @command_of(DeadOptions)

@@ -30,16 +30,18 @@ MATCHERS_MIN, SHARDS_MIN, MATCHERS_MAX = 2, 8, 4_096
 _LINKER_BYTES, _WAITING_BYTES = 72, 100
 # The share of the documents that are stories with a second member, at most as a rule; bytes of a story of the ledger.
 _WITH_STORY, _LEDGER_BYTES = 0.1, 330
+# A takeover may take so long: nothing is found meanwhile for the shards of the matcher that died.
+TAKEOVER_SECONDS_MAX = 600.0
 # How long ``links`` are kept: until the linker has decided and trimmed.
 _LINKS_SECONDS = 600
 # Of the cluster: enough for as many replicas as are wanted.
 _NODES = 3
-_MICRO = 1e-6
+_MICRO, GIB = 1e-6, 2.0**30
 
 
 class Load(NamedTuple):
     """A stream: documents a second, bytes of a document as sent, bytes of its id, pairs for each document; bytes of
-    memory that a matcher may have."""
+    memory that a process may have."""
 
     rate: float
     document_bytes: float
@@ -122,7 +124,8 @@ def size_of(settings: StreamSettings, load: Load, sample: Sample, capacity: Capa
     topics = tuple(_topics(settings, load, sample, capacity, divided))
     busiest = max((role for role in roles if role.role in (MATCH, LINK)), key=lambda role: role.cores)
     streams = math.ceil(max(busiest.cores / CORE_MAX, wanted / WINDOW_DOCUMENTS_MAX))
-    problems = [*_evictions(settings, wanted, sample)]
+    takeover = settings.session_timeout_seconds + (0.0 if settings.standbys else replayed)
+    problems = [*_evictions(settings, wanted, sample), *_unfit(settings, load, roles, takeover)]
     useful = None if given is None else given * (1 + settings.standbys)
     if useful is not None and divided.matchers > useful:
         what = f"{divided.matchers} matchers are needed and shards={given}: more than {useful} have nothing to do"
@@ -130,9 +133,8 @@ def size_of(settings: StreamSettings, load: Load, sample: Sample, capacity: Capa
     if streams > 1:
         problems.append(_too_large(load, wanted, busiest, streams))
     return Sized(
-        documents, divided.document_bytes, divided.shards, roles, topics, replayed,
-        settings.session_timeout_seconds + (0.0 if settings.standbys else replayed), streams, tuple(problems),
-    )  # fmt: skip
+        documents, divided.document_bytes, divided.shards, roles, topics, replayed, takeover, streams, tuple(problems)
+    )
 
 
 def _window_seconds(settings: StreamSettings) -> float:
@@ -227,6 +229,31 @@ def _evictions(settings: StreamSettings, wanted: float, sample: Sample) -> Itera
                 "are missed",
                 f"set {name} to {math.ceil(needed)} or more; this size counts what the setting allows",
             )
+
+
+def _unfit(settings: StreamSettings, load: Load, roles: tuple[Role, ...], takeover: float) -> Iterator[tuple[str, str]]:
+    """What a role needs that it cannot have, and a takeover that takes too long; and what to do."""
+    for role in roles:
+        parts = math.ceil(role.memory / load.memory_max)
+        if parts > 1:
+            why = "it has the window of the whole stream" if role.role == LINK else "more of them have no shard"
+            yield (
+                f"a process of role {role.role} needs {role.memory / GIB:,.1f} GiB, and --memory is "
+                f"{load.memory_max / GIB:,.1f} GiB: {why}",
+                f"give it a machine with that memory, shorten the window, or divide the documents over {parts} streams",
+            )
+        if role.role in (SIGN, FILTER) and role.processes > settings.documents_partitions:
+            yield (
+                f"{role.processes} processes of role {role.role} are needed and documents_partitions="
+                f"{settings.documents_partitions}: more have nothing to do",
+                f"set documents_partitions to {role.processes} or more, and make the topics with it",
+            )
+    if takeover > TAKEOVER_SECONDS_MAX:
+        yield (
+            f"a takeover takes {takeover / 60:,.0f} minutes, and should take {TAKEOVER_SECONDS_MAX / 60:.0f}: until "
+            "then, nothing is found and decided for the shards of a matcher that died",
+            "set standbys to 1, and size it again: other matchers then keep a second table of each shard",
+        )
 
 
 def _too_large(load: Load, wanted: float, busiest: Role, streams: int) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from rich.table import Table
 from neardup.errors import ConfigError
 from neardup_workers.outside.display.printing import facts, print_found
 from neardup_workers.outside.options.running import SizeOptions
+from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.running.commands.size.capacity import loop_microseconds_here, measured_capacity
 from neardup_workers.running.commands.size.model import Load, Sized, size_of
@@ -22,8 +23,8 @@ _UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(KiB|MiB|GiB|TiB|)")
 
 
-def size(options: SizeOptions, settings: StreamSettings) -> None:
-    """Print what a stream needs.
+def size(options: SizeOptions, settings: StreamSettings) -> Exit:
+    """Print what a stream needs; returns ``Exit.UNFIT`` if that cannot work.
 
     Raises:
         ConfigError: the sizes cannot be read, or the scheme compares no texts.
@@ -35,6 +36,7 @@ def size(options: SizeOptions, settings: StreamSettings) -> None:
     sample, loop = sampled(settings, options.text_bytes, options.ids), loop_microseconds_here()
     sized = size_of(settings, load, sample, measured_capacity(), loop)
     print_found(values_of(sized, loop), [*_tables(sized)], as_json=options.as_json, columns=_COLUMNS)
+    return Exit.UNFIT if sized.problems else Exit.SUCCESS
 
 
 def bytes_of(name: str, text: str) -> float:

@@ -177,12 +177,17 @@ def topic_problems(transport: Transport, settings: StreamSettings) -> Iterator[P
             transport.replication(plan.name), configs, allow_single=settings.allow_single_replica
         )
         findings[plan.name] = [*judge(plan, partitions, configs), *replication]
+    wrong: dict[Finding, list[str]] = {}
     for topic, rows in judge_together(settings, findings).items():
         for row in rows:
             if row.problem or row.warning:
-                what = f"{topic}: {row.key}={row.value} {row.problem or row.warning}"
-                do = f"change {row.key} of the topic with the tools of Kafka; neardup topics describe shows all"
-                yield Problem(what, do, Exit.TOPIC if row.problem else Exit.SUCCESS)
+                wrong.setdefault(row, []).append(topic)
+    for row, topics in wrong.items():
+        which = f"all {len(topics)} topics" if len(topics) == len(findings) > 1 else ", ".join(topics)
+        what = f"{which}: {row.key}={row.value} {row.problem or row.warning}"
+        whose = "the topic" if len(topics) == 1 else "these topics"
+        do = f"change {row.key} of {whose} with the tools of Kafka; neardup topics describe shows all"
+        yield Problem(what, do, Exit.TOPIC if row.problem else Exit.SUCCESS)
 
 
 def role_problems(role: Role, now: float, behind_max: float) -> Iterator[Problem]:
