@@ -15,7 +15,9 @@ from sim_scenario import Scenario
 from sim_seeds import config
 
 from neardup_workers.doing.stages.verdicts.linker import LinkWorker
+from neardup_workers.doing.stages.verdicts.positions import decode_signed_metadata
 from neardup_workers.outside.topics.verdicts import parse_run
+from neardup_workers.outside.transport.memory.transport import MemoryTransport
 from neardup_workers.outside.transport.protocol import OffsetGoneError, UnknownTopicError
 
 FOX = "the quick brown fox jumps over the lazy dog while nothing moves at all in the small village of the north"
@@ -265,6 +267,37 @@ def test_a_cluster_ends_once_whatever_a_restart_reads() -> None:
     values = [record.value for record in world.cluster.records(world.topics.clusters)]
     assert values[-1] is None
     assert values.count(None) == 1
+
+
+def test_the_first_linker_begins_where_all_shards_publish_links() -> None:
+    """Matchers worked without ``verdicts`` before: rows that they passed get no verdict and are counted. A later hole
+    is a loss, also for a linker that restarts."""
+    world = LinkWorld(shards=2)
+    world.arrive(*((f"d{i}", "", float(i)) for i in range(3)))
+    world.arrive(("d3", "", 3.0), ("d4", "d", 4.0), ("d5", "d", 5.0), ("d6", "e", 6.0))
+    world.link(done=(2, 7), shard=0)
+    world.link([("d4", "d5", 0.9)], done=(4, 7), shard=1)
+    world.turns()
+    assert world.verdicts() == ["d4 original", "d5 duplicate d4", "d6 original"]
+    committed = world.cluster.offsets("linkers", world.topics.signed)[0]
+    assert decode_signed_metadata(committed).skipped == 4
+    world.cluster.advance(60.0)
+    world.start("two")
+    world.arrive(("d7", "", 7.0), ("d8", "", 8.0))
+    world.link(done=(8, 9), shard=0)
+    with pytest.raises(OffsetGoneError, match="was not matched by shard 0"):
+        world.turns()
+
+
+def test_what_a_linker_trimmed_is_no_beginning() -> None:
+    """A log of links whose first records are gone had a linker: the hole is a loss."""
+    world = LinkWorld()
+    world.arrive(("d0", "", 0.0), ("d1", "", 1.0))
+    world.link(done=(0, 1))
+    world.link(done=(1, 2))
+    MemoryTransport(world.cluster).trim(world.topics.links, {0: 1})
+    with pytest.raises(OffsetGoneError, match="was not matched by shard 0"):
+        world.turns()
 
 
 def test_a_hole_in_the_progress_stops_the_linker_until_it_is_accepted() -> None:

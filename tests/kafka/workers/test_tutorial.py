@@ -64,13 +64,9 @@ def test_the_commands_of_the_readme_find_the_pairs_of_its_example(deployment: De
     assert sorted((pair["older"], pair["newer"]) for pair in said(deployment, in_readme())) == PAIRS
 
 
-def test_the_commands_of_the_tutorial_find_its_pairs_and_end_the_workers(deployment: Deployment) -> None:
-    """Signers and matchers end in order with the shell."""
+def test_the_tutorial_decides_what_it_has_matched_before(deployment: Deployment) -> None:
+    """Its sections run one after the other on one broker; all workers end in order with their shell."""
     assert sorted((pair["older"], pair["newer"]) for pair in said(deployment, section(11))) == PAIRS
-
-
-def test_the_commands_of_the_tutorial_decide_every_document(deployment: Deployment) -> None:
-    """All four roles start, decide, and end in order with the shell."""
     verdicts = said(deployment, section(12))
     assert sorted(str(verdict["status"]) for verdict in verdicts) == ["duplicate"] * 2 + ["original"] * 3
     (cluster,) = {verdict["cluster"] for verdict in verdicts if verdict["status"] == "duplicate"}

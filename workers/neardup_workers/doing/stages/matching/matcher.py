@@ -203,12 +203,14 @@ class MatchWorker:
         committed = self.beginnings.committed(shard)
         if committed is None:
             return shard in self.beginnings.unused
+        committed = self.beginnings.linked(shard, committed)
         kept, window, end = self.kept.pop(shard, None), decode_window(committed.metadata), committed.offset
         if kept is not None and kept.settle(committed) and offset_and_row(kept.position)[0] >= min(first, end):
             self._replay(shard, kept, position_of(end, window.row), "kept")
             return True
         if window.fingerprint != fingerprint:
-            window = Window(min(first, end), None, fingerprint, window.growth, window.row)
+            start, published = min(first, end), window.published
+            window = Window(start, None, fingerprint, window.growth, window.row, published=published)
             claim = Committed(end, encode_window(window))
             self.member.transact([], plan.topics.links, {shard: claim})
             first = self._first()
@@ -298,11 +300,13 @@ class MatchWorker:
         messages: list[Message] = []
         began: dict[int, int] = {}  # shard -> its position before the step
         done: list[tuple[int, Applied]] = []
+        new: list[tuple[int, Applied]] = []  # what is not in candidates yet
         size = candidates = 0
         with stage(self.observer, "match"):
-            for shard, applied in self._applied(began):
+            for shard, applied, is_new in self._applied(began):
                 done.append((shard, applied))
-                led_to = pair_messages(applied, shard, plan)
+                new += [(shard, applied)] if is_new else []
+                led_to = pair_messages(applied, shard, plan) if is_new else []
                 messages += led_to
                 size += sum(len(message.value or b"") for message in led_to)
                 candidates += applied.candidates
@@ -328,12 +332,14 @@ class MatchWorker:
         for shard in began:
             self.tables[shard].commit()
         for shard, first in moved.items():
-            self.canaries.look(self.tables[shard], first, self._cursor(shard).hand)
-        self.recall.count(done)
-        report_step(self.observer, self.member.clock(), [self.tables[shard] for shard in moved], done, len(messages))
+            table = self.tables[shard]
+            self.canaries.look(table, max(first, table.published), self._cursor(shard).hand)
+        self.recall.count(new)
+        report_step(self.observer, self.member.clock(), [self.tables[shard] for shard in moved], new, len(messages))
 
-    def _applied(self, began: dict[int, int]) -> Iterator[tuple[int, Applied]]:
-        """Apply the stretches at hand to the tables, slice by slice on demand; yields the result of each slice.
+    def _applied(self, began: dict[int, int]) -> Iterator[tuple[int, Applied, bool]]:
+        """Apply the stretches at hand to the tables, slice by slice on demand; yields the result of each slice, and
+        whether its pairs are to be published.
 
         ``began`` gets the position of each table before its first row.
         """
@@ -344,8 +350,12 @@ class MatchWorker:
             table = self.tables[shard]
             for stretch in self._cursor(shard).ahead(table.position):
                 began.setdefault(shard, table.position)
+                if table.position < table.published < stretch.end:
+                    for applied in table.apply(stretch.until(table.published), candidates_max=candidates_max):
+                        yield shard, applied, False
+                is_new = table.position >= table.published
                 for applied in table.apply(stretch, candidates_max=candidates_max):
-                    yield shard, applied
+                    yield shard, applied, is_new
 
     def observe(self) -> None:
         """Report tables and standbys, the buckets of the newest documents of tables, and what all of them find."""

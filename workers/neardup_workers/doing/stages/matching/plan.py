@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import NamedTuple
 
 from neardup.pairs.shards import Growth
@@ -12,11 +13,19 @@ from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.doing.stages.starts import committed_start, start_offset
 from neardup_workers.doing.stages.verdicts.positions import decode_signed_metadata
 from neardup_workers.outside.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX
+from neardup_workers.outside.topics.links import NO_LINKS, LinkMessage, encode_links
 from neardup_workers.outside.topics.messages import Envelope
 from neardup_workers.outside.topics.names import Topics
-from neardup_workers.outside.topics.signed import PARTITION, position_of
-from neardup_workers.outside.transport.protocol import Committed, OffsetGoneError, Transport, UnreachableError
+from neardup_workers.outside.topics.signed import PARTITION, offset_and_row, position_of
+from neardup_workers.outside.transport.protocol import (
+    Committed,
+    Message,
+    OffsetGoneError,
+    Transport,
+    UnreachableError,
+)
 
+_log = logging.getLogger(__name__)
 # Unused partitions are looked at so often at most.
 _WAKE_SECONDS = 1.0
 
@@ -84,6 +93,37 @@ class Beginnings:
             self._member, plan.topics.links, shard, plan.start, metadata,
             lambda: dict.fromkeys(range(growth.shards), self._member.transport.bounds(plan.topics.signed)[PARTITION]),
         )  # fmt: skip
+
+    def linked(self, shard: int, committed: Committed) -> Committed:
+        """Return where a shard begins to publish links, given what the group has committed for it.
+
+        One that worked without ``verdicts`` goes back to the beginning of the window, of all shards together: a linker
+        needs the links of all documents that later ones can pair with. Their pairs are not published twice. Its first
+        record of links says where it begins.
+        """
+        plan, member, topic = self._plan, self._member, self._plan.topics.links
+        window = decode_window(committed.metadata)
+        position = position_of(committed.offset, window.row)
+        if not (plan.verdicts and position) or member.transport.bounds(topic)[shard][1]:
+            return committed
+        growth = window.growth
+        born = next((offset_and_row(at)[0] for at, shards in growth.steps if growth.first <= shard < shards), 0)
+        others = member.transport.group_offsets(member.membership.group, topic).values()
+        windows = [window, *(each for at in others if (each := decode_window(at.metadata)).start >= born)]
+        oldest = min(windows, key=lambda each: each.start)
+        start = position_of(oldest.start)
+        if start < position:
+            _log.warning(
+                "shard %d has worked without verdicts: it matches %s again from offset %d on, for links alone",
+                shard, plan.topics.signed, oldest.start,
+            )  # fmt: skip
+            window = Window(
+                oldest.start, oldest.stream_time, window.fingerprint, growth.until(start), published=position
+            )
+            committed = Committed(oldest.start, encode_window(window))
+        begin = encode_links(LinkMessage(NO_LINKS, start, start), plan.config.signing_fingerprint)
+        member.transact([Message(topic, shard, value) for value in begin], topic, {shard: committed})
+        return committed
 
     def growth(self, shard: int = 0) -> Growth:
         """Return how many shards have begun, as a shard without an offset may know it: as many as there are where shard

@@ -59,7 +59,8 @@ COUNTED = (*(name for name, counter in COUNTERS.items() if counter.meaning), "do
 class Window(NamedTuple):
     """The beginning of a window: the offset of its first message, and the stream time before it (microseconds, or
     none). ``growth``: how many shards there are, up to the committed position. ``row``: how many rows of the message at
-    the committed offset are in the table. ``counts``: those of ``KEPT_COUNTS``."""
+    the committed offset are in the table. ``counts``: those of ``KEPT_COUNTS``. ``published``: the position up to which
+    pairs are in ``candidates``, if that is behind the committed one: rows before it lead to links alone."""
 
     start: int
     stream_time: int | None
@@ -67,6 +68,7 @@ class Window(NamedTuple):
     growth: Growth
     row: int = 0
     counts: tuple[int, ...] = (0,) * len(KEPT_COUNTS)
+    published: int = 0
 
 
 class Applied(NamedTuple):
@@ -121,6 +123,7 @@ class ShardTable:
         self.born: dict[int, Committed] = {}  # the first offsets of shards that the open step has added
         self._since: dict[int, int] = {}  # by partition of ``documents``, the first place after beginning or growth
         self._open = False
+        self.published = 0 if window is None else window.published  # as in ``Window``
         self._counts_before = Window(0, None, "", Growth(1)).counts if window is None else window.counts
         self._reported = dict.fromkeys(COUNTED, 0)
         if time != NO_TIME:
@@ -269,7 +272,8 @@ class ShardTable:
         start, time = (first.offset, first.stream_time) if first else (reached.message, reached.time_before)
         offset, row = offset_and_row(reached.position)
         window = Window(
-            start, _known(time), self.config.matching_fingerprint, self.growth, row, self.kept_counts()
+            start, _known(time), self.config.matching_fingerprint, self.growth, row, self.kept_counts(),
+            self.published if self.published > reached.position else 0,
         )  # fmt: skip
         return Committed(offset, encode_window(window))
 
@@ -362,6 +366,8 @@ def encode_window(window: Window) -> str:
         "fingerprint": window.fingerprint,
         "counts": window.counts,
     }
+    if window.published:
+        fields["published"] = window.published
     return orjson.dumps(fields).decode()
 
 
@@ -371,4 +377,5 @@ def decode_window(metadata: str) -> Window:
         # Before 0.2, there were no counts, and shards were never added.
         growth = growth_of(fields["growth"] if "growth" in fields else (fields["shards"], ()))
         window = Window(fields["from"], fields["time"], fields["fingerprint"], growth, fields["row"])
-        return window._replace(counts=tuple(fields.get("counts", window.counts)))
+        counts, published = tuple(fields.get("counts", window.counts)), fields.get("published", 0)
+        return window._replace(counts=counts, published=published)

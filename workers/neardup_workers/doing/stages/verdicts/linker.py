@@ -92,6 +92,8 @@ class LinkWorker:
         self._forget()
         self._marks = Marks(Mark(0, 0, {}, {}))
         self._written = self._counted = -1  # the last step in originals; arrivals that sources counts
+        self._skipped = 0  # documents before the first linker
+        self._unlinked = False  # whether it waits for matchers to publish links
         self._ignored = 0  # ignored pairs that the metrics have counted
         self._largest = 0  # members of the largest cluster since the last report
         self._committed: dict[str, dict[int, Committed]] = {}
@@ -101,7 +103,7 @@ class LinkWorker:
     @property
     def ready(self) -> bool:
         """Whether the assigned partition is running, if there is one."""
-        return not self.member.waiting and self.restoring is None
+        return not self.member.waiting and not self._unlinked and self.restoring is None
 
     def turn(self, timeout_seconds: float, records_max: int) -> int:
         """Poll, restore a stretch, or read and decide one step; returns the records read.
@@ -113,10 +115,10 @@ class LinkWorker:
             timeout = 0.0 if self.restoring is not None else timeout_seconds
             polled = self._intake.poll(timeout, records_max, self.state.undecided)
         if polled.revoked:
-            self.running, self.restoring = set(), None
+            self.running, self.restoring, self._unlinked = set(), None, False
             self._forget()
             self._intake.forget()
-        if self.member.waiting:
+        if self.member.waiting or self._unlinked:
             self._assign()
         if self.restoring is not None:
             with stage(self.observer, "restore"):
@@ -198,9 +200,13 @@ class LinkWorker:
             if signed is None:
                 start = start_offset(lambda: bounds, PARTITION, self.plan.start)
                 end = bounds[PARTITION][1]
-                signed, decided_before = continued(transport, self.plan, start, end, self._passed())
+                if (begun := continued(transport, self.plan, start, end, self._passed())) is None:
+                    self._wait_for_links()
+                    return
+                signed, decided_before = begun
                 more = {topics.verdicts: decided_before} if decided_before else {}
                 self.member.transact([], topics.signed, {PARTITION: signed}, more_offsets=more)
+                self._name_skipped(signed)
             # This read precedes that of the committed offsets. A trim between the two lies below a later commit, and is
             # no gap.
             firsts = {partition: first for partition, (first, _) in transport.bounds(topics.links).items()}
@@ -220,7 +226,7 @@ class LinkWorker:
         marks = {s: committed.offset for s, committed in verdicts.items()}
         decided = {s: decode_verdicts_metadata(committed).marked for s, committed in verdicts.items()}
         self._marks = Marks(Mark(0, metadata.first, {**ends, **marks}, decided, metadata.window))
-        self._written, self._counted = metadata.step, metadata.sources
+        self._written, self._counted, self._skipped = metadata.step, metadata.sources, metadata.skipped
         self._committed = {topics.signed: {PARTITION: signed}, topics.verdicts: verdicts, topics.links: links}
         self._trimmed, self._renewed_at = {}, None
         starts = {partition: links[partition].offset if partition in links else at for partition, at in firsts.items()}
@@ -230,7 +236,27 @@ class LinkWorker:
             metadata.growth,
         )  # fmt: skip
         self.restoring = restored(transport, self.plan, self._intake.compared(), signed, verdicts)
+        self._unlinked = False
         self.member.waiting.clear()
+
+    def _wait_for_links(self) -> None:
+        """Look again at each turn; log it once."""
+        if not self._unlinked:
+            _log.warning(
+                "matchers have worked without verdicts and publish no links in %s yet: the first linker waits for "
+                "matchers with verdicts", self.plan.topics.links,
+            )  # fmt: skip
+        self._unlinked = True
+        self.member.waiting.clear()
+
+    def _name_skipped(self, signed: Committed) -> None:
+        """Log what the first linker of the stream passes."""
+        if skipped := decode_signed_metadata(signed).skipped:
+            _log.warning(
+                "the first linker begins at offset %d of %s: %d documents before it get no verdict, and no filter "
+                "forwards them, because matchers published no links of them (verdicts was off)",
+                signed.offset, self.plan.topics.signed, skipped,
+            )  # fmt: skip
 
     def _after_gap(self, signed: Committed, first: int) -> Committed:
         """Return where ``signed`` is read: behind what is no longer in the log, which begins at ``first``."""
@@ -332,7 +358,7 @@ class LinkWorker:
         metadata = SignedMetadata(
             row, arrivals, mark.arrivals, None if time == NO_TIME else time,
             self._intake.growth.until(position_of(offset, row)), min(mark.offset, offset),
-            self._written if step is None else step, counted,
+            self._written if step is None else step, counted, self._skipped,
         )  # fmt: skip
         now = {
             topics.signed: {PARTITION: Committed(offset, encode_metadata(metadata))},

@@ -30,7 +30,8 @@ class SignedMetadata(NamedTuple):
     """Metadata of the offset in ``signed``: decided rows of the record at the offset, the number of all decided
     arrivals, the number of the first arrival to restore, stream time in microseconds or none, how many shards there
     are up to the offset, the offset from which on a restart needs ``signed``, the last step that wrote to
-    ``originals``, and how many arrivals ``sources`` counts, -1 for none."""
+    ``originals``, how many arrivals ``sources`` counts, -1 for none, and how many documents the first linker passed
+    because no matcher had published links of them."""
 
     row: int
     arrivals: int
@@ -40,6 +41,7 @@ class SignedMetadata(NamedTuple):
     window: int = 0
     step: int = -1
     sources: int = -1
+    skipped: int = 0
 
 
 class VerdictsMetadata(NamedTuple):
@@ -94,6 +96,7 @@ def decode_signed_metadata(committed: Committed) -> SignedMetadata:
         return SignedMetadata(
             fields["row"], fields["arrivals"], fields["first"], fields["stream_time"], growth_of(fields["growth"]),
             fields.get("window", 0), fields.get("step", -1), fields.get("sources", -1),
+            fields.get("skipped", 0),
         )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from rich.table import Table
 
 from neardup.pairs.estimates.limits import counted_documents, counted_recall
 from neardup_workers.doing.stages.matching.shard_table import added_counts, decode_window
+from neardup_workers.doing.stages.verdicts.positions import decode_signed_metadata
 from neardup_workers.outside.display.printing import print_found, time_text
 from neardup_workers.outside.options.running import StatusOptions
 from neardup_workers.outside.process.exits import Exit
@@ -27,6 +28,7 @@ from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN, Names, names_of
 from neardup_workers.outside.topics.replication import judge_replication
 from neardup_workers.outside.topics.rules import Finding, judge, judge_together, topic_plans
+from neardup_workers.outside.topics.signed import PARTITION
 from neardup_workers.outside.transport.protocol import Committed, Record, Transport, UnknownTopicError, UnreachableError
 from neardup_workers.running.commands.topics.shards import ShardState, shard_table, states_of
 
@@ -113,6 +115,8 @@ def status(options: StatusOptions, transport: Transport, settings: StreamSetting
     shards = states_of(transport, settings, matched)
     problems = [*topic_problems(transport, settings), *standby_problems(shards, settings.standbys)]
     problems += [problem for role in roles for problem in role_problems(role, now, behind_max)]
+    linked = transport.group_offsets(names.group(LINK), names.topics.signed) if settings.verdicts else {}
+    problems += link_problems(linked.get(PARTITION), names.topics.signed)
     held, limits = holds_back(roles), limits_of(matched)
     values: dict[str, Any] = {
         "generation": names.generation,
@@ -234,6 +238,14 @@ def standby_problems(shards: Sequence[ShardState], wanted: int) -> Iterator[Prob
     if cold:
         what = f"of {len(shards)} shards, {len(cold)} have fewer standbys than standbys={wanted}: {cold}"
         yield Problem(what, "start more matchers with this setting, or wait while their group rebalances")
+
+
+def link_problems(linked: Committed | None, topic: str) -> Iterator[Problem]:
+    """Yield a remark about the documents that the first linker passed, by the offset of the linkers in ``signed``."""
+    skipped = 0 if linked is None else decode_signed_metadata(linked).skipped
+    if skipped:
+        what = f"{skipped:,} documents of {topic} have no verdict: matchers had worked without verdicts before"
+        yield Problem(what, "nothing, if no reader needs them; else send them again: they get a verdict then")
 
 
 def _unread(transport: Transport, topic: str, offsets: Mapping[int, Committed], shared: str) -> Iterator[Unread]:
