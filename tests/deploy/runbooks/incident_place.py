@@ -158,13 +158,13 @@ class Place:
         try:
             with ExitStack() as patches:
                 for name, stand_in in (
-                    ("transport.kafka.connect.connect", lambda settings: self.transport()),
-                    ("commands.tail.connect", lambda settings: self.transport()),
-                    ("display.printing.Console", lambda **given: Console(**{**given, "width": COLUMNS})),
-                    ("process.stop.Stop", lambda: _Until(self.bench, words[0])),
-                    ("commands.tail.Stop", lambda: _Until(self.bench, words[0])),
-                    ("process.logs.start_log", lambda log_format, worker: None),
-                    ("process.interpreter.settle", lambda: None),
+                    ("outside.transport.kafka.connect.connect", lambda settings: self.transport()),
+                    ("running.commands.tail.connect", lambda settings: self.transport()),
+                    ("outside.display.printing.Console", lambda **given: Console(**{**given, "width": COLUMNS})),
+                    ("outside.process.stop.Stop", lambda: _Until(self.bench, words[0])),
+                    ("running.commands.tail.Stop", lambda: _Until(self.bench, words[0])),
+                    ("outside.process.logs.start_log", lambda log_format, worker: None),
+                    ("outside.process.interpreter.settle", lambda: None),
                 ):
                     patches.enter_context(mock.patch(f"neardup_workers.{name}", stand_in))
                 done = CliRunner().invoke(app, words, env=environment)
