@@ -11,8 +11,8 @@ from verdict_model import Decision, Event, VerdictModel
 
 from neardup.machine.kernels.hashing import GOLDEN, mix64
 from neardup.stories.verdicts.decisions import Decisions, Found, VerdictLimits
+from neardup.stories.verdicts.fields import new_verdicts
 from neardup.stories.verdicts.records import STORY_BYTES
-from neardup.stories.verdicts.restoring import PastVerdicts, members_before
 from neardup.stories.verdicts.row_columns import GONE
 from neardup.stories.verdicts.rule import DOCUMENT, REMOVAL, Arrivals
 from neardup.window import NO_WINDOW
@@ -164,18 +164,13 @@ def test_the_kernel_decides_as_the_model(events, rules, compare, data):
 def restored(decisions, events, decided, first):
     """New decisions, from what was decided of the events from ``first`` on."""
     again = Named(decisions.limits)
-    is_document = np.array([event.time is not None for event in events], np.bool_)
-    late = np.array([one.late for one in decided], np.bool_)
-    clusters = np.array([one.cluster for one in decided], np.int64)
-    columns = PastVerdicts(
-        np.array([STATUSES.index(one.status) for one in decided], np.uint8),
-        clusters,
-        np.array([one.similarity if one.original is not None else 0 for one in decided], np.float32),
-        np.array([-1 if one.matched is None else one.matched for one in decided], np.int64),
-        np.array([one.equal for one in decided], np.bool_),
-        late,
-        members_before(clusters, is_document & ~late),
-    )
+    columns = new_verdicts(len(decided))
+    columns.statuses[:] = [STATUSES.index(one.status) for one in decided]
+    columns.clusters[:] = [one.cluster for one in decided]
+    columns.similarities[:] = [one.similarity if one.original is not None else 0 for one in decided]
+    columns.matched[:] = [-1 if one.matched is None else one.matched for one in decided]
+    columns.equal[:] = [one.equal for one in decided]
+    columns.late[:] = [one.late for one in decided]
     arrivals = Arrivals(
         np.arange(first, first + len(events)),
         np.array([DOCUMENT if event.time is not None else REMOVAL for event in events], np.uint8),

@@ -115,10 +115,11 @@ def test_the_ledger_equals_a_replay_of_the_answers(name: str, real_data: Callabl
                 with pytest.raises(StoreFull):
                     keeper.check(step)
         for document, answer in zip(step, keeper.check(step), strict=True):
-            status = "refused" if answer.refused else "unchanged" if answer.repeated else str(answer.status)
-            cluster = -1 if answer.cluster is None else answer.cluster
+            verdict = answer.verdict
+            status = "refused" if answer.refused else "unchanged" if verdict["repeated"] else verdict["status"]
+            cluster, late = verdict.get("cluster", -1), verdict.get("late", False)
             date = None if answer.refused else document.timestamp
-            ones.append(One(source_of(document) or "", status, cluster, answer.late, clock[0], date))
+            ones.append(One(source_of(document) or "", status, cluster, late, clock[0], date))
         keeper.remove(rng.choice(step).id)
         if rng.random() < 0.2:
             keeper.log.close()

@@ -180,10 +180,10 @@ def test_the_time_of_arrival_never_falls(tmp_path):
     """The clock is set back, also between two processes; the window does not."""
     times = iter((NOW, NOW - 500.0, NOW - 1000.0, NOW + 1.0))
     keeper = opened(tmp_path, ServeSettings(window_seconds=100.0), lambda: next(times))
-    found = [keeper.check([Document(id_, TEXT)])[0].time for id_ in "ab"]
+    found = [keeper.check([Document(id_, TEXT)])[0].verdict["time"] for id_ in "ab"]
     keeper.log.close()
     keeper = opened(tmp_path, ServeSettings(window_seconds=100.0), lambda: next(times))
-    found += [keeper.check([Document(id_, TEXT)])[0].time for id_ in "cd"]
+    found += [keeper.check([Document(id_, TEXT)])[0].verdict["time"] for id_ in "cd"]
     keeper.log.close()
     assert found == [NOW, NOW, NOW, NOW + 1.0]
 

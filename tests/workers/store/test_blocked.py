@@ -139,7 +139,7 @@ def test_a_blocked_document_is_not_stored_and_renews_nothing(tmp_path):
     assert [answer.refused for answer in answers] == ["blocked"] * 6
     assert (keeper.log.meta()["places"], keeper.counts()) == (places, counts)
     [mixed, free] = keeper.check([Document("a", "x" + TEXT, NOW), Document("free", "Words of its own, all new.", NOW)])
-    assert (mixed.refused, free.place) == ("blocked", places)
+    assert (mixed.refused, free.verdict["place"]) == ("blocked", places)
     keeper.log.close()
 
 

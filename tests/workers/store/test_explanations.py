@@ -48,12 +48,12 @@ def test_no_explanation_of_a_member_is_false(tmp_path, real_data, name):
         [answer] = keeper.check([document])
         if answer.refused is None:
             answers[document.id] = answer
-            contents[answer.place] = (document.id, document.text)
+            contents[answer.verdict["place"]] = (document.id, document.text)
     reasons, wrong = {}, []
     for id_, answer in answers.items():
-        if answer.status != "duplicate" or answer.duplicate_of in (None, id_):
+        if answer.verdict["status"] != "duplicate" or answer.verdict["duplicate_of"] in (None, id_):
             continue
-        why = keeper.why(answer.duplicate_of, id_)
+        why = keeper.why(answer.verdict["duplicate_of"], id_)
         reasons[why.reason] = reasons.get(why.reason, 0) + 1
         if not _is_true(why, answer, answers, contents):
             wrong.append((why, answer))
@@ -63,19 +63,19 @@ def test_no_explanation_of_a_member_is_false(tmp_path, real_data, name):
 
 
 def _is_true(why, answer, answers, contents):
-    original = answer.duplicate_of
+    verdict = answer.verdict
+    original = verdict["duplicate_of"]
     if why.reason == "pair":
         emitted = [(pair.older, pair.similarity) for pair in answer.pairs]
         emitted += [(original, pair.similarity) for pair in answers[original].pairs if pair.older == answer.id]
         return any(one == original and abs(found - why.similarity) < SIMILARITY for one, found in emitted)
-    compared = contents[answer.matched]
+    compared, latest = contents[verdict["matched"]], answers[original].verdict["place"]
+    is_close = compared[0] == original and abs((verdict["similarity"] or 1.0) - why.similarity) < SIMILARITY
     if why.reason == "decided":
-        is_latest = answer.matched == answers[original].place
-        return is_latest and compared[0] == original and abs((answer.similarity or 1.0) - why.similarity) < SIMILARITY
+        return verdict["matched"] == latest and is_close
     if why.reason == "version":
-        is_other = answer.matched != answers[original].place
-        return is_other and compared[0] == original and abs((answer.similarity or 1.0) - why.similarity) < SIMILARITY
+        return verdict["matched"] != latest and is_close
     if why.reason == "copy":
-        both = [plain(contents[answers[one].place][1]) for one in (original, answer.id)]
+        both = [plain(contents[answers[one].verdict["place"]][1]) for one in (original, answer.id)]
         return any(id_ == why.about and plain(text) in both for id_, text in contents.values())
     return False

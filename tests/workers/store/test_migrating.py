@@ -55,20 +55,20 @@ def test_a_window_that_is_signed_again_keeps_documents_verdicts_and_stories(tmp_
     listed = [[{**one, "first_time": 0} for one in reader.clusters("size", 100, Filters())[0]] for reader in (old, new)]
     assert listed[0] == listed[1]  # a cluster begins with its oldest document that is still there
     keeper = opened(tmp_path / "new", NEW)
-    assert keeper.check([Document("d119", text(19, 119), NOW + 200)])[0].repeated
+    assert keeper.check([Document("d119", text(19, 119), NOW + 200)])[0].verdict["repeated"]
     [copy] = keeper.check([Document("late copy", text(0, 500), NOW + 201)])
-    assert (copy.status, copy.cluster, copy.duplicate_of) == ("duplicate", 0, "d0")
+    assert (copy.verdict["status"], copy.verdict["cluster"], copy.verdict["duplicate_of"]) == ("duplicate", 0, "d0")
     [copy] = keeper.check([Document("another", text(18, 501), NOW + 202)])
-    assert (copy.status, copy.cluster) == ("duplicate", answers[113].cluster)
+    assert (copy.verdict["status"], copy.verdict["cluster"]) == ("duplicate", answers[113].verdict["cluster"])
     assert new.document(b"d100") == []
     keeper.log.close()
     keeper = opened(tmp_path / "new", NEW)
-    assert keeper.check([Document("after a restart", text(0, 502), NOW + 203)])[0].cluster == 0
+    assert keeper.check([Document("after a restart", text(0, 502), NOW + 203)])[0].verdict["cluster"] == 0
     keeper.log.close()
     again = tmp_path / "again"  # the texts of contents that have left the window are there, too
     assert migrate(OLD, tmp_path / "new", again) == Exit.SUCCESS
     keeper = opened(again, OLD)
-    assert keeper.check([Document("and back", text(0, 503), NOW + 204)])[0].cluster == 0
+    assert keeper.check([Document("and back", text(0, 503), NOW + 204)])[0].verdict["cluster"] == 0
     keeper.log.close()
 
 
@@ -94,4 +94,4 @@ def test_what_cannot_be_signed_again_is_said(tmp_path: Path) -> None:
     migrate(NEW, tmp_path / "bare", tmp_path / "new")
     reader = StoreReader(tmp_path / "new" / "window.sqlite")
     assert reader.document(b"a") == []
-    assert [version["place"] for version in reader.document(b"b")] == [kept.place]
+    assert [version["place"] for version in reader.document(b"b")] == [kept.verdict["place"]]

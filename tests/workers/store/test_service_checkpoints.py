@@ -33,7 +33,7 @@ def add(keeper, *names):
     """Add a document for each name, one step each."""
     for name in names:
         [answer] = keeper.check([Document(name, f"{TEXT} {name}", NOW)])
-        assert answer.place is not None
+        assert answer.verdict["place"] is not None
 
 
 def until(condition):

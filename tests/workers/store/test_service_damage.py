@@ -93,7 +93,7 @@ def test_salvaged_rows_answer_as_before(folder):
                 assert f"d{n}" in {pair.older for pair in pairs} or n % 10 == 8
         assert len(reader.clusters("size", 100, Filters(size_min=2))[0]) == COUNT // 10
         [answer] = keeper.check([Document("new", TEXT, NOW + COUNT)])
-        assert answer.place == COUNT
+        assert answer.verdict["place"] == COUNT
     finally:
         keeper.log.close()
 

@@ -40,11 +40,12 @@ def test_a_restart_changes_no_answer(name, tmp_path):
         ]
         answers = steady.check(documents)
         assert restarted.check(documents) == answers
-        seen.update((answer.status, answer.repeated) for answer in answers)
-        outlived += sum(answer.status == "duplicate" and answer.cluster < steady._oldest for answer in answers)
+        added = [answer.verdict for answer in answers if answer.refused is None]
+        seen.update((verdict["status"], verdict["repeated"]) for verdict in added)
+        outlived += sum(one["status"] == "duplicate" and one["cluster"] < steady._oldest for one in added)
         last = [answer for answer in answers if answer.refused is None][-1]
         stored = reader.document(last.id.encode())[0]
-        assert (stored["status"], stored["duplicate_of"]) == (last.status, last.duplicate_of)
+        assert (stored["status"], stored["duplicate_of"]) == (last.verdict["status"], last.verdict["duplicate_of"])
         assert restarted.probe(documents[:2]) == steady.probe(documents[:2])
         removed = f"d{rng.randrange(80)}"
         assert restarted.remove(removed) == steady.remove(removed)
@@ -70,11 +71,11 @@ def test_the_log_keeps_the_rows_of_the_window_alone(tmp_path):
     documents = [
         CASES["exact"].stream(random.Random(1), 40)[n]._replace(id=f"d{n}", timestamp=NOW + n) for n in range(40)
     ]
-    assert [answer.place for answer in keeper.check(documents)][-1] == 39
+    assert [answer.verdict["place"] for answer in keeper.check(documents)][-1] == 39
     assert [row.place for rows in keeper.log.rows() for row in rows] == list(range(30, 40))
     closed(keeper)
     keeper = opened(tmp_path, settings)
-    assert keeper.check([documents[0]])[0].place == 40
+    assert keeper.check([documents[0]])[0].verdict["place"] == 40
     closed(keeper)
 
 

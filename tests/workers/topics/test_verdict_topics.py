@@ -26,7 +26,7 @@ from neardup_workers.outside.topics.links import NO_PROGRESS, LinkMessage, Links
 from neardup_workers.outside.topics.names import FILTER, LINK
 from neardup_workers.outside.topics.rules import judge, topic_plans
 from neardup_workers.outside.topics.shown import NAMES, encode_shown
-from neardup_workers.outside.topics.verdicts import Decision, encode_runs, parse_run
+from neardup_workers.outside.topics.verdicts import DecidedRows, Decision, encode_runs, parse_run
 from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup_workers.running.commands.tail import follow
 from neardup_workers.running.service.roles import ROLES
@@ -86,9 +86,9 @@ def test_a_line_is_what_an_encoder_writes_of_its_fields(
     ids, times = [None if one is None else one.encode() for one in of], np.full(count, NO_TIME)
     none, flags = np.full(count, -1), places % 2 == 1
     verdicts = Verdicts(
-        np.zeros(count, np.uint8), places, none, (places / 7).astype(np.float32), none, places, none, flags, ~flags
+        np.zeros(count, np.uint8), places, places, (places / 7).astype(np.float32), none, places, none, flags, ~flags
     )
-    decision = Decision(0, rows, verdicts, places, ids, times, ranks, places > 2, times)
+    decision = Decision(DecidedRows(places, rows, verdicts, ids), times, ranks, places > 2, times)
     lines = [
         line + b"\n"
         for run in encode_runs(decision, separate=collection is not None)

@@ -39,7 +39,7 @@ from neardup.stories.verdicts.held import (
     with_places,
     with_rows,
 )
-from neardup.stories.verdicts.restoring import PastVerdicts, from_rows_before
+from neardup.stories.verdicts.restoring import from_rows_before
 from neardup.stories.verdicts.row_columns import GONE, NONE
 from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL, Arrivals
 from neardup.stories.verdicts.saved import RowsBefore
@@ -185,7 +185,7 @@ class Decider:
         self._places = resumed.places
         self._first_slot = self._matcher.table.slot_end - self.decisions.end
 
-    def restore(self, arrivals: Arrivals, decided: PastVerdicts, places: int, kept: KeptStories | None = None) -> None:
+    def restore(self, arrivals: Arrivals, decided: Verdicts, places: int, kept: KeptStories | None = None) -> None:
         """Continue from documents that were decided before, after the table holds them; before the first step.
 
         Args:

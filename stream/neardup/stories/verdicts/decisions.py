@@ -29,7 +29,6 @@ from neardup.stories.verdicts import records, restoring, row_columns, rule, stor
 from neardup.stories.verdicts.fields import Verdicts, new_verdicts
 from neardup.stories.verdicts.held import Held, KeptStories, stories_of
 from neardup.stories.verdicts.leads import new_comparing, with_results
-from neardup.stories.verdicts.restoring import PastVerdicts
 from neardup.stories.verdicts.row_columns import (
     CONTENT_ENTRIES,
     CUT,
@@ -195,13 +194,13 @@ class Decisions:
         return verdicts
 
     def restore(
-        self, arrivals: Arrivals, decided: PastVerdicts, stream_time: int, kept: KeptStories | None = None
+        self, arrivals: Arrivals, decided: Verdicts, stream_time: int, kept: KeptStories | None = None
     ) -> npt.NDArray[np.int64]:
         """Add rows that were decided before, in a step of its own; see ``restoring``.
 
         Args:
             arrivals: consecutive arrivals, the first of them at or before the oldest row that may still speak.
-            decided: what was decided of them.
+            decided: what was decided of them: statuses, clusters, similarities, matched, equal and late.
             stream_time: the greatest event time decided so far, in microseconds, ``NO_TIME`` for none.
             kept: the stories, with rows for places; without them they are made from the arrivals.
 
@@ -215,7 +214,8 @@ class Decisions:
             records.resume(self._columns, kept.records)
             self._order(records.held(self._columns))
             stories = stories_of(decided.clusters, decided.statuses == rule.ORIGINAL, kept)
-        restoring.replay(self._columns, self._rules, arrivals, decided, stories, numbers)
+        before = restoring.members_before(decided.clusters, (arrivals.kinds == rule.DOCUMENT) & ~decided.late)
+        restoring.replay(self._columns, self._rules, arrivals, decided, before, stories, numbers)
         self._columns.state[STREAM_TIME] = max(int(self._columns.state[STREAM_TIME]), stream_time)
         self.commit()
         return numbers

@@ -1,4 +1,4 @@
-"""The fields of a verdict, declared once: tables, lines, messages, answers and their schemas follow from ``FIELDS``.
+"""The fields of a verdict, declared once: tables, lines, messages, answers and their schemas follow from these rows.
 
 A *place* is the number of a document in order of arrival; on topics it is the partition and the offset of its record.
 """
@@ -83,18 +83,22 @@ KINDS = {
 
 
 class Field(NamedTuple):
-    """A field: its name, a key of ``KINDS``, the column of ``Verdicts`` that has its values, and what it says."""
+    """A field: its name, a key of ``KINDS``, the column of ``Verdicts`` that has its values, what it says, and whether
+    only messages have it."""
 
     name: str
     kind: str
     column: str
     says: str
+    is_internal: bool = False
 
 
-FIELDS = (
+MESSAGE_FIELDS = (
     Field("status", "status", "statuses", "What to do with the document: keep an original or an update, drop a "
           "duplicate or an unchanged version."),
     Field("duplicate_of", "id", "originals", "Id of the original."),
+    Field("original", "place", "originals", "Place of the newest version of the original, if it is in the window.",
+          is_internal=True),
     Field("similarity", "fraction", "similarities", "Similarity to the version that matched names, to 4 digits; 1 for "
           "identical content."),
     Field("cluster", "place", "clusters", "Place of the original of the cluster."),
@@ -103,8 +107,11 @@ FIELDS = (
     Field("previous", "place", "previous", "Place of the latest version of the same id in the window."),
     Field("matched", "place", "matched", "Place of the kept version that the content was compared with, or is equal "
           "to."),
+    Field("equal", "flag", "equal", "The content is that of the version that matched names.", is_internal=True),
     Field("late", "flag", "late", "It came after its window: it was compared, and has no further effect."),
 )  # fmt: skip
+FIELDS = tuple(field for field in MESSAGE_FIELDS if not field.is_internal)
+NAMES = tuple(field.name for field in FIELDS)
 # Of schemes that know what texts share; their values are those of a ``Relation``.
 RELATION_FIELDS = (
     Field("relation", "relation", "", "What the text is to an earlier one that relation_to names, from half of a text "
@@ -117,13 +124,18 @@ RELATION_FIELDS = (
     Field("passages", "passages", "", "The passages that both texts have, by the place in the earlier one. Begin and "
           "end are code points of the normalised texts."),
 )  # fmt: skip
-NAMES = tuple(field.name for field in FIELDS)
 
 
 def schema_of(field: Field, *, nullable: bool = False) -> dict[str, Any]:
     """Return the schema of a field in JSON."""
     schema = {"description": field.says, **KINDS[field.kind].json}
     return schema | {"type": [schema["type"], "null"]} if nullable and "enum" not in schema else schema
+
+
+def has_value(field: Field, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Return which values a line has (``bool[n]``): of a flag those that are set."""
+    is_none = KINDS[field.kind].is_none
+    return values.astype(np.bool_) if is_none is None else ~is_none(values)
 
 
 def columns_of(verdicts: Verdicts, original_ids: Sequence[str]) -> dict[str, tuple[npt.NDArray[Any], Any]]:

@@ -7,31 +7,16 @@ newest version of its id.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 
 from neardup.machine.compile import raw_kernel
+from neardup.stories.verdicts.fields import Verdicts
 from neardup.stories.verdicts.records import ID, link
 from neardup.stories.verdicts.row_columns import IS_KEPT, IS_LATE, IS_OTHER, NONE, append, enter, remove, row_at
 from neardup.stories.verdicts.rule import DOCUMENT, DUPLICATE, ORIGINAL, REMOVAL, UNCHANGED, UPDATE, Arrivals
 from neardup.stories.verdicts.saved import RowsBefore
 from neardup.stories.verdicts.stories import adopt, end_stories_of, join, story_of
-
-
-class PastVerdicts(NamedTuple):
-    """What was decided of n arrivals: statuses (``uint8[n]``), clusters, matched (``int64[n]``), similarities
-    (``float32[n]``), equal and late (``bool[n]``) as in ``Verdicts``; ``before`` (``int64[n]``) is what
-    ``members_before`` returns."""
-
-    statuses: npt.NDArray[np.uint8]
-    clusters: npt.NDArray[np.int64]
-    similarities: npt.NDArray[np.float32]
-    matched: npt.NDArray[np.int64]
-    equal: npt.NDArray[np.bool_]
-    late: npt.NDArray[np.bool_]
-    before: npt.NDArray[np.int64]
 
 
 def members_before(clusters: npt.NDArray[np.int64], counts: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
@@ -50,9 +35,10 @@ def members_before(clusters: npt.NDArray[np.int64], counts: npt.NDArray[np.bool_
 
 
 @raw_kernel
-def replay(columns, rules, arrivals, decided, stories, numbers):
+def replay(columns, rules, arrivals, decided, befores, stories, numbers):
     """Add the rows of decided arrivals. ``stories`` (``int64[n]``) has the record of each, or is empty: then they are
-    made here. ``numbers`` (``int64[n]``) receives the number of each row, -1 without one."""
+    made here, by ``befores``, which is what ``members_before`` returns. ``numbers`` (``int64[n]``) receives the number
+    of each row, -1 without one."""
     for i in range(len(arrivals.places)):
         numbers[i] = NONE
         if arrivals.kinds[i] == REMOVAL:
@@ -84,7 +70,7 @@ def replay(columns, rules, arrivals, decided, stories, numbers):
             columns.stories[at], columns.clusters[at] = stories[i], decided.clusters[i]
             columns.similarities[at], columns.matched[at], columns.kept[at] = similarity, matched, kept
         else:
-            before = decided.before[i]
+            before = befores[i]
             story = story_of(columns, numbers[before]) if before != NONE else np.int64(NONE)
             if story == NONE:
                 story = adopt(columns, decided.clusters[i], number)
@@ -95,7 +81,7 @@ def replay(columns, rules, arrivals, decided, stories, numbers):
         enter(columns, number)
 
 
-def from_rows_before(rows: RowsBefore) -> tuple[Arrivals, PastVerdicts]:
+def from_rows_before(rows: RowsBefore) -> tuple[Arrivals, Verdicts]:
     """Return rows of 0.1.0 as arrivals, with the removals of their ids, and what was decided of them.
 
     A row with a distance of 0 stands for its cluster; a positive one led to the unchanged version that stands for it.
@@ -103,13 +89,11 @@ def from_rows_before(rows: RowsBefore) -> tuple[Arrivals, PastVerdicts]:
     begins, own = rows.clusters == rows.places, rows.heads >= 0
     statuses = np.where(begins, ORIGINAL, np.where(own, UNCHANGED, DUPLICATE)).astype(np.uint8)
     count = len(statuses)
-    kinds = np.full(count, DOCUMENT, np.uint8)
+    kinds, none = np.full(count, DOCUMENT, np.uint8), np.full(count, NONE)
     arrivals = Arrivals(rows.places, kinds, rows.ids, rows.times, rows.contents, np.zeros(count, np.int64))
     similarities = np.where(own, np.float32(0.0), rows.similarities)
-    decided = PastVerdicts(
-        statuses, rows.clusters, similarities, rows.clusters, rows.similarities == 1.0, np.zeros(count, np.bool_),
-        members_before(rows.clusters, kinds == DOCUMENT),
-    )  # fmt: skip
+    equal, late = rows.similarities == 1.0, np.zeros(count, np.bool_)
+    decided = Verdicts(statuses, rows.clusters, none, similarities, none, none, rows.clusters, equal, late)
     removed = np.flatnonzero(rows.removed > 0)
     if not len(removed):
         return arrivals, decided
@@ -117,7 +101,5 @@ def from_rows_before(rows: RowsBefore) -> tuple[Arrivals, PastVerdicts]:
     last = len(removed) - 1 - np.unique(rows.ids[removed][::-1], return_index=True)[1]
     at = np.sort(removed[last]) + 1
     wider = Arrivals._make(np.insert(column, at, column[at - 1]) for column in arrivals)
-    new = at + np.arange(len(at))
-    wider.kinds[new] = REMOVAL
-    decided = PastVerdicts._make(np.insert(column, at, column[at - 1]) for column in decided)
-    return wider, decided._replace(before=members_before(decided.clusters, wider.kinds == DOCUMENT))
+    wider.kinds[at + np.arange(len(at))] = REMOVAL
+    return wider, Verdicts._make(np.insert(column, at, column[at - 1]) for column in decided)

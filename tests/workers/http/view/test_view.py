@@ -48,7 +48,7 @@ class Deployment:
             self.reader = ViewReader(self.view.path)
             self.follower = Follower(
                 MemoryTransport(self.cluster), TOPICS, self.view, self.reader, self.window_seconds,
-                lambda answers: self.answers.extend((answer.id, answer.status) for answer in answers),
+                lambda answers: self.answers.extend((answer.id, answer.verdict["status"]) for answer in answers),
                 clock=lambda: self.seconds,
             )  # fmt: skip
         for _ in range(5):
@@ -214,7 +214,8 @@ def test_a_request_gets_the_verdict_about_its_place(deployment: Deployment) -> N
     deployment.publish(0, {"offset": 2, "id": "x", "status": "removed", "arrival": 4}, original(3, 5, "e", "0-3"))
     deployment.follow()
     answer = decided.result(0).answer
-    assert (answer.status, answer.duplicate_of, answer.place, answer.cluster) == ("duplicate", "a", 2, 0)
+    names = ("status", "duplicate_of", "place", "cluster")
+    assert [answer.verdict[name] for name in names] == ["duplicate", "a", 2, 0]
     assert [pair.older for pair in answer.pairs] == ["a"]
     assert refused.result(0).answer.refused == "refused"
     assert removed.result(0).removed == 1

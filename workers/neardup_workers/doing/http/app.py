@@ -33,7 +33,7 @@ from neardup.documents.ids import full_id
 from neardup.pairs.explanations.passages import passages
 from neardup.pairs.json_lines import named_collection
 from neardup.schemes.theory.tuning import probabilities
-from neardup.stories.verdicts.fields import rounded
+from neardup.stories.verdicts.fields import FIELDS, rounded
 from neardup_workers.doing.http.answers.delivery import delivered
 from neardup_workers.doing.http.answers.operation import operation
 from neardup_workers.doing.http.bodies import Bodies, Decoding, Refused
@@ -98,7 +98,10 @@ def publisher(
 
     def publish(answers: list[Answer]) -> None:
         observer.sample("service_step_documents", [len(answers)])
-        statuses = ("refused" if each.refused else "repeated" if each.repeated else each.status for each in answers)
+        said = [(each.refused, each.verdict) for each in answers]
+        statuses = (
+            "refused" if no else "repeated" if verdict["repeated"] else verdict["status"] for no, verdict in said
+        )
         for status, count in Counter(statuses).items():
             observer.count("service_answers", count, str(status))
         events.publish(verdicts_of(answers), take_repeating())
@@ -163,13 +166,13 @@ def refused(service: Service, reason: str) -> Response:
 def answer_values(answer: Answer) -> dict[str, Any]:
     """Return an answer as JSON values; the answer of a lookup has no verdict."""
     pairs = list(map(pair_values, answer.pairs))
-    if answer.status is None:
+    if not answer.verdict:
         return {"id": answer.id, "added": False, "pairs": pairs, **named_collection(answer.collection)}
     return {
         "id": answer.id,
         "added": True,
-        **{name: getattr(answer, name) for name in SHOWN},
-        "similarity": rounded(answer.similarity),
+        **{name: answer.verdict[name] for name in SHOWN},
+        **{field.name: rounded(answer.verdict[field.name]) for field in FIELDS if field.kind == "fraction"},
         "pairs": pairs,
         **named_collection(answer.collection),
     }

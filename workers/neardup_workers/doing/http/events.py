@@ -38,7 +38,7 @@ from neardup.pairs.json_lines import escape_unprintable, named_collection
 from neardup_workers.doing.http.bodies import Refused
 from neardup_workers.doing.http.described.parameters import OF, choice
 from neardup_workers.doing.http.figures import Figures
-from neardup_workers.outside.store.answers import SHOWN, Answer
+from neardup_workers.outside.store.answers import Answer
 
 # Events of the shared buffer: two thirds of a second at the greatest rate that was measured.
 BUFFER_EVENTS = 10_000
@@ -278,9 +278,9 @@ class _Stream(StreamingResponse):
 def verdicts_of(answers: Sequence[Answer]) -> list[dict[str, Any]]:
     """Return the verdicts of answers as the store returns them later (``reading.version``), without the refused."""
     return [
-        {name: getattr(answer, name) for name in ("id", *SHOWN, "time", "date")} | named_collection(answer.collection)
+        {"id": answer.id, **answer.verdict, **named_collection(answer.collection)}
         for answer in answers
-        if answer.place is not None
+        if answer.verdict
     ]
 
 

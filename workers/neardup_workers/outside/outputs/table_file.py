@@ -54,7 +54,9 @@ def verdict_columns(rows: TableRows, decided: Decided, scheme: str) -> dict[str,
     from pyarrow import compute
 
     columns = arrow_columns(pyarrow, decided.verdicts, decided.ids)
-    columns["similarity"] = compute.round(columns["similarity"], SIMILARITY_DIGITS)
+    for field in FIELDS:
+        if field.kind == "fraction":
+            columns[field.name] = compute.round(columns[field.name], SIMILARITY_DIGITS)
     if SCHEMES[scheme].shared is not None:
         relations = dict(() if decided.relations is None else decided.relations.values())
         shared = [relation_line(relations[n]) if n in relations else {} for n in range(len(rows))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -11,7 +11,7 @@ from neardup.documents.document import Document
 from neardup.pairs.explanations.given_texts import GivenTexts
 from neardup.pairs.json_lines import escape_unprintable, relation_line
 from neardup.stories.verdicts.decider import Decided
-from neardup.stories.verdicts.fields import NAMES, RELATION_FIELDS, rounded, values_of
+from neardup.stories.verdicts.fields import FIELDS, NAMES, RELATION_FIELDS, rounded, values_of
 from neardup.stories.verdicts.rule import DUPLICATE, ORIGINAL, STATUSES, UNCHANGED, UPDATE
 from neardup_workers.outside.outputs.output import with_cell
 from neardup_workers.outside.readers.entries import Entry
@@ -22,16 +22,24 @@ VERDICT_KEY = "neardup"
 _ORDER = tuple(
     dict.fromkeys(("status", "cluster", *NAMES, "reason", "collection", *(field.name for field in RELATION_FIELDS)))
 )
+# The fields that most lines do not have.
+_OTHERS = tuple(name for name in NAMES if name not in ("status", "cluster"))
 # The values of a verdict, by field; those of ``RELATION_FIELDS``, and ``reason`` and ``collection``, too.
 VerdictValues = dict[str, Any]
+# How a line has values of a kind.
+_AS_SHOWN: dict[str, Callable[[Any], Any]] = {"flag": lambda is_set: is_set or None, "fraction": rounded}
 
 
 def decisions_of(decided: Decided) -> Iterator[VerdictValues]:
     """Yield the values of each verdict as they are shown, with its relation."""
     relations = dict(() if decided.relations is None else decided.relations.values())
-    for n, row in enumerate(zip(*values_of(decided.verdicts, decided.ids), strict=True)):
+    lists = values_of(decided.verdicts, decided.ids)
+    columns = [
+        map(_AS_SHOWN[field.kind], found) if field.kind in _AS_SHOWN else found
+        for field, found in zip(FIELDS, lists, strict=True)
+    ]
+    for n, row in enumerate(zip(*columns, strict=True)):
         values = dict(zip(NAMES, row, strict=True))
-        values |= {"similarity": rounded(values["similarity"]), "late": values["late"] or None}
         yield values | (relation_line(relations[n]) if n in relations else {})
 
 
@@ -52,8 +60,8 @@ def verdict_lines(
         place, document = decided.first_place + n, entry.found if isinstance(entry.found, Document) else None
         if entry.source != path:
             path, path_json = entry.source, encoded(entry.source)
-        is_plain = values["status"] == STATUSES[ORIGINAL] and entry.line and n not in relations and not values["late"]
-        is_plain = is_plain and values["related"] is values["previous"] is None
+        is_plain = values["status"] == STATUSES[ORIGINAL] and entry.line and n not in relations
+        is_plain = is_plain and all(values[name] is None for name in _OTHERS)
         is_plain = is_plain and document is not None and not document.collection
         if is_plain and document is not None and document.id.isascii() and document.id.isprintable():
             # Most lines: a third of the time that the general way takes.

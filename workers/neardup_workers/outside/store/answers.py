@@ -2,49 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import orjson
+
 from neardup.documents.document import CollectionPair, Neighbour, Pair
+from neardup.pairs.batches import MICROSECONDS
 from neardup.pairs.json_lines import relation_values
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS, turned
 from neardup.stories.verdicts.fields import NAMES
+from neardup.stories.verdicts.rule import STATUSES, UNCHANGED
+from neardup_workers.outside.store.rows import LATE, StoredRow
+
+# What an event and a stored version show of a document, in this order; an answer shows it without the times.
+_ALL = (
+    *(name for name in NAMES if name != "late"), "place", "repeated", "late", "time", "date", "source", "url", "title",
+)  # fmt: skip
+SHOWN = tuple(name for name in _ALL if name not in ("time", "date"))
+_AS_STORED = tuple(name for name in SHOWN if name in StoredRow._fields)
 
 
 class Answer(NamedTuple):
     """The answer about one document: the reason of its refusal (a key of ``REASONS``), or its verdict and its pairs.
 
-    ``status`` is ``original``, ``update`` or ``duplicate``. With ``repeated``, it is the status of an earlier version
-    with the same content. ``pairs`` are the earlier near-duplicates, with similarity and common buckets. ``time`` and
-    ``date`` are in seconds; a ``late`` document came after its window, and has no effect. ``nearest`` are the most
-    similar documents, if requested. ``source`` tells the document, at ``url``, with a headline. ``collection`` is that
-    of the document, and of all that its answer names.
+    ``verdict`` is what ``verdict_of`` returns, empty for a document that was not added. ``pairs`` are the earlier
+    near-duplicates, with similarity and common buckets. ``nearest`` are the most similar documents, if requested.
+    ``collection`` is that of the document, and of all that its answer names.
     """
 
     id: str
     refused: str | None = None
-    status: str | None = None
-    duplicate_of: str | None = None
-    similarity: float | None = None
-    cluster: int | None = None
-    related: int | None = None
-    previous: int | None = None
-    matched: int | None = None
-    place: int | None = None
-    repeated: bool = False
+    verdict: Mapping[str, Any] = MappingProxyType({})
     pairs: tuple[Pair, ...] = ()
-    time: float | None = None
-    date: float | None = None
-    late: bool = False
     nearest: tuple[Neighbour, ...] = ()
-    source: str | None = None
-    url: str | None = None
-    title: str | None = None
     collection: str | None = None
 
 
-# What an answer, an event and a stored version show of a document, in this order.
-SHOWN = (*NAMES, "place", "repeated", "source", "url", "title")
+def verdict_of(row: Any, duplicate_of: str | None) -> dict[str, Any]:
+    """Return what is shown of a document: ``SHOWN``, with its ``time`` and ``date`` in seconds.
+
+    Args:
+        row: the columns of a ``StoredRow`` by name.
+        duplicate_of: the id of its original.
+    """
+    values = dict.fromkeys(_ALL) | {name: row[name] for name in _AS_STORED}
+    return values | {
+        "status": STATUSES[row["said"]],
+        "duplicate_of": duplicate_of,
+        "repeated": row["status"] == UNCHANGED,
+        "late": bool(row["flags"] & LATE),
+        **({} if row["more"] is None else orjson.loads(row["more"])),
+        "time": row["time"] / MICROSECONDS,
+        "date": None if row["date"] is None else row["date"] / MICROSECONDS,
+    }
 
 
 def newest(id_: str, pairs: Sequence[Pair]) -> tuple[Pair, ...]:

@@ -39,19 +39,28 @@ from neardup.stories.sources.ledger import PARTS, SOURCES_MAX, Ledger
 from neardup.stories.sources.losses import NamedLosses, named_losses
 from neardup.stories.sources.names import Shown, shown_by, source_of
 from neardup.stories.sources.reports import Reports, refusals
-from neardup.stories.verdicts.decider import Decider
-from neardup.stories.verdicts.restoring import PastVerdicts, members_before
+from neardup.stories.verdicts.decider import Decided, Decider
+from neardup.stories.verdicts.fields import Verdicts
 from neardup.stories.verdicts.row_columns import NONE
-from neardup.stories.verdicts.rule import DOCUMENT, STATUSES, UNCHANGED, Arrivals
+from neardup.stories.verdicts.rule import UNCHANGED, Arrivals
 from neardup.window import NO_TIME
 from neardup.window.steps import step
-from neardup_workers.outside.store.answers import Answer, newest
+from neardup_workers.outside.store.answers import Answer, newest, verdict_of
 from neardup_workers.outside.store.blocked import NOTHING_BLOCKED, BlockList
 from neardup_workers.outside.store.extra import sources
 from neardup_workers.outside.store.extra.outbox import NOTHING_ANNOUNCED, Outbox
 from neardup_workers.outside.store.extra.transactions import transaction
 from neardup_workers.outside.store.log import Log, StoreFull
-from neardup_workers.outside.store.rows import EQUAL, LATE, StoredRow, arrivals_of, batch_of, removals_of, restored_of
+from neardup_workers.outside.store.rows import (
+    EQUAL,
+    LATE,
+    StoredRow,
+    arrivals_of,
+    batch_of,
+    more_of,
+    removals_of,
+    restored_of,
+)
 
 # Of the newest documents of a restored window, and of each page of it, so many have canaries: the last step among them.
 _RESTORED_NEWEST = 64
@@ -271,7 +280,7 @@ class Keeper:
 
         with self._step():
             decided = self._decider.decide_columns(np.ones(batch.size, np.bool_), signed, seen)
-            rows, originals = self._rows(batch, dates, decided.verdicts, decided.first_place, shown), iter(decided.ids)
+            rows, originals = self._rows(batch, dates, decided, shown), iter(decided.ids)
             texts = [(row.place, document.text) for row, document in zip(rows, documents, strict=True)]
             self.log.append(rows, texts if self._keep_texts else (), self._decider.places, table.stream_time)
             self._announced.added(self.log.writer, rows)
@@ -285,17 +294,9 @@ class Keeper:
         self.canaries.after(documents, batch)
         answers = []
         for document, row, pairs_of in zip(documents, rows, pairs, strict=True):
-            original = None if row.original is None else next(originals)
-            verdict = (
-                STATUSES[row.said], original, row.similarity, row.cluster, row.related, row.previous, row.matched,
-                row.place,
-            )  # fmt: skip
-            date = None if row.date is None else row.date / MICROSECONDS
-            near = newest(document.id, pairs_of)
-            times = row.time / MICROSECONDS, date, bool(row.flags & LATE)
-            answer = Answer(document.id, None, *verdict, row.status == UNCHANGED, near, *times)
-            collection = document.collection or None
-            answers.append(answer._replace(source=row.source, url=row.url, title=row.title, collection=collection))
+            verdict = verdict_of(row._asdict(), None if row.original is None else next(originals))
+            near, collection = newest(document.id, pairs_of), document.collection or None
+            answers.append(Answer(document.id, None, verdict, near, collection=collection))
         return answers
 
     @property
@@ -310,10 +311,11 @@ class Keeper:
         return self.matcher.table.stream_time - window - self._history if self._history else None
 
     def _rows(
-        self, batch: Batch, dates: npt.NDArray[np.int64], verdicts: Any, first_place: int, shown: Sequence[Shown]
+        self, batch: Batch, dates: npt.NDArray[np.int64], decided: Decided, shown: Sequence[Shown]
     ) -> list[StoredRow]:
         """Return the rows of a batch for the log, ``dates`` are ``NO_TIME`` for none. An unchanged
         version has the answer of the version before."""
+        verdicts, more = decided.verdicts, more_of(decided.verdicts, decided.ids)
         here = verdicts.originals >= 0
         # An original whose versions have all left the window is named by its story.
         places = np.where(verdicts.originals == NONE, -1, verdicts.clusters)
@@ -339,7 +341,7 @@ class Keeper:
         for n, (status, cluster, original, similarity, related, previous, matched, flags, date) in enumerate(
             zip(*(column.tolist() for column in columns), strict=True)
         ):
-            place = first_place + n
+            place = decided.first_place + n
             answer = status, related if related >= 0 else None
             if status == UNCHANGED:
                 before = said.get(previous) or self._said(previous)
@@ -351,7 +353,7 @@ class Keeper:
                     place, ids[id_starts[n] : id_starts[n + 1]], times[n], contents[16 * n : 16 * n + 16], evidence,
                     status, answer[0], cluster, original if original >= 0 else None, similarity or None, answer[1],
                     previous if previous >= 0 else None, 0, matched if matched >= 0 else None, flags,
-                    None if date == NO_TIME else date, *shown[n],
+                    None if date == NO_TIME else date, *shown[n], more[n],
                 )
             )  # fmt: skip
         return rows
@@ -365,7 +367,7 @@ class Keeper:
         meta, table = self.log.meta(), self.matcher.table
         if meta["stream_time"] is not None:
             table.set_stream_time(meta["stream_time"])
-        parts: list[tuple[Arrivals, PastVerdicts]] = []
+        parts: list[tuple[Arrivals, Verdicts]] = []
         gone: dict[bytes, None] = {}
         for rows in self.log.rows():
             batch, first = batch_of(rows, self.config.plan.width), table.slot_end
@@ -377,15 +379,11 @@ class Keeper:
         removals = removals_of(list(gone))
         parts.append((removals, restored_of([], len(gone))))
         arrivals = Arrivals._make(np.concatenate(columns) for columns in zip(*(part[0] for part in parts), strict=True))
-        restored = PastVerdicts._make(
-            np.concatenate(columns) for columns in zip(*(part[1] for part in parts), strict=True)
-        )
+        restored = Verdicts._make(np.concatenate(columns) for columns in zip(*(part[1] for part in parts), strict=True))
         if gone:
             with step(table):
                 for id_ in gone:
                     self.matcher.remove(id_)
-        counts = (arrivals.kinds == DOCUMENT) & ~restored.late
-        restored = restored._replace(before=members_before(restored.clusters, counts))
         if "stories" in meta:
             self._decider.restore(arrivals, restored, meta["places"], self.log.stories())
         else:

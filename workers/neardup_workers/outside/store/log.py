@@ -45,11 +45,12 @@ _EXPIRE_ROWS_MAX = 4096
 # No place is greater.
 PLACE_MAX = (1 << 63) - 1
 # Version of the tables, and the columns and tables that each version before lacks; any other version is refused.
-VERSION = 4
+VERSION = 5
 _ADDED: dict[int, tuple[tuple[str, ...], str]] = {
     1: (("checksum INTEGER",), ""),
     2: (("matched INTEGER", "flags INTEGER NOT NULL DEFAULT 0", "date INTEGER"), stories.TABLES),
     3: (("source TEXT", "url TEXT", "title TEXT"), ""),
+    4: (("more TEXT",), ""),
 }
 # A file of this size is given up at the start, for SQLite needs room even to read.
 _RESERVE_BYTES = 256 << 10

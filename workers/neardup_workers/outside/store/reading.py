@@ -11,12 +11,11 @@ from typing import Any
 from neardup.documents.ids import split_id
 from neardup.pairs.batches import MICROSECONDS
 from neardup.pairs.json_lines import named_collection
-from neardup.stories.verdicts.rule import STATUSES, UPDATE
-from neardup_workers.outside.store.answers import SHOWN
+from neardup.stories.verdicts.rule import UPDATE
+from neardup_workers.outside.store.answers import verdict_of
 from neardup_workers.outside.store.extra import feeds, identity, outbox, sources
 from neardup_workers.outside.store.extra.newest import Story, newest_stories
 from neardup_workers.outside.store.listing import Filters, PageCursor, list_documents, list_stories
-from neardup_workers.outside.store.rows import LATE
 
 # Maximum number of listed members of a cluster.
 MEMBERS_MAX = 1000
@@ -28,7 +27,7 @@ _PREVIEW_CHARACTERS, _OTHERS, _UPDATES, _STRIP_SPANS, _STRIP_MEMBERS = 240, 4, 2
 _MEMBERS_OF = "cluster = ? AND status < 2 AND gone = 0"
 _ANSWER = """
     SELECT d.place, d.id, d.time, d.status, d.said, d.cluster, d.similarity, d.related, d.previous, d.matched,
-        d.flags, d.date, d.source, d.url, d.title, coalesce(o.id, s.id) AS original_id, o.gone AS original_gone,
+        d.flags, d.date, d.source, d.url, d.title, d.more, coalesce(o.id, s.id) AS original_id, o.gone AS original_gone,
         d.place < (SELECT value FROM meta WHERE name = 'oldest') AS expired
     FROM documents d LEFT JOIN documents o ON o.place = d.original
     LEFT JOIN stories s ON d.original NOTNULL AND s.cluster = d.cluster
@@ -211,13 +210,7 @@ def version(row: sqlite3.Row, *, separate: bool = False) -> dict[str, Any]:
     hides = original is None or row["original_gone"]
     return {
         "id": id_,
-        **{name: row[name] for name in SHOWN if name in row.keys()},  # noqa: SIM118
-        "status": STATUSES[row["said"]],
-        "duplicate_of": None if hides else _named(original, separate=separate)[1],
-        "repeated": STATUSES[row["status"]] == "unchanged",
-        "late": bool(row["flags"] & LATE),
-        "time": row["time"] / MICROSECONDS,
-        "date": None if row["date"] is None else row["date"] / MICROSECONDS,
+        **verdict_of(row, None if hides else _named(original, separate=separate)[1]),
         **({"expired": True} if row["expired"] else {}),
         **named_collection(collection),
     }

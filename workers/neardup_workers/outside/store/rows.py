@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+import orjson
 from crc32c import crc32c
 
 from neardup.pairs.batches import CONTENT_HALF, Batch, id_columns, id_hashes, make_batch
 from neardup.schemes.interface import Evidence
-from neardup.stories.verdicts.restoring import PastVerdicts
+from neardup.stories.verdicts.fields import FIELDS as VERDICT_FIELDS
+from neardup.stories.verdicts.fields import NAMES, Verdicts, new_verdicts, values_of
+from neardup.stories.verdicts.row_columns import NONE
 from neardup.stories.verdicts.rule import DOCUMENT, REMOVAL, REMOVED, Arrivals
 from neardup.window import NO_TIME
 
@@ -25,6 +29,7 @@ class StoredRow(NamedTuple):
     ``time`` is in microseconds. ``matched`` is the place of the version that was compared, ``flags`` say whether the
     content is equal to it (``EQUAL``) and whether the document came late (``LATE``). ``date`` is the document's own
     time in microseconds where ``time`` is that of its arrival. ``source`` tells it, at ``url``, with a headline.
+    ``more`` are the values of the fields ``MORE`` in JSON.
     """
 
     place: int
@@ -46,18 +51,22 @@ class StoredRow(NamedTuple):
     source: str | None = None
     url: str | None = None
     title: str | None = None
+    more: str | None = None
 
 
 # The bits of ``StoredRow.flags``.
 EQUAL, LATE = 1, 2
 FIELDS = ", ".join(StoredRow._fields)
+# Fields of verdicts that have no column of their own.
+MORE = tuple(field for field in VERDICT_FIELDS if field.name not in (*StoredRow._fields, "duplicate_of", "late"))
 TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE documents (
     place INTEGER PRIMARY KEY, id BLOB NOT NULL, time INTEGER NOT NULL, content BLOB NOT NULL, evidence BLOB NOT NULL,
     status INTEGER NOT NULL, said INTEGER NOT NULL, cluster INTEGER NOT NULL, original INTEGER, similarity REAL,
     related INTEGER, previous INTEGER, gone INTEGER NOT NULL DEFAULT 0,
-    checksum INTEGER, matched INTEGER, flags INTEGER NOT NULL DEFAULT 0, date INTEGER, source TEXT, url TEXT, title TEXT
+    checksum INTEGER, matched INTEGER, flags INTEGER NOT NULL DEFAULT 0, date INTEGER, source TEXT, url TEXT,
+    title TEXT, more TEXT
 );
 CREATE INDEX documents_id ON documents (id, place);
 CREATE INDEX documents_cluster ON documents (cluster, place);
@@ -102,6 +111,8 @@ def checksum(row: StoredRow) -> int:
         numbers += f" {row.matched} {row.flags} {row.date}"
     if row.source is not None or row.url is not None or row.title is not None:  # rows without them are as before
         numbers += f" {row.source!r} {row.url!r} {row.title!r}"
+    if row.more is not None:
+        numbers += f" {row.more}"
     return int(crc32c(b"".join((numbers.encode(), row.id, row.content, row.evidence))))
 
 
@@ -135,24 +146,36 @@ def arrivals_of(rows: Sequence[StoredRow], batch: Batch) -> Arrivals:
     return Arrivals(places, kinds, hashes, batch.times, batch.contents[:, CONTENT_HALF].copy(), sizes)
 
 
-def restored_of(rows: Sequence[StoredRow], removals: int = 0) -> PastVerdicts:
+def more_of(verdicts: Verdicts, original_ids: Sequence[str]) -> list[str | None]:
+    """Return ``StoredRow.more`` of verdicts; the arguments are those of ``values_of``."""
+    if not MORE:
+        return [None] * len(verdicts.statuses)
+    lists = dict(zip(NAMES, values_of(verdicts, original_ids), strict=True))
+    rows = zip(*(lists[field.name] for field in MORE), strict=True)
+    return [encoded_more(dict(zip((field.name for field in MORE), row, strict=True))) for row in rows]
+
+
+def encoded_more(values: Mapping[str, Any]) -> str | None:
+    """Return values of ``MORE`` as they are stored."""
+    return orjson.dumps(values).decode() if values else None
+
+
+def restored_of(rows: Sequence[StoredRow], removals: int = 0) -> Verdicts:
     """Return what was decided of rows of the log, and of removals behind them. Rows of 0.1.0 name no match: it is
     the original."""
     decided = [
         (
-            row.status, row.cluster, row.similarity or 0.0,
-            row.original if row.matched is None else row.matched, row.flags,
+            row.status, row.cluster, row.original, row.similarity or 0.0, row.related, row.previous,
+            row.original if row.matched is None else row.matched, row.flags & EQUAL, row.flags & LATE,
         )
         for row in rows
     ]  # fmt: skip
-    decided += [(REMOVED, -1, 0.0, None, 0)] * removals
-    statuses, clusters, similarities, matched, flags = zip(*decided, strict=True) if decided else ((),) * 5
-    bits = np.array(flags, np.uint8)
-    return PastVerdicts(
-        np.array(statuses, np.uint8), np.array(clusters, np.int64), np.array(similarities, np.float32),
-        np.array([-1 if place is None else place for place in matched], np.int64), (bits & EQUAL) > 0,
-        (bits & LATE) > 0, np.full(len(decided), -1),
-    )  # fmt: skip
+    decided += [(REMOVED, NONE, NONE, 0.0, NONE, NONE, NONE, 0, 0)] * removals
+    found = new_verdicts(len(decided))
+    columns: Iterable[npt.NDArray[Any]] = found
+    for column, values in zip(columns, zip(*decided, strict=True), strict=bool(decided)):
+        column[:] = [NONE if value is None else value for value in values]
+    return found
 
 
 def removals_of(ids: list[bytes]) -> Arrivals:

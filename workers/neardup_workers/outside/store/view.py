@@ -14,16 +14,17 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from neardup.documents.document import Pair
 from neardup.documents.ids import bare_ids
 from neardup.stories.sources.names import Shown
+from neardup.stories.verdicts.fields import Field
 from neardup.stories.verdicts.rule import REFUSED, REMOVED, UNCHANGED
 from neardup_workers.outside.store.extra import words
 from neardup_workers.outside.store.log import Log
 from neardup_workers.outside.store.reading import StoreReader
-from neardup_workers.outside.store.rows import LATE, StoredRow
+from neardup_workers.outside.store.rows import LATE, MORE, StoredRow, encoded_more
 
 _TABLES = """
 CREATE TABLE numbers (document INTEGER PRIMARY KEY, place INTEGER NOT NULL);
@@ -44,25 +45,20 @@ CREATE TABLE positions (
 class TopicVerdict(NamedTuple):
     """A verdict of the topic.
 
-    ``number`` is its arrival number. ``document``, ``cluster``, ``original``, ``related``, ``previous`` and ``matched``
-    are places in ``documents``. ``status`` is a number of ``STATUSES``, ``time`` in microseconds. ``shown`` are source,
-    URL and title. A removal has an id alone, a refusal nothing. An id is a full id if there are collections.
+    ``number`` is its arrival number, ``document`` its place in ``documents``. ``status`` is a number of ``STATUSES``,
+    ``time`` in microseconds. ``fields`` are those of ``MESSAGE_FIELDS`` that it has; they name places in ``documents``.
+    ``shown`` are source, URL and title. A removal has an id alone, a refusal nothing. An id is a full id if there are
+    collections.
     """
 
     number: int
     document: int
     status: int
     id: bytes
-    time: int = 0
-    content: bytes = b""
-    similarity: float | None = None
-    cluster: int | None = None
-    original: int | None = None
-    related: int | None = None
-    previous: int | None = None
-    matched: int | None = None
-    late: bool = False
-    shown: Shown = (None, None, None)
+    time: int
+    content: bytes
+    fields: Mapping[str, Any]
+    shown: Shown
 
 
 class PairRow(NamedTuple):
@@ -107,24 +103,29 @@ class View(Log):
         earlier = None if known is None else self.row(known)
         if earlier is not None:
             return earlier
-        original, previous = self._place(verdict.original), self._place(verdict.previous)
+        fields = verdict.fields
+        original, previous = self._place(fields.get("original")), self._place(fields.get("previous"))
         before = None if verdict.status != UNCHANGED or previous is None else self.row(previous)
         self._name("numbers", verdict.document, verdict.number)
-        cluster = self._place(verdict.cluster)
+        cluster = self._place(fields["cluster"])
         if cluster is None:
-            cluster = self._place(verdict.cluster, "lost")
+            cluster = self._place(fields["cluster"], "lost")
         if cluster is None:
             cluster = verdict.number
-            self._name("lost", verdict.cluster, cluster)
+            self._name("lost", fields["cluster"], cluster)
         said = verdict.status if verdict.status != UNCHANGED else 0 if before is None else before.said
         row = StoredRow(
             verdict.number, verdict.id, verdict.time, verdict.content, b"", verdict.status, said, cluster, original,
-            verdict.similarity, self._place(verdict.related) if before is None else before.related, previous, 0,
-            self._place(verdict.matched), LATE * verdict.late, None, *verdict.shown,
+            fields.get("similarity"), self._place(fields.get("related")) if before is None else before.related,
+            previous, 0, self._place(fields.get("matched")), LATE * fields.get("late", False), None, *verdict.shown,
+            encoded_more({field.name: self._more(field, fields.get(field.name)) for field in MORE}),
         )  # fmt: skip
         self.insert([row])
         words.enter(self._writer, row.place, row.place)
         return row
+
+    def _more(self, field: Field, value: Any) -> Any:
+        return self._place(value) if field.kind == "place" else bool(value) if field.kind == "flag" else value
 
     def _place(self, document: int | None, table: str = "numbers") -> int | None:
         query = f"SELECT place FROM {table} WHERE document = ?"

@@ -15,7 +15,7 @@ ranks it); ``arrival`` (the number of the verdict over all partitions);
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,12 +27,12 @@ from neardup.pairs.batches import id_columns
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS
 from neardup.pairs.window_message import WireError
 from neardup.schemes.interface import in_parts, starts_of_lengths
-from neardup.stories.verdicts.fields import Verdicts
+from neardup.stories.verdicts.fields import MESSAGE_FIELDS, Verdicts, has_value
 from neardup.stories.verdicts.representatives import NO_RANK
 from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL, STATUSES
 from neardup_workers.outside.topics.arrivals import ArrivalRows
 from neardup_workers.outside.topics.columns import escaped, numbers, texts_of
-from neardup_workers.outside.topics.places import offsets_of, parse_places, partitions_of, place_name, places_of
+from neardup_workers.outside.topics.places import offsets_of, parse_places, partitions_of, places_of
 from neardup_workers.outside.topics.shown import fields_shown
 
 # Approximate maximum bytes of a run: messages of ``signed`` are split at the same size.
@@ -44,20 +44,34 @@ _KINDS = np.array([{"removed": REMOVAL, "refused": REFUSAL}.get(status, DOCUMENT
 _NO_CONTENT = "0" * 16
 
 
-class Decision(NamedTuple):
-    """n decided arrivals, in order.
+class DecidedRows(NamedTuple):
+    """n verdicts as columns: the arrivals and their decisions.
 
-    ``first`` is the number of the first one over all partitions. ``originals`` (``int64[n]``) are the places of the
-    originals, -1 for none, ``original_ids`` their ids, ``original_times`` (``int64[n]``) their event times, ``NO_TIME``
-    for none, ``original_ranks`` (``float64[n]``) their ranks. ``incomplete`` (``bool[n]``): decided without all pairs.
-    ``arrived`` (``int64[n]``) are the times of their messages in microseconds, ``NO_TIME`` for none.
+    ``numbers`` (``int64[n]``) are the arrival numbers over all partitions. The places of ``verdicts`` are those of
+    ``documents``; its ``originals`` are places, too, -1 for none. ``original_ids`` are the ids of the originals.
     """
 
-    first: int
+    numbers: npt.NDArray[np.int64]
     rows: ArrivalRows
     verdicts: Verdicts
-    originals: npt.NDArray[np.int64]
-    original_ids: Sequence[bytes | None]
+    original_ids: list[bytes | None]
+
+    def select(self, order: npt.NDArray[np.int64]) -> DecidedRows:
+        """Return some rows, in the given order."""
+        verdicts = Verdicts._make(column[order] for column in self.verdicts)
+        ids = [self.original_ids[i] for i in order.tolist()]
+        return DecidedRows(self.numbers[order], self.rows.select(order), verdicts, ids)
+
+
+class Decision(NamedTuple):
+    """What a step has decided: its verdicts, and what only the step knows of them.
+
+    ``original_times`` (``int64[n]``) are the event times of the originals, ``NO_TIME`` for none, ``original_ranks``
+    (``float64[n]``) their ranks. ``incomplete`` (``bool[n]``): decided without all pairs. ``arrived`` (``int64[n]``)
+    are the times of their messages in microseconds, ``NO_TIME`` for none.
+    """
+
+    decided: DecidedRows
     original_times: npt.NDArray[np.int64]
     original_ranks: npt.NDArray[np.float64]
     incomplete: npt.NDArray[np.bool_]
@@ -75,8 +89,9 @@ class Run(NamedTuple):
 def encode_runs(decision: Decision, *, separate: bool = False) -> Iterator[Run]:
     """Return the records of a step: one for each partition, or several if one would be too long. Ids are full ids, if
     collections are ``separate``."""
-    lines = _lines(decision, separate) if len(decision.rows.places) else []
-    partitions, offsets = partitions_of(decision.rows.places), offsets_of(decision.rows.places)
+    places = decision.decided.rows.places
+    lines = _lines(decision, separate) if len(places) else []
+    partitions, offsets = partitions_of(places), offsets_of(places)
     for partition in np.unique(partitions).tolist():
         rows = np.flatnonzero(partitions == partition)
         own = [lines[row] for row in rows.tolist()]
@@ -89,14 +104,15 @@ def encode_runs(decision: Decision, *, separate: bool = False) -> Iterator[Run]:
 def _lines(decision: Decision, separate: bool) -> list[bytes]:
     """Return the lines, as ``orjson`` would encode their fields. It encodes the values column by column: an object for
     each line takes much longer."""
-    rows, lines = decision.rows, []
+    arrivals, rows, verdicts, _ = decision.decided
     columns = zip(
+        arrivals.tolist(),
         offsets_of(rows.places).tolist(),
         _named(texts_of(rows.ids, rows.id_starts), separate),
         (rows.kinds == DOCUMENT).tolist(),
-        [STATUSES[status] for status in decision.verdicts.statuses.tolist()],
+        [STATUSES[status] for status in verdicts.statuses.tolist()],
         fields_shown(rows.shown, len(rows.places)),
-        _decided(decision, separate),
+        _fields_of_documents(decision.decided, separate),
         numbers(rows.times / _MICROSECONDS),
         _digits(rows.contents),
         numbers(rows.ranks),
@@ -104,8 +120,8 @@ def _lines(decision: Decision, separate: bool) -> list[bytes]:
         decision.incomplete.tolist(),
         strict=True,
     )
-    for arrival, row in enumerate(columns, decision.first):
-        offset, named, is_document, status, shown, decided, time, content, rank, is_unranked, gap = row
+    lines = []
+    for arrival, offset, named, is_document, status, shown, decided, time, content, rank, is_unranked, gap in columns:
         line = f'{{"offset":{offset}{named},"status":"{status}"'
         if is_document:
             line += f'{shown}{decided},"timestamp":{time},"content":"{content}"'
@@ -116,37 +132,37 @@ def _lines(decision: Decision, separate: bool) -> list[bytes]:
     return lines
 
 
-def _decided(decision: Decision, separate: bool) -> list[str]:
+def _fields_of_documents(decided: DecidedRows, separate: bool) -> list[str]:
     """Return the fields that only a document has, without those that have no value; most have a cluster alone."""
-    verdicts = decision.verdicts
-    places = zip(partitions_of(verdicts.clusters).tolist(), offsets_of(verdicts.clusters).tolist(), strict=True)
-    out = [f',"cluster":"{partition}-{offset}"' for partition, offset in places]
-    similarities = np.round(verdicts.similarities.astype(np.float64), SIMILARITY_DIGITS)
-    has_more = verdicts.equal | verdicts.late | (similarities != 0)
-    for column in (decision.originals, verdicts.related, verdicts.previous, verdicts.matched):
-        has_more |= column >= 0
-    has_more |= np.array([of is not None for of in decision.original_ids], np.bool_)
-    rows = np.flatnonzero(has_more)
-    at = rows.tolist()
-    ids = [decision.original_ids[row] for row in at]
-    bare = [(split_id(of.decode())[1] if separate else of.decode()) if of is not None else "" for of in ids]
-    columns = zip(
-        at, ids, escaped(bare), decision.originals[rows].tolist(), similarities[rows].tolist(),
-        numbers(similarities[rows]), verdicts.related[rows].tolist(), verdicts.previous[rows].tolist(),
-        verdicts.matched[rows].tolist(), verdicts.equal[rows].tolist(), verdicts.late[rows].tolist(), strict=True,
-    )  # fmt: skip
-    for row, of, id_, original, similarity, rounded, related, previous, matched, equal, late in columns:
-        text = "" if of is None else f',"duplicate_of":"{id_}"'
-        if original >= 0:
-            text += f',"original":"{place_name(original)}"'
-        if similarity:
-            text += f',"similarity":{rounded}'
-        text += out[row]
-        for name, place in (("related", related), ("previous", previous), ("matched", matched)):
-            if place >= 0:
-                text += f',"{name}":"{place_name(place)}"'
-        out[row] = text + (',"equal":true' if equal else "") + (',"late":true' if late else "")
+    out = [""] * len(decided.numbers)
+    for field in MESSAGE_FIELDS[1:]:
+        if field.kind == "id":
+            rows = np.flatnonzero([of is not None for of in decided.original_ids])
+            values: Any = [(decided.original_ids[row] or b"").decode() for row in rows.tolist()]
+            values = [split_id(of)[1] for of in values] if separate else values
+        else:
+            values = getattr(decided.verdicts, field.column)
+            values = np.round(values.astype(np.float64), SIMILARITY_DIGITS) if field.kind == "fraction" else values
+            rows = np.flatnonzero(has_value(field, values))
+            values = values[rows]
+        start = f',"{field.name}":'
+        for row, value in zip(rows.tolist(), _WRITTEN[field.kind](values), strict=True):
+            out[row] += start + value
     return out
+
+
+def _place_names(places: npt.NDArray[np.int64]) -> list[str]:
+    both = zip(partitions_of(places).tolist(), offsets_of(places).tolist(), strict=True)
+    return [f'"{partition}-{offset}"' for partition, offset in both]
+
+
+# Values of each kind as JSON.
+_WRITTEN: dict[str, Callable[[Any], Sequence[str]]] = {
+    "id": lambda values: [f'"{id_}"' for id_ in escaped(values)],
+    "place": _place_names,
+    "fraction": numbers,
+    "flag": lambda values: ["true"] * len(values),
+}
 
 
 def _named(ids: list[str], separate: bool) -> list[str]:
@@ -164,31 +180,6 @@ def _digits(contents: npt.NDArray[np.uint64]) -> list[str]:
     """Return hashes as 16 digits each."""
     text = contents.astype(">u8").tobytes().hex()
     return [text[at : at + 16] for at in range(0, len(text), 16)]
-
-
-class DecidedRows(NamedTuple):
-    """n verdicts as columns, read back from the topic: the arrivals and their decisions.
-
-    ``numbers`` (``int64[n]``) are the arrival numbers over all partitions. ``statuses``, ``clusters``, ``originals``
-    (places), ``similarities``, ``matched``, ``equal``, ``late`` and ``original_ids`` are the columns of ``Decision``.
-    """
-
-    numbers: npt.NDArray[np.int64]
-    rows: ArrivalRows
-    statuses: npt.NDArray[np.uint8]
-    clusters: npt.NDArray[np.int64]
-    originals: npt.NDArray[np.int64]
-    similarities: npt.NDArray[np.float32]
-    matched: npt.NDArray[np.int64]
-    equal: npt.NDArray[np.bool_]
-    late: npt.NDArray[np.bool_]
-    original_ids: list[bytes | None]
-
-    def select(self, order: npt.NDArray[np.int64]) -> DecidedRows:
-        """Return some rows, in the given order."""
-        columns = [column[order] for column in self[2:9]]
-        ids = [self.original_ids[i] for i in order.tolist()]
-        return DecidedRows._make([self.numbers[order], self.rows.select(order), *columns, ids])
 
 
 def parse_run(value: bytes | None) -> list[dict[str, Any]]:
@@ -211,7 +202,6 @@ def decided_rows(
     contents = [line.get("content", _NO_CONTENT) for line in lines]
     times = np.array([line.get("timestamp", np.nan) for line in lines], np.float64)
     offsets = np.array([line["offset"] for line in lines], np.int64)
-    originals, matched = _places(lines, "original"), _places(lines, "matched")
     named = [row for row, line in enumerate(lines) if "duplicate_of" in line]
     original_ids: list[bytes | None] = [None] * len(lines)
     for row, id_ in zip(named, _ids([lines[row] for row in named], "duplicate_of", separate), strict=True):
@@ -225,18 +215,12 @@ def decided_rows(
         np.array([line.get("rank", NO_RANK) for line in lines], np.float64),
         np.zeros(len(lines), np.int64),
     )
-    return DecidedRows(
-        np.array([line["arrival"] for line in lines], np.int64),
-        rows,
-        statuses,
-        _places(lines, "cluster"),
-        originals,
-        np.array([line.get("similarity", 0.0) for line in lines], np.float32),
-        np.where(matched < 0, originals, matched),  # lines of 0.1.0 name no match: it is the original
-        np.array([line.get("equal", False) for line in lines], np.bool_),
-        np.array([line.get("late", False) for line in lines], np.bool_),
-        original_ids,
-    )
+    read = {field.column: _READ[field.kind](lines, field.name) for field in MESSAGE_FIELDS if field.kind in _READ}
+    verdicts = Verdicts(statuses=statuses, **read)
+    # Lines of 0.1.0 name no match: it is the original.
+    matched = np.where(verdicts.matched < 0, verdicts.originals, verdicts.matched)
+    numbers = np.array([line["arrival"] for line in lines], np.int64)
+    return DecidedRows(numbers, rows, verdicts._replace(matched=matched), original_ids)
 
 
 def _ids(lines: Sequence[dict[str, Any]], name: str, separate: bool) -> list[bytes]:
@@ -253,6 +237,14 @@ def _places(lines: Sequence[dict[str, Any]], name: str) -> npt.NDArray[np.int64]
     return out
 
 
+# The column of a field of each kind.
+_READ: dict[str, Callable[[Sequence[dict[str, Any]], str], Any]] = {
+    "place": _places,
+    "fraction": lambda lines, name: np.array([line.get(name, 0.0) for line in lines], np.float32),
+    "flag": lambda lines, name: np.array([line.get(name, False) for line in lines], np.bool_),
+}
+
+
 def join_decided(parts: Sequence[DecidedRows]) -> DecidedRows:
     """Return the verdicts of all parts in order of arrival; at least one part."""
     ids = np.concatenate([part.rows.ids for part in parts])
@@ -262,8 +254,10 @@ def join_decided(parts: Sequence[DecidedRows]) -> DecidedRows:
         np.concatenate([part.rows[column] for part in parts]) for column in range(4)
     )  # fmt: skip
     ranks = np.concatenate([part.rows.ranks for part in parts])
-    numbers, *columns = (np.concatenate([part[column] for part in parts]) for column in (0, *range(2, 9)))
+    verdicts = Verdicts._make(
+        np.concatenate(columns) for columns in zip(*(part.verdicts for part in parts), strict=True)
+    )
     original_ids = [id_ for part in parts for id_ in part.original_ids]
     rows = ArrivalRows(places, kinds, times, contents, ids, starts, ranks, np.zeros(len(ranks), np.int64))
-    joined = DecidedRows._make([numbers, rows, *columns, original_ids])
-    return joined.select(np.argsort(numbers, kind="stable"))
+    numbers = np.concatenate([part.numbers for part in parts])
+    return DecidedRows(numbers, rows, verdicts, original_ids).select(np.argsort(numbers, kind="stable"))

@@ -33,9 +33,10 @@ import orjson
 
 from neardup.documents.ids import stored_id
 from neardup.pairs.batches import MICROSECONDS
-from neardup.stories.verdicts.rule import REFUSED, STATUSES, UNCHANGED
-from neardup_workers.outside.store.answers import Answer
-from neardup_workers.outside.store.rows import LATE, StoredRow
+from neardup.stories.verdicts.fields import MESSAGE_FIELDS
+from neardup.stories.verdicts.rule import REFUSED, STATUSES
+from neardup_workers.outside.store.answers import Answer, verdict_of
+from neardup_workers.outside.store.rows import StoredRow
 from neardup_workers.outside.store.view import PairRow, TopicVerdict, View, ViewReader
 from neardup_workers.outside.topics.names import Topics
 from neardup_workers.outside.topics.places import parse_place, place_of
@@ -50,9 +51,6 @@ _POLL_SECONDS = 0.1
 _RECORDS_MAX, _BYTES_MAX = 500, 8 << 20
 # How often expired rows are dropped and new partitions are looked for, in seconds.
 _DROP_SECONDS, _PARTITIONS_SECONDS = 1.0, 10.0
-
-# Fields of a line that name documents, in the order of ``TopicVerdict``.
-_PLACES = ("cluster", "original", "related", "previous", "matched")
 
 _log = logging.getLogger(__name__)
 
@@ -282,14 +280,9 @@ class Follower:
         if isinstance(row, int):
             refused = "refused" if line.fields["status"] == STATUSES[REFUSED] else None
             return Resolved(Answer(id_, refused, collection=collection), row)
-        verdict = (
-            STATUSES[row.said], line.fields.get("duplicate_of"), row.similarity, row.cluster, row.related,
-            row.previous, row.matched, row.place, row.status == UNCHANGED,
-        )  # fmt: skip
+        verdict = verdict_of(row._asdict(), line.fields.get("duplicate_of"))
         pairs = self._reader.earlier(row.id) if with_pairs else ()
-        late = bool(row.flags & LATE)
-        answer = Answer(id_, None, *verdict, pairs, row.time / MICROSECONDS, late=late)
-        return Resolved(answer._replace(source=row.source, url=row.url, title=row.title, collection=collection))
+        return Resolved(Answer(id_, None, verdict, pairs, collection=collection))
 
 
 def _add_pairs(view: View, records: Sequence[Record], separate: bool) -> None:
@@ -317,7 +310,8 @@ def _add_pairs(view: View, records: Sequence[Record], separate: bool) -> None:
 
 def _verdict(line: _Line, separate: bool) -> TopicVerdict:
     fields = line.fields
-    places: dict[str, Any] = {name: parse_place(fields[name]) for name in _PLACES if name in fields}
+    named: dict[str, Any] = {field.name: fields[field.name] for field in MESSAGE_FIELDS if field.name in fields}
+    places = {field.name for field in MESSAGE_FIELDS if field.kind == "place"}
     return TopicVerdict(
         line.number,
         place_of(line.partition, fields["offset"]),
@@ -325,8 +319,6 @@ def _verdict(line: _Line, separate: bool) -> TopicVerdict:
         stored_id(str(fields.get("id", "")), fields.get("collection"), separate=separate),
         round(fields.get("timestamp", 0) * MICROSECONDS),
         bytes.fromhex(fields.get("content", "")),
-        fields.get("similarity"),
-        late=bool(fields.get("late")),
-        shown=(fields.get("source"), fields.get("url"), fields.get("title")),
-        **places,
+        {name: parse_place(value) if name in places else value for name, value in named.items()},
+        (fields.get("source"), fields.get("url"), fields.get("title")),
     )

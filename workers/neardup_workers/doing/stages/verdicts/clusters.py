@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +30,6 @@ from neardup.stories.verdicts.decisions import VerdictLimits
 from neardup.stories.verdicts.representatives import NO_RANK, Member, join, without
 from neardup.stories.verdicts.rule import DUPLICATE, REFUSED, REMOVED, UNCHANGED, UPDATE
 from neardup.window import NO_TIME
-from neardup_workers.outside.topics.arrivals import ArrivalRows
 from neardup_workers.outside.topics.columns import escaped, numbers, texts_of
 from neardup_workers.outside.topics.places import found_at, parse_places, place_name
 from neardup_workers.outside.topics.verdicts import DecidedRows, Decision
@@ -68,19 +67,6 @@ class _Cluster(NamedTuple):
         return self._replace(removed=self.removed or id_ == self.id, best=without(self.best, id_), arrival=arrival)
 
 
-class _Members(NamedTuple):
-    """Decided arrivals: the columns that ``Decision`` and ``DecidedRows`` share."""
-
-    rows: ArrivalRows
-    statuses: npt.NDArray[np.uint8]
-    clusters: npt.NDArray[np.int64]
-    numbers: npt.NDArray[np.int64]
-    originals: npt.NDArray[np.int64]
-    original_ids: Sequence[bytes | None]
-    original_times: npt.NDArray[np.int64]
-    original_ranks: npt.NDArray[np.float64]
-
-
 class Changed(NamedTuple):
     """Clusters after a step, by place; ``None`` for a cluster that ends."""
 
@@ -111,14 +97,8 @@ class Clusters:
 
     def change(self, decision: Decision, stream_time: int) -> Changed:
         """Return what a step of decisions changes."""
-        numbers = np.arange(decision.first, decision.first + len(decision.rows.places))
-        changed: dict[int, _Cluster | None] = dict(
-            self._join(
-                _Members(decision.rows, _joining(decision.verdicts.statuses, decision.verdicts.late),
-                         decision.verdicts.clusters, numbers, decision.originals, decision.original_ids,
-                         decision.original_times, decision.original_ranks)
-            )
-        )  # fmt: skip
+        late, times, ranks = decision.decided.verdicts.late, decision.original_times, decision.original_ranks
+        changed: dict[int, _Cluster | None] = dict(self._join(decision.decided, late, times, ranks))
         for entry in self._popped:  # by a step that was undone
             heapq.heappush(self._times, entry)
         self._popped = []
@@ -164,20 +144,17 @@ class Clusters:
         places = parse_places([key.decode() for key in known])
         clusters = _decode(known.values(), separate=self._separate)
         self._clusters = dict(zip(places.tolist(), clusters, strict=True))
-        self._by_id = self._named() if (decided.statuses == REMOVED).any() else {}
-        at = found_at(decided.originals, decided.rows.places)
+        self._by_id = self._named() if (decided.verdicts.statuses == REMOVED).any() else {}
+        at = found_at(decided.verdicts.originals, decided.rows.places)
         is_known = at >= 0
         times, ranks = (
             np.where(is_known, decided.rows.times[at], NO_TIME),
             np.where(is_known, decided.rows.ranks[at], NO_RANK),
         )
-        last = np.array([*(one.arrival for one in clusters), -1], np.int64)[found_at(decided.clusters, places)]
-        is_late = decided.late | (last >= decided.numbers)  # what the record counts already joins nothing
-        members = _Members(
-            decided.rows, _joining(decided.statuses, is_late), decided.clusters, decided.numbers, decided.originals,
-            decided.original_ids, times, ranks,
-        )  # fmt: skip
-        self._clusters.update(self._join(members))
+        last = np.array([*(one.arrival for one in clusters), -1], np.int64)
+        last = last[found_at(decided.verdicts.clusters, places)]
+        is_late = decided.verdicts.late | (last >= decided.numbers)  # what the record counts already joins nothing
+        self._clusters.update(self._join(decided, is_late, times, ranks))
         horizon = self._horizon(stream_time)
         self._clusters = {place: cluster for place, cluster in self._clusters.items() if cluster.time >= horizon}
         self._times = sorted((cluster.time, place) for place, cluster in self._clusters.items())
@@ -195,12 +172,16 @@ class Clusters:
         """Return the time from which on a cluster may get another member."""
         return int(NO_TIME) if stream_time == NO_TIME else stream_time - self._limits.window - self._limits.lateness
 
-    def _join(self, members: _Members) -> dict[int, _Cluster]:
-        """Return the clusters with new members or removed originals. Members that a cluster already counts change
-        nothing."""
+    def _join(
+        self, decided: DecidedRows, late: npt.NDArray[np.bool_], original_times: npt.NDArray[np.int64],
+        original_ranks: npt.NDArray[np.float64],
+    ) -> dict[int, _Cluster]:  # fmt: skip
+        """Return the clusters with new members or removed originals. Members that a cluster already counts, and those
+        that are ``late``, change nothing."""
         changed: dict[int, _Cluster] = {}
         named: dict[str, set[int]] = {}  # as ``_by_id``, of the changed clusters
-        rows, statuses = members.rows, members.statuses
+        rows, verdicts = decided.rows, decided.verdicts
+        statuses = np.where(late, np.uint8(REFUSED), verdicts.statuses)
         at = np.flatnonzero(np.isin(statuses, (DUPLICATE, UPDATE, UNCHANGED, REMOVED)))
         removes = bool((statuses[at] == REMOVED).any())
 
@@ -210,11 +191,11 @@ class Clusters:
                 named.setdefault(name, set()).add(place)
 
         columns = (
-            rows.places, rows.times, rows.ranks, statuses, members.clusters, members.numbers, members.originals,
-            members.original_times, members.original_ranks,
+            rows.places, rows.times, rows.ranks, statuses, verdicts.clusters, decided.numbers, verdicts.originals,
+            original_times, original_ranks,
         )  # fmt: skip
         ids = texts_of(*select_ragged(rows.ids, rows.id_starts, at))
-        names = [members.original_ids[i] for i in at.tolist()]
+        names = [decided.original_ids[i] for i in at.tolist()]
         for id_, of, own, time, rank, status, place, arrival, newest, original_time, original_rank in zip(
             ids, names, *(column[at].tolist() for column in columns), strict=True
         ):
@@ -239,11 +220,6 @@ class Clusters:
                 joined = cluster._replace(members=cluster.members + joins, arrival=arrival, best=best)
                 put(place, joined.with_time(id_, time))
         return changed
-
-
-def _joining(statuses: npt.NDArray[np.uint8], late: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
-    """Return statuses of documents; a late one counts as refused, for it joins nothing."""
-    return np.where(late, np.uint8(REFUSED), statuses)
 
 
 def _member(place: int, id_: str, rank: float) -> Member:

@@ -385,8 +385,8 @@ class LinkWorker:
     def _report(self, taken: Taken, decision: Decision, changed: Changed) -> None:
         """Report a committed step."""
         observer, now = self.observer, self.member.clock()
-        statuses = np.bincount(decision.verdicts.statuses, minlength=len(STATUSES))
-        observer.count("documents", len(decision.rows.places))
+        statuses = np.bincount(decision.decided.verdicts.statuses, minlength=len(STATUSES))
+        observer.count("documents", len(decision.decided.numbers))
         for status, count in zip(STATUSES, statuses.tolist(), strict=True):
             observer.count("verdicts", count, status)
         times, counts = np.array(taken.arrived).T

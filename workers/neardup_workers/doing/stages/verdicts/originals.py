@@ -172,7 +172,9 @@ def left_places(found: DecidedRows, stories: Stories) -> _Longs:
     """
     contents = stories.contents
     known = dict(zip(contents.places.tolist(), contents.numbers[:, _POSITION].tolist(), strict=True))
-    named = np.unique(np.concatenate([found.clusters, found.matched, stories.stories.places, contents.places]))
+    named = np.unique(
+        np.concatenate([found.verdicts.clusters, found.verdicts.matched, stories.stories.places, contents.places])
+    )
     left = named[~np.isin(named, found.rows.places) & (named >= 0)]
     order, position, partition = [], 0, -1
     for place in left.tolist():  # by partition, then offset
@@ -209,8 +211,8 @@ def kept_stories(
     fields = np.stack([content_numbers, content_numbers + zero, hashes, sizes], 1)
     records[record[:, None], HEAD + CONTENT * at[:, None] + np.arange(CONTENT)] = fields
     np.add.at(records[:, SIZE], record, sizes)
-    rows = np.flatnonzero((numbers >= 0) & ~found.late)
-    clusters, ids = found.clusters[rows], id_hashes(found.rows.ids, found.rows.id_starts).view(np.int64)[rows]
+    rows = np.flatnonzero((numbers >= 0) & ~found.verdicts.late)
+    clusters, ids = found.verdicts.clusters[rows], id_hashes(found.rows.ids, found.rows.id_starts).view(np.int64)[rows]
     story = found_at(clusters, places)
     is_own = story >= 0
     is_own[is_own] = records[story[is_own], ID] == ids[is_own]

@@ -145,7 +145,7 @@ class Sources:
     def count(self, decision: Decision, ended: Iterable[int], first: int, end: int) -> None:
         """Count a committed step and the places of the stories that it ended; ``first`` and ``end`` are the rows of the
         window after it."""
-        rows, verdicts = decision.rows, decision.verdicts
+        _, rows, verdicts, _ = decision.decided
         counted = np.flatnonzero(rows.kinds != REMOVAL)
         named = sources_shown(rows.shown, len(rows.places))
         sources = named if len(counted) == len(named) else [named[row] for row in counted.tolist()]
@@ -245,7 +245,7 @@ class Gathered:
         places = found.rows.places
         again = found.numbers >= kept.step
         known = np.array([one.key[0] for one in kept.parts if one.kind == "story"], np.int64)
-        begun = (found.statuses == ORIGINAL) & ~found.late & ~again & ~np.isin(places, known)
+        begun = (found.verdicts.statuses == ORIGINAL) & ~found.verdicts.late & ~again & ~np.isin(places, known)
         self.begun = np.flatnonzero(begun)[-STORIES_MAX:]
         self.counted = np.flatnonzero(again & (found.rows.kinds != REMOVAL))
         rows = np.concatenate([self.begun, self.counted])
@@ -273,7 +273,8 @@ class Gathered:
     def reports(self, found: DecidedRows, rows: _Longs) -> Reports:
         """Return the verdicts about some rows; what was not gathered has no source."""
         sources = [self._sources.get(row, "") for row in rows.tolist()]
-        return _reports(sources, rows, found.statuses, found.clusters, found.late, self._arrived, found.rows.times)
+        columns = found.verdicts.statuses, found.verdicts.clusters, found.verdicts.late
+        return _reports(sources, rows, *columns, self._arrived, found.rows.times)
 
 
 def _reports(sources: Sequence[str], rows: _Longs, *columns: npt.NDArray[Any]) -> Reports:

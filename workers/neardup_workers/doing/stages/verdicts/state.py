@@ -31,7 +31,6 @@ from neardup.stories.verdicts.decisions import Decisions, Found, VerdictLimits
 from neardup.stories.verdicts.fields import Verdicts
 from neardup.stories.verdicts.records import Changes
 from neardup.stories.verdicts.representatives import NO_RANK
-from neardup.stories.verdicts.restoring import PastVerdicts, members_before
 from neardup.stories.verdicts.row_columns import GONE, NONE
 from neardup.stories.verdicts.rule import DOCUMENT, Arrivals
 from neardup.window import NO_TIME, NO_WINDOW
@@ -122,14 +121,10 @@ class LinkState:
     ) -> None:
         """Start from earlier decisions: consecutive verdicts in order of arrival, the decided end of each partition,
         the stories, and the bytes of evidence of each row."""
-        rows, numbers = found.rows, _numbers(found.rows, 0)
-        counts = (rows.kinds == DOCUMENT) & ~found.late
+        rows, verdicts, numbers = found.rows, found.verdicts, _numbers(found.rows, 0)
         rows.sizes[numbers >= 0] = sizes
-        clusters, matched = (self._rows.find(column) + _ZERO for column in (found.clusters, found.matched))
-        past = PastVerdicts(
-            found.statuses, clusters, found.similarities, matched, found.equal, found.late,
-            members_before(clusters, counts),
-        )  # fmt: skip
+        clusters, matched = (self._rows.find(column) + _ZERO for column in (verdicts.clusters, verdicts.matched))
+        past = verdicts._replace(clusters=clusters, matched=matched)
         kept = None
         if stories.is_known:
             kept = kept_stories(found, stories, self._rows.find, numbers, _ZERO)
@@ -233,8 +228,11 @@ class LinkState:
         originals[shown], times[shown] = self._rows.places(newest), self.decisions.times(newest)
         named = (verdicts.clusters, verdicts.related, verdicts.previous, verdicts.matched)
         clusters, related, previous, matched = (self._placed(column, rows, numbers) for column in named)
-        placed = verdicts._replace(clusters=clusters, related=related, previous=previous, matched=matched)
-        return Decision(self.arrivals, rows, placed, originals, ids, times, ranks, gaps, arrived)
+        placed = verdicts._replace(
+            clusters=clusters, originals=originals, related=related, previous=previous, matched=matched
+        )
+        decided = DecidedRows(self.arrivals + np.arange(len(ids)), rows, placed, ids)
+        return Decision(decided, times, ranks, gaps, arrived)
 
     def _placed(self, column: _Longs, rows: ArrivalRows, numbers: _Longs) -> _Longs:
         """Return the places of what verdicts about rows with these numbers name, -1 for nothing. Most name themselves,
