@@ -73,10 +73,10 @@ def _show(settings: Settings, documents: Sequence[Document], *, judged: str | No
         remedy = "" if recall >= promised else f"; not {promised:.3g}: use one_permutation"
         rows.append(("recall", f"{recall:.3f}", f"at the threshold, at most{remedy}"))
     tables.append(facts(f"Scheme {settings.scheme}, for documents of these sizes", rows))
-    comparing, left_out = thresholds.comparing(settings), Counter[str]()
-    found, answers = thresholds.around(comparing, documents), None
+    compared, left_out = thresholds.Compared(settings, documents), Counter[str]()
+    found, answers = thresholds.around(compared), None
     if judged is not None:
-        answers = thresholds.judged(judged, comparing, documents, left_out, settings.false_weight or 0.5)
+        answers = thresholds.judged(judged, compared, left_out, settings.false_weight or 0.5)
     values |= {**thresholds.summary(found, answers), "left_out": dict(left_out)}
     tables += thresholds.tables(found, answers, documents)
     print_found(values, tables, as_json=as_json)

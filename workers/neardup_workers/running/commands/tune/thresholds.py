@@ -1,7 +1,8 @@
 """``neardup tune --sample``: pairs of a sample around several thresholds, and the threshold that judged pairs propose.
 
-Pairs are compared exactly, where the scheme can, down to the least of the thresholds. Judged pairs are lines with two
-ids and ``same``; they may be less similar than that.
+Pairs are found by sketches, with the default recall at the least threshold, and then measured exactly, where the scheme
+can: an eighth of the work of an exact comparison of all candidates. Judged pairs are lines with two ids and ``same``;
+they may be less similar than the least threshold.
 """
 
 from __future__ import annotations
@@ -33,7 +34,12 @@ THRESHOLDS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _NEAR = 0.05
 _SHOWN_EACH = 2
 # What a scheme chooses for a recall at the threshold; at another threshold it chooses again.
-_CHOSEN = ("bands", "rows", "sketch_bits", "rows_max", "recall", "false_weight", "min_similarity", "buckets_shared_min")
+_CHOSEN = (
+    "bands", "rows", "sketch_bits", "rows_max", "recall", "false_weight", "min_similarity", "buckets_shared_min",
+    "verify",
+)  # fmt: skip
+# Pairs that are measured at a time: both sides of each are copied.
+_MEASURED = 256
 _KINDS = ("same", "different")
 _ANSWERS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
@@ -54,28 +60,55 @@ class Judged(NamedTuple):
     proposed: Proposed
 
 
-def comparing(settings: Settings) -> Settings:
-    """Return settings that find pairs down to the least of the thresholds, scored exactly if the scheme can."""
-    update = {name: type(settings).model_fields[name].default for name in _CHOSEN}
-    update["threshold"] = min(THRESHOLDS) - _NEAR
-    try:
-        return settings.model_copy(update={**update, "verify": "exact"})
-    except ConfigError:  # its score is exact already, or it counts runs
-        return settings.model_copy(update=update)
-
-
-def around(settings: Settings, documents: Sequence[Document]) -> list[Around]:
-    """Return the pairs of a sample around each threshold.
+class Compared:
+    """The documents of a sample that are compared, by what they are named.
 
     Args:
-        settings: those of ``comparing``.
+        settings: reading, scheme and measure.
         documents: the sample.
     """
-    pairs = [
-        PairLine(pair.older, pair.newer, pair.similarity, getattr(pair, "collection", None))
-        for pair in Deduplicator(settings).process(documents)
-    ]
-    out = []
+
+    def __init__(self, settings: Settings, documents: Sequence[Document]) -> None:
+        update = {name: type(settings).model_fields[name].default for name in _CHOSEN}
+        update["threshold"] = min(THRESHOLDS)
+        self._finding, self._documents = settings.model_copy(update=update), documents
+        try:
+            self._measuring = settings.model_copy(update={**update, "verify": "exact"})
+        except ConfigError:  # its score is exact already, or it counts runs
+            self._measuring = self._finding
+        signed = Signer(self._measuring).sign(documents)
+        refused = {refusal.position for refusal in signed.refusals}
+        accepted = [document for position, document in enumerate(documents) if position not in refused]
+        self._batch = signed.batch
+        self.rows = {(document.collection or None, str(document.id)): row for row, document in enumerate(accepted)}
+
+    def pairs(self) -> list[PairLine]:
+        """Return the pairs from the least threshold on, and some below it."""
+        found = Deduplicator(self._finding).process(self._documents)
+        collections = [getattr(pair, "collection", None) for pair in found]
+        older = [self.rows[name, pair.older] for name, pair in zip(collections, found, strict=True)]
+        newer = [self.rows[name, pair.newer] for name, pair in zip(collections, found, strict=True)]
+        measured = self.similarity(older, newer).tolist()
+        return [
+            PairLine(pair.older, pair.newer, value, collection)
+            for pair, value, collection in zip(found, measured, collections, strict=True)
+        ]
+
+    def similarity(self, older: Sequence[int], newer: Sequence[int]) -> npt.NDArray[np.float64]:
+        """Return the similarities of pairs of rows, ``float64[n]``."""
+        out = np.zeros(len(older))
+        for at in range(0, len(older), _MEASURED):
+            part = slice(at, at + _MEASURED)
+            sides = [select(self._batch, np.array(side[part], np.int64)) for side in (older, newer)]
+            measured = similarity_of(self._measuring, sides[1].evidence, sides[0].evidence, 0.0)
+            equal = sides[0].contents[:, CONTENT_HALF] == sides[1].contents[:, CONTENT_HALF]
+            out[part] = np.where(equal, 1.0, np.maximum(measured, 0.0))
+        return out
+
+
+def around(compared: Compared) -> list[Around]:
+    """Return the pairs of a sample around each threshold."""
+    pairs, out = compared.pairs(), []
     for threshold in THRESHOLDS:
         near = (pair for pair in pairs if -_NEAR <= pair.similarity - threshold < _NEAR)
         reached = sum(pair.similarity >= threshold for pair in pairs)
@@ -83,15 +116,12 @@ def around(settings: Settings, documents: Sequence[Document]) -> list[Around]:
     return out
 
 
-def judged(
-    path: str, settings: Settings, documents: Sequence[Document], left_out: Counter[str], false_weight: float
-) -> Judged:
+def judged(path: str, compared: Compared, left_out: Counter[str], false_weight: float) -> Judged:
     """Return judged pairs of the sample with their similarities, and the threshold that they propose.
 
     Args:
         path: the judged pairs: JSON Lines or a table, with two ids and ``same``.
-        settings: those of ``comparing``.
-        documents: the sample.
+        compared: the sample.
         left_out: counts lines that are no judged pair, and pairs of documents that the sample lacks.
         false_weight: cost of a false pair; a missed one costs 1 minus this.
 
@@ -99,10 +129,6 @@ def judged(
         Failure: the file cannot be read, or no judged pair is one of the sample.
         ConfigError: all pairs are judged alike.
     """
-    signed = Signer(settings).sign(documents)
-    refused = {refusal.position for refusal in signed.refusals}
-    accepted = [document for position, document in enumerate(documents) if position not in refused]
-    rows = {(document.collection, str(document.id)): row for row, document in enumerate(accepted)}
     older, newer, same = [], [], []
     for line in json_objects(path, left_out):
         ids = next(([line[name] for name in names] for names in ID_NAMES if set(names) <= line.keys()), None)
@@ -110,7 +136,7 @@ def judged(
         if ids is None or answer is None:
             left_out["judged lines without older, newer and same (true or false)"] += 1
             continue
-        found = [rows.get((line.get("collection"), str(id_))) for id_ in ids]
+        found = [compared.rows.get((line.get("collection") or None, str(id_))) for id_ in ids]
         if found[0] is None or found[1] is None:
             left_out["judged pairs of documents that the sample lacks"] += 1
             continue
@@ -120,10 +146,7 @@ def judged(
     if not same:
         why = "; ".join(f"{count:,} {reason}" for reason, count in left_out.items()) or "it is empty"
         raise Failure(Exit.INPUT, f"{path} holds no judged pair of the sample ({why}): give two ids and same in a line")
-    sides = [select(signed.batch, np.array(side, np.int64)) for side in (older, newer)]
-    measured = similarity_of(settings, sides[1].evidence, sides[0].evidence, 0.0)
-    equal = sides[0].contents[:, CONTENT_HALF] == sides[1].contents[:, CONTENT_HALF]
-    similarity = np.where(equal, 1.0, np.maximum(measured, 0.0))
+    similarity = compared.similarity(older, newer)
     answers = np.array(same)
     return Judged(similarity, answers, propose(similarity, answers, false_weight))
 
@@ -140,7 +163,7 @@ def summary(found: Sequence[Around], answers: Judged | None) -> dict[str, Any]:
 
 def tables(found: Sequence[Around], answers: Judged | None, documents: Sequence[Document]) -> list[Table]:
     """Return the shown pairs side by side, the counts by threshold, and the proposal."""
-    texts = {(document.collection, str(document.id)): document.text for document in documents}
+    texts = {(document.collection or None, str(document.id)): document.text for document in documents}
     out = [
         side_by_side(pair, *(texts[pair.collection, id_] for id_ in pair[:2])) for one in found for pair in one.shown
     ]
