@@ -97,6 +97,7 @@ class Compiling(event.Listener):
         """Count the time of a block as compilation: another process compiles during the block, and so may threads of
         this one."""
         self._begin()
+        self._start_reporter()
         try:
             yield
         finally:
@@ -112,13 +113,15 @@ class Compiling(event.Listener):
             yield
 
     def on_start(self, event: Any) -> None:
-        """Handle the beginning of a compilation."""
-        if self._begin() and not self.functions:
-            self._say("compiling for this machine, once for settings like these; later runs load it")
+        """Handle the beginning of a compilation. What it is comes before the first line of progress, which may follow at
+        once."""
         with self._lock:
             is_awaited = event.data["dispatcher"] in self._awaited
         if not is_awaited:
             self.expect(event.data["dispatcher"])
+        if self._begin() and not self.functions:
+            self._say("compiling for this machine, once for settings like these; later runs load it")
+        self._start_reporter()
 
     def on_end(self, event: Any) -> None:
         """Handle the end of a compilation."""
@@ -141,10 +144,14 @@ class Compiling(event.Listener):
             self._depth += 1
             if self._depth == 1:
                 self._since = self._now()
+            return self._depth == 1
+
+    def _start_reporter(self) -> None:
+        """Start the thread that says the progress, unless it runs."""
+        with self._lock:
             if self._reporter is None:
                 self._reporter = threading.Thread(target=self._report, daemon=True)
                 self._reporter.start()
-            return self._depth == 1
 
     def _end(self) -> None:
         with self._lock:
