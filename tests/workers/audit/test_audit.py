@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from neardup_workers.doing.audit import measuring
 from neardup_workers.doing.audit.measuring import audit, sentence_of
+from neardup_workers.doing.session import report
 from neardup_workers.outside.options.documents import BatchOptions, DedupOptions, RunOptions
 from neardup_workers.outside.options.judging import AuditOptions
 from neardup_workers.outside.process.exits import Failure
@@ -229,3 +231,46 @@ def test_a_run_that_cannot_be_audited_says_so_before_it_begins(tmp_path: Path) -
         with pytest.raises(Failure, match=sentence):
             run(options, settings_of(windowed=False))
     assert not output.exists()
+
+
+def test_files_that_do_not_belong_together_end_with_code_12_and_a_sentence(tmp_path: Path) -> None:
+    """Verdicts named as pairs and pairs as verdicts; pairs and verdicts of another corpus, of more and of less."""
+    _, path = stream(1, tmp_path)
+    pair, verdict = {"older": "x0", "newer": "x1"}, {"id": "x0", "status": "original"}
+    every = [{"id": f"d{n}", "status": "original"} for n in range(80)]
+    for kind, rows, sentence in (
+        ("pairs", [verdict], "no line of .* has older and newer"),
+        ("pairs", [pair], "has a pair of 'x0', which the documents do not have: give all"),
+        ("verdicts", [pair], "no line of .* has id and status"),
+        ("verdicts", [verdict], "has no verdict about 'd0'"),
+    ):
+        with pytest.raises(Failure, match=sentence) as ended:
+            audit(AuditOptions([path], **{kind: written(tmp_path, rows)}), settings_of(windowed=False))
+        assert ended.value.code == 12
+    (tmp_path / "two.jsonl").write_text('{"id": "d0", "text": "one text"}\n{"id": "d1", "text": "another one"}\n')
+    with pytest.raises(Failure, match="a verdict about 'd2', which the documents do not have") as ended:
+        audit(
+            AuditOptions([str(tmp_path / "two.jsonl")], verdicts=written(tmp_path, every)), settings_of(windowed=False)
+        )
+    assert ended.value.code == 12
+
+
+def test_the_seconds_of_a_run_are_those_without_its_audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock of the run stands while the audit works, which has a line of its own."""
+    _, path = stream(2, tmp_path)
+    summary, now = tmp_path / "summary.json", [0.0]
+    monkeypatch.setattr(report.time, "monotonic", lambda: now[0])
+    audited = measuring.audit
+
+    def slow(options: AuditOptions, settings: Settings) -> measuring.Audit:
+        now[0] += 100
+        return audited(options, settings)
+
+    monkeypatch.setattr(measuring, "audit", slow)
+    options: dict[str, Any] = {"output": str(tmp_path / "pairs.jsonl"), "summary_json": str(summary)}
+    run(RunOptions([path], truth=True, **options), settings_of(windowed=False))
+    values = json.loads(summary.read_text())
+    assert values["seconds"] < 100
+    assert values["audit_seconds"] >= 100
+    run(RunOptions([path], **options), settings_of(windowed=False))
+    assert "audit_seconds" not in json.loads(summary.read_text())

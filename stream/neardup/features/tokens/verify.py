@@ -86,12 +86,30 @@ def summed_agreement(s: Floats) -> npt.ArrayLike:
     return s / np.maximum(1 - s, s)
 
 
+def jaccard_share(s: float) -> float:
+    """The fraction of its elements that each of two items of a Jaccard similarity ``s`` shares at least: the union is
+    not smaller than either."""
+    return s
+
+
+def summed_share(s: float) -> float:
+    """The same for bags with a summed union: the other one has at least what is common."""
+    return s / (1 - s)
+
+
+def no_share(_: float) -> float:
+    """The same for containment: the larger item may be of any size."""
+    return 0.0
+
+
 class SetMeasure(NamedTuple):
     """A row of ``SET_MEASURES``: the similarity of two sets or bags, also from the number of common elements and the
-    two sizes, and the probability that their rows agree."""
+    two sizes, the fraction of its elements that each of two such items shares with the other at least, and the
+    probability that their rows agree."""
 
     similarity: Callable[[Elements, Starts, Elements, Starts], Floats]
     of_counts: Callable[[Counts, Counts, Counts], Floats]
+    share_min: Callable[[float], float]
     of_bags: bool = False  # repetitions count: they are numbered, and so different elements
     agreement: Callable[[Floats], npt.ArrayLike] | None = None  # similarity -> agreement of rows; ``None``: equal
     estimable: bool = True  # whether two sketches suffice to estimate it
@@ -101,14 +119,14 @@ class SetMeasure(NamedTuple):
 # ``Config.measure`` of a scheme of sets. A pair has no direction, so containment is that of the smaller set in the
 # larger one.
 SET_MEASURES: dict[str, SetMeasure] = {
-    "jaccard": SetMeasure(jaccard, jaccard_of),
-    "jaccard_bag": SetMeasure(jaccard, jaccard_of, of_bags=True),
+    "jaccard": SetMeasure(jaccard, jaccard_of, jaccard_share),
+    "jaccard_bag": SetMeasure(jaccard, jaccard_of, jaccard_share, of_bags=True),
     "jaccard_bag_sum": SetMeasure(
-        jaccard_bag_sum, jaccard_bag_sum_of, of_bags=True, agreement=summed_agreement, estimable=False,
+        jaccard_bag_sum, jaccard_bag_sum_of, summed_share, of_bags=True, agreement=summed_agreement, estimable=False,
         similarity_max=0.5,
     ),
     "containment": SetMeasure(
-        containment_either, containment_either_of, agreement=containment_agreement, estimable=False
+        containment_either, containment_either_of, no_share, agreement=containment_agreement, estimable=False
     ),
 }  # fmt: skip
 

@@ -32,7 +32,9 @@ class ClaimedPairs:
         for n, drawn in enumerate(sample):
             for id_ in drawn.ids:
                 by_id[id_].append(n)
+        self._path = path
         self._named: defaultdict[str, set[int]] = defaultdict(set)
+        self._unknown: set[str] = set()  # named by a pair, and of no document so far
         for line in json_objects(path, left_out):
             older, newer = line.get("older"), line.get("newer")
             if not isinstance(older, str) or not isinstance(newer, str):
@@ -40,12 +42,25 @@ class ClaimedPairs:
                 continue
             if separate:
                 older, newer = (full_id(one, line.get("collection")) for one in (older, newer))
+            self._unknown.update((older, newer))
             for one, other in ((older, newer), (newer, older)):
                 self._named[other].update(by_id.get(one, ()))
+
+        if left_out and not self._unknown:
+            raise _of_another_kind(path, "older and newer", "run")
 
     def with_id(self, id_: str) -> set[int]:
         """Return the contents of the sample that a pair joins with a document of this id."""
         return self._named.get(id_, set())
+
+    def see(self, ids: Sequence[str]) -> None:
+        """Note that documents have these ids."""
+        self._unknown.difference_update(ids)
+
+    def check(self) -> None:
+        """Raise ``Failure`` if a pair names a document that was not there."""
+        if self._unknown:
+            raise _of_others(self._path, "a pair of", min(self._unknown))
 
 
 class ClaimedVerdicts:
@@ -72,6 +87,8 @@ class ClaimedVerdicts:
                     name = line.get("collection")
                     id_, named = full_id(id_, name), None if named is None else full_id(named, name)
                 self._verdicts[id_].append((status, named))
+        if left_out and not self._verdicts:
+            raise _of_another_kind(path, "id and status", "dedup")
         verdicts = (verdict for drawn in sample for verdict in self._verdicts.get(drawn.ids[0], ()))
         self.originals = frozenset(original for _, original in verdicts if original is not None)
 
@@ -83,8 +100,28 @@ class ClaimedVerdicts:
         verdicts = self._verdicts.get(id_, ())
         if n >= len(verdicts):
             raise Failure(
-                Exit.INPUT,
-                f"{display(self._path)} has no verdict about {id_!r}, which the documents have: give all documents "
+                Exit.UNUSABLE,
+                f"{display(self._path)} has no verdict about {id_!r}, which the documents have: give the documents "
                 "that it was made from",
             )
         return verdicts[n]
+
+    def check(self) -> None:
+        """Raise ``Failure`` if there is a verdict about a document that was not there."""
+        for id_, verdicts in self._verdicts.items():
+            if len(verdicts) > self._read[id_]:
+                raise _of_others(self._path, "a verdict about", id_)
+
+
+def _of_another_kind(path: str, fields: str, command: str) -> Failure:
+    return Failure(
+        Exit.UNUSABLE,
+        f"no line of {display(path)} has {fields}: an audit reads what {command} wrote, so name that file",
+    )
+
+
+def _of_others(path: str, what: str, id_: str) -> Failure:
+    return Failure(
+        Exit.UNUSABLE,
+        f"{display(path)} has {what} {id_!r}, which the documents do not have: give all documents that it is of",
+    )

@@ -94,6 +94,9 @@ def audit(options: AuditOptions, settings: Settings) -> Audit:
     neighbours = Neighbours(drawn, settings, pairs, verdicts)
     for read in _readings(options.paths, settings):
         neighbours.add(read)
+    for said in (pairs, verdicts):
+        if said is not None:
+            said.check()
     true, hits = neighbours.pairs[neighbours.promised], neighbours.found[neighbours.promised]
     effective = effective_units(true)
     of_pairs = _UNKNOWN
@@ -137,6 +140,7 @@ def add_truth(session: Session, settings: Settings, *, pairs: str | None = None,
     """Audit what a run wrote, and put the figures into its summary; nothing if a signal ended the run."""
     if session.stop.signal:
         return
+    session.report.end_run()
     audited = audit(AuditOptions(list(session.options.paths), pairs=pairs, verdicts=verdicts), settings)
     kind = "pairs" if pairs is not None else "verdicts"
     session.measured["audit"] = summary_of(audited, kind, settings)

@@ -44,8 +44,9 @@ def plan_of(settings: Settings) -> sets.SetPlan:
 
 
 def elements(documents: Sequence[Document], plan: sets.SetPlan) -> tuple[npt.NDArray[np.uint64], Longs]:
-    """Return documents that were accepted as sets of elements; one that is compared for equality only has none."""
-    values, starts = sorted_sets(*sets.features(documents, plan).features)
+    """Return the elements of documents that were accepted, with repetitions; one that is compared for equality only
+    has none."""
+    values, starts = sets.features(documents, plan).features
     if plan.characters_min:
         lengths = read_texts(documents, plan.normal_form, plan.text_characters_max)[0].lengths
         sizes = np.where(lengths < plan.characters_min, 0, np.diff(starts))
@@ -75,7 +76,11 @@ class Neighbours:
         count = len(sample)
         self._sample, self._plan, self._threshold = sample, plan_of(settings), settings.threshold
         self._window, self._pairs, self._verdicts = WindowRule(settings), pairs, verdicts
-        self._index = SampleIndex(*elements([drawn.document for drawn in sample], self._plan))
+        measure = verify.SET_MEASURES[self._plan.measure]
+        self._index = SampleIndex(
+            *sorted_sets(*elements([drawn.document for drawn in sample], self._plan)),
+            measure.share_min(settings.threshold),
+        )
         self._places, self._times, self._streams = (
             np.array([getattr(drawn, name) for drawn in sample], np.int64) for name in ("place", "time", "stream")
         )
@@ -107,7 +112,7 @@ class Neighbours:
         """Compare the next documents with the sample."""
         values, starts = elements(read.documents, self._plan)
         hits = self._index.hits(values, starts, self._threshold)
-        sizes = np.diff(starts)[hits.documents], self._index.sizes[hits.sampled]
+        sizes = hits.sizes, self._index.sizes[hits.sampled]
         similarity = verify.SET_MEASURES[self._plan.measure].of_counts(hits.common, *sizes)
         reach = similarity >= self._threshold
         if self._collections is not None:
@@ -116,6 +121,8 @@ class Neighbours:
         sampled, similarity = hits.sampled[reach], similarity[reach]
         bounds = np.searchsorted(hits.documents[reach], np.arange(len(read.ids) + 1)).tolist()
         in_time = self._window.promises(read.times, read.streams)
+        if self._pairs is not None:
+            self._pairs.see(read.ids)
         for n, content in enumerate(read.contents.tolist()):
             place, time = int(read.places[n]), int(read.times[n])
             near = slice(bounds[n], bounds[n + 1])

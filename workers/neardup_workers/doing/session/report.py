@@ -116,6 +116,7 @@ class Report:
         self._quiet = quiet
         self._reports_max = {False: reports_max, True: walk_reports_max}
         self._started = time.monotonic()
+        self._run_ended: float | None = None
         self._progress = self._bar(total) if bar else None
 
     def refuse(self, entry: Entry, reason: str) -> None:
@@ -138,6 +139,10 @@ class Report:
             pairs = f"{self.documents:,} documents, {self.pairs:,} pairs"
             self._progress.update(self._progress.task_ids[0], completed=bytes_read, description=pairs)
 
+    def end_run(self) -> None:
+        """End the time of the run: what follows, an audit, is not part of its seconds and has its own."""
+        self._run_ended = time.monotonic()
+
     def summary(
         self,
         bytes_read: int,
@@ -151,7 +156,9 @@ class Report:
 
         ``found``: the results of a command that does not report pairs.
         """
-        seconds = time.monotonic() - self._started
+        now = time.monotonic()
+        run_ended = now if self._run_ended is None else self._run_ended
+        seconds = run_ended - self._started
         working_seconds = max(seconds - compile_seconds, 1e-9)
         return {
             "ended": ended,
@@ -165,6 +172,7 @@ class Report:
             "seconds": round(seconds, 3),
             "compile_seconds": round(compile_seconds, 3),
             "documents_per_second": round(self.documents / working_seconds, 1),
+            **({} if self._run_ended is None else {"audit_seconds": round(now - run_ended, 3)}),
         }
 
     def print_summary(self, summary: dict[str, Any]) -> None:
@@ -267,6 +275,8 @@ def _rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     if summary["compile_seconds"]:
         rows.append(("of them compiling, once", f"{summary['compile_seconds']:,}"))
     rows.append(("documents a second", f"{summary['documents_per_second']:,.0f}"))
+    if "audit_seconds" in summary:
+        rows.append(("seconds of the audit", f"{summary['audit_seconds']:,}"))
     if summary["ended"] != "success":
         rows.append(("ended", summary["ended"]))
     return rows
