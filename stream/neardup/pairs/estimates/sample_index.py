@@ -110,10 +110,10 @@ class SampleIndex:
         documents, sampled = np.concatenate(met, axis=1)
         is_met = np.zeros(count, np.bool_)
         is_met[documents] = True
-        places, lengths = np.cumsum(is_met)[documents] - 1, np.diff(starts)
+        at_rows, lengths = np.cumsum(is_met)[documents] - 1, np.diff(starts)
         values, starts = sorted_sets(values[np.repeat(is_met, lengths)], np.append(0, np.cumsum(lengths[is_met])))
-        sizes, common = np.diff(starts)[places], np.empty(len(places), np.int64)
-        _common(self._values, self._starts, sampled, values, starts, places, common)
+        sizes, common = np.diff(starts)[at_rows], np.empty(len(at_rows), np.int64)
+        _common(self._values, self._starts, sampled, values, starts, at_rows, common)
         near = common >= np.maximum(least * np.minimum(sizes, self.sizes[sampled]), 1)
         return Hits(documents[near], sampled[near], common[near], sizes[near])
 
