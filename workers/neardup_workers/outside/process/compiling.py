@@ -113,8 +113,7 @@ class Compiling(event.Listener):
             yield
 
     def on_start(self, event: Any) -> None:
-        """Handle the beginning of a compilation. What it is comes before the first line of progress, which may follow at
-        once."""
+        """Handle the beginning of a compilation: what it is comes before the first line of progress."""
         with self._lock:
             is_awaited = event.data["dispatcher"] in self._awaited
         if not is_awaited:
