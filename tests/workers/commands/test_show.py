@@ -71,6 +71,15 @@ def test_what_is_no_pair_of_texts_is_refused(tmp_path: Path, capsys: pytest.Capt
         run(ShowOptions("p", ["d"]), Settings(scheme="hyperplane", dimension=3))
 
 
+def test_pairs_of_other_documents_end_with_code_12_and_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No text of any pair is there, so nothing could be shown."""
+    with pytest.raises(Failure, match=r"no PATH holds a document of the pairs .* such as 'x1': give the") as ended:
+        shown(tmp_path, capsys, [pair("x1", "x2", 0.9)])
+    assert ended.value.code == 12
+
+
 def test_signs_that_a_terminal_obeys_are_escaped() -> None:
     """In ids and texts."""
     console = Console(width=80)

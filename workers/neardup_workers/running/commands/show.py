@@ -36,6 +36,12 @@ def run(options: ShowOptions, settings: Settings) -> None:
     if not chosen:
         raise Failure(Exit.INPUT, f"{options.pairs} holds no pair: give the output of neardup run")
     texts = _texts(settings, options.paths, {(pair.collection, id_) for pair in chosen for id_ in pair[:2]})
+    if not any((pair.collection, id_) in texts for pair in chosen for id_ in pair[:2]):
+        raise Failure(
+            Exit.UNUSABLE,
+            f"no PATH holds a document of the pairs that {options.pairs} has, such as {chosen[0].older!r}: give the "
+            "documents that run read",
+        )
     console = Console(highlight=False, width=None if sys.stdout.isatty() else _COLUMNS)
     for pair in chosen:
         older, newer = (texts.get((pair.collection, id_)) for id_ in pair[:2])
