@@ -86,7 +86,7 @@ def measure(count: int, cores: int) -> dict[str, float]:
     """Run both engines once over so many documents."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for part in ("log", "conf", "spark", "duckdb"):
+        for part in ("log", "conf", "spark", "local"):
             (folder / part).mkdir()
         settings = {
             "spark.master": f"local[{cores}]", "spark.sql.shuffle.partitions": cores, "spark.ui.enabled": "false",
@@ -101,9 +101,9 @@ def measure(count: int, cores: int) -> dict[str, float]:
         environment = {"SPARK_CONF_DIR": str(folder / "conf"), "SPARK_LOCAL_IP": "127.0.0.1"}
         batch = [sys.executable, "-m", "neardup", "batch", "--quiet", "--verdicts", "verdicts", "../in.jsonl"]
         own, clock = processor_seconds([*batch, "--engine", "spark"], folder / "spark", environment)
-        own_one, _ = processor_seconds(batch, folder / "duckdb", {})
+        own_one, _ = processor_seconds(batch, folder / "local", {})
         for written in ("out", "verdicts"):
-            one, other = ((folder / engine / written).read_bytes() for engine in ("spark", "duckdb"))
+            one, other = ((folder / engine / written).read_bytes() for engine in ("spark", "local"))
             assert one == other, f"the engines disagree: {written}"
         (log,) = (folder / "log").iterdir()
         with log.open(encoding="utf-8") as lines:

@@ -41,7 +41,7 @@ def install_command(extra: str) -> str:
         extra: a key of ``optional-dependencies`` in ``pyproject.toml``.
 
     Returns:
-        For example ``pip install 'duckdb>=1.4'``.
+        For example ``pip install 'pyarrow>=18'``.
     """
     wanted = re.findall(rf"^Requires-Dist: ([^;\n]+?) *; extra == [\"']{extra}[\"']", _metadata(), re.MULTILINE)
     return " ".join(["pip install", *(f"'{requirement}'" for requirement in wanted or [f".[{extra}]"])])

@@ -18,8 +18,9 @@ from neardup.documents.ids import collections_of, salts, same_collection, separa
 from neardup.errors import ConfigError
 from neardup.pairs.batches import CONTENT_HALF, Batch
 from neardup.pairs.pair_rule import Matches
-from neardup.pairs.pipeline import Matcher, Slice
+from neardup.pairs.pipeline import Matcher, Slice, table_limits
 from neardup.schemes.config import Config
+from neardup.schemes.rows import SCHEMES
 from neardup.window import again
 
 
@@ -42,7 +43,8 @@ def matcher_across(config: Config, *, candidates: bool = False) -> Matcher:
     """
     if not config.separate:
         raise ConfigError("pairs across collections need collection_field: name the field that has the collection")
-    return Matcher(config.model_copy(update={"collection_field": None}), candidates=candidates, by_content=False)
+    limits = table_limits(config, SCHEMES[config.scheme])._replace(by_content=False)
+    return Matcher(config.model_copy(update={"collection_field": None}), candidates=candidates, limits=limits)
 
 
 def bare_batch(batch: Batch) -> Batch:

@@ -180,7 +180,7 @@ class Slice(NamedTuple):
 
     ``matches`` are their m pairs, ``items`` and ``slots`` (``int32[m]``, ``int64[m]``) the two documents of each in
     order of arrival: the position in the batch, and the number in the table. ``losses`` is what limits cost. ``end`` is
-    the position of the item after them, ``candidates`` how many candidates they have.
+    the position of the item after them, ``probed`` the item of each candidate that they have (``int32[c]``).
     """
 
     matches: Matches
@@ -188,7 +188,7 @@ class Slice(NamedTuple):
     slots: npt.NDArray[np.int64]
     losses: Losses
     end: int
-    candidates: int
+    probed: npt.NDArray[np.int32]
 
 
 class Matcher:
@@ -201,7 +201,7 @@ class Matcher:
         shard: the part of the documents that this matcher holds; by default all, in one table. A shard reads every row
             of the stream, and returns the pairs whose older document it holds.
         candidates: return candidates below the least score too.
-        by_content: a copy stands for the contents before it, if the scheme compares none; else all are compared.
+        limits: the bounds of the table; by default those of ``config``.
 
     Raises:
         CapacityError: in ``match``, if more postings would be in the window than a table can number.
@@ -215,14 +215,13 @@ class Matcher:
     """
 
     def __init__(
-        self, config: Config, *, shard: Shard | None = None, candidates: bool = False, by_content: bool = True
+        self, config: Config, *, shard: Shard | None = None, candidates: bool = False, limits: Limits | None = None
     ) -> None:
         self.config = config
         self.score_min = 0.0 if candidates else config.tuning.score_min
         self.shard = WHOLE_STREAM if shard is None else shard
         self._scheme = SCHEMES[config.scheme]
-        self._limits = table_limits(config, self._scheme)
-        self._limits = self._limits._replace(by_content=by_content and self._limits.by_content)
+        self._limits = limits or table_limits(config, self._scheme)
         shared = shared_limits(self._limits, self.shard.of)
         self.table = BandTable(config.plan.width, shared, is_shard=shard is not None)
 
@@ -255,7 +254,7 @@ class Matcher:
             self.table.limits = shared_limits(self._limits, self.shard.fewest(self.table.oldest), self.table.limits)
             candidates = self.table.probe_add(items, probe=probe, add=add, first=end, candidates_max=candidates_max,
                                          settled=settled)  # fmt: skip
-            yield Slice(*self._judged(batch, candidates), end := candidates.end, len(candidates.items))
+            yield Slice(*self._judged(batch, candidates), end := candidates.end, candidates.items)
             if end == batch.size:
                 return
 

@@ -93,19 +93,19 @@ def test_advice_names_packages_and_never_an_unregistered_name(program: Program, 
     (tmp_path / "a.parquet").write_bytes(b"PAR1")
     done = program.code(
         "import importlib.util, os, sys\n"
-        "absent = ('duckdb', 'feedparser', 'pyarrow', 'starlette', 'w3lib')\n"
+        "absent = ('feedparser', 'pyarrow', 'starlette', 'w3lib')\n"
         "for name in absent: sys.modules[name] = None\n"
         "find = importlib.util.find_spec\n"
         "importlib.util.find_spec = lambda name, *more: None if name in absent else find(name, *more)\n"
         "from neardup_workers.running.cli.app import main\n"
-        "for words in ('serve --state s', 'feed http://x/', 'batch -', 'run a.parquet', 'run -'):\n"
+        "for words in ('serve --state s', 'feed http://x/', 'run a.parquet', 'run -'):\n"
         "    os.environ['NEARDUP_CANONICAL_URLS'] = 'on' if words == 'run -' else ''\n"
         "    sys.argv = ['neardup', *words.split()]\n"
         "    main()\n",
         cwd=tmp_path,
     )
     advice = [line.split("pip install ")[1] for line in done.stderr.decode().splitlines() if "pip install " in line]
-    wanted = (("starlette", "uvicorn"), ("feedparser", "urllib3"), ("duckdb",), ("pyarrow",), ("trafilatura", "w3lib"))
+    wanted = (("starlette", "uvicorn"), ("feedparser", "urllib3"), ("pyarrow",), ("trafilatura", "w3lib"))
     assert len(advice) == len(wanted), done.stderr
     for names, line in zip(wanted, advice, strict=True):
         assert "neardup" not in line

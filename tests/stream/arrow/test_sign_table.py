@@ -10,7 +10,7 @@ import pytest
 from neardup import Config, ConfigError, Deduplicator, Document, sign_table
 
 pa = pytest.importorskip("pyarrow", reason="the optional extra 'arrow' is not installed")
-duckdb = pytest.importorskip("duckdb", reason="the optional extra 'batch' is not installed")
+duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
 
 # The last slide has five bands of four rows.
 SLIDE = {"bands": 5, "rows": 4, "threshold": 0.8, "recall": 0.5}

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import random
 import signal
-import sys
 import time
 
 import duckdb
@@ -19,14 +17,14 @@ from quick_parameters import quick_first
 from neardup import Deduplicator, Document
 from neardup.machine.compile import kernel
 from neardup.pairs.pipeline import Matcher, Signer, match_step
+from neardup.schemes.rows import SCHEMES as SCHEMES_TABLE
 from neardup.window.admit import may_reach, payload_of
 from neardup_workers.outside.outputs.window_file import fill
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.files import Settings
-from neardup_workers.running.commands.batch import corpus as batch
-from neardup_workers.running.commands.batch import join as batch_join
-from neardup_workers.running.commands.batch import queries
+from neardup_workers.running.commands.batch import found, queries, rows
 from neardup_workers.running.commands.batch.corpus import Corpus
+from neardup_workers.running.commands.batch.found import Found
 
 SCHEMES = [
     "one_permutation chars", "exact, minhash in 4 bytes", "containment", "buckets shared", "prefix chars",
@@ -36,14 +34,14 @@ SCHEMES = [
 TEXT = f"{WORDS}; " * 5
 
 
-def batched(folder, settings, documents, *, keep=None, **options):
+def batched(folder, settings, documents, *, keep=None, memory_max="1GB", **options):
     """The counts and pairs that batch finds in these documents."""
     folder.mkdir(exist_ok=True)
     signer = Signer(settings)
-    with Corpus(folder, settings, **options) as corpus:
+    with Corpus(folder, settings, memory_max) as corpus:
         for first in range(0, len(documents), 200):
             corpus.add(signer.sign(documents[first : first + 200]).batch)
-        counts = corpus.find()
+        counts = corpus.find(**options)
         if keep is not None:
             corpus.keep(str(keep))
         return counts, [pair for matches in corpus.matches() for pair in matches.pairs()]
@@ -79,8 +77,7 @@ def lines(documents):
 @pytest.mark.parametrize("name", quick_first(SCHEMES, 5))
 def test_a_corpus_gives_what_the_stream_gives(name, window, tmp_path, monkeypatch):
     """Pairs agree in order, similarity and buckets, for copies, versions and disordered times; candidates agree too."""
-    monkeypatch.setattr(batch, "_ARRIVALS", 16)
-    monkeypatch.setattr(batch, "_ROWS", 50)
+    monkeypatch.setattr(rows, "ROWS", 50)
     settings = settings_of(name, window_seconds=window)
     rng = random.Random(7)
     documents = CASES[name].stream(rng, 250, versions=0.2, jitter=30.0)
@@ -163,30 +160,40 @@ def test_a_real_set_gives_what_the_stream_gives(tmp_path, real_data):
     assert len(wanted) > 2000
 
 
-@pytest.mark.long
-def test_a_corpus_that_outgrows_the_memory_goes_to_disk_and_loses_nothing(tmp_path, monkeypatch):
-    """60,000 records in buckets of 60 need more than the database's 24 MB, so it must write to disk."""
-    settings = Settings(scheme="records", record_keys=("phone",), sign_threads=1)
-    documents = [Document(f"{n}", fields={"name": f"ann{n}", "phone": f"{n % 1000}"}) for n in range(60_000)]
-    signed = Signer(settings).sign(documents).batch
+@pytest.mark.parametrize("window", quick_first([40.0, None], 1))
+@pytest.mark.parametrize("name", quick_first(SCHEMES, 5))
+@pytest.mark.parametrize("shards", [2, 7])
+def test_the_shards_of_a_corpus_give_what_one_table_gives(name, window, shards, tmp_path, monkeypatch):
+    """Pairs, their order and the counts do not depend on the number of shards, with copies, versions and late times."""
+    monkeypatch.setattr(rows, "ROWS", 50)
+    monkeypatch.setattr(found, "_READ", 3 * shards)
+    settings = settings_of(name, window_seconds=window, lateness_seconds=0.0)
+    documents = CASES[name].stream(random.Random(8), 250, versions=0.2, jitter=30.0)
+    wanted = batched(tmp_path / "one", settings, documents)
+    divided = Found._find
+    monkeypatch.setattr(Found, "_find", lambda self, _, memory_max: divided(self, shards, memory_max))
+    assert batched(tmp_path / "shards", settings, documents) == wanted
+    assert wanted[0].copies > 0 or not SCHEMES_TABLE[settings.scheme].by_content
 
-    def found(folder):
-        folder.mkdir()
-        with Corpus(folder, settings, "24MB") as corpus:
-            corpus.add(signed)
-            return corpus.find()
 
-    assert found(tmp_path / "free") == (1000 * 60 * 59 // 2, 0, 0)
-    opened = batch_join.open_database
+def test_a_corpus_that_outgrows_the_memory_is_divided_until_it_fits(tmp_path, monkeypatch):
+    """20,000 texts need a table of 10 MB; less memory needs more shards, which find the same pairs."""
+    settings = Settings(sign_threads=1)
+    documents = [Document(f"{n}", f"{n % 9000} {n % 9000 * 7919} " * 9) for n in range(20_000)]
+    tried = []
+    divided = Found._find
 
-    def without_disk(*args):
-        database = opened(*args)
-        database.execute("SET temp_directory = ''")
-        return database
+    def recorded(self, shards, memory_max):
+        tried.append(shards)
+        return divided(self, shards, memory_max)
 
-    monkeypatch.setattr(batch_join, "open_database", without_disk)
-    with pytest.raises(duckdb.OutOfMemoryException):
-        found(tmp_path / "kept")
+    monkeypatch.setattr(Found, "_find", recorded)
+    wanted = batched(tmp_path / "one", settings, documents)
+    assert tried == [1]
+    assert batched(tmp_path / "shards", settings, documents, memory_max="6MB") == wanted
+    assert tried[1] == 1
+    assert tried[-1] > 1
+    assert not list(tmp_path.glob("*/pairs-*"))
 
 
 @pytest.mark.parametrize("window", quick_first([50.0, None], 1))
@@ -275,20 +282,11 @@ def test_an_interrupted_batch_writes_nothing_and_leaves_nothing(start, tmp_path)
     process.stdin.write(lines([Document("a", TEXT), Document("b", TEXT)]))
     process.stdin.flush()
     deadline = time.monotonic() + PROCESS_SECONDS_MAX
-    while not list(tmp_path.glob("neardup-*/join.duckdb")):
-        assert time.monotonic() < deadline, "no database was made"
+    while not list(tmp_path.glob("neardup-*/rows/ids")):
+        assert time.monotonic() < deadline, "no files were made"
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=PROCESS_SECONDS_MAX)
     assert (process.returncode, out) == (Exit.INTERRUPTED, b"")
     assert b"ended: interrupted" in err
     assert not list(tmp_path.iterdir())
-
-
-def test_without_its_database_the_command_says_what_to_install(monkeypatch):
-    """The rest of the program works without it."""
-    monkeypatch.setitem(sys.modules, "duckdb", None)
-    for name in ("neardup_workers.running.commands.batch.corpus", "neardup_workers.running.commands.batch.join"):
-        monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(Failure, match="duckdb"):
-        importlib.import_module("neardup_workers.running.commands.batch.corpus")

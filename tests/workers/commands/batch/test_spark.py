@@ -94,7 +94,7 @@ def test_pairs_and_verdicts_do_not_depend_on_the_engine(spark: Any, batch: Any, 
         (tmp_path / name).write_bytes(b"\n".join(part) + b"\n" * (name != "b.jsonl"))
     given = ["b.jsonl", "folder"]
     settings = {"window_seconds": 7200.0, "input_format": "lines", "collection_field": "lang"}
-    wanted = batch("duckdb", *given, **settings)
+    wanted = batch("local", *given, **settings)
     assert len(wanted[0].splitlines()) > 150
     assert b'"not_utf8"' in wanted[1]
     found = [json.loads(line) for line in wanted[1].splitlines()]
@@ -120,7 +120,7 @@ def test_passages_do_not_depend_on_the_engine(spark: Any, batch: Any, tmp_path: 
             file.write(json.dumps({"id": f"d{n}", "text": text}) + "\n")
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     settings = {"scheme": "passages", "passage_part_min": "0.7"}
-    wanted = batch("duckdb", "in.jsonl", **settings)
+    wanted = batch("local", "in.jsonl", **settings)
     assert batch("spark", "in.jsonl", **settings) == wanted
     assert all(b'"relation"' in lines and b'"passages"' in lines for lines in wanted[:3])
 

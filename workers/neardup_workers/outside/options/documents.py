@@ -108,14 +108,14 @@ class BatchOptions(SessionOptions):
     """The arguments of ``batch``."""
 
     engine: Annotated[
-        Literal["duckdb", "spark"],
-        typer.Option("--engine", help="where the keys are joined: in a database on disk, or on a cluster of Spark"),
-    ] = "duckdb"
+        Literal["local", "spark"],
+        typer.Option("--engine", help="where the pairs are found: on this machine, or on a cluster of Spark"),
+    ] = "local"
     candidates: Candidates = False
     top: Top = None
     keep: KeepFile = None
     memory_max: Annotated[
-        str, typer.Option("--memory-max", metavar="SIZE", help="memory of the database, as 512MB; the rest is on disk")
+        str, typer.Option("--memory-max", metavar="SIZE", help="memory of the table, as 512MB; the rest is on disk")
     ] = "1GB"
     temporary: Annotated[
         str | None,

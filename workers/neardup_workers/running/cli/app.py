@@ -120,7 +120,7 @@ def probe_command(options: ProbeOptions, given: Given) -> None:
 @app.command("batch", cls=SettingsCommand, epilog=_EPILOG)
 @command_of(BatchOptions)
 def batch_command(options: BatchOptions, given: Given) -> None:
-    """Write the pairs that run would find among documents at rest, by grouping them in a database on disk."""
+    """Write the pairs that run would find among documents at rest, with a table of bounded size."""
     from neardup_workers.outside.settings.load import load
     from neardup_workers.running.commands.batch.engines import ENGINES
 

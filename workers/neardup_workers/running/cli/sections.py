@@ -16,7 +16,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "serve": "answer over HTTP whether a document is new",
         "feed": "write the items of feeds as documents",
         "probe": "look documents up in an index without adding them",
-        "batch": "write the pairs in a corpus at rest, on disk",
+        "batch": "write the pairs in a corpus at rest",
     },
     "Choose and judge": {
         "tune": "show what settings find: bands, rows and the S-curve",

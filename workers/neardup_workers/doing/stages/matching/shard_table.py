@@ -250,7 +250,7 @@ class ShardTable:
         losses = None
         if len(part.losses.items):
             losses = named_losses(self.matcher, batch, part, None if stretch.shown is None else stretch.source_of)
-        return Applied(part.matches, part.items, links, removed, documents, part.candidates, losses)
+        return Applied(part.matches, part.items, links, removed, documents, len(part.probed), losses)
 
     def skip_to(self, position: int) -> None:
         """Move to a later position, before which the log has no more rows for the table."""

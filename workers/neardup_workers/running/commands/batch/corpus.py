@@ -1,18 +1,20 @@
 """``neardup batch``: the pairs of a corpus at rest, by the keys, the evidence and the rules of the stream.
 
-Documents are signed as in ``run`` and stored in a folder: their evidence in plain files (``rows``), their times,
-contents and keys in a database (``join``), which finds the candidates. Candidates are read a few thousand at a time,
-and judged by the rule of ``Matcher``. Memory holds one chunk and the database up to its limit, but no table.
+Documents are signed as in ``run`` and stored in files of a folder (``rows``). They then pass the matcher of the stream,
+one shard after another (``found``), so memory holds one table of bounded size. The table expires no document that may
+still make a pair, and evicts none.
 
-The pairs equal the pairs of ``run`` over the same input, if ``run`` truncates no bucket, evicts no document, and no
+The pairs equal the pairs of ``run`` over the same input, if ``run`` evicts no document, ends no probe early, and no
 document is late by more than ``lateness_seconds``. Of the bounds of the table (``window_documents`` and others), only
-``bucket_candidates_max`` applies, by first arrival of contents; truncations are counted.
+``bucket_candidates_max`` applies; each shard has its share of it. Truncations are counted.
 """
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -22,12 +24,11 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.documents.document import Neighbour
-from neardup.errors import install_command
-from neardup.pairs.batches import Batch, bucket_keys
+from neardup.pairs.batches import Batch
 from neardup.pairs.explanations.relations import Relations
 from neardup.pairs.json_lines import encode_matches, encode_nearest
 from neardup.pairs.neighbours.nearest import Ranked, chance_found
-from neardup.pairs.pair_rule import Matches, compares_directly, judge, orient, scored, shared_of
+from neardup.pairs.pair_rule import Matches, compares_directly, orient, scored, shared_of
 from neardup.pairs.pipeline import Signer, table_limits
 from neardup.pairs.window_message import WindowMessage
 from neardup.schemes.interface import NO_SHARED, Shared, in_parts, joined_shared
@@ -35,7 +36,7 @@ from neardup.schemes.rows import SCHEMES
 from neardup.stories.verdicts.decisions import VerdictLimits
 from neardup.stories.verdicts.fields import Verdicts
 from neardup.stories.verdicts.rule import REFUSED
-from neardup.window import COUNTERS, NO_TIME, NO_WINDOW
+from neardup.window import COUNTERS, NO_LIMIT, NO_TIME, NO_WINDOW
 from neardup_workers.doing.audit.measuring import add_truth, check_truth
 from neardup_workers.doing.session.checks import check_top
 from neardup_workers.doing.session.session import Session
@@ -48,32 +49,25 @@ from neardup_workers.outside.outputs.sources import Sources
 from neardup_workers.outside.outputs.table_file import check_rows
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.files import Settings
-from neardup_workers.running.commands.batch.rows import RowFiles, Rows
+from neardup_workers.running.commands.batch import verdicts
+from neardup_workers.running.commands.batch.content_pairs import ContentPairs, Links, contents_of
+from neardup_workers.running.commands.batch.found import EVIDENCE_BYTES, Found, PairCounts, RowPairs
+from neardup_workers.running.commands.batch.kept import check_twice, write_kept
+from neardup_workers.running.commands.batch.rank import ranked_rows
+from neardup_workers.running.commands.batch.rows import ColumnFiles, RowFiles, Rows, spans
 
-try:
-    import duckdb
-
-    from neardup_workers.running.commands.batch import join as batch_join
-    from neardup_workers.running.commands.batch import verdicts
-    from neardup_workers.running.commands.batch.kept import check_twice, write_kept
-    from neardup_workers.running.commands.batch.rank import Ranking
-except ImportError:
-    raise Failure(Exit.USAGE, f"batch needs duckdb, which is not installed: {install_command('batch')}") from None
-
-# Rows judged together, and the maximum bytes of their evidence, unless one row has more.
-_ROWS = 4096
-_EVIDENCE_BYTES = 64 << 20
-# Rows inserted into the database at a time.
-_ARRIVALS = 1 << 15
 # Documents in a message of a written window.
 _MESSAGE_ROWS = 512
 # The widest window for which every difference of times fits in 64 bits.
 _ALWAYS = int(NO_WINDOW) - 1
+# The greatest lateness for which a time without it fits in 64 bits.
+_LATENESS_MAX = 1 << 61
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) *([KMGT]?)(i?)B?", re.IGNORECASE)
 
 
 def run(options: BatchOptions, settings: Settings) -> Exit:
     """Run to the end; returns the exit code. Raises ``Failure`` for input, output or storage that cannot be used."""
-    counts, values = batch_join.JoinCounts(0, 0, 0), None
+    counts, values = PairCounts(0, 0, 0), None
     check_verdicts(options)
     if options.truth:
         check_truth(options, settings, options.verdicts, "--verdicts", others={})
@@ -86,29 +80,24 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
                 options.top, settings, candidates=options.candidates, verdicts=options.verdicts, output=options.output
             )
         settings = with_order(session, options.paths, settings, window_files=options.keep is not None)
-        try:
-            with (
-                _folder(options) as folder,
-                Corpus(Path(folder), settings, options.memory_max, candidates=options.candidates) as corpus,
-            ):
-                places = verdicts.Places(with_sources=guards or counts_sources)
-                preference = verdicts.Preference(options.prefer or verdicts.FIRST)
-                for chunk, signed in session.signed_chunks(options.paths, Signer(settings)):
-                    check_rows(options.output, "--output", chunk.entries)
-                    corpus.add(signed.batch)
-                    if options.decides:
-                        places.add(chunk, signed, preference)
-                if not session.stop.signal:
-                    counts = corpus.find()
-                    if options.keep is not None:
-                        corpus.keep(options.keep)
-                    if options.decides:
-                        corpus.link()
-                    _write(_answers(corpus, options.top), output, session)
-                    if options.decides and not session.stop.signal:
-                        values = decide(corpus, places, preference, options, session)
-        except duckdb.Error as error:
-            raise _failure(error, options) from None
+        with _folder(options) as folder, Corpus(Path(folder), settings, options.memory_max) as corpus:
+            places = verdicts.Places(with_sources=guards or counts_sources)
+            preference = verdicts.Preference(options.prefer or verdicts.FIRST)
+            for chunk, signed in session.signed_chunks(options.paths, Signer(settings)):
+                check_rows(options.output, "--output", chunk.entries)
+                corpus.add(signed.batch)
+                if options.decides:
+                    places.add(chunk, signed, preference)
+            if not session.stop.signal:
+                ranks = options.top is not None and not SCHEMES[settings.scheme].exact
+                counts = corpus.find(candidates=options.candidates or ranks)
+                if options.keep is not None:
+                    corpus.keep(options.keep)
+                if options.decides:
+                    corpus.link()
+                _write(_answers(corpus, options.top), output, session)
+                if options.decides and not session.stop.signal:
+                    values = decide(corpus, places, preference, options, session)
     if options.truth:
         add_truth(session, settings, verdicts=options.verdicts)
     if values is None:
@@ -117,28 +106,31 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
 
 
 class Corpus:
-    """A corpus in a folder: ``add`` its documents, ``find`` its candidates, ``keep`` its window, read its ``matches``.
+    """A corpus in a folder: ``add`` its documents, ``find`` its pairs, ``keep`` its window, read its ``matches``.
 
-    Its database holds at most ``memory_max`` in memory, such as ``512MB``; ``candidates`` keeps candidates below
-    ``score_min``.
+    A table holds at most ``memory_max`` in memory, such as ``512MB``.
     """
 
-    def __init__(self, folder: Path, settings: Settings, memory_max: str = "1GB", *, candidates: bool = False) -> None:
+    def __init__(self, folder: Path, settings: Settings, memory_max: str = "1GB") -> None:
         self.settings = settings
-        self._score_min = 0.0 if candidates else settings.tuning.score_min
+        self._folder, self._memory_max = folder, _bytes(memory_max)
         self._scheme = SCHEMES[settings.scheme]
         self._limits = table_limits(settings, self._scheme)
-        self.rows = RowFiles(folder, settings.plan.width, separate=settings.separate)
-        self._database = batch_join.open_database(folder, memory_max, settings.sign_threads)
+        self.rows = RowFiles(folder / "rows", settings.plan.width, separate=settings.separate)
+        self._times = ColumnFiles(folder / "times", {"time": "<i8"})
         self._first_time = self._stream_time = int(NO_TIME)
+        self._lateness = 0
+        self._open = ExitStack()
+        self._open.callback(self.rows.close)
+        self._open.callback(self._times.close)
+        self._found: Found | None = None
         self._links: verdicts.CorpusLinks | None = None
 
     def __enter__(self) -> Corpus:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._database.close()
-        self.rows.close()
+        self._open.close()
 
     def add(self, batch: Batch) -> None:
         """Add signed documents, in order of arrival."""
@@ -147,35 +139,38 @@ class Corpus:
         self.rows.append(batch)
 
     def arrive(self) -> None:
-        """End the adding, and number the contents."""
+        """End the adding, and give every row its effective time. A row without a time gets the stream time at its
+        arrival; rows before the first time get the first time."""
         self.rows.seal()
-        self._arrive()
-        batch_join.name_contents(self._database, by_content=self._scheme.by_content)
+        so_far = 0 if self._first_time == NO_TIME else self._first_time
+        for first, end in spans(self.rows.count):
+            times = self.rows.times(np.arange(first, end))
+            stream_times = np.maximum(np.maximum.accumulate(times), so_far)
+            times = np.where(times == NO_TIME, stream_times, times)
+            so_far = int(stream_times[-1])
+            self._lateness = max(self._lateness, int((stream_times - times).max()))
+            self._times.append({"time": times})
+        self._times.seal()
+        if self._first_time != NO_TIME:
+            self._stream_time = so_far
 
-    def find(self) -> batch_join.JoinCounts:
-        """Find the candidates."""
-        limits, database = self._limits, self._database
+    def find(self, *, candidates: bool = False) -> PairCounts:
+        """Find the pairs; with ``candidates``, those below the least score too."""
         self.arrive()
-        payloads = False
-        for first in range(0, self.rows.count, _ROWS):
-            contents = batch_join.contents_between(database, first, first + _ROWS)
-            for rows in self._parts(contents, contents):
-                keys = bucket_keys(self.rows.batch(rows), self.settings)
-                owners = np.repeat(rows, np.diff(keys.starts))
-                batch_join.add_keys(database, owners, keys.values, keys.payloads)
-                payloads |= len(keys.payloads) > 0
-        window = min(limits.window, _ALWAYS)
-        return batch_join.join(database, window, limits.bucket_candidates, limits.admit_ratio if payloads else None)
+        limits = self._limits._replace(
+            lateness=min(self._lateness, _LATENESS_MAX), items=NO_LIMIT, bytes=NO_LIMIT, probe_candidates=NO_LIMIT
+        )
+        if self._scheme.exact:
+            limits = limits._replace(bucket_candidates=NO_LIMIT, copies=NO_LIMIT)
+        self._found = Found(self._folder, self.rows, self.settings, limits, candidates=candidates)
+        self._open.callback(self._found.close)
+        return self._found.find(self._memory_max)
 
     def link(self) -> None:
         """Prepare to collect the pairs of ``matches`` for ``decide``."""
         shares, plan = self._scheme.shared is not None, self.settings.plan
-        self._links = verdicts.CorpusLinks(self._database, shares=shares, part_min=self._scheme.part_min(plan))
-
-    def add_links(self, newer: Rows, older: Rows, similarity: npt.NDArray[np.float64], shared: Shared | None) -> None:
-        """Collect pairs of rows for ``decide``, after ``link``, with what they share."""
-        if self._links is not None:
-            self._links.add(newer, older, similarity, shared)
+        part_min = self._scheme.part_min(plan)
+        self._links = verdicts.CorpusLinks(self._content_pairs(), self._times["time"], shares=shares, part_min=part_min)
 
     def shared(self, newer: Rows, older: Rows, identical: npt.NDArray[np.bool_]) -> Shared | None:
         """Return what pairs of rows share; ``None`` if the scheme does not know."""
@@ -213,80 +208,61 @@ class Corpus:
         return verdicts.decide(self._links, self.rows, order, places, VerdictLimits.of(self._limits), similarity)
 
     def matches(self) -> Iterator[Matches]:
-        """Return the pairs in the form of ``Matcher``."""
-        for candidates in batch_join.candidates(self._database, _ROWS):
-            at = np.arange(len(candidates.newer))
-            for part in self._parts(at, candidates.newer, candidates.older):
-                yield self._judge(candidates.newer[part], candidates.older[part], candidates.identical[part])
+        """Return the pairs in the form of ``Matcher``, in order of arrival."""
+        for found in self._pairs():
+            for part in self._parts(np.arange(len(found.newer)), found.newer, found.older):
+                yield self.matches_of(RowPairs._make(column[part] for column in found))
+
+    def matches_of(self, found: RowPairs) -> Matches:
+        """Return pairs of rows in the form of ``Matcher``; ``decide`` reads them too, after ``link``."""
+        newer, older, similarity, keys = found
+        rows, shared = self.rows, self.shared(newer, older, self._identical(newer, older))
+        if self._links is not None:
+            self._links.pairs.add(_links(found, shared))
+        arrived = Matches(
+            rows.ids(older), rows.ids(newer), rows.times(older), rows.times(newer), similarity, keys, shared,
+            rows.collections(newer),
+        )  # fmt: skip
+        return orient(arrived)
 
     def nearest(self, k: int) -> Iterator[Ranked]:
         """Yield every document in order of arrival, some thousands at a time, with the ``k`` most similar other
         documents."""
-        settings, rows = self.settings, self.rows
-        exact = self._scheme.exact
-        ranking = Ranking(self._database)
-        for candidates in batch_join.candidates(self._database, _ROWS):
-            at = np.flatnonzero(~candidates.identical)
-            for part in self._parts(at, candidates.newer[at], candidates.older[at]):
-                newer, older = candidates.newer[part], candidates.older[part]
-                common = self._scheme.common(rows.evidence(newer), rows.evidence(older), settings.plan)
-                score_min = settings.tuning.score_min if exact else 0.0
-                judged = judge(
-                    common, candidates.identical[part], score_min, settings.buckets_shared_min,
-                    exact_score=settings.tuning.exact_score,
-                )  # fmt: skip
-                kept = judged.is_pair
-                ranking.add(newer[kept], older[kept], judged.similarity[kept])
+        rows, pairs = self.rows, self._content_pairs()
+        for found in self._pairs():
+            pairs.add(_links(found, None))
+        pairs.seal()
         window = min(self._limits.window, _ALWAYS)
-        for best in ranking.best(rows.count, window, k, _ROWS):
-            chances = chance_found(settings, best.similarity).tolist()
+        for best in ranked_rows(pairs, rows, self._times["time"], window, k):
+            chances = chance_found(self.settings, best.similarity).tolist()
             named = list(map(Neighbour, rows.ids(best.others), best.similarity.tolist(), chances))
             starts = np.searchsorted(best.rows, np.arange(best.first, best.end + 1)).tolist()
             at = np.arange(best.first, best.end)
             yield Ranked(rows.ids(at), [named[a:b] for a, b in pairwise(starts)], len(named), rows.collections(at))
 
     def keep(self, path: str) -> None:
-        """Write the documents that a table with these settings would hold now. Call it after ``find``."""
-        limits, count = self._limits, self.rows.count
+        """Write the documents that a table with these settings would hold now. Call it after ``arrive``."""
+        limits, count, times = self._limits, self.rows.count, self._times["time"]
         first = max(0, count - limits.items)
         if limits.window != NO_WINDOW and self._stream_time != NO_TIME:
             horizon = self._stream_time - limits.window - limits.lateness
-            first = max(first, batch_join.window_begin(self._database, horizon))
-        time = int(NO_TIME) if self._first_time == NO_TIME else batch_join.stream_time_before(self._database, first)
+            first = max(first, int(np.argmax(times >= horizon)))
+        time = int(NO_TIME if self._first_time == NO_TIME else times[:first].max(initial=NO_TIME))
         messages = (WindowMessage(batch, []) for batch in self._batches(first, count))
         window_file.write(path, messages, time, self.settings)
 
-    def _arrive(self) -> None:
-        """Add every row to the database. A row without a time gets the stream time at its arrival; rows before the
-        first time get the first time."""
-        so_far = 0 if self._first_time == NO_TIME else self._first_time
-        for first in range(0, self.rows.count, _ARRIVALS):
-            rows = np.arange(first, min(first + _ARRIVALS, self.rows.count))
-            times = self.rows.times(rows)
-            stream_times = np.maximum(np.maximum.accumulate(times), so_far)
-            times = np.where(times == NO_TIME, stream_times, times)
-            so_far = int(stream_times[-1])
-            contents, ids = self.rows.contents(rows), self.rows.id_bytes(rows)
-            batch_join.add_arrivals(self._database, rows, times, contents, ids)
-        if self._first_time != NO_TIME:
-            self._stream_time = so_far
+    def _identical(self, newer: Rows, older: Rows) -> npt.NDArray[np.bool_]:
+        return self.rows.equal(newer, older) & self._scheme.by_content
 
-    def _judge(self, newer: Rows, older: Rows, identical: npt.NDArray[np.bool_]) -> Matches:
-        settings, rows = self.settings, self.rows
-        common = self._scheme.common(rows.evidence(newer), rows.evidence(older), settings.plan)
-        judged = judge(
-            common, identical, self._score_min, settings.buckets_shared_min, exact_score=settings.tuning.exact_score
-        )
-        pairs = np.flatnonzero(judged.is_pair)
-        newer, older = newer[pairs], older[pairs]
-        shared = self.shared(newer, older, identical[pairs])
-        self.add_links(newer, older, judged.similarity[pairs], shared)
-        arrived = Matches(
-            rows.ids(older), rows.ids(newer), rows.times(older), rows.times(newer),
-            judged.similarity[pairs], judged.keys[pairs],
-            shared, rows.collections(newer),
-        )  # fmt: skip
-        return orient(arrived)
+    def _content_pairs(self) -> ContentPairs:
+        pairs = ContentPairs(self._folder, contents_of(self.rows, by_content=self._scheme.by_content))
+        self._open.callback(pairs.close)
+        return pairs
+
+    def _pairs(self) -> Iterator[RowPairs]:
+        if self._found is None:
+            raise AssertionError("find comes before the pairs")
+        return self._found.pairs()
 
     def _similarity(self, rows: Rows, others: Rows) -> npt.NDArray[np.float64]:
         """The similarity of rows that are compared directly, as of ``Matcher.similarity``."""
@@ -302,12 +278,12 @@ class Corpus:
     def _batches(self, first: int, end: int) -> Iterator[Batch]:
         for at in range(first, end, _MESSAGE_ROWS):
             rows = np.arange(at, min(at + _MESSAGE_ROWS, end))
-            yield from map(self.rows.batch, self._parts(rows, rows))
+            yield from (self.rows.between(int(part[0]), int(part[-1]) + 1) for part in self._parts(rows, rows))
 
     def _parts(self, items: Rows, *rows: Rows) -> Iterator[Rows]:
-        """Yield items in parts whose rows have about ``_EVIDENCE_BYTES`` of evidence, or one item."""
+        """Yield items in parts whose rows have about ``EVIDENCE_BYTES`` of evidence, or one item."""
         sizes = sum((self.rows.evidence_bytes(column) for column in rows), np.zeros(len(items), np.int64))
-        return (items[part] for part in in_parts(sizes, _EVIDENCE_BYTES) if len(items))
+        return (items[part] for part in in_parts(sizes, EVIDENCE_BYTES) if len(items))
 
 
 def _answers(corpus: Corpus, top: int | None) -> Iterator[tuple[int, bytes]]:
@@ -388,13 +364,20 @@ def _folder(options: BatchOptions) -> tempfile.TemporaryDirectory[str]:
         raise Failure(Exit.OUTPUT, f"cannot make a folder in {options.temporary}: {error.strerror}") from None
 
 
-def _failure(error: duckdb.Error, options: BatchOptions) -> Failure:
-    """Return the failure for a lack of room or an invalid setting. Any other error is a bug and is raised again."""
-    if isinstance(error, duckdb.OutOfMemoryException):
-        sentence = f"the database needs more than --memory-max {options.memory_max} or the disk holds: {error}"
-        return Failure(Exit.CAPACITY, sentence)
-    if isinstance(error, duckdb.IOException):
-        return Failure(Exit.OUTPUT, f"cannot write to the temporary folder: {error}")
-    if isinstance(error, duckdb.ParserException | duckdb.InvalidInputException):  # invalid settings of the database
-        return Failure(Exit.USAGE, f"--memory-max {options.memory_max} is no size such as 512MB or 4GB: {error}")
-    raise error
+def _bytes(size: str) -> int:
+    """Return a size such as ``512MB`` in bytes."""
+    found = _SIZE.fullmatch(size.strip())
+    if found is None:
+        raise Failure(Exit.USAGE, f"--memory-max {size} is no size such as 512MB or 4GB: give one")
+    number, unit, binary = found.groups()
+    power = " KMGT".index(unit.upper() or " ")
+    return int(float(number) * (1024 if binary else 1000) ** power)
+
+
+def _links(found: RowPairs, shared: Shared | None) -> Links:
+    """Return pairs of rows with the part of each text that stands in the other."""
+    newer, older, similarity, _ = found
+    if shared is None:
+        return Links(newer, older, similarity, similarity, similarity)
+    older_part, newer_part = shared.fractions.T
+    return Links(newer, older, similarity, newer_part, older_part)

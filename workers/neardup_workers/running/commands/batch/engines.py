@@ -9,7 +9,7 @@ from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.settings.files import Settings
 
 
-def _duckdb(options: BatchOptions, settings: Settings) -> Exit:
+def _local(options: BatchOptions, settings: Settings) -> Exit:
     from neardup_workers.running.commands.batch.corpus import run
 
     return run(options, settings)
@@ -21,4 +21,4 @@ def _spark(options: BatchOptions, settings: Settings) -> Exit:
     return run(options, settings)
 
 
-ENGINES: dict[str, Callable[[BatchOptions, Settings], Exit]] = {"duckdb": _duckdb, "spark": _spark}
+ENGINES: dict[str, Callable[[BatchOptions, Settings], Exit]] = {"local": _local, "spark": _spark}

@@ -1,10 +1,8 @@
-"""The k most similar documents of every document of a corpus at rest: the join and the ranking of ``batch --top``.
+"""The k most similar documents of every document of a corpus at rest: the ranking of ``batch --top``.
 
-``join`` finds the contents that share a bucket. Their similarities go to the table ``alike``, in both directions. A
-document is then compared with one row of each such content, and of its own content: the newest row that is not a
-version of its id and lies within its window. The best k rows are its neighbours. Nearly always this row is the newest
-row of the content, or the newest with another id; a lookup in ``newest`` finds both. The remaining cases need a join
-with every row of the content.
+A document is compared with one row of each content that is paired with its own, and of its own content: the newest row
+that is not a version of its id and lies within its window. Nearly always this row is the newest row of the content, or
+the newest with another id; both are known for each content. The remaining cases need all rows of the content.
 """
 
 from __future__ import annotations
@@ -12,42 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 
-from neardup_workers.running.commands.batch.join import CONTENT_PAIRS, insert
+from neardup.pairs.batches import id_hashes
+from neardup.pairs.neighbours.nearest import best
+from neardup_workers.running.commands.batch.content_pairs import ContentPairs, Partners, ranges
+from neardup_workers.running.commands.batch.rows import RowFiles, Rows, spans
 
-Rows = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-
-_BEGIN = "CREATE TABLE scored (newer BIGINT, older BIGINT, similarity DOUBLE)"
-_RANKED = """
-CREATE TABLE alike AS
-SELECT one, other, max(similarity) AS similarity FROM (
-    {content_pairs} UNION ALL
-    SELECT content AS one, content AS other, 1.0 AS similarity FROM items GROUP BY content HAVING count(*) > 1
-) GROUP BY one, other;
-CREATE TABLE newest AS
-SELECT content, max(n) AS last, arg_max(name, n) AS name FROM items GROUP BY content;
-CREATE TABLE newest_other AS
-SELECT i.content, max(i.n) AS last FROM items i JOIN newest w ON i.content = w.content AND i.name <> w.name
-GROUP BY i.content;
-CREATE TABLE asked AS
-SELECT a.n, a.name, a.time, p.other AS content, p.similarity,
-       CASE WHEN w.name <> a.name THEN w.last ELSE o.last END AS other
-FROM items a JOIN alike p ON p.one = a.content JOIN newest w ON w.content = p.other
-LEFT JOIN newest_other o ON o.content = p.other;
-CREATE TABLE answered AS
-SELECT q.n, q.other, q.similarity FROM asked q JOIN items i ON i.n = q.other WHERE abs(q.time - i.time) <= {window}
-UNION ALL
-SELECT q.n, max(i.n) AS other, q.similarity FROM asked q JOIN items l ON l.n = q.other
-JOIN items i ON i.content = q.content AND i.name <> q.name AND abs(q.time - i.time) <= {window}
-WHERE abs(q.time - l.time) > {window} GROUP BY q.n, q.content, q.similarity;
-CREATE TABLE best AS
-SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY n ORDER BY similarity DESC, other DESC) AS rank FROM answered)
-WHERE rank <= {k};
-"""
 
 
 class RankedRows(NamedTuple):
@@ -61,25 +32,79 @@ class RankedRows(NamedTuple):
     similarity: Floats
 
 
-class Ranking:
-    """The scores of a corpus: call ``add``, then read ``best``. It has its own cursor, so open results of ``database``
-    remain readable."""
+class _Newest(NamedTuple):
+    """Of the content of each number: where its rows begin in ``by_content`` and how many there are, the newest one, and
+    the newest one with another id, -1 for none; ``ids`` are hashes of the ids of all rows."""
 
-    def __init__(self, database: duckdb.DuckDBPyConnection) -> None:
-        self._cursor = database.cursor()
-        self._cursor.execute(_BEGIN)
+    by_content: Rows
+    starts: Rows
+    counts: Rows
+    row: Rows
+    other: Rows
+    ids: npt.NDArray[np.uint64]
 
-    def add(self, newer: Rows, older: Rows, similarity: Floats) -> None:
-        """Add scored pairs of rows."""
-        insert(self._cursor, "scored", {"newer": newer, "older": older, "similarity": similarity})
 
-    def best(self, count: int, window: int, k: int, rows_max: int) -> Iterator[RankedRows]:
-        """Yield the ``k`` best neighbours of ``count`` rows, ``rows_max`` rows at a time; ``window`` in
-        microseconds."""
-        self._cursor.execute(_RANKED.format(content_pairs=CONTENT_PAIRS.format(pairs="scored"), window=window, k=k))
-        for first in range(0, count, rows_max):
-            end = min(first + rows_max, count)
-            query = "SELECT n, other, similarity FROM best WHERE n >= ? AND n < ? ORDER BY n, rank"
-            columns = self._cursor.execute(query, [first, end]).fetchnumpy()
-            rows, others = (np.asarray(columns[name], np.int64) for name in ("n", "other"))
-            yield RankedRows(first, end, rows, others, np.asarray(columns["similarity"], np.float64))
+def ranked_rows(
+    pairs: ContentPairs, rows: RowFiles, times: npt.NDArray[np.int64], window: int, k: int
+) -> Iterator[RankedRows]:
+    """Yield the ``k`` best neighbours of all rows, some thousands of rows at a time.
+
+    Args:
+        pairs: of the contents, sealed.
+        rows: the documents.
+        times: their effective times.
+        window: in microseconds.
+        k: how many neighbours.
+    """
+    newest = _newest(pairs.contents, rows)
+    for first, end in spans(rows.count):
+        at = np.arange(first, end)
+        asking, contents, similarity = _asked(pairs, newest, at)
+        others = np.where(newest.ids[newest.row[contents]] != newest.ids[asking], newest.row[contents],
+                          newest.other[contents])  # fmt: skip
+        inside = (others >= 0) & (np.abs(times[asking] - times[others]) <= window)
+        outside = np.flatnonzero((others >= 0) & ~inside)
+        others[outside] = _within(newest, times, window, asking[outside], contents[outside])
+        found = np.flatnonzero(others >= 0)
+        asking, others, similarity = asking[found], others[found], similarity[found]
+        order = best((asking - first).astype(np.int32), similarity, others, k)
+        yield RankedRows(first, end, asking[order], others[order], similarity[order])
+
+
+def _newest(contents: Rows, rows: RowFiles) -> _Newest:
+    parts = (rows.between(first, end) for first, end in spans(rows.count))
+    hashes = [id_hashes(batch.ids, batch.id_starts) for batch in parts]
+    ids = np.concatenate([np.empty(0, np.uint64), *hashes])
+    by_content = np.argsort(contents, kind="stable")
+    names, begins, sizes = np.unique(contents[by_content], return_index=True, return_counts=True)
+    starts, counts, row, other = (np.full(len(contents), value) for value in (0, 0, -1, -1))
+    starts[names], counts[names], row[names] = begins, sizes, by_content[begins + sizes - 1]
+    if len(names):
+        differs = ids[by_content] != ids[np.repeat(row[names], sizes)]
+        other[names] = np.maximum.reduceat(np.where(differs, by_content, -1), begins)
+    return _Newest(by_content, starts, counts, row, other, ids)
+
+
+def _asked(pairs: ContentPairs, newest: _Newest, at: Rows) -> tuple[Rows, Rows, Floats]:
+    """Return which content each row is compared with, and how similar it is: row, content, similarity."""
+    distinct, back = np.unique(pairs.contents[at], return_inverse=True)
+    partners: Partners = pairs.of(distinct)
+    lengths = np.diff(partners.starts)[back]
+    each = ranges(partners.starts[back], lengths)
+    own = at[newest.counts[pairs.contents[at]] > 1]
+    return (
+        np.concatenate([np.repeat(at, lengths), own]),
+        np.concatenate([partners.others[each], pairs.contents[own]]),
+        np.concatenate([partners.similarity[each], np.ones(len(own))]),
+    )
+
+
+def _within(newest: _Newest, times: npt.NDArray[np.int64], window: int, asking: Rows, contents: Rows) -> Rows:
+    """Return the newest row of each content with another id within the window of each row, -1 for none."""
+    counts = newest.counts[contents]
+    others = newest.by_content[ranges(newest.starts[contents], counts)]
+    each = np.repeat(asking, counts)
+    fits = (newest.ids[others] != newest.ids[each]) & (np.abs(times[each] - times[others]) <= window)
+    found = np.full(len(asking), -1)
+    np.maximum.at(found, np.repeat(np.arange(len(asking)), counts), np.where(fits, others, -1))
+    return found

@@ -27,9 +27,7 @@ from neardup.documents.ids import split_id
 from neardup.errors import Reason, install_command
 from neardup.pairs.batches import Batch
 from neardup.pairs.json_lines import encode_matches
-from neardup.pairs.pair_rule import Matches, orient
 from neardup.pairs.pipeline import table_limits
-from neardup.schemes.interface import Shared
 from neardup.schemes.rows import SCHEMES
 from neardup.window import COUNTERS, NO_TIME, NO_WINDOW
 from neardup_workers.doing.session.session import Session
@@ -44,7 +42,7 @@ from neardup_workers.outside.readers.paths import display, walk
 from neardup_workers.outside.settings.files import Settings, fields_of
 from neardup_workers.running.commands.batch import queries
 from neardup_workers.running.commands.batch.corpus import Corpus, check_verdicts, decide
-from neardup_workers.running.commands.batch.join import JoinCounts
+from neardup_workers.running.commands.batch.found import PairCounts, RowPairs
 from neardup_workers.running.commands.batch.verdicts import FIRST, Places, Preference
 
 try:
@@ -81,8 +79,8 @@ SELECT n, high, low, id, CASE WHEN time <> {NO_TIME} THEN time
 FROM rows JOIN splits USING (file, block)
 """
 _PAIRS = """
-SELECT newer, older, identical, a.id AS newer_id, b.id AS older_id, a.time AS newer_time, b.time AS older_time,
-       a.fixed AS newer_fixed, a.ragged AS newer_ragged, b.fixed AS older_fixed, b.ragged AS older_ragged
+SELECT newer, older, identical, a.fixed AS newer_fixed, a.ragged AS newer_ragged,
+       b.fixed AS older_fixed, b.ragged AS older_ragged
 FROM found JOIN rows a ON a.n = newer JOIN rows b ON b.n = older
 """
 
@@ -128,14 +126,9 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
                     corpus.link()
                 place_of = np.frombuffer(places.rows, np.int64) if places.rows else np.empty(0, np.int64)
                 for part in _parts(spark.table("pairs"), "newer", given.entries, ("older", False)):
-                    newer, older = (
-                        np.searchsorted(place_of, part.column(name).to_numpy()) for name in ("newer", "older")
-                    )
-                    similarity = part.column("similarity").to_numpy()
-                    shared = corpus.shared(newer, older, similarity == 1.0)
-                    matches = _matches(part, settings, shared)
-                    if options.decides:
-                        corpus.add_links(newer, older, similarity, shared)
+                    numbers, others, similarity, keys = (column.to_numpy() for column in part.columns)
+                    newer, older = np.searchsorted(place_of, numbers), np.searchsorted(place_of, others)
+                    matches = corpus.matches_of(RowPairs(newer, older, similarity, keys.astype(np.int32)))
                     session.report.pairs += len(matches.older)
                     write_pairs(output, encode_matches(matches))
                 if options.decides:
@@ -199,7 +192,7 @@ def _signed(given: Input, settings: Settings, preference: Preference | None, *, 
     return given.lines.mapInArrow(partial(tasks.sign_lines, task), tasks.SIGNED).persist(StorageLevel.DISK_ONLY)
 
 
-def _join(spark: SparkSession, signed: DataFrame, given: Input, settings: Settings, score_min: float) -> JoinCounts:
+def _join(spark: SparkSession, signed: DataFrame, given: Input, settings: Settings, score_min: float) -> PairCounts:
     """Make the view ``pairs``, of candidates from ``score_min`` on; returns the counts of the join."""
     scheme, limits = SCHEMES[settings.scheme], table_limits(settings, SCHEMES[settings.scheme])
     window = min(limits.window, _ALWAYS)
@@ -221,7 +214,7 @@ def _join(spark: SparkSession, signed: DataFrame, given: Input, settings: Settin
     _view(spark.sql(queries.candidates_query(window, cap, ratio)), "candidates", kept=False)
     _view(spark.sql(queries.PROBES_ASKED), "asked", kept=False)
     probes = _answered(spark, window, identical=False).persist(StorageLevel.DISK_ONLY)
-    counts = JoinCounts(probes.count(), links.count(), cuts)
+    counts = PairCounts(probes.count(), links.count(), cuts)
     _view(links.unionByName(probes), "found", kept=False)
     judge = partial(tasks.judge_rows, settings, score_min)
     _view(spark.sql(_PAIRS).mapInArrow(judge, tasks.PAIRS), "pairs")
@@ -285,12 +278,3 @@ def _take(
             collection, named = (None, None) if id_ is None else split_id(id_.decode())
             places.add_refused(name, line, reason, named, collection)
             session.refuse_entry(Entry(name, line, raw, Reason(reason)), reason)
-
-
-def _matches(part: pa.Table, settings: Settings, shared: Shared | None) -> Matches:
-    """Return pairs in the form of ``Matcher``, with what they share."""
-    older, newer = ([id_.decode() for id_ in part.column(name).to_pylist()] for name in ("older_id", "newer_id"))
-    older_times, newer_times = (part.column(name).to_numpy() for name in ("older_time", "newer_time"))
-    similarity, buckets = (part.column(name).to_numpy() for name in ("similarity", "buckets"))
-    arrived = Matches(older, newer, older_times, newer_times, similarity, buckets.astype(np.int32), shared)
-    return orient(arrived.within_collections() if settings.separate else arrived)

@@ -44,10 +44,7 @@ SIGNED = (
     "ragged binary, value double, source string, reason string, raw binary"
 )
 KEYS = "key long, content long, payload long"
-PAIRS = (
-    "newer long, older long, newer_id binary, older_id binary, newer_time long, older_time long, similarity double, "
-    "buckets long"
-)
+PAIRS = "newer long, older long, similarity double, buckets long"
 
 
 class SplitBegin(NamedTuple):
@@ -109,8 +106,7 @@ def judge_rows(config: Config, score_min: float, batches: Batches) -> Batches:
         identical = rows.column("identical").to_numpy(zero_copy_only=False)
         common = scheme.common(newer, older, config.plan)
         judged = judge(common, identical, score_min, config.buckets_shared_min, exact_score=tuning.exact_score)
-        names = ("newer", "older", "newer_id", "older_id", "newer_time", "older_time")
-        chosen = rows.select(list(names)).filter(pa.array(judged.is_pair))
+        chosen = rows.select(["newer", "older"]).filter(pa.array(judged.is_pair))
         yield _made(PAIRS, [*chosen.columns, judged.similarity[judged.is_pair], judged.keys[judged.is_pair]])
 
 

@@ -17,7 +17,6 @@ from functools import partial
 from itertools import pairwise
 from typing import IO, Any
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import orjson
@@ -28,7 +27,6 @@ from neardup.pairs.explanations.relations import Relations, closest
 from neardup.pairs.json_lines import named_collection
 from neardup.pairs.pair_rule import deciding_parts
 from neardup.pairs.pipeline import Signed
-from neardup.schemes.interface import Shared
 from neardup.stories.sources.ledger import Ledger
 from neardup.stories.sources.reports import Reports
 from neardup.stories.verdicts.decider import Decided
@@ -44,103 +42,77 @@ from neardup_workers.outside.outputs.verdict_lines import VerdictValues, counts_
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.readers.entries import Entry
 from neardup_workers.outside.readers.lines import BOM
-from neardup_workers.running.commands.batch.join import execute_with, insert
-from neardup_workers.running.commands.batch.rows import RowFiles, Rows
+from neardup_workers.running.commands.batch.content_pairs import ContentPairs, ranges
+from neardup_workers.running.commands.batch.rows import ROWS, RowFiles, Rows
 
 FIRST, LONGEST = "first", "longest"
 # A window in which no row expires: stream time never exceeds a time by this many microseconds.
 _NEVER = 1 << 61
-# Rows decided or written at a time.
-_ROWS = 4096
 # Sources that a message names.
 _SHOWN = 10
 
 # The columns of ``Verdicts`` for a refused entry.
 _REFUSED_VERDICT = REFUSED, -1, -1, 0, -1, -1, -1, False, False
 
-# Convert pairs of contents, in both directions, to pairs of each row with the first decided row of the other content.
-# ``own`` is the part of ``one`` that stands in ``other``. Pairs of rows with what they have in common are kept apart.
-_RANKED = """
-CREATE TABLE ranked AS SELECT i.n, i.content, i.time, c.number FROM items i JOIN columns c ON c.n = i.n;
-CREATE TABLE foremost AS SELECT content, min(number) AS number FROM ranked GROUP BY content;
-CREATE TABLE decided_with AS
-SELECT r.number, f.number AS other, p.similarity, p.own FROM (
-    SELECT one, other, max(similarity) AS similarity, max(own) AS own FROM ({content_pairs})
-    WHERE one <> other GROUP BY one, other
-) p JOIN ranked r ON r.content = p.one JOIN foremost f ON f.content = p.other WHERE f.number < r.number;
-CREATE TABLE related AS
-SELECT greatest(a.number, b.number) AS number, least(a.number, b.number) AS other,
-       CASE WHEN a.number > b.number THEN newer_part ELSE older_part END AS own,
-       CASE WHEN a.number > b.number THEN older_part ELSE newer_part END AS its
-FROM linked JOIN ranked a ON a.n = newer JOIN ranked b ON b.n = older WHERE similarity < 1;
-"""
-
-_CONTENT_PARTS = """
-SELECT a.content AS one, b.content AS other, similarity, newer_part AS own FROM linked
-JOIN items a ON a.n = newer JOIN items b ON b.n = older
-UNION ALL
-SELECT b.content AS one, a.content AS other, similarity, older_part AS own FROM linked
-JOIN items a ON a.n = newer JOIN items b ON b.n = older
-"""
 # Returns the relations of rows, by their index in the argument.
 RelationsOf = Callable[[Rows], Relations]
 
 
 class CorpusLinks:
-    """The pairs of a corpus as rows; its cursor leaves results of ``database`` readable.
+    """The pairs of a corpus as the rule reads them.
 
     Where the scheme knows what texts share, ``part_min`` is the part of a text that makes it a duplicate (``None``:
-    only copies are duplicates).
+    only copies are duplicates). ``times`` are the effective times of rows.
     """
 
-    def __init__(self, database: duckdb.DuckDBPyConnection, *, shares: bool, part_min: float | None) -> None:
-        self._cursor = database.cursor()
+    def __init__(self, pairs: ContentPairs, times: Rows, *, shares: bool, part_min: float | None) -> None:
+        self.pairs, self.times = pairs, times
         self._shares, self._part_min = shares, part_min
-        self._cursor.execute(
-            "CREATE TABLE linked (newer BIGINT, older BIGINT, similarity FLOAT, older_part DOUBLE, newer_part DOUBLE)"
-        )
-
-    def add(self, newer: Rows, older: Rows, similarity: npt.NDArray[np.float64], shared: Shared | None = None) -> None:
-        """Add pairs of rows, with what the older and the newer one of each share, if the scheme knows."""
-        fractions = np.column_stack([similarity, similarity]) if shared is None else shared.fractions
-        older_part, newer_part = fractions.T.copy()
-        columns = {"newer": newer, "older": older, "similarity": similarity}
-        insert(self._cursor, "linked", {**columns, "older_part": older_part, "newer_part": newer_part})
+        self._foremost = np.empty(0, np.int64)
 
     def rank(self, order: Rows) -> None:
-        """Set the order of decisions, a list of rows. Call it after the last ``add``."""
-        query = _RANKED.format(content_pairs=_CONTENT_PARTS)
-        execute_with(self._cursor, query, {"n": order, "number": np.arange(len(order))})
+        """Set the order of decisions, a list of rows. Call it after the last pair was added."""
+        self.pairs.seal()
+        self._foremost = np.full(len(order), -1)
+        self._foremost[self.pairs.contents[order[::-1]]] = np.arange(len(order))[::-1]  # the last assignment stays
 
-    def times(self, first: int, end: int) -> npt.NDArray[np.int64]:
-        """Return the effective times of rows, by their position in the order."""
-        return self._fetch("SELECT time FROM ranked WHERE number >= ? AND number < ? ORDER BY number", first, end)[0]
-
-    def found(self, first: int, end: int) -> Found:
-        """Return the pairs of the rows at positions ``first`` to ``end`` of the order with rows before them."""
-        query = (
-            "SELECT number, other, similarity, own FROM decided_with WHERE number >= ? AND number < ? "
-            "ORDER BY number, other"
-        )
-        numbers, others, similarity, own = self._fetch(query, first, end)
+    def found(self, order: Rows, first: int, end: int) -> Found:
+        """Return the pairs of the rows at positions ``first`` to ``end`` of the order with rows before them: of each
+        other content, the first decided row."""
+        distinct, back = np.unique(self.pairs.contents[order[first:end]], return_inverse=True)
+        partners = self.pairs.of(distinct)
+        lengths = np.diff(partners.starts)[back]
+        at = ranges(partners.starts[back], lengths)
+        numbers, others = np.repeat(np.arange(first, end), lengths), self._foremost[partners.others[at]]
+        similarity = partners.similarity[at]
+        decides = others < numbers
         if self._shares:
-            similarity = deciding_parts(similarity, own, self._part_min)
-            decides = similarity >= 0
-            numbers, others, similarity = numbers[decides], others[decides], similarity[decides]
-        return Found(numbers - first, others, similarity.astype(np.float32))
+            similarity = deciding_parts(similarity, partners.own[at], self._part_min)
+            decides &= similarity >= 0
+        kept = np.flatnonzero(decides)
+        kept = kept[np.lexsort((others[kept], numbers[kept]))]
+        return Found(numbers[kept] - first, others[kept], similarity[kept].astype(np.float32))
 
     def partners(self, order: Rows) -> Rows:
         """Return for each row the one decided before it that it shares most with, ``int64[n]``, -1 for none."""
+        number_of, best, parts = np.empty_like(order), np.full(len(order), -1), np.zeros((len(order), 2))
+        number_of[order] = np.arange(len(order))
+        for links in self.pairs.links():
+            near = np.flatnonzero(links.similarity < 1)
+            newer, older = number_of[links.newer[near]], number_of[links.older[near]]
+            both = np.column_stack([links.older_part[near], links.newer_part[near]])
+            both[newer < older] = both[newer < older, ::-1]
+            numbers, others = np.maximum(newer, older), np.minimum(newer, older)
+            known = np.unique(numbers)
+            known = known[best[known] >= 0]
+            numbers, others = np.concatenate([known, numbers]), np.concatenate([best[known], others])
+            both = np.concatenate([parts[known], both])
+            chosen = closest(numbers, others, both)
+            best[numbers[chosen]], parts[numbers[chosen]] = others[chosen], both[chosen]
         partners = np.full(len(order), -1)
-        query = "SELECT number, other, own, its FROM related WHERE number >= ? AND number < ? ORDER BY number, other"
-        for first in range(0, len(order), _ROWS):
-            numbers, others, own, its = self._fetch(query, first, first + _ROWS)
-            best = closest(numbers, others, np.column_stack([its, own]))
-            partners[order[numbers[best]]] = order[others[best]]
+        related = np.flatnonzero(best >= 0)
+        partners[order[related]] = order[best[related]]
         return partners
-
-    def _fetch(self, query: str, first: int, end: int) -> list[npt.NDArray[Any]]:
-        return [np.asarray(column) for column in self._cursor.execute(query, [first, end]).fetchnumpy().values()]
 
 
 class Preference:
@@ -276,15 +248,15 @@ def decide(
     decisions = Decisions(limits._replace(lateness=_NEVER, rows=count + 1, beyond=True))
     links.rank(order)
     parts = []
-    for first, end in pairwise([*range(0, max(count, 1), _ROWS), count]):
+    for first, end in pairwise([*range(0, max(count, 1), ROWS), count]):
         at = order[first:end]
         ids = id_hashes(*id_columns(rows.id_bytes(at)))
         kinds = np.full(len(at), DOCUMENT, np.uint8)
         contents = rows.contents(at)[:, CONTENT_HALF].copy()
-        arrivals = Arrivals(places[at], kinds, ids, links.times(first, end), contents, np.zeros(len(at), np.int64))
+        arrivals = Arrivals(places[at], kinds, ids, links.times[at], contents, np.zeros(len(at), np.int64))
         decisions.begin()
         compare = partial(_compared, similarity, order, first) if similarity else None
-        parts.append(decisions.decide(arrivals, links.found(first, end), compare))
+        parts.append(decisions.decide(arrivals, links.found(order, first, end), compare))
         decisions.commit()
     decided = Verdicts._make(np.concatenate([part[n] for part in parts]) for n in range(len(Verdicts._fields)))
     originals = np.where(decided.originals >= 0, order[decided.originals], -1)
@@ -304,11 +276,11 @@ def write(
 ) -> None:
     """Write the verdicts in the format of ``dedup``, in order of arrival."""
     ends = np.searchsorted(np.frombuffer(places.rows, np.int64) if places.rows else np.empty(0, np.int64),
-                           np.arange(0, len(places) + _ROWS, _ROWS)).tolist()  # fmt: skip
+                           np.arange(0, len(places) + ROWS, ROWS)).tolist()  # fmt: skip
     for n, (begin, end) in enumerate(pairwise(ends)):
         named = _decisions(rows, np.arange(begin, end), verdicts, relations)
-        last = min((n + 1) * _ROWS, len(places))
-        write_pairs(file, b"".join(places.lines(n * _ROWS, last, named)), what)
+        last = min((n + 1) * ROWS, len(places))
+        write_pairs(file, b"".join(places.lines(n * ROWS, last, named)), what)
 
 
 def check_loss(places: Places, order: Rows, verdicts: Verdicts) -> None:
@@ -316,9 +288,9 @@ def check_loss(places: Places, order: Rows, verdicts: Verdicts) -> None:
 
     A corpus at rest has no last hour, so all documents of a source count together.
     """
-    ledger, unknown, rows = Ledger(max(len(places.names), 1)), np.full(_ROWS, NO_TIME), np.array(places.rows, np.int64)
-    for first in range(0, len(order), _ROWS):
-        at = order[first : first + _ROWS]
+    ledger, unknown, rows = Ledger(max(len(places.names), 1)), np.full(ROWS, NO_TIME), np.array(places.rows, np.int64)
+    for first in range(0, len(order), ROWS):
+        at = order[first : first + ROWS]
         sources, times = places.sources(rows[at]), unknown[: len(at)]
         ledger.add(Reports(sources, verdicts.statuses[at], verdicts.clusters[at], verdicts.late[at], times, times))
     lost = [f"{one['source']!r} ({one['repeated']:,} of {one['documents']:,} documents)" for one in ledger.repeating()]
@@ -335,8 +307,8 @@ def check_loss(places: Places, order: Rows, verdicts: Verdicts) -> None:
 def count_sources(sources: Sources, rows: RowFiles, places: Places, verdicts: Verdicts) -> None:
     """Count the verdicts of all entries for their sources, in order of arrival."""
     at = np.array(places.rows, np.int64)
-    for first in range(0, len(places), _ROWS):
-        end = min(first + _ROWS, len(places))
+    for first in range(0, len(places), ROWS):
+        end = min(first + ROWS, len(places))
         begin, stop = np.searchsorted(at, [first, end]).tolist()
         dates = np.full(end - first, NO_TIME)
         dates[at[begin:stop] - first] = rows.times(np.arange(begin, stop))
