@@ -29,9 +29,10 @@ step() { # runs in the clone; $1 is its name
              neardup dedup docs/examples/news.jsonl >/dev/null; deactivate; rm -rf .venv ;;
     demo) make demo ;;
     dist) # without the clone, by the pip that comes with Python
-      make dist && (cd / && for file in "$FRESH_INSIDE"/dist/*; do
+      clone=$PWD
+      make dist && (cd / && for file in "$clone"/dist/*; do
         python3 -m venv "$HOME/from-dist" && "$HOME/from-dist/bin/pip" install --quiet "$file" &&
-          "$HOME/from-dist/bin/neardup" dedup --quiet "$FRESH_INSIDE/docs/examples/news.jsonl" | wc -l | grep -qx 3 &&
+          "$HOME/from-dist/bin/neardup" dedup --quiet "$clone/docs/examples/news.jsonl" | wc -l | grep -qx 3 &&
           rm -rf "$HOME/from-dist" || exit 1
       done) ;;
     test) make test ;;
@@ -43,6 +44,7 @@ step() { # runs in the clone; $1 is its name
 
 if [ "${FRESH_INSIDE:-}" ]; then
   cd "$FRESH_INSIDE"
+  unset FRESH_INSIDE  # a test of this script starts it, too
   for name in "$@"; do
     echo "== $name, as $(id -un) in $PWD"
     step "$name"
