@@ -15,6 +15,8 @@ from pathlib import Path
 from benchmarks.labelled.judging import choose, halves, judge, value_of
 from benchmarks.labelled.records import Score
 from benchmarks.labelled.sets import SETS, LabelledSet, Settings, folder_of
+from neardup_workers.outside.settings import option_name
+from neardup_workers.running.cli.options import TYPED
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 HEAD = (
@@ -25,7 +27,10 @@ HEAD = (
 
 def said(settings: Settings) -> str:
     """Settings as a person types them."""
-    words = [f"--{name.replace('_', '-')} {_value(value)}" for name, value in settings.items()]
+    words = [
+        f"{option_name(name)} {_value(value)}" if name in TYPED else f"--set {name}={_value(value)}"
+        for name, value in settings.items()
+    ]
     return f"`{' '.join(words)}`" if words else "no option"
 
 
