@@ -25,8 +25,14 @@ usage() {
 
 step() { # runs in the clone; $1 is its name
   case $1 in
-    install) python3 -m venv .venv && . .venv/bin/activate && pip install . && neardup --help >/dev/null &&
-             neardup dedup docs/examples/news.jsonl >/dev/null; deactivate; rm -rf .venv ;;
+    install) # a line each: the shell goes on after a failure within a list of commands
+      python3 -m venv .venv
+      . .venv/bin/activate
+      pip install .
+      neardup --help >/dev/null
+      neardup dedup docs/examples/news.jsonl >/dev/null
+      deactivate
+      rm -rf .venv ;;
     demo) make demo ;;
     dist) # without the clone, by the pip that comes with Python
       clone=$PWD

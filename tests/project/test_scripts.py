@@ -141,6 +141,17 @@ def test_the_fresh_machine_shows_its_help() -> None:
 
 
 @pytest.mark.processes
+@pytest.mark.parametrize("step", ["install", "demo", "dist", "test", "docs"])
+def test_a_step_of_the_fresh_machine_that_fails_ends_it(step: str, tmp_path: Path) -> None:
+    """In a clone without Makefile and sources, whatever comes after the first failure of the step."""
+    inside = {**os.environ, "FRESH_INSIDE": str(tmp_path), "HOME": str(tmp_path)}
+    command = ["bash", str(ROOT / "tests" / "fresh.sh"), step]
+    done = subprocess.run(command, cwd=tmp_path, env=inside, capture_output=True, check=False, text=True)
+    assert done.returncode != 0
+    assert "done" not in done.stdout
+
+
+@pytest.mark.processes
 @pytest.mark.parametrize("wrong", ["tests", "--as nurse test", "--data", "--java"])
 def test_the_fresh_machine_refuses_what_it_does_not_know(wrong: str) -> None:
     """Before anything is tried, with its arguments and their values."""
