@@ -262,9 +262,9 @@ def test_the_seconds_of_a_run_are_those_without_its_audit(tmp_path: Path, monkey
     monkeypatch.setattr(report.time, "monotonic", lambda: now[0])
     audited = measuring.audit
 
-    def slow(options: AuditOptions, settings: Settings) -> measuring.Audit:
+    def slow(options: AuditOptions, settings: Settings, *, quiet: bool) -> measuring.Audit:
         now[0] += 100
-        return audited(options, settings)
+        return audited(options, settings, quiet=quiet)
 
     monkeypatch.setattr(measuring, "audit", slow)
     options: dict[str, Any] = {"output": str(tmp_path / "pairs.jsonl"), "summary_json": str(summary)}
@@ -274,3 +274,18 @@ def test_the_seconds_of_a_run_are_those_without_its_audit(tmp_path: Path, monkey
     assert values["audit_seconds"] >= 100
     run(RunOptions([path], **options), settings_of(windowed=False))
     assert "audit_seconds" not in json.loads(summary.read_text())
+
+
+def test_an_audit_says_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It reads the documents twice: each reading has an end, also where there is no terminal; a quiet run says
+    nothing."""
+    _, path = stream(2, tmp_path)
+    monkeypatch.setattr(report, "_LINE_SECONDS", 1e-9)
+    options: dict[str, Any] = {"output": str(tmp_path / "pairs.jsonl"), "truth": True}
+    run(RunOptions([path], **options), settings_of(windowed=False))
+    said = [line for line in capsys.readouterr().err.splitlines() if "reading" in line]
+    assert [said[0], said[-1]] == ["audit, reading 1 of 2: 100 %", "audit, reading 2 of 2: 100 %"]
+    run(RunOptions([path], quiet=True, **options), settings_of(windowed=False))
+    assert capsys.readouterr().err == ""

@@ -78,21 +78,22 @@ def check(paths: Sequence[str], settings: Settings) -> None:
     plan_of(settings)
 
 
-def audit(options: AuditOptions, settings: Settings) -> Audit:
-    """Compare what a run wrote with the neighbours of a sample. Raises ``Failure`` for files that cannot be used."""
+def audit(options: AuditOptions, settings: Settings, *, quiet: bool = True) -> Audit:
+    """Compare what a run wrote with the neighbours of a sample, in two readings of the documents, whose progress is
+    shown unless ``quiet``. Raises ``Failure`` for files that cannot be used."""
     if (options.pairs is None) == (options.verdicts is None):
         raise Failure(Exit.USAGE, "audit looks at one output: give --pairs of run, or --verdicts of dedup")
     check(options.paths, settings)
     settings = with_file_window(settings)
     sample, left_out = Sample(options.sample, options.draw), Counter[str]()
-    for read in _readings(options.paths, settings):
+    for read in _readings(options.paths, settings, "" if quiet else "audit, reading 1 of 2"):
         sample.add(read)
     contents, drawn = sample.contents(), sample.in_order()
     apart = settings.separate
     pairs = None if options.pairs is None else ClaimedPairs(options.pairs, drawn, left_out, separate=apart)
     verdicts = None if options.verdicts is None else ClaimedVerdicts(options.verdicts, drawn, left_out, separate=apart)
     neighbours = Neighbours(drawn, settings, pairs, verdicts)
-    for read in _readings(options.paths, settings):
+    for read in _readings(options.paths, settings, "" if quiet else "audit, reading 2 of 2"):
         neighbours.add(read)
     for said in (pairs, verdicts):
         if said is not None:
@@ -141,16 +142,18 @@ def add_truth(session: Session, settings: Settings, *, pairs: str | None = None,
     if session.stop.signal:
         return
     session.report.end_run()
-    audited = audit(AuditOptions(list(session.options.paths), pairs=pairs, verdicts=verdicts), settings)
+    asked = AuditOptions(list(session.options.paths), pairs=pairs, verdicts=verdicts)
+    session.report.end_bar()
+    audited = audit(asked, settings, quiet=session.options.quiet)
     kind = "pairs" if pairs is not None else "verdicts"
     session.measured["audit"] = summary_of(audited, kind, settings)
     session.notes.append(line_of(audited, kind))
 
 
-def _readings(paths: Sequence[str], settings: Settings) -> Iterator[Read]:
-    """Yield the documents of paths as a run reads them."""
+def _readings(paths: Sequence[str], settings: Settings, title: str = "") -> Iterator[Read]:
+    """Yield the documents of paths as a run reads them; ``title`` names the reading for who waits."""
     clock = Clock()
-    with Session(settings, SessionOptions(list(paths), quiet=True)) as session:
+    with Session(settings, SessionOptions(list(paths), quiet=True), title=title) as session:
         for chunk, signed in session.signed_chunks(paths, Signer(settings)):
             yield clock.read(chunk, signed)
         if session.stop.signal:

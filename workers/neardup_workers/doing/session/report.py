@@ -36,6 +36,8 @@ _FOUND = {
 }  # fmt: skip
 # The counts of a table that a summary shows, and their words.
 _COUNTS = {name: counter.label for name, counter in COUNTERS.items() if counter.label}
+# From one line of a reading to the next, where there is no terminal.
+_LINE_SECONDS = 10.0
 
 
 class Rejects:
@@ -97,7 +99,8 @@ class Report:
     """Counts what happens in a run and reports it on standard error.
 
     For each reason, ``reports_max`` refusals of named input are reported, and ``walk_reports_max`` of files in folders;
-    further refusals are only counted. ``quiet`` reports nothing.
+    further refusals are only counted. ``quiet`` reports nothing. ``title`` names one of several readings: a bar has it,
+    and where there is no terminal a line each ten seconds says how far the reading is.
     """
 
     def __init__(
@@ -108,6 +111,7 @@ class Report:
         walk_reports_max: int = 10,
         total: int | None = None,
         bar: bool = False,
+        title: str = "",
     ) -> None:
         self.documents = 0
         self.pairs = 0
@@ -118,6 +122,7 @@ class Report:
         self._started = time.monotonic()
         self._run_ended: float | None = None
         self._progress = self._bar(total) if bar else None
+        self._title, self._lines, self._total = title, 0, total
 
     def refuse(self, entry: Entry, reason: str) -> None:
         """Count and report a refusal. The first refusal because of a missing field names the fields of the line."""
@@ -134,10 +139,13 @@ class Report:
         self._say(sentence_of(entry, reason) + fields)
 
     def advance(self, bytes_read: int) -> None:
-        """Move the bar."""
+        """Move the bar; of a reading with a title, say how far it is where there is none."""
         if self._progress is not None:
-            pairs = f"{self.documents:,} documents, {self.pairs:,} pairs"
-            self._progress.update(self._progress.task_ids[0], completed=bytes_read, description=pairs)
+            done = self._title or f"{self.documents:,} documents, {self.pairs:,} pairs"
+            self._progress.update(self._progress.task_ids[0], completed=bytes_read, description=done)
+        elif self._title and self._total and time.monotonic() - self._started >= (self._lines + 1) * _LINE_SECONDS:
+            self._lines = int((time.monotonic() - self._started) / _LINE_SECONDS)
+            self._say(f"{self._title}: {min(100, 100 * bytes_read // self._total)} %")
 
     def end_run(self) -> None:
         """End the time of the run: what follows, an audit, is not part of its seconds and has its own."""

@@ -90,7 +90,8 @@ class Session:
     of it, and the rejects are written in place. ``prints``: results go to standard output, where a bar on the same
     terminal would be in their way. ``every_line``: blank lines and headers of tables are entries too. ``spill_record``:
     records of archives are entries too, and this function gets the parts of records that are too long. ``sources``:
-    documents have source, URL and title. Entering installs the handlers of ``stop``.
+    documents have source, URL and title. ``title`` names one of several readings, whose progress is shown although the
+    session is quiet. Entering installs the handlers of ``stop``.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class Session:
         spill_record: Callable[[Line], object] | None = None,
         sources: bool = False,
         stop: Stop | None = None,
+        title: str = "",
     ) -> None:
         paths = [*before, *options.paths]
         check_paths(paths)
@@ -124,14 +126,15 @@ class Session:
         self.losses = LossAccounts()  # what limits cost
         self.measured: dict[str, Any] = {}  # what the summary has besides counts
         on_screen = prints and sys.stdout is not None and sys.stdout.isatty()
-        bar = sys.stderr.isatty() and not options.quiet and not on_screen
-        total = total_bytes(paths, hidden=settings.hidden) if bar and not follow else None
+        bar = sys.stderr.isatty() and (bool(title) or not (options.quiet or on_screen))
+        total = total_bytes(paths, hidden=settings.hidden) if (bar or title) and not follow else None
         self.report = Report(
             quiet=options.quiet,
             reports_max=settings.reports_max,
             walk_reports_max=settings.walk_reports_max,
             total=total,
             bar=bar,
+            title=title,
         )
         self.compiling = Compiling(self.report.say)
         self._spill_record = spill_record

@@ -20,7 +20,7 @@ _CHARACTERS = 240
 
 def run(options: AuditOptions, settings: Settings) -> None:
     """Audit and print. Raises ``Failure`` for files that cannot be used."""
-    audited = audit(options, settings)
+    audited = audit(options, settings, quiet=False)
     kind = "pairs" if options.pairs is not None else "verdicts"
     print_found(summary_of(audited, kind, settings), _tables(audited, kind, settings), as_json=options.as_json)
 
