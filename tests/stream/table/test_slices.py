@@ -40,7 +40,7 @@ def test_pairs_do_not_depend_on_the_slices(candidates_max: int, shard: Shard) ->
     assert [pair for part in slices for pair in part.matches.pairs()] == expected
     assert [part.end for part in slices] == sorted({part.end for part in slices})
     assert slices[-1].end == first.size
-    assert all(part.candidates >= candidates_max for part in slices[:-1])
+    assert all(len(part.probed) >= candidates_max for part in slices[:-1])
     assert match_step(sliced, second).pairs() == match_step(whole, second).pairs()
     assert sliced.table.counts() == whole.table.counts()
 
@@ -50,7 +50,7 @@ def test_a_slice_holds_no_more_than_its_budget_and_one_document() -> None:
     batch = Signer(CONFIG).sign(near_copies(300)).batch
     matcher = Matcher(CONFIG)
     with step(matcher.table):
-        sizes = [part.candidates for part in matcher.slices(batch, candidates_max=50)]
+        sizes = [len(part.probed) for part in matcher.slices(batch, candidates_max=50)]
     assert max(sizes) < 50 + batch.size
     assert sum(sizes) > 20 * max(sizes)
 

@@ -13,6 +13,7 @@ from neardup.features.texts.shingles import SHINGLES
 from neardup.schemes.config import Config
 from neardup.schemes.rows import SCHEMES
 from neardup_workers.outside.options.shared import PATH_KINDS
+from neardup_workers.outside.process import logs
 from neardup_workers.outside.readers.formats import FORMATS
 from neardup_workers.outside.settings import load as loading
 from neardup_workers.running.cli.app import app
@@ -79,6 +80,7 @@ def test_each_default_of_the_help_is_that_of_the_command(path, monkeypatch, tmp_
 
     monkeypatch.setattr(loading, "load", loaded)
     monkeypatch.setattr(curve, "load", loaded)
+    monkeypatch.setattr(logs, "start_log", lambda log_format, worker: None)  # of the whole process
     monkeypatch.chdir(tmp_path)
     command = command_at(path)
     params = command.get_params(command.make_context("x", [], resilient_parsing=True))
