@@ -116,6 +116,11 @@ def test_inputs_that_cannot_be_read_end_the_command(tmp_path, customers):
     cut.write_bytes(gzip.compress(Path(documents).read_bytes())[:-100])
     with pytest.raises(Failure, match="damaged or cut off"):
         calibrate(CalibrateOptions(pairs, [str(cut)], "day"))
+    with pytest.raises(
+        Failure, match=r"has no pair of two documents with a number in day: give its documents"
+    ) as failure:
+        calibrate(CalibrateOptions(documents, [pairs], "day"))
+    assert failure.value.code == Exit.UNUSABLE
     with pytest.raises(Failure, match="must be one of number, date, text"):
         run(CalibrateOptions(pairs, [documents], "day", "year"))
 

@@ -65,8 +65,9 @@ def test_what_both_have_has_another_colour_than_what_one_has() -> None:
 
 def test_what_is_no_pair_of_texts_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Pairs of vectors, and a file without a pair."""
-    with pytest.raises(Failure, match="holds no pair: give the output of neardup run"):
+    with pytest.raises(Failure, match="holds no pair: give the output of neardup run") as ended:
         shown(tmp_path, capsys, [])
+    assert ended.value.code == 12
     with pytest.raises(Failure, match="show compares texts, but documents of hyperplane bring none"):
         run(ShowOptions("p", ["d"]), Settings(scheme="hyperplane", dimension=3))
 

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
-from neardup_workers.outside.process.exits import Failure
+from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.running.cli.app import app
 
 PAIRS = [
@@ -88,21 +88,29 @@ def test_rows_that_are_no_pair_are_left_out_and_counted(emitted: str, tmp_path: 
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
-    [("a,b\n", "holds no pair"), ("one\nx\n", "no two columns"), (None, "cannot read .*no such file|No such file")],
-)
+    [
+        ("a,b\n", "holds no pair"), ("one\nx\n", "no two columns"), (None, "cannot read .*no such file|No such file"),
+        ('{"id": "a", "status": "original"}\n', "is of single documents"),
+        ("a,b\nx,y\n", "has a pair of 'x', and no id"),
+    ],
+)  # fmt: skip
 def test_a_truth_that_cannot_be_used_is_refused(emitted: str, tmp_path: Path, text: str | None, sentence: str) -> None:
-    """The message names the path and the error."""
+    """The message names the path and the error. A truth that is there, and is of no use, has exit code 12."""
     known = truth(tmp_path, text) if text is not None else str(tmp_path / "absent.csv")
-    with pytest.raises(Failure, match=rf"(?s){known}.*({sentence})|({sentence}).*{known}"):
+    with pytest.raises(Failure, match=rf"(?s){known}.*({sentence})|({sentence}).*{known}") as ended:
         invoke(emitted, "--truth", known)
+    assert ended.value.code == (Exit.INPUT if text is None else Exit.UNUSABLE)
 
 
 def test_documents_in_place_of_pairs_are_refused(tmp_path: Path) -> None:
     """Each line is left out, so nothing would be compared."""
     documents = tmp_path / "documents.jsonl"
     documents.write_text('{"id": "a", "text": "some"}\n')
-    with pytest.raises(Failure, match=r"documents\.jsonl holds lines and no pair: give what run or probe wrote"):
+    with pytest.raises(
+        Failure, match=r"documents\.jsonl holds lines and no pair: give what run or probe wrote"
+    ) as ended:
         invoke(str(documents), "--truth", truth(tmp_path, "a,b\nc,d\n"))
+    assert ended.value.code == Exit.UNUSABLE
 
 
 @pytest.mark.long

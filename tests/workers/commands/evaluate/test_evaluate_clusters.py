@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from neardup_workers.outside.process.exits import Failure
+from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.running.cli.app import app
 
 # id, status, cluster: b and c are duplicates of a, e is a duplicate of d, f is a version of a.
@@ -82,7 +82,14 @@ def test_what_cannot_be_compared_ends_with_a_sentence(verdicts: Path, tmp_path: 
     """Each sentence names the missing part."""
     with pytest.raises(Failure, match="evaluate needs what is true"):
         invoke(verdicts)
-    with pytest.raises(Failure, match="labels no document: give rows with id and sort"):
-        invoke(verdicts, "--labels", tmp_path / "labels.csv", "--label-field", "sort")
-    with pytest.raises(Failure, match="holds no verdict"):
-        invoke(tmp_path / "truth.csv", "--clusters", "--truth", tmp_path / "truth.csv")
+    others = tmp_path / "others.csv"
+    others.write_text("a,b\nx,y\n")
+    for sentence, given in (
+        ("labels no document: give rows with id and sort",
+         (verdicts, "--labels", tmp_path / "labels.csv", "--label-field", "sort")),
+        ("holds no verdict", (tmp_path / "truth.csv", "--clusters", "--truth", tmp_path / "truth.csv")),
+        ("has a pair of 'x', and no id that", (verdicts, "--clusters", "--truth", others)),
+    ):  # fmt: skip
+        with pytest.raises(Failure, match=sentence) as ended:
+            invoke(*given)
+        assert ended.value.code == Exit.UNUSABLE

@@ -73,6 +73,12 @@ def calibrate(options: CalibrateOptions) -> Calibration:
             else:
                 left_out[f"documents without a text in {options.id_field}"] += 1
     pairs = (_of_clusters if options.clusters else _pairs)(options, values, left_out)
+    if not pairs.older:
+        raise Failure(
+            Exit.UNUSABLE,
+            f"{options.pairs} has no pair of two documents with a {options.kind} in {options.field}: give its "
+            "documents, and a field that they have",
+        )
     differences = kind.differ(pairs.older, pairs.newer)
     near = differences <= options.difference_max
     if not near.all():
@@ -139,7 +145,9 @@ def _of_clusters(options: CalibrateOptions, values: dict[str, Any], left_out: Co
     while edges[-1] <= max(sizes.values(), default=0):
         edges.append(2 * edges[-1] - 1)
     if len(edges) == 1:
-        raise Failure(Exit.INPUT, f"{options.pairs} holds no cluster: give what dedup or batch wrote with --verdicts")
+        raise Failure(
+            Exit.UNUSABLE, f"{options.pairs} holds no cluster: give what dedup or batch wrote with --verdicts"
+        )
     binned = np.array([sizes[cluster] for cluster in clusters], np.float64)
     return _Pairs(older, newer, np.array(similarity, np.float64), binned, np.array(clusters, np.int64), edges)
 

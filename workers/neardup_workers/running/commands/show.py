@@ -34,7 +34,7 @@ def run(options: ShowOptions, settings: Settings) -> None:
     left_out = Counter[str]()
     chosen = nearest(_pairs(options.pairs, left_out), settings.threshold, options.number)
     if not chosen:
-        raise Failure(Exit.INPUT, f"{options.pairs} holds no pair: give the output of neardup run")
+        raise Failure(Exit.UNUSABLE, f"{options.pairs} holds no pair: give the output of neardup run")
     texts = _texts(settings, options.paths, {(pair.collection, id_) for pair in chosen for id_ in pair[:2]})
     if not any((pair.collection, id_) in texts for pair in chosen for id_ in pair[:2]):
         raise Failure(

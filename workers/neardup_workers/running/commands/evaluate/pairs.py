@@ -30,6 +30,7 @@ from neardup_workers.outside.display.printing import print_found
 from neardup_workers.outside.options.judging import EvaluateOptions
 from neardup_workers.outside.process.exits import Exit, Failure, input_failure
 from neardup_workers.outside.readers.objects import ID_NAMES, json_objects
+from neardup_workers.outside.readers.paths import display
 
 SIMILARITY_NAMES = ("similarity", "jaccard", "score")
 
@@ -79,8 +80,10 @@ def evaluate(options: EvaluateOptions, config: Config) -> Evaluation:
         if not options.candidates or (isinstance(similarity, int | float) and similarity >= config.tuning.score_min):
             emitted.append((older, newer))
     if left_out and not listed:
-        raise Failure(Exit.INPUT, f"{options.pairs} holds lines and no pair: give what run or probe wrote")
+        raise Failure(Exit.UNUSABLE, f"{options.pairs} holds lines and no pair: give what run or probe wrote")
     known = read_truth(options.truth, left_out)
+    if listed and {id_ for pair in listed for id_ in pair}.isdisjoint(id_ for pair in known.pairs for id_ in pair):
+        raise of_others(options.truth, "a pair of", known.pairs[0][0], options.pairs)
     contents = Contents(links)
     between = contents.pairs(known.pairs)
     least = config.threshold if options.truth_min is None else options.truth_min
@@ -126,8 +129,13 @@ def _known(path: str, rows: Iterable[dict[str, Any]], left_out: Counter[str]) ->
         if names is None:
             columns = list(row)
             if len(columns) < 2:
-                raise Failure(Exit.INPUT, f"{path} has no two columns with the ids of a pair")
-            names = next((two for two in ID_NAMES if set(two) <= row.keys()), (columns[0], columns[1]))
+                raise Failure(Exit.UNUSABLE, f"{path} has no two columns with the ids of a pair")
+            names = next((two for two in ID_NAMES if set(two) <= row.keys()), None)
+            if names is None and "id" in row:
+                raise Failure(
+                    Exit.UNUSABLE, f"{path} is of single documents: the truth has the two ids of a pair a row"
+                )
+            names = names or (columns[0], columns[1])
             score = next((name for name in SIMILARITY_NAMES if name in row), None)
         a, b = row.get(names[0]), row.get(names[1])
         try:
@@ -140,8 +148,16 @@ def _known(path: str, rows: Iterable[dict[str, Any]], left_out: Counter[str]) ->
         pairs.append((str(a), str(b)))
         similarity.append(value)
     if not pairs:
-        raise Failure(Exit.INPUT, f"{path} holds no pair: give CSV with a header and the ids in two columns")
+        raise Failure(Exit.UNUSABLE, f"{path} holds no pair: give CSV with a header and the ids in two columns")
     return Known(pairs, np.array(similarity) if score else None)
+
+
+def of_others(path: str, what: str, id_: str, read: str) -> Failure:
+    """Return the failure for a truth that names no document of what it judges."""
+    return Failure(
+        Exit.UNUSABLE,
+        f"{display(path)} has {what} {id_!r}, and no id that {display(read)} has: give the truth about these documents",
+    )
 
 
 def picture(config: Config, shown: list[CurveBin], candidates: bool) -> Picture:

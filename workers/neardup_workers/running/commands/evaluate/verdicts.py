@@ -34,7 +34,7 @@ from neardup_workers.outside.options.judging import EvaluateOptions
 from neardup_workers.outside.outputs.clusters import LARGEST
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.readers.objects import json_objects
-from neardup_workers.running.commands.evaluate.pairs import read_truth
+from neardup_workers.running.commands.evaluate.pairs import of_others, read_truth
 
 # Measure -> its name in a table.
 _NAMES = {
@@ -90,7 +90,7 @@ def evaluate(options: EvaluateOptions, config: Config) -> ClusterEvaluation:
     least = config.threshold if options.truth_min is None else options.truth_min
     lowest = unsupported = None
     if options.truth is not None:
-        a, b, similarity = _pairs(options.truth, number, left_out)
+        a, b, similarity = _pairs(options.truth, number, left_out, options.pairs)
         true = np.ones(len(a), np.bool_) if similarity is None else similarity >= least
         clusters, classes = documents.clusters, components(len(number), a[true], b[true])
         counts = counts_of_pairs(clusters, a[true], b[true])
@@ -128,13 +128,13 @@ def _documents(path: str, left_out: Counter[str]) -> ClusteredDocuments:
             clusters[id_] = cluster
             kept.append(status == "original")
     if not clusters:
-        raise Failure(Exit.INPUT, f"{path} holds no verdict: give what dedup or batch wrote with --verdicts")
+        raise Failure(Exit.UNUSABLE, f"{path} holds no verdict: give what dedup or batch wrote with --verdicts")
     numbered = np.unique(np.array(list(clusters.values()), np.int64), return_inverse=True)[1]
     return ClusteredDocuments(list(clusters), np.asarray(numbered, np.int64), np.array(kept))
 
 
 def _pairs(
-    path: str, number: dict[str, int], left_out: Counter[str]
+    path: str, number: dict[str, int], left_out: Counter[str], verdicts: str
 ) -> tuple[Ints, Ints, npt.NDArray[np.float64] | None]:
     """Known pairs between documents, each once."""
     known = read_truth(path, left_out)
@@ -144,6 +144,8 @@ def _pairs(
             left_out["known pairs with an id that has no verdict"] += 1
             continue
         rows[min(number[one], number[other]), max(number[one], number[other])] = n
+    if number and not rows:
+        raise of_others(path, "a pair of", known.pairs[0][0], verdicts)
     a, b = np.array(list(rows), np.int64).reshape(-1, 2).T
     return a, b, None if known.similarity is None else known.similarity[list(rows.values())]
 
@@ -160,7 +162,7 @@ def _labels(path: str, field: str, number: dict[str, int], left_out: Counter[str
         else:
             label_of[number[str(id_)]] = str(label)
     if not label_of:
-        raise Failure(Exit.INPUT, f"{path} labels no document: give rows with id and {field}, or set --label-field")
+        raise Failure(Exit.UNUSABLE, f"{path} labels no document: give rows with id and {field}, or set --label-field")
     left_out["documents without a label"] += len(number) - len(label_of)
     labels = np.unique(np.array(list(label_of.values())), return_inverse=True)[1]
     return np.array(list(label_of), np.int64), np.asarray(labels, np.int64)
