@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from memory_transport import MemoryCluster, MemoryTransport
+
 from benchmarks.kafka.deploy import Bench, Tally, deployment, texts, with_group
 from benchmarks.report import Result, Size, Target
 from neardup import Document
@@ -26,7 +28,6 @@ from neardup_workers.outside.telemetry.observer import SILENT
 from neardup_workers.outside.topics.names import names_of
 from neardup_workers.outside.topics.signed import offset_and_row
 from neardup_workers.outside.transport.kafka.connect import connect
-from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup_workers.outside.transport.protocol import Message, Record, Transport
 from neardup_workers.running.service.roles import ROLES
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from memory_transport import MemoryCluster, MemoryTransport
+
 from benchmarks.kafka import matcher
 from benchmarks.kafka.deploy import Bench, Tally, deployment
 from benchmarks.report import Result, Size, Target
@@ -17,7 +19,6 @@ from neardup_workers.doing.stages.matching.matcher import MatchWorker
 from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.topics.names import names_of
-from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup_workers.running.service.roles import ROLES
 
 ID = "K9-takeover"

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from memory_transport import MemoryCluster, MemoryTransport
 
 from benchmarks.report import Result, Size, Target, checksum
 from neardup import Config
@@ -40,7 +41,6 @@ from neardup_workers.outside.topics.names import LINK, topic_names
 from neardup_workers.outside.topics.places import places_of
 from neardup_workers.outside.topics.shown import encode_shown
 from neardup_workers.outside.topics.signed import SignedRows, encode_signed, position_of
-from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup_workers.running.service.roles import warm_decisions
 
 SEED = 14

@@ -32,7 +32,7 @@ from neardup_workers.running.service.roles import ROLES
 from neardup_workers.outside.topics.names import names_of
 from neardup_workers.outside.settings.load import load_stream
 from neardup_workers.doing.stages.member import WorkerMember
-from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
+from memory_transport import MemoryCluster, MemoryTransport
 
 def compiled():
     kinds = numba.core.registry.CPUDispatcher

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import orjson
 import pytest
+from memory_transport import MemoryTransport
 from quick_parameters import quick_first
 from sim_cluster import MATCHERS, SIGNERS, Cluster
 from sim_documents import UNREADABLE, Habits
@@ -14,7 +15,6 @@ from sim_scenario import Place, Scenario
 
 from neardup import Config, Deduplicator, Document
 from neardup_workers.doing.stages import alignment
-from neardup_workers.outside.transport.memory.transport import MemoryTransport
 from neardup_workers.outside.transport.protocol import Message
 
 WINDOW, LATENESS, SKEW = 600.0, 60.0, 100.0

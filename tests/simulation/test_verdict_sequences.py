@@ -7,6 +7,7 @@ Sequence 4 was of logs in several orders, and there is one order. Sequence 15 is
 from __future__ import annotations
 
 import pytest
+from memory_transport import MemoryTransport
 from sim_checks import check
 from sim_cluster import FILTERS, LINKERS, MATCHERS, SIGNERS, Cluster
 from sim_documents import Habits
@@ -17,7 +18,6 @@ from sim_seeds import config
 from neardup_workers.doing.stages.verdicts.linker import LinkWorker
 from neardup_workers.doing.stages.verdicts.positions import decode_signed_metadata
 from neardup_workers.outside.topics.verdicts import parse_run
-from neardup_workers.outside.transport.memory.transport import MemoryTransport
 from neardup_workers.outside.transport.protocol import OffsetGoneError, UnknownTopicError
 
 FOX = "the quick brown fox jumps over the lazy dog while nothing moves at all in the small village of the north"

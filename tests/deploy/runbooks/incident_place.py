@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
+from memory_transport import MemoryCluster, MemoryTransport
 from rich.console import Console
 from shell_harness import Bench, Until
 from typer.testing import CliRunner
@@ -28,7 +29,6 @@ from typer.testing import CliRunner
 from neardup_workers.outside.telemetry.health import Health, application
 from neardup_workers.outside.telemetry.metrics import Metrics
 from neardup_workers.outside.topics.names import SIGN
-from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup_workers.running.cli.app import app
 from neardup_workers.running.service.roles import ROLES
 

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from incident_place import Place
+from memory_transport import MemoryTransport
 from shell_harness import TEXT, Bench
 
 from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN
-from neardup_workers.outside.transport.memory.transport import MemoryTransport
 from neardup_workers.outside.transport.protocol import Committed, Consumer, UnreachableError
 from neardup_workers.running.service.roles import ROLES
 

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
+from memory_transport import MemoryCluster, MemoryTransport
 from sim_documents import Feed
 from sim_growth import add_shards, end_of, growth_of
 from sim_scenario import Crash, Place, Scenario
@@ -38,7 +39,6 @@ from neardup_workers.doing.stages.verdicts.linker import LinkWorker
 from neardup_workers.outside.topics.messages import Envelope
 from neardup_workers.outside.topics.names import Names, generation, topic_names
 from neardup_workers.outside.topics.signed import offset_and_row
-from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup_workers.outside.transport.protocol import FencedError, OutcomeUnknownError, Record, UnreachableError
 
 KINDS = SIGNERS, MATCHERS, LINKERS, FILTERS = "signers", "matchers", "linkers", "filters"
@@ -246,9 +246,7 @@ class Cluster:
         """Small messages and short stretches, so that small runs have many of both."""
         with (
             mock.patch("neardup_workers.outside.topics.signed.BYTES_MAX", self.scenario.message_bytes),
-            mock.patch(
-                "neardup_workers.outside.transport.memory.transport.READ_RECORDS", self.scenario.stretch_records
-            ),
+            mock.patch("memory_transport.READ_RECORDS", self.scenario.stretch_records),
             mock.patch("neardup_workers.doing.stages.matching.matcher._STEP_PAIRS_MIN", 1),
             mock.patch("neardup_workers.doing.stages.verdicts.linker._STEP_ROWS_MAX", self.scenario.link_rows),
             mock.patch("neardup_workers.doing.stages.verdicts.sources._STORIES", self.scenario.sources_stories),

@@ -11,8 +11,9 @@ import random
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from memory_transport import MemoryCluster
+
 from neardup_workers.outside.topics.messages import partition_of_key
-from neardup_workers.outside.transport.memory.transport import MemoryCluster
 
 MICROSECONDS = 1_000_000
 FAR_SECONDS = 5e6

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from memory_transport import MemoryTransport
 from sim_scenario import Crash, Place
 from sim_watched import Watched
 
@@ -13,7 +14,6 @@ from neardup.errors import ConfigError
 from neardup.pairs.shards import Growth
 from neardup_workers.outside.process.exits import Failure
 from neardup_workers.outside.topics.signed import decode_signed, position_of
-from neardup_workers.outside.transport.memory.transport import MemoryTransport
 from neardup_workers.outside.transport.protocol import Record, TransportError, UnreachableError
 from neardup_workers.running.commands.topics.growing import Stream, grow
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import orjson
+from memory_transport import MemoryCluster, MemoryTransport
 
 from neardup.pairs.batches import id_columns
 from neardup.pairs.pipeline import table_limits
@@ -26,7 +27,6 @@ from neardup_workers.outside.topics.places import place_of
 from neardup_workers.outside.topics.shown import encode_shown
 from neardup_workers.outside.topics.signed import SignedRows, encode_signed, position_of
 from neardup_workers.outside.topics.verdicts import parse_run
-from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 
 CONFIG = Config(window_seconds=100.0, lateness_seconds=10.0)
 FINGERPRINT = CONFIG.signing_fingerprint

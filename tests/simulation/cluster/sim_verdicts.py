@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cluster_oracle import expected_clusters, wrong_clusters
 from ledger_replay import ledger_of
+from memory_transport import MemoryTransport
 from verdict_oracle import arrivals_of, expected_lines, one_process
 
 from neardup.documents.document import Verdict
@@ -17,7 +18,6 @@ from neardup_workers.doing.stages.verdicts.sources import Sources
 from neardup_workers.outside.topics.names import generation_header
 from neardup_workers.outside.topics.places import place_name
 from neardup_workers.outside.topics.verdicts import parse_run
-from neardup_workers.outside.transport.memory.transport import MemoryTransport
 
 if TYPE_CHECKING:
     from sim_checks import Outcome

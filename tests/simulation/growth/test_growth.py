@@ -6,6 +6,7 @@ The documents before, between and after have copies, near-duplicates, versions a
 from __future__ import annotations
 
 import pytest
+from memory_transport import MemoryTransport
 from quick_parameters import quick_first
 from sim_checks import Outcome, check
 from sim_cluster import LINKERS, MATCHERS, SIGNERS, Cluster
@@ -18,7 +19,6 @@ from sim_watched import CRASHES
 from neardup_workers.doing.stages.matching.shard_table import decode_window
 from neardup_workers.doing.stages.verdicts.linker import LinkWorker
 from neardup_workers.outside.topics.signed import offset_and_row
-from neardup_workers.outside.transport.memory.transport import MemoryTransport
 from neardup_workers.outside.transport.protocol import AbortedError, Message, UnreachableError
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from memory_transport import MemoryCluster, MemoryTransport
 
 from neardup_workers.doing.http.view.server import started_view
 from neardup_workers.outside.settings.serve import ViewSettings
 from neardup_workers.outside.store.view import View
 from neardup_workers.outside.topics.names import names_of
-from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup_workers.outside.transport.protocol import Record
 
 WAIT_SECONDS_MAX = 60.0

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 from command import COMMAND, PROCESS_SECONDS_MAX, clean_environment
 from import_path import SOURCES
+from memory_transport import MemoryTransport
 from shell_harness import TEXT, Bench, settings_of
 from typer.main import get_command
 
@@ -29,7 +30,6 @@ from neardup_workers.outside.settings.load import load_stream
 from neardup_workers.outside.topics.rules import judge, judge_wanted, log_milliseconds_min, topic_plans
 from neardup_workers.outside.transport.kafka.admin import TopicDescription
 from neardup_workers.outside.transport.kafka.connect import kafka_settings
-from neardup_workers.outside.transport.memory.transport import MemoryTransport
 from neardup_workers.running.cli.app import app
 from neardup_workers.running.cli.options import TYPED
 from neardup_workers.running.commands.tail import follow

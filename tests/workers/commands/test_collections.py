@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from memory_transport import MemoryCluster, MemoryTransport
 
 from neardup import Config, ConfigError, Deduplicator
 from neardup_workers.doing.audit.measuring import audit
@@ -20,7 +21,6 @@ from neardup_workers.outside.process.exits import Failure
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.settings.load import load
 from neardup_workers.outside.topics.names import names_of
-from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup_workers.running.commands.batch.corpus import run as batch
 from neardup_workers.running.commands.dedup.command import run as dedup
 from neardup_workers.running.commands.run import run

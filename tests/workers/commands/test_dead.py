@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from memory_transport import MemoryCluster, MemoryTransport
 
 from neardup.errors import ConfigError
 from neardup_workers.outside.options.running import DeadOptions
@@ -14,7 +15,6 @@ from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.topics.messages import DEAD_BYTES_MAX, encode_dead
 from neardup_workers.outside.topics.names import names_of
-from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup_workers.outside.transport.protocol import Record
 from neardup_workers.running.commands.dead import Chosen, chosen, list_letters, replay, show_letters
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 import pytest
+from memory_transport import MemoryTransport
 from shell_harness import TEXT, Bench
 
 from neardup_workers.outside.options.running import StatusOptions
@@ -14,7 +15,6 @@ from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.topics.names import MATCH, names_of
 from neardup_workers.outside.transport.assignment import Offer
-from neardup_workers.outside.transport.memory.transport import MemoryTransport
 from neardup_workers.running.commands.topics.shards import ShardState, shard_table, states_of
 from neardup_workers.running.commands.topics.status import status
 

@@ -8,6 +8,7 @@ from email.utils import formatdate
 
 import httpx
 import pytest
+from memory_transport import MemoryTransport
 from service_process import Serving
 from shell_harness import Bench
 
@@ -17,7 +18,6 @@ from neardup_workers.outside.feeds.watch import FEEDS_MAX
 from neardup_workers.outside.options.running import FeedCommandOptions
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.feed import FeedSettings
-from neardup_workers.outside.transport.memory.transport import MemoryTransport
 from neardup_workers.running.commands.feed import command
 
 TEXT = "The harbour was closed on Monday after a storm damaged the northern breakwater."

@@ -13,6 +13,7 @@ import zstandard
 from benchmarks.labelled import records
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_transport import MemoryTransport
 from shell_harness import Bench
 
 from neardup.documents.document import REASONS, Document
@@ -28,7 +29,6 @@ from neardup_workers.outside.readers.formats import FORMATS, choose
 from neardup_workers.outside.readers.lines import HEADER, split_lines
 from neardup_workers.outside.readers.reader import EntryReader
 from neardup_workers.outside.settings.files import ReadingOptions
-from neardup_workers.outside.transport.memory.transport import MemoryTransport
 from neardup_workers.running.commands.calibrate import calibrate
 
 RECORDS = Fields(kind="record")

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from command import WORDS, clean_environment
+from memory_transport import MemoryTransport
 from read_entries import found
 from shell_harness import Bench
 
@@ -20,7 +21,6 @@ from neardup_workers.outside.readers.formats import FORMATS, UNSUPPORTED, Format
 from neardup_workers.outside.readers.lines import Line, split_lines
 from neardup_workers.outside.readers.reader import EntryReader
 from neardup_workers.outside.settings.files import ReadingOptions
-from neardup_workers.outside.transport.memory.transport import MemoryTransport
 
 TEXT = f"{WORDS}; " * 5
 OBJECTS = [{"id": "a", "text": "t"}, {"id": "b", "text": "u"}]

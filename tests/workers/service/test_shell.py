@@ -3,13 +3,13 @@
 import logging
 
 import pytest
+from memory_transport import MemoryTransport
 from shell_harness import TEXT, Bench, settings_of
 
 from neardup_workers.outside.process.backoff import SECONDS_MAX, backoff_seconds
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.telemetry.metrics import Metrics
 from neardup_workers.outside.topics.names import Topics, names_of
-from neardup_workers.outside.transport.memory.transport import MemoryTransport
 from neardup_workers.outside.transport.protocol import (
     FencedError,
     OffsetGoneError,

@@ -4,9 +4,9 @@ import itertools
 import logging
 
 import pytest
+from memory_transport import MemoryTransport
 from shell_harness import TEXT, Bench
 
-from neardup_workers.outside.transport.memory.transport import MemoryTransport
 from neardup_workers.outside.transport.protocol import Committed, UnreachableError
 
 

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from memory_transport import MemoryTransport
 from shell_harness import Bench
 
 from neardup import Document, Matcher, Signer
@@ -16,7 +17,6 @@ from neardup.stories.sources.losses import count_losses
 from neardup_workers.doing.stages.matching.shard_table import KEPT_COUNTS
 from neardup_workers.outside.options.running import StatusOptions
 from neardup_workers.outside.telemetry.health import application
-from neardup_workers.outside.transport.memory.transport import MemoryTransport
 from neardup_workers.running.commands.topics.status import status
 
 LIMITS = {"threshold": 0.7, "bucket_candidates_max": 4, "probe_candidates_max": 8, "documents_partitions": 1}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from memory_transport import MemoryCluster, MemoryTransport
 
 from neardup_workers.doing.stages.transaction import transact
-from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup_workers.outside.transport.protocol import (
     AbortedError,
     Committed,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from memory_cluster import MemoryCluster
+from memory_transport import MemoryTransport
 
 from neardup.errors import ConfigError
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.settings.load import changed
 from neardup_workers.outside.topics.names import names_of
 from neardup_workers.outside.topics.rules import topic_plans
-from neardup_workers.outside.transport.memory.cluster import MemoryCluster
-from neardup_workers.outside.transport.memory.transport import MemoryTransport
 from neardup_workers.outside.transport.protocol import Message
 from neardup_workers.running.commands.topics.plan import Consequence, plan, steps_of
 

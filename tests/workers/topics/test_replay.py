@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from memory_transport import MemoryTransport
 from shell_harness import TEXT, Bench
 
 from neardup_workers.outside.options.running import ReplayOptions
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.topics.names import FILTER, LINK, ROLES, SIGN
 from neardup_workers.outside.topics.verdicts import parse_run
-from neardup_workers.outside.transport.memory.transport import MemoryTransport
 from neardup_workers.outside.transport.protocol import Committed
 from neardup_workers.running.commands.topics import replay as module
 from neardup_workers.running.commands.topics.replay import replay

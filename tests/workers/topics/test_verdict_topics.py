@@ -9,6 +9,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_transport import MemoryCluster, MemoryTransport
 from shell_harness import settings_of
 
 from neardup.errors import ConfigError
@@ -27,7 +28,6 @@ from neardup_workers.outside.topics.names import FILTER, LINK
 from neardup_workers.outside.topics.rules import judge, topic_plans
 from neardup_workers.outside.topics.shown import NAMES, encode_shown
 from neardup_workers.outside.topics.verdicts import DecidedRows, Decision, encode_runs, parse_run
-from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup_workers.running.commands.tail import follow
 from neardup_workers.running.service.roles import ROLES
 

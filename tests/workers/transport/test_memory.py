@@ -10,11 +10,11 @@ import pytest
 import transport_group_laws
 import transport_laws
 import transport_reader_laws
+from memory_cluster import METADATA_CHARACTERS_MAX
 from memory_harness import MemoryHarness
+from memory_transport import MemoryCluster, MemoryTransport
 from transport_harness import Harness, joined, send
 
-from neardup_workers.outside.transport.memory.cluster import METADATA_CHARACTERS_MAX
-from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup_workers.outside.transport.protocol import (
     Committed,
     Membership,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from memory_cluster import FAULTS
 from memory_harness import MemoryHarness
+from memory_transport import MemoryCluster, MemoryTransport
 from transport_harness import joined, send
 
-from neardup_workers.outside.transport.memory.cluster import FAULTS
-from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup_workers.outside.transport.protocol import (
     AbortedError,
     Committed,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from memory_harness import MemoryHarness
+from memory_transport import MemoryCluster
 from transport_harness import Member, joined, settled
 
-from neardup_workers.outside.transport.memory.transport import MemoryCluster
 from neardup_workers.outside.transport.protocol import (
     Committed,
     FencedError,

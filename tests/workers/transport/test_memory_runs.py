@@ -6,9 +6,9 @@ import random
 from collections.abc import Iterator
 
 import pytest
+from memory_cluster import FAULTS
+from memory_transport import MemoryCluster, MemoryTransport
 
-from neardup_workers.outside.transport.memory.cluster import FAULTS
-from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup_workers.outside.transport.protocol import (
     AbortedError,
     Committed,

@@ -5,6 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_transport import MemoryTransport
 from quick_parameters import examples
 from shell_harness import Bench
 
@@ -15,7 +16,6 @@ from neardup_workers.outside.options.shared import SessionOptions
 from neardup_workers.outside.process.stop import Stop
 from neardup_workers.outside.readers.reader import EntryReader
 from neardup_workers.outside.settings.files import ReadingOptions, Settings
-from neardup_workers.outside.transport.memory.transport import MemoryTransport
 from neardup_workers.outside.web.canonical_ids import TRACKING, canonical_url
 
 SAME = [

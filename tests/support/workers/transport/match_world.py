@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import orjson
+from memory_transport import MemoryCluster, MemoryTransport
 
 from neardup import Config, Signer
 from neardup.pairs.json_lines import Fields
@@ -15,7 +16,6 @@ from neardup_workers.doing.stages.signer import SignPlan, sign_records
 from neardup_workers.outside.telemetry.observer import SILENT, Observer
 from neardup_workers.outside.topics.messages import Envelope
 from neardup_workers.outside.topics.names import topic_names
-from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup_workers.outside.transport.protocol import Record
 
 CONFIG = Config(

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Callable
 
 import pytest
+from memory_transport import MemoryCluster, MemoryTransport
 
-from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup_workers.outside.transport.protocol import Consumer, Transport
 
 LOOKS_MAX = 50

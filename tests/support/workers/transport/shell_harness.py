@@ -7,13 +7,14 @@ import json
 import signal
 import time
 
+from memory_transport import MemoryCluster, MemoryTransport
+
 from neardup_workers.outside.process.watchdog import Watchdog
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.telemetry.health import Health
 from neardup_workers.outside.telemetry.metrics import Metrics
 from neardup_workers.outside.topics.names import names_of
 from neardup_workers.outside.topics.rules import topic_plans
-from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup_workers.running.service.roles import ROLES
 from neardup_workers.running.service.shell import Outside, Shell
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from memory_transport import MemoryCluster, MemoryTransport
 
 from neardup_workers.doing.http.view.follower import GAP_SECONDS, Follower
 from neardup_workers.outside.store.listing import Filters
 from neardup_workers.outside.store.view import View, ViewReader
 from neardup_workers.outside.topics.names import topic_names
 from neardup_workers.outside.topics.places import parse_place
-from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 
 TOPICS = topic_names("", "00" * 16, 2)
 Line = dict[str, Any]

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from memory_transport import MemoryCluster, MemoryTransport
 from view_world import WAIT_SECONDS_MAX, Deployment, until
 
 from neardup_workers.doing.http.view.server import serve_view
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.serve import ViewSettings
-from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 
 JSON_LINES = {"Content-Type": "application/x-ndjson"}
 

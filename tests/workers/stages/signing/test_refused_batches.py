@@ -8,6 +8,7 @@ import numpy as np
 import orjson
 import pytest
 from match_world import CONFIG, SIGN, TOPICS, World, turns
+from memory_transport import MemoryCluster, MemoryTransport
 
 from neardup.pairs.window_message import WireError
 from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL
@@ -16,7 +17,6 @@ from neardup_workers.doing.stages.sign_worker import SignWorker
 from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.telemetry.observer import Silent
 from neardup_workers.outside.topics.signed import decode_signed
-from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup_workers.outside.transport.protocol import UnreadableError
 from neardup_workers.running.service.shell import failure_of
 from neardup_workers.running.service.supervisor import FINAL

@@ -7,6 +7,7 @@ from unittest import mock
 import numpy as np
 import orjson
 import pytest
+from memory_transport import MemoryCluster, MemoryTransport
 
 from neardup import Config, ConfigError
 from neardup.pairs.json_lines import Fields
@@ -16,7 +17,6 @@ from neardup_workers.doing.stages.signer import SignPlan
 from neardup_workers.outside.telemetry.observer import Silent
 from neardup_workers.outside.topics.names import topic_names
 from neardup_workers.outside.topics.signed import decode_signed
-from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup_workers.outside.transport.protocol import OutcomeUnknownError, Record
 
 CONFIG = Config(threshold=0.7, window_seconds=1e6, lateness_seconds=60.0)

@@ -7,6 +7,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from unittest import mock
 
 import pytest
+from memory_transport import MemoryCluster, MemoryTransport
 
 from neardup import Config, Signer
 from neardup.pairs.json_lines import Fields
@@ -15,7 +16,6 @@ from neardup_workers.doing.stages.sign_worker import SignWorker
 from neardup_workers.doing.stages.signer import SignPlan, sign_records
 from neardup_workers.outside.telemetry.observer import Silent
 from neardup_workers.outside.topics.names import topic_names
-from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup_workers.outside.transport.protocol import Record
 
 CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5)

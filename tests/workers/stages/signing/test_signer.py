@@ -15,6 +15,7 @@ import pytest
 from cases import SCHEME_REASONS
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_transport import MemoryCluster, MemoryTransport
 
 from neardup import Config, ConfigError, Signer
 from neardup.documents.document import REASONS, Document
@@ -28,7 +29,6 @@ from neardup_workers.outside.store.blocked import BlockList
 from neardup_workers.outside.telemetry.observer import Silent
 from neardup_workers.outside.topics.names import topic_names
 from neardup_workers.outside.topics.signed import decode_signed
-from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup_workers.outside.transport.protocol import Message, Record, UnreachableError, record_bytes
 
 CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5, id_bytes_max=100)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import pytest
+from memory_transport import MemoryCluster, MemoryTransport
 
 from neardup import Config
 from neardup.pairs.json_lines import Fields
@@ -13,7 +14,6 @@ from neardup_workers.doing.stages.sign_worker import SignWorker
 from neardup_workers.doing.stages.signer import SignPlan
 from neardup_workers.outside.telemetry.observer import Silent
 from neardup_workers.outside.topics.names import topic_names
-from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 
 DOCUMENTS = 1_200
 

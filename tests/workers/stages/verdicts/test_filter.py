@@ -6,6 +6,7 @@ import json
 from unittest import mock
 
 import pytest
+from memory_transport import MemoryCluster, MemoryTransport
 from shell_harness import Bench
 
 from neardup.errors import ConfigError
@@ -13,7 +14,6 @@ from neardup_workers.doing.stages.filtering.filter import FilterPlan, FilterWork
 from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.outside.telemetry.metrics import Metrics
 from neardup_workers.outside.topics.names import FILTER, Names, topic_names
-from neardup_workers.outside.transport.memory.transport import MemoryCluster, MemoryTransport
 from neardup_workers.outside.transport.protocol import OffsetGoneError, Record, sent_bytes
 
 TOPICS = topic_names("", "00" * 16, 1)

@@ -6,13 +6,13 @@ import json
 import logging
 
 import pytest
+from memory_transport import MemoryTransport
 from shell_harness import TEXT, Bench
 
 from neardup_workers.outside.options.running import StatusOptions
 from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN
 from neardup_workers.outside.topics.verdicts import parse_run
-from neardup_workers.outside.transport.memory.transport import MemoryTransport
 from neardup_workers.running.commands.topics.status import status
 
 DAY = 86_400

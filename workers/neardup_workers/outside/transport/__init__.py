@@ -1,1 +1,1 @@
-"""Access to topics: the protocol, Kafka, and its twin in memory."""
+"""Access to topics: the protocol, and Kafka."""

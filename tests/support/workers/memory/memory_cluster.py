@@ -22,10 +22,11 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from memory_group import Group
+from memory_log import PartitionLog, Transaction, TransactionState
+
 from neardup_workers.outside.settings.kafka import BATCH_BYTES_MAX
 from neardup_workers.outside.transport.assignment import Share
-from neardup_workers.outside.transport.memory.group import Group
-from neardup_workers.outside.transport.memory.log import PartitionLog, Transaction, TransactionState
 from neardup_workers.outside.transport.protocol import (
     AbortedError,
     Committed,

@@ -1,4 +1,4 @@
-"""The transport in memory, with the semantics of Kafka, for tests and simulations. It ships with the package.
+"""The transport in memory, with the semantics of Kafka, for tests, simulations and benchmarks.
 
 ``MemoryTransport(cluster)`` is a client of a ``MemoryCluster``; any number of clients share a cluster, as processes do.
 A process that dies is an object that is never called again. By default, one thread runs every worker in turns: ``poll``
@@ -18,10 +18,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from memory_cluster import MemoryCluster
+from memory_group import NO_GENERATION
+from memory_producer import MemoryProducer
+
 from neardup_workers.outside.transport.assignment import Offer, Share
-from neardup_workers.outside.transport.memory.cluster import MemoryCluster
-from neardup_workers.outside.transport.memory.group import NO_GENERATION
-from neardup_workers.outside.transport.memory.producer import MemoryProducer
 from neardup_workers.outside.transport.protocol import (
     UNBOUNDED,
     Committed,

@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from neardup_workers.outside.transport.memory.cluster import MemoryCluster
+from memory_cluster import MemoryCluster
+
 from neardup_workers.outside.transport.protocol import (
     AbortedError,
     Committed,

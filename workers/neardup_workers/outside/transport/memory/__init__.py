@@ -1,1 +1,0 @@
-"""The transport in memory, with the semantics of Kafka."""
