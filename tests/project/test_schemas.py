@@ -39,6 +39,25 @@ def test_pairs_of_a_run_match_the_schema(neardup):
         validator("pair").validate(json.loads(line))
 
 
+def test_lines_with_collections_match_the_schemas(neardup, tmp_path):
+    """Pairs within a collection and across two, verdicts and clusters."""
+    rows = [{"id": str(n), "text": TEXT, "of": f"c{n % 2}"} for n in range(4)]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    given = ("in.jsonl", "--quiet", "--set", "collection_field=of")
+    found = {"pair": [], "verdict": [], "cluster": []}
+    for more in ([], ["--across"]):
+        found["pair"] += neardup("run", *given, *more).stdout.splitlines()
+    neardup("dedup", *given, "--verdicts", "v", "--clusters", "c", "-o", "kept")
+    found["verdict"] = (tmp_path / "v").read_bytes().splitlines()
+    found["cluster"] = (tmp_path / "c").read_bytes().splitlines()
+    for name, lines in found.items():
+        parsed = [json.loads(line) for line in lines]
+        assert {line["collection"] for line in parsed} == {"c0", "c1"}
+        for line in parsed:
+            validator(name).validate(line)
+    assert any("older_collection" in json.loads(line) for line in found["pair"])
+
+
 def test_verdicts_and_clusters_match_the_schemas(neardup, tmp_path):
     """Verdicts of every status, as separate lines and as a key of a removed line."""
     news = (ROOT / "docs" / "examples" / "news.jsonl").read_bytes()
