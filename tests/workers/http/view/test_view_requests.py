@@ -56,14 +56,16 @@ def test_a_check_is_answered_when_its_verdict_is_committed(deployment: Deploymen
 
 def test_a_verdict_that_takes_too_long_is_answered_by_202(tmp_path: Path) -> None:
     """The answer has the place in the topic; the verdict can be read when it is there."""
-    deployment = Deployment(tmp_path / "view", verdict_seconds_max=0.05)
+    deployment = Deployment(tmp_path / "view", verdict_seconds_max=0.05, collection_field="lang")
     response = deployment.ask("POST", "/v1/check", json={"id": "a", "text": "some words"})
     [record] = deployment.documents(1)
     place = f"{record.partition}-{record.offset}"
     assert (response.status_code, response.json()) == (202, {"id": "a", "decided": False, "place": place})
     assert deployment.ask("GET", "/v1/documents/a").status_code == 404
-    lines = deployment.ask("POST", "/v1/check:batch", content=b'{"id": "b", "text": "x y z"}', headers=JSON_LINES)
-    assert [json.loads(line).get("decided") for line in lines.content.splitlines()] == [False, None]
+    line = b'{"id": "b", "text": "x y z", "lang": "de"}'
+    lines = deployment.ask("POST", "/v1/check:batch", content=line, headers=JSON_LINES).content.splitlines()
+    found = [json.loads(line) for line in lines]
+    assert [(one.get("decided"), one.get("collection")) for one in found] == [(False, "de"), (None, None)]
     deployment.decide(record, "original")
     until(lambda: deployment.ask("GET", "/v1/documents/a").status_code == 200)
     deployment.close()

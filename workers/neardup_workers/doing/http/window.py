@@ -6,14 +6,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from neardup.documents.document import EXPLANATIONS, Document, Pair
 from neardup.errors import ConfigError, Reason
@@ -21,11 +20,12 @@ from neardup.pairs.json_lines import named_collection, relation_values
 from neardup.pairs.neighbours.nearest import check_ranks
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS
 from neardup.stories.sources.names import name_of
+from neardup_workers.doing.http.answers.batches import BUSY_SECONDS, Deciding, Outcome, check_batch
 from neardup_workers.doing.http.app import Handlers, Service, answer_values, parts_behind, path_of, refused
-from neardup_workers.doing.http.bodies import JSON, JSON_LINES, Refused, lines_of, read_body
+from neardup_workers.doing.http.bodies import JSON, Refused, read_body
 from neardup_workers.doing.http.described.parameters import ADD, BLOCK, LIMIT, NEAREST, collection_named, flag, number
 from neardup_workers.doing.http.feeds import reports_of
-from neardup_workers.doing.http.problems import field_of, json_line, json_response, problem_values, shown
+from neardup_workers.doing.http.problems import json_response
 from neardup_workers.doing.http.writer import STEP_CHARACTERS, STEP_DOCUMENTS, Broken, Busy, Writer
 from neardup_workers.outside.store.answers import Answer
 from neardup_workers.outside.store.extra import feeds
@@ -33,17 +33,19 @@ from neardup_workers.outside.store.extra.transactions import transaction
 from neardup_workers.outside.store.keeper import Keeper
 from neardup_workers.outside.store.log import StoreFull
 
-# Maximum steps of a batch that wait for the writer at the same time.
-_AHEAD = 4
-# The wait of a batch before it submits to a busy writer again.
-_BUSY_SECONDS = 0.05
-
 
 def window_requests(writer: Writer) -> Handlers:
     """Return the requests that need a window, with the window of a writer."""
+
+    async def check_lines(service: Service, request: Request) -> Response:
+        submit = partial(_submitted, writer)
+        return await check_batch(
+            Deciding(service.decoding.document, submit, STEP_DOCUMENTS, STEP_CHARACTERS), service, request
+        )
+
     return {
         ("POST", "/v1/check"): partial(check, writer),
-        ("POST", "/v1/check:batch"): partial(check_batch, writer),
+        ("POST", "/v1/check:batch"): check_lines,
         ("POST", "/v1/feeds"): partial(report_feeds, writer),
         ("DELETE", "/v1/documents"): partial(remove, writer),
         ("DELETE", "/v1/documents/{rest:anything}"): partial(remove, writer),
@@ -92,77 +94,27 @@ def _neighbours(answer: Answer) -> list[dict[str, Any]]:
     ]
 
 
-async def check_batch(writer: Writer, service: Service, request: Request) -> Response:
-    """``POST /v1/check:batch``: lines of documents, a line of answer for each, and ``{"done": n}`` at the end."""
-    body = await read_body(request, service.settings, JSON_LINES)
-    lines = lines_of(body, service.settings.batch_lines_max)
-    return StreamingResponse(_batch(writer, service, lines), media_type="application/x-ndjson")
-
-
-async def _batch(writer: Writer, service: Service, lines: list[bytes]) -> AsyncIterator[bytes]:
-    """Yield the lines of the answer. Groups of documents are decided in order, up to ``_AHEAD`` groups before the
-    client reads."""
-    pending: deque[tuple[list[Document | Reason], Any]] = deque()
-    for group in _groups(service, lines):
-        while len(pending) >= _AHEAD:
-            yield await _answered(service, *pending.popleft())
-        documents = [one for one in group if isinstance(one, Document)]
-        pending.append((group, await _submitted(writer, documents) if documents else None))
-    while pending:
-        yield await _answered(service, *pending.popleft())
-    yield json_line({"done": len(lines)})
-
-
-def _groups(service: Service, lines: list[bytes]) -> list[list[Document | Reason]]:
-    """Decode lines and group them by the size of a step."""
-    groups: list[list[Document | Reason]] = [[]]
-    characters = 0
-    for line in lines:
-        decoded = service.decoding.document(line)
-        size = len(decoded.text) if isinstance(decoded, Document) else 0
-        if groups[-1] and (len(groups[-1]) == STEP_DOCUMENTS or characters + size > STEP_CHARACTERS):
-            groups.append([])
-            characters = 0
-        groups[-1].append(decoded)
-        characters += size
-    return groups if groups[0] else []
-
-
-async def _submitted(writer: Writer, documents: list[Document]) -> Any:
-    """Return the future of a group, or the reason of its refusal."""
+async def _submitted(writer: Writer, group: list[tuple[Document, bytes]]) -> AsyncIterator[Outcome]:
+    """Submit a group of a batch; return its outcomes. If the store fails, each document of the group has the error."""
     while True:
         try:
-            return writer.check(documents, batch=True)
+            return _outcomes(writer.check([document for document, _ in group], batch=True), len(group))
         except Busy:
-            await asyncio.sleep(_BUSY_SECONDS)
+            await asyncio.sleep(BUSY_SECONDS)
         except Broken:
-            return Reason("ended")
+            return _outcomes(None, len(group))
 
 
-async def _answered(service: Service, group: list[Document | Reason], future: Any) -> bytes:
-    """Return the lines of a group. If the store fails, each document of the group gets a line with the error."""
-    answers: list[Answer] = []
-    failed: str | None = future if isinstance(future, Reason) else None
-    if failed is None and future is not None:
-        try:
-            answers = await future
-        except StoreFull:
-            failed = "store_full"
-        except Broken:
-            failed = "ended"
-    left = iter(answers)
-    out = []
-    for one in group:
-        answer = None if isinstance(one, Reason) or failed else next(left)
-        reason = one if isinstance(one, Reason) else failed if answer is None else answer.refused
-        if reason:
-            service.events.figures.refuse(reason)
-            problems = problem_values(reason, field=field_of(reason, service.decoding.fields))
-            named = {} if isinstance(one, Reason) else {"id": shown(one.id)}
-            out.append(json_line({**named, "error": problems}))
-        elif answer is not None:
-            out.append(json_line(answer_values(answer)))
-    return b"".join(out)
+async def _outcomes(future: Any, count: int) -> AsyncIterator[Outcome]:
+    outcomes: list[Outcome] = ["ended"] * count
+    try:
+        outcomes = outcomes if future is None else await future
+    except StoreFull:
+        outcomes = ["store_full"] * count
+    except Broken:
+        pass
+    for outcome in outcomes:
+        yield outcome
 
 
 async def remove(writer: Writer, service: Service, request: Request) -> Response:

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from neardup.documents.document import Document, Pair
 from neardup.documents.ids import full_id, stored_id
 from neardup.errors import Reason
 from neardup.pairs.json_lines import named_collection
+from neardup_workers.doing.http.answers.batches import BUSY_SECONDS, Deciding, Outcome, check_batch
 from neardup_workers.doing.http.app import Handlers, Service, answer_values, path_of, refused
-from neardup_workers.doing.http.bodies import JSON, JSON_LINES, Refused, lines_of, read_body
+from neardup_workers.doing.http.bodies import JSON, Refused, read_body
 from neardup_workers.doing.http.described.parameters import ADD, BLOCK, collection_named, flag
-from neardup_workers.doing.http.problems import field_of, json_line, json_response, problem_values, shown
+from neardup_workers.doing.http.problems import json_response
 from neardup_workers.doing.http.view.follower import Follower, Resolved
 from neardup_workers.doing.http.view.outbox import ProducerQueue, Sent, Unsent
 from neardup_workers.doing.http.writer import Broken, Busy
@@ -28,15 +29,10 @@ from neardup_workers.outside.store.view import ViewReader
 from neardup_workers.outside.topics.messages import key_of
 from neardup_workers.outside.topics.places import place_name
 
-# Lines of a transaction, and transactions of a batch that wait at the same time.
-_GROUP, _AHEAD = 500, 4
-# The wait of a batch before it sends to a busy outbox again.
-_BUSY_SECONDS = 0.05
+# Maximum lines of a transaction.
+_GROUP = 500
 # Bytes of a message in addition to its value and key.
 _OVERHEAD_BYTES = 1_000
-
-# A line of a batch: what was sent under an id, or an id, if the line has one, and the reason of its refusal.
-_Line = tuple[str, Sent] | tuple[str | None, Reason]
 
 
 class Sending(NamedTuple):
@@ -52,7 +48,7 @@ def view_requests(sending: Sending) -> Handlers:
     """Return the requests that need a window, with the window of a deployment."""
     return {
         ("POST", "/v1/check"): partial(check, sending),
-        ("POST", "/v1/check:batch"): partial(check_batch, sending),
+        ("POST", "/v1/check:batch"): partial(check_lines, sending),
         ("DELETE", "/v1/documents"): partial(remove, sending),
         ("DELETE", "/v1/documents/{rest:anything}"): partial(remove, sending),
         ("POST", "/v1/feeds"): report_feeds,
@@ -119,57 +115,29 @@ async def remove(sending: Sending, service: Service, request: Request) -> Respon
     return json_response({"id": id_, "removed": decided.removed, **named_collection(collection)})
 
 
-async def check_batch(sending: Sending, service: Service, request: Request) -> Response:
-    """``POST /v1/check:batch``: lines of documents, a line of answer for each, and ``{"done": n}`` at the end."""
-    body = await read_body(request, service.settings, JSON_LINES)
-    lines = lines_of(body, service.settings.batch_lines_max)
-    return StreamingResponse(_batch(sending, service, lines), media_type="application/x-ndjson")
+async def check_lines(sending: Sending, service: Service, request: Request) -> Response:
+    """``POST /v1/check:batch``: each group is a transaction, and waits ``seconds_max`` for its verdicts."""
 
+    async def submitted(group: list[tuple[Document, bytes]]) -> AsyncIterator[Outcome]:
+        messages: list[tuple[bytes, bytes | None]] = [(_key(one, service), line) for one, line in group]
+        try:
+            sent: list[Sent] | Reason = await _sent(sending, messages, patient=True)
+        except Refused as error:
+            sent = error.reason
+        return outcomes(group, sent, time.monotonic() + sending.seconds_max)
 
-async def _batch(sending: Sending, service: Service, lines: list[bytes]) -> AsyncIterator[bytes]:
-    """Yield the lines of the answer. Documents are sent in order, up to ``_AHEAD`` groups before the client reads."""
-    pending: deque[tuple[list[_Line], float]] = deque()
-    for first in range(0, len(lines), _GROUP):
-        while len(pending) >= _AHEAD:
-            yield await _answered(sending, service, *pending.popleft())
-        answers = await _submitted(sending, service, lines[first : first + _GROUP])
-        pending.append((answers, time.monotonic() + sending.seconds_max))
-    while pending:
-        yield await _answered(sending, service, *pending.popleft())
-    yield json_line({"done": len(lines)})
+    async def outcomes(
+        group: list[tuple[Document, bytes]], sent: list[Sent] | Reason, deadline: float
+    ) -> AsyncIterator[Outcome]:
+        for n, (document, _) in enumerate(group):
+            if isinstance(sent, Reason):
+                yield sent
+            else:
+                decided = await _decided(sending, sent[n], deadline)
+                yield decided.answer if decided else _undecided(document.id, sent[n], document.collection)
 
-
-async def _submitted(sending: Sending, service: Service, lines: list[bytes]) -> list[_Line]:
-    """Send the documents of some lines."""
-    decoded = [_decoded(sending, service, line) for line in lines]
-    accepted: list[tuple[bytes, bytes | None]] = [
-        (_key(one, service), line) for one, line in zip(decoded, lines, strict=True) if isinstance(one, Document)
-    ]
-    try:
-        sent = iter(await _sent(sending, accepted, patient=True) if accepted else ())
-    except Refused as error:
-        return [(None, one) if isinstance(one, Reason) else (one.id, error.reason) for one in decoded]
-    return [(None, one) if isinstance(one, Reason) else (one.id, next(sent)) for one in decoded]
-
-
-async def _answered(sending: Sending, service: Service, lines: list[_Line], deadline: float) -> bytes:
-    """Return the answers of some lines."""
-    out = []
-    for id_, answer in lines:
-        reason: str | None = answer if isinstance(answer, Reason) else None
-        if isinstance(answer, Sent):
-            decided = await _decided(sending, answer, deadline)
-            if decided is None:
-                out.append(json_line(_undecided(str(id_), answer)))
-                continue
-            reason = decided.answer.refused
-            if reason is None:
-                out.append(json_line(answer_values(decided.answer)))
-                continue
-        service.events.figures.refuse(str(reason))
-        problems = problem_values(str(reason), field=field_of(str(reason), service.decoding.fields))
-        out.append(json_line({**({} if id_ is None else {"id": shown(id_)}), "error": problems}))
-    return b"".join(out)
+    deciding = Deciding(partial(_decoded, sending, service), submitted, _GROUP, math.inf)
+    return await check_batch(deciding, service, request)
 
 
 def _decoded(sending: Sending, service: Service, line: bytes) -> Document | Reason:
@@ -194,7 +162,7 @@ async def _sent(sending: Sending, messages: list[tuple[bytes, bytes | None]], *,
         except Busy:
             if not patient:
                 raise
-            await asyncio.sleep(_BUSY_SECONDS)
+            await asyncio.sleep(BUSY_SECONDS)
         except Unsent:
             raise Refused("unsent") from None
         except Broken:
