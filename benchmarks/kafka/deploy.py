@@ -94,7 +94,6 @@ def deployment(bench: Bench, prefix: str, **given: object) -> StreamSettings:
         "bootstrap_servers": bench.bootstrap, "topic_prefix": f"{prefix}-{time.time_ns():x}.", "start": "earliest",
         "window_seconds": _WINDOW_SECONDS, "lateness_seconds": _LATENESS_SECONDS,
         "shards": _PARTITIONS, "documents_partitions": _PARTITIONS,
-        "candidates_partitions": _PARTITIONS,
     }  # fmt: skip
     settings = load_stream({**base, **given})
     transport = connect(settings)

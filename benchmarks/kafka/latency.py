@@ -58,7 +58,7 @@ def run(bench: Bench) -> Iterator[Result]:
     """Full load, half load, percentiles."""
     settings = deployment(bench, "latency")
     load(settings, _BACKLOG[bench.size], SEED)
-    reader = TopicReader(settings, names_of(settings).topics.candidates, settings.candidates_partitions, _candidate)
+    reader = TopicReader(settings, names_of(settings).topics.candidates, settings.documents_partitions, _candidate)
     try:
         done = _run(settings, bench)
     finally:

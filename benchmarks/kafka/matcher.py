@@ -113,7 +113,7 @@ def holding(settings: StreamSettings, messages: Sequence[Message]) -> MemoryClus
     """A twin of the broker with the topics of a stream and these messages."""
     cluster, topics = MemoryCluster(), names_of(settings).topics
     for topic in (topics.documents, topics.dead, topics.candidates):
-        cluster.create(topic, settings.candidates_partitions)
+        cluster.create(topic, settings.documents_partitions)
     cluster.create(topics.signed, 1)
     cluster.create(topics.links, settings.shards)
     for message in messages:

@@ -124,7 +124,7 @@ class Cluster:
         values: dict[str, object] = {
             "bootstrap_servers": self.brokers.bootstrap, "topic_prefix": "torture.", "window_seconds": given.window,
             "lateness_seconds": given.lateness, "shards": SHARDS, "documents_partitions": DOCUMENTS_PARTITIONS,
-            "candidates_partitions": 2, "session_timeout_seconds": SESSION_SECONDS, "health_port": 0,
+            "session_timeout_seconds": SESSION_SECONDS, "health_port": 0,
             "transaction_timeout_seconds": TRANSACTION_SECONDS, "trim_interval_seconds": TRIM_SECONDS,
             "step_documents_max": STEPS[given.seed % len(STEPS)], "sign_threads": 1,
             "turn_seconds_max": 60, "stall_seconds_max": 60, "verdicts": given.linkers > 0, "standbys": given.standbys,

@@ -81,7 +81,7 @@ def test_worker_processes_report_their_turns_and_end_in_order(bench: Bench) -> N
     """A process reports its turns, and ends on request."""
     settings = deployment(bench, "test")
     load(settings, DOCUMENTS, 2)
-    reader = TopicReader(settings, names_of(settings).topics.candidates, settings.candidates_partitions, _candidate)
+    reader = TopicReader(settings, names_of(settings).topics.candidates, settings.documents_partitions, _candidate)
     with Process("sign", settings, "8") as signer, Process("match", settings, "8") as matcher:
         signer.start()
         matcher.start()

@@ -80,9 +80,9 @@ def test_up_ends_with_the_code_of_what_no_start_can_mend(deployment: Deployment)
 
 def test_topics_that_could_lose_live_state_are_refused(deployment: Deployment, bootstrap_servers: str) -> None:
     """An existing topic with such settings stays unchanged and is reported; the command creates no such topic."""
-    refused = deployment.run("topics", "create", "--set", "signed_retention_seconds=60")
+    refused = deployment.run("topics", "create", "--lateness-seconds", "10")
     assert refused.returncode == 2
-    assert "younger records are live" in refused.stderr
+    assert "are not read in one order of time" in refused.stderr
     transport = KafkaTransport(KafkaSettings(bootstrap_servers))
     name = f"{deployment.environment['NEARDUP_TOPIC_PREFIX']}documents"
     assert transport.admin.create_topics([TopicSpec(name, 3, configs={"cleanup.policy": "compact"})]) == [name]

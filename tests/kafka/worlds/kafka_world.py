@@ -58,7 +58,7 @@ class World:
     ) -> None:
         given: dict[str, object] = {
             "topic_prefix": f"world-{uuid.uuid4().hex[:12]}.", "window_seconds": 1e9, "lateness_seconds": 1e9,
-            "shards": 2, "documents_partitions": 2, "candidates_partitions": 1, "start": "earliest",
+            "shards": 2, "documents_partitions": 2, "start": "earliest",
             "sign_threads": 1, **changes,
         }  # fmt: skip
         self.given = given

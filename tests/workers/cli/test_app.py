@@ -88,6 +88,8 @@ def test_every_typed_setting_is_one():
         (["--no-nfkc"], Exit.USAGE, "--no-nfkc is a setting without an option: give --set nfkc=VALUE"),
         (["--set", "rows_mx=64"], Exit.USAGE, "unknown setting rows_mx in --set; did you mean rows_max?"),
         (["--set", "shards=64"], Exit.USAGE, "unknown setting shards in --set; neardup settings prints those"),
+        (["--set", "candidates_partitions=2"], Exit.USAGE, "candidates_partitions in --set no longer exists: cand"),
+        (["--candidates-partitions", "2"], Exit.USAGE, "--candidates-partitions in python -m neardup run no"),
         (["--set", "rows_max"], Exit.USAGE, "--set rows_max is no change: write NAME=VALUE"),
         (["--set", "rows_max=many"], Exit.USAGE, "rows_max"),
     ],

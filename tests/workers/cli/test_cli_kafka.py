@@ -27,7 +27,7 @@ from neardup_workers.outside.process.stop import Stop
 from neardup_workers.outside.settings import option_name
 from neardup_workers.outside.settings.kafka import ConnectionOptions, StreamOptions, StreamSettings, TopicOptions
 from neardup_workers.outside.settings.load import load_stream
-from neardup_workers.outside.topics.rules import judge, judge_wanted, log_milliseconds_min, topic_plans
+from neardup_workers.outside.topics.rules import MARGIN_SECONDS, judge, judge_wanted, log_milliseconds_min, topic_plans
 from neardup_workers.outside.transport.kafka.admin import TopicDescription
 from neardup_workers.outside.transport.kafka.connect import kafka_settings
 from neardup_workers.running.cli.app import app
@@ -188,8 +188,7 @@ def test_the_start_of_a_group_is_one_of_two_words_or_a_generation():
 
 def test_new_topics_have_safe_settings():
     """New topics pass the check of their settings."""
-    settings = settings_of(signed_retention_seconds=10**9 - 1, window_seconds=100.0)
-    assert judge_wanted(settings) == []
+    assert judge_wanted(settings_of(window_seconds=100.0, verdicts=True)) == []
     assert judge_wanted(settings_of()) == []
 
 
@@ -215,10 +214,10 @@ def test_settings_that_lose_live_state_are_found(key, value, problem):
 
 def test_signed_must_be_kept_for_window_lateness_and_margin():
     """The limit is exact to the millisecond."""
-    settings = settings_of(window_seconds=100.0, lateness_seconds=20.0, retention_margin_seconds=3)
-    assert log_milliseconds_min(settings) == 123_000
+    settings = settings_of(window_seconds=100.0, lateness_seconds=20.0)
+    assert log_milliseconds_min(settings) == (120 + MARGIN_SECONDS) * 1000 == 86_520_000
     plan = topic_plans(settings)[2]
-    for value, is_safe in (("122999", False), ("123000", True), ("-1", True)):
+    for value, is_safe in (("86519999", False), ("86520000", True), ("-1", True)):
         assert any(finding.problem for finding in judge(plan, 1, {"retention.ms": value})) != is_safe
 
 
@@ -247,11 +246,11 @@ def test_settings_that_may_not_be_seen_are_not_called_safe(monkeypatch, capsys):
     assert {("unknown" in row, "safe" in row) for row in rows} == {(True, False)}, rows
 
 
-def test_retention_that_is_shorter_than_the_window_is_refused_before_anything_is_made(neardup):
+def test_topics_whose_order_of_time_is_lost_are_refused_before_anything_is_made(neardup):
     """The command asks no broker."""
-    done = neardup("topics", "create", "--window-seconds", "1e6", "--set", "signed_retention_seconds=3600")
+    done = neardup("topics", "create", "--window-seconds", "1e6", "--lateness-seconds", "10")
     assert done.returncode == Exit.USAGE
-    assert b"retention.ms=3600000 must be -1, or at least" in done.stderr
+    assert b"partitions=8 must be 1 while lateness_seconds is 10" in done.stderr
 
 
 class Wakeful(Stop):

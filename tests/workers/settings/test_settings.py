@@ -1,13 +1,18 @@
 """Settings from the command line, the environment and a file."""
 
+import re
+
 import pytest
 
 from neardup.errors import ConfigError
 from neardup.schemes.config import Config
 from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.settings.feed import FeedSettings
 from neardup_workers.outside.settings.files import Settings
-from neardup_workers.outside.settings.load import FILE_DEFAULT, load
+from neardup_workers.outside.settings.load import FILE_DEFAULT, changed, load
 from neardup_workers.outside.settings.presets import PRESETS
+from neardup_workers.outside.settings.removed import REMOVED
+from neardup_workers.outside.settings.serve import ServeSettings
 
 
 @pytest.fixture(autouse=True)
@@ -78,6 +83,21 @@ def test_unknown_names_are_refused_where_they_stand(monkeypatch, tmp_path):
         load({}, "bad.toml")
     monkeypatch.setenv("NEARDUP_TRESHOLD", "0.9")
     with pytest.raises(ConfigError, match="NEARDUP_TRESHOLD in the environment; did you mean NEARDUP_THRESHOLD"):
+        load({})
+
+
+@pytest.mark.parametrize("name", REMOVED)
+def test_a_removed_setting_is_refused_with_the_new_way(monkeypatch, tmp_path, name):
+    """No model has it; the file, the environment and --set refuse it by the same sentence, in any case."""
+    assert name not in {field for model in (ServeSettings, FeedSettings, Settings) for field in model.model_fields}
+    rule = re.escape(f"no longer exists: {REMOVED[name]}")
+    (tmp_path / "old.toml").write_text(f"{name} = 1\n")
+    with pytest.raises(ConfigError, match=rf"{name} in old\.toml {rule}"):
+        load({}, "old.toml")
+    with pytest.raises(ConfigError, match=f"{name} in --set {rule}"):
+        changed({}, [f"{name}=1"])
+    monkeypatch.setenv(f"neardup_{name}", "1")
+    with pytest.raises(ConfigError, match=f"neardup_{name} in the environment {rule}"):
         load({})
 
 

@@ -26,8 +26,8 @@ def test_new_topics_have_as_many_replicas_as_are_safe_and_can_be_had(nodes: int,
     findings = judge_replication(Replication(nodes, replicas), {IN_SYNC_KEY: str(in_sync)}, allow_single=False)
     assert not any(finding.problem for finding in findings)
     assert any(finding.warning for finding in findings) == (nodes == 1)
-    given = settings_of(replication_factor=4, min_insync_replicas=3)
-    assert (replicas_wanted(given, nodes), in_sync_wanted(given, nodes)) == (4, 3)
+    given = settings_of(replication_factor=4)
+    assert (replicas_wanted(given, nodes), in_sync_wanted(given, nodes)) == (4, 2)
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,6 @@ def test_topics_with_too_few_replicas_are_not_made(monkeypatch: pytest.MonkeyPat
     """Unless allowed, the settings are refused before any request to the cluster."""
     with pytest.raises(ConfigError, match=r"replication.factor=1 should be at least 2"):
         made_on(3, monkeypatch, replication_factor=1)
-    with pytest.raises(ConfigError, match=r"min.insync.replicas=4 must not exceed"):
-        made_on(3, monkeypatch, min_insync_replicas=4)
     assert made_on(3, monkeypatch, replication_factor=1, allow_single_replica=True)
 
 

@@ -248,20 +248,16 @@ class TopicOptions(BaseModel):
     """Settings for the creation of topics."""
 
     documents_partitions: int = Field(
-        default=8, ge=1, le=_PARTITIONS_MAX, description="partitions of documents, as many as signers at most"
+        default=8,
+        ge=1,
+        le=_PARTITIONS_MAX,
+        description="partitions of documents, as many as signers at most; candidates has as many",
     )
-    candidates_partitions: int = Field(default=8, ge=1, le=_PARTITIONS_MAX, description="partitions of candidates")
     replication_factor: int = Field(
         default=-1,
         ge=-1,
         le=100,
         description="replicas of each partition; -1: three, or as many as the cluster has nodes",
-    )
-    min_insync_replicas: int = Field(
-        default=-1,
-        ge=-1,
-        le=100,
-        description="replicas that must have a write before it counts; -1: two, or one where there is one replica",
     )
     allow_single_replica: bool = Field(
         default=False,
@@ -272,18 +268,6 @@ class TopicOptions(BaseModel):
         ge=60,
         le=10**9,
         description="how long documents, dead letters and candidates are kept",
-    )
-    signed_retention_seconds: int | None = Field(
-        default=None,
-        ge=60,
-        le=10**9,
-        description="how long signed is kept at most; by default matchers alone drop what has left the windows",
-    )
-    retention_margin_seconds: int = Field(
-        default=_DAY_SECONDS,
-        ge=0,
-        le=10**9,
-        description="how much longer than window and lateness signed must be kept: as long as matchers may be away",
     )
 
 

@@ -23,6 +23,7 @@ from neardup.errors import ConfigError
 from neardup_workers.outside.process.exits import input_failure
 from neardup_workers.outside.settings.files import ENVIRONMENT_PREFIX, Settings
 from neardup_workers.outside.settings.presets import PRESETS
+from neardup_workers.outside.settings.removed import removal
 
 if TYPE_CHECKING:
     from neardup_workers.outside.settings.kafka import StreamSettings
@@ -183,6 +184,9 @@ def _refuse_unknown(names: Iterable[str], origin: str, known: Iterable[str]) -> 
     for name in names:
         if name in folded.values() or (origin == "the environment" and name.upper() in folded):
             continue
+        removed = removal(name, origin)
+        if removed is not None:
+            raise ConfigError(removed)
         close = difflib.get_close_matches(name.upper(), folded, 1)
         hint = f"did you mean {folded[close[0]]}?" if close else "neardup settings prints those that there are"
         raise ConfigError(f"unknown setting {name} in {origin}; {hint}")

@@ -28,9 +28,7 @@ def replicas_wanted(settings: StreamSettings, nodes: int) -> int:
 
 
 def in_sync_wanted(settings: StreamSettings, nodes: int) -> int:
-    """Return ``min.insync.replicas`` of a new topic: the setting, else two, or one if there is one replica."""
-    if settings.min_insync_replicas != _CHOSEN:
-        return settings.min_insync_replicas
+    """Return ``min.insync.replicas`` of a new topic: two, or one if there is one replica."""
     return min(_SAFE_MIN, replicas_wanted(settings, nodes))
 
 

@@ -23,6 +23,9 @@ _AHEAD_MILLISECONDS_MAX = 3_600_000
 _SIZE_KEY = "max.message.bytes"
 # Signers renew their claims each second, and a live stream must not wait for a renewal.
 LATENESS_SECONDS_MIN = 60.0
+# Matchers may be away this long before a retention by time deletes what they still need: a day, in which an operator
+# sees the alert.
+MARGIN_SECONDS = 86_400
 
 
 class Rule(NamedTuple):
@@ -54,7 +57,7 @@ class Finding(NamedTuple):
 
 def log_milliseconds_min(settings: StreamSettings) -> int:
     """Return the least retention of ``signed`` in milliseconds: window, lateness and margin."""
-    seconds = (settings.window_seconds or 0.0) + settings.lateness_seconds + settings.retention_margin_seconds
+    seconds = (settings.window_seconds or 0.0) + settings.lateness_seconds + MARGIN_SECONDS
     return int(seconds * _MILLISECONDS)
 
 
@@ -65,17 +68,15 @@ def topic_plans(settings: StreamSettings) -> list[TopicPlan]:
     size_bytes = round(settings.request_bytes_max * (1 + _ROOM_FRACTION))
     deleted[_SIZE_KEY] = str(size_bytes)
     ahead = {"message.timestamp.after.max.ms": str(_AHEAD_MILLISECONDS_MAX)}
-    retention = settings.signed_retention_seconds
     log = {
         "cleanup.policy": "delete",
-        "retention.ms": "-1" if retention is None else str(retention * _MILLISECONDS),
+        "retention.ms": "-1",
         "retention.bytes": "-1",
         "segment.bytes": str(LOG_SEGMENT_BYTES),
         "message.timestamp.type": "LogAppendTime",
         _SIZE_KEY: str(size_bytes),
         "unclean.leader.election.enable": "false",
     }
-    endless = {**log, "retention.ms": "-1"}
     size = Rule(
         _SIZE_KEY,
         lambda value: int(value) > settings.request_bytes_max,
@@ -93,10 +94,10 @@ def topic_plans(settings: StreamSettings) -> list[TopicPlan]:
             (*common, _log_time(settings), _LOG_BYTES, _LOG_STAMPS),
         ),
         TopicPlan(
-            topics.links, settings.shards, _at_least(settings.shards), endless,
+            topics.links, settings.shards, _at_least(settings.shards), log,
             (*common, _FOREVER, _LOG_BYTES, _LOG_STAMPS),
         ),
-        TopicPlan(topics.candidates, settings.candidates_partitions, _any_number, deleted, common),
+        TopicPlan(topics.candidates, settings.documents_partitions, _any_number, deleted, common),
     ]  # fmt: skip
     if not settings.verdicts:
         return plans
@@ -218,7 +219,7 @@ def _log_time(settings: StreamSettings) -> Rule:
     return Rule(
         "retention.ms",
         lambda value: int(value) == -1 or int(value) >= least,
-        f"must be -1, or at least {least} (window, lateness and retention_margin_seconds): younger records are live",
+        f"must be -1, or at least {least} (window, lateness and a day): younger records are live",
     )
 
 

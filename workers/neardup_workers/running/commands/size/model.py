@@ -17,7 +17,7 @@ from neardup.stories.verdicts.records import STORY_BYTES
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN
 from neardup_workers.outside.topics.replication import replicas_wanted
-from neardup_workers.outside.topics.rules import LOG_SEGMENT_BYTES
+from neardup_workers.outside.topics.rules import LOG_SEGMENT_BYTES, MARGIN_SECONDS
 from neardup_workers.running.commands.size.capacity import Capacity
 from neardup_workers.running.commands.size.sample import Sample
 
@@ -199,7 +199,7 @@ def _topics(
     retention, verdicts = float(settings.retention_seconds), settings.verdicts
     window = _window_seconds(settings)
     pair, decided = capacity.candidate_bytes + 2 * load.id_bytes, capacity.verdict_bytes + load.id_bytes
-    long = max(retention, window + settings.retention_margin_seconds)
+    long = max(retention, window + MARGIN_SECONDS)
 
     def topic(name: str, document_bytes: float, kept: float, readers: int, more: float = 0.0) -> Topic:
         written = document_bytes * load.rate

@@ -1,0 +1,27 @@
+"""Names of settings that were removed, with the new way. Every source of settings refuses them by this sentence.
+
+``import neardup_workers.outside.settings.removed`` loads nothing else, so the command line can read the table.
+"""
+
+from __future__ import annotations
+
+# Name of a setting, as it stands in the environment and the file -> what to do instead, as the end of a sentence.
+REMOVED: dict[str, str] = {
+    "candidates_partitions": "candidates has documents_partitions partitions; alter the topic for others",
+    "min_insync_replicas": "it is two, or one where replication_factor is one; alter the topics for another number",
+    "retention_margin_seconds": "it is a day; signed has no retention by time unless you alter the topic",
+    "signed_retention_seconds": "matchers alone drop what has left the windows; alter the topic signed for a limit",
+}
+
+
+def removal(name: str, origin: str) -> str | None:
+    """Return the sentence that refuses a removed setting, or ``None`` for any other name.
+
+    Args:
+        name: The setting as the user wrote it: ``log_format``, ``NEARDUP_LOG_FORMAT``, ``--log-format`` or
+            ``--no-log-format``.
+        origin: Where it was found, such as ``the environment``.
+    """
+    plain = name.lstrip("-").replace("-", "_").lower().removeprefix("neardup_")
+    found = next((one for one in (plain, plain.removeprefix("no_")) if one in REMOVED), None)
+    return None if found is None else f"{name} in {origin} no longer exists: {REMOVED[found]}"
