@@ -27,7 +27,7 @@ demo-page: $(STAMP)  ## the page of the service while two hours of news come in 
 	@$(BIN)/python tests/browser/demo_page.py --seconds 120
 
 demo-large: $(STAMP)  ## find the near-duplicates among the Python files of this machine
-	@$(BIN)/neardup run --window-documents 200000 --set walk_reports_max=0 --overview --output demo-pairs.jsonl $(DEMO_PATHS)
+	@$(BIN)/neardup run --window-documents 200000 --overview --output demo-pairs.jsonl $(DEMO_PATHS)
 
 api: $(STAMP)  ## pages of the public API, from its docstrings, in build/api
 	$(BIN)/pdoc --docformat google --no-show-source --output-directory build/api neardup

@@ -66,7 +66,7 @@ def test_security_names_settings_that_exist_and_every_boundary() -> None:
     rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| ")][1:]
     named = {name for *_, decided in rows for name in re.findall(r"`(\w+)`", decided)}
     assert named - {row.name for model in setting_rows.made_rows().values() for row in model} == set()
-    assert {"token_file", "allow_private", "html_seconds"} <= named
+    assert {"token_file", "allow_private", "text_characters_max"} <= named
 
 
 @pytest.mark.processes

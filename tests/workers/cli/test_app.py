@@ -87,10 +87,12 @@ def test_every_typed_setting_is_one():
         (["--rows-max", "64"], Exit.USAGE, "give --set rows_max=VALUE, NEARDUP_ROWS_MAX, or rows_max in neardup.toml"),
         (["--no-nfkc"], Exit.USAGE, "--no-nfkc is a setting without an option: give --set nfkc=VALUE"),
         (["--set", "rows_mx=64"], Exit.USAGE, "unknown setting rows_mx in --set; did you mean rows_max?"),
+        (["--set", "hidden=on"], Exit.USAGE, "hidden in --set no longer exists: name a file"),
+        (["--no-hidden"], Exit.USAGE, "--no-hidden in python -m neardup run no longer exists: name a file"),
         (["--set", "shards=64"], Exit.USAGE, "unknown setting shards in --set; neardup settings prints those"),
         (["--set", "candidates_partitions=2"], Exit.USAGE, "candidates_partitions in --set no longer exists: cand"),
         (["--candidates-partitions", "2"], Exit.USAGE, "--candidates-partitions in python -m neardup run no"),
-        (["--set", "rows_max"], Exit.USAGE, "--set rows_max is no change: write NAME=VALUE"),
+        (["--set", "rows_max"], Exit.USAGE, "--set rows_max gives no value: write NAME=VALUE"),
         (["--set", "rows_max=many"], Exit.USAGE, "rows_max"),
     ],
 )  # fmt: skip
@@ -113,6 +115,8 @@ def test_settings_prints_each_setting_with_its_value_and_origin(neardup, tmp_pat
     assert "# bands =  # no value" in lines
     assert "hidden" not in "".join(line for line in lines if "token" in line)
     names = set(ViewSettings.model_fields | FeedSettings.model_fields)
+    sentence = lines[lines.index("# window_documents = 1000000  # default") - 1]
+    assert sentence.endswith("(default 1000000; of run, dedup and probe, what half of the free memory holds)")
     assert {found[1] for line in lines if (found := re.match(r"(?:# )?(\w+) = ", line))} >= names
     assert tomllib.loads(shown)["recall"] == 0.9
     only = neardup("settings", "rows-max").stdout.decode().splitlines()

@@ -13,6 +13,7 @@ import pytest
 from command import PROCESS_SECONDS_MAX, WORDS, without_compilation
 
 from neardup import Config, Deduplicator, Document
+from neardup_workers.doing.session.report import WALK_REPORTS_MAX
 from neardup_workers.outside.process.exits import Exit
 
 TEXT = f"{WORDS}; " * 5
@@ -128,7 +129,7 @@ def test_follow_continues_when_the_file_grows_is_truncated_or_replaced(start, tm
     """Only whole lines count; SIGTERM ends the command with the summary."""
     path = tmp_path / "log.jsonl"
     path.write_bytes(lines(doc("a")))
-    process = start("run", "--follow", "--set", "follow_seconds=0.05", "log.jsonl")
+    process = start("run", "--follow", "log.jsonl")
     with path.open("ab") as log:
         log.write(lines(doc("b"))[:50])
         log.flush()
@@ -227,9 +228,9 @@ def test_refused_files_in_folders_are_reported_up_to_a_number_and_listed_in_the_
     (tmp_path / "f").mkdir()
     for i in range(30):
         (tmp_path / "f" / f"{i:02}.bin").write_bytes(b"\0")
-    done = neardup("run", "f", "--rejects", "bad", "--set", "walk_reports_max=3")
+    done = neardup("run", "f", "--rejects", "bad")
     messages = done.stderr.decode().splitlines()
-    assert sum("is binary" in line for line in messages) == 3
+    assert sum("is binary" in line for line in messages) == WALK_REPORTS_MAX
     assert "refused: 30" in messages
     listed = [json.loads(line) for line in (tmp_path / "bad").read_bytes().splitlines()]
     assert listed == [{"path": f"f/{i:02}.bin", "reason": "binary"} for i in range(30)]

@@ -113,7 +113,7 @@ def test_pages_are_fetched_and_their_articles_extracted(web, neardup):
         b"<item><guid>urn:%b</guid><link>/urn:%b</link></item>" % (name, name) for name in (b"a", b"b", b"c")
     )
     web.give("/feed", b"<rss version='2.0'><channel>" + links + b"</channel></rss>")
-    done = neardup("feed", "--pages", "--allow-private", "--set", "html_processes=1", web.url("/feed"))
+    done = neardup("feed", "--pages", "--allow-private", "--set", "sign_threads=1", web.url("/feed"))
     (line,) = [json.loads(line) for line in done.stdout.splitlines()]
     assert line["id"] == "urn:a"
     assert line["text"].startswith(TEXT)

@@ -73,14 +73,13 @@ def test_what_is_no_text_in_a_folder_is_refused_with_its_reason(tmp_path):
 
 
 def test_a_named_file_is_read_for_any_name(tmp_path):
-    """A named file may be a dot name or a link; ``hidden`` also reads dot names in folders."""
+    """A named file may be a dot name or a link."""
     (tmp_path / ".notes").write_text("text")
     (tmp_path / "link").symlink_to(".notes")
     assert found(tmp_path / ".notes", tmp_path / "link") == [
         Document(str(tmp_path / ".notes"), "text"),
         Document(str(tmp_path / "link"), "text"),
     ]
-    assert Document(str(tmp_path / ".notes"), "text") in found(tmp_path, hidden=True)
 
 
 def test_a_path_that_is_not_utf_8_gives_a_readable_id(tmp_path):
@@ -147,7 +146,7 @@ def test_a_walk_of_a_deep_folder_ends(tmp_path):
         deep = deep / "d"
     os.makedirs(deep)
     (deep / "end").write_text("text")
-    assert [reason for _, reason in walk(str(tmp_path), hidden=False)] == [""]
+    assert [reason for _, reason in walk(str(tmp_path))] == [""]
 
 
 @pytest.mark.parametrize(

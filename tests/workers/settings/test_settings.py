@@ -54,9 +54,9 @@ def test_the_environment_holds_lists_with_commas_and_empty_is_nothing(monkeypatc
     """An empty variable is unset; a variable in lower case is the same setting."""
     monkeypatch.setenv("NEARDUP_LANGUAGES", "de, en")
     monkeypatch.setenv("NEARDUP_THRESHOLD", "")
-    monkeypatch.setenv("neardup_hidden", "true")
+    monkeypatch.setenv("neardup_strict", "true")
     settings = load({})
-    assert (settings.languages, settings.threshold, settings.hidden) == (("de", "en"), 0.8, True)
+    assert (settings.languages, settings.threshold, settings.strict) == (("de", "en"), 0.8, True)
 
 
 def test_every_setting_can_come_from_every_place(monkeypatch, tmp_path):
@@ -129,9 +129,8 @@ def test_a_duration_may_have_units(monkeypatch, tmp_path, text, seconds):
     """Every place of settings accepts units."""
     assert load({"window_seconds": text}).window_seconds == seconds
     monkeypatch.setenv("NEARDUP_LATENESS_SECONDS", text)
-    (tmp_path / FILE_DEFAULT).write_text(f'follow_seconds = "{text}"\n' if seconds < 3600 else "")
-    assert load({}).lateness_seconds == seconds
-    assert load({}).follow_seconds in (seconds, 0.2)
+    (tmp_path / FILE_DEFAULT).write_text(f'story_seconds_max = "{text}"\n')
+    assert (load({}).lateness_seconds, load({}).story_seconds_max) == (seconds, seconds)
 
 
 def test_what_is_no_duration_is_refused_with_the_units():

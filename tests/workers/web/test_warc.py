@@ -238,7 +238,7 @@ def test_the_main_text_of_pages_is_compared_and_menus_are_not(tmp_path):
         + record(answer(b"plain words", "text/plain"), uri="http://a.example/p")
         + record(answer(b"<html><body></body></html>"), uri="http://a.example/e")
     )
-    reader = EntryReader(ReadingOptions(html_processes=1), Fields(), Stop(), lambda part: None)
+    reader = EntryReader(ReadingOptions(sign_threads=1), Fields(), Stop(), lambda part: None)
     found = [entry.found for entry in reader.read([str(path)]) if entry is not None]
     assert [type(one) for one in found] == [Document] * 4 + [Reason]
     assert [one.id[-1] for one in found[:4]] == ["0", "1", "2", "p"]

@@ -293,7 +293,7 @@ def test_the_first_document_is_written_before_the_second_is_read(start):
 def test_a_growing_file_is_followed(start, tmp_path):
     """The command decides documents as they are appended."""
     (tmp_path / "in.jsonl").write_bytes(lines(doc("a")))
-    process = start("dedup", "--follow", "in.jsonl", "--set", "follow_seconds=0.05", "-q")
+    process = start("dedup", "--follow", "in.jsonl", "-q")
     assert process.stdout.readline() == lines(doc("a"))
     with (tmp_path / "in.jsonl").open("ab") as file:
         file.write(lines(doc("b", NEARLY), doc("c", OTHER)))

@@ -72,7 +72,7 @@ def test_kept_records_are_unchanged_and_copies_become_revisits(neardup, tmp_path
     """A near-duplicate stays, with its verdict; two libraries read the archive, and its digests are right."""
     records = crawl()
     (tmp_path / "crawl.warc").write_bytes(b"".join(records))
-    done = neardup("dedup", "crawl.warc", "--warc-out", f"out.{ending}", "--set", "html_processes=1")
+    done = neardup("dedup", "crawl.warc", "--warc-out", f"out.{ending}", "--set", "sign_threads=1")
     assert done.returncode == 0, done.stderr
     assert done.stdout == b""
     path = tmp_path / f"out.{ending}"

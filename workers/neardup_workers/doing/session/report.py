@@ -36,6 +36,10 @@ _FOUND = {
 }  # fmt: skip
 # The counts of a table that a summary shows, and their words.
 _COUNTS = {name: counter.label for name, counter in COUNTERS.items() if counter.label}
+# Refusals of a reason that are reported, so that they do not hide other lines: a user mends the first of them and
+# starts again. A folder has files that the user did not name, so fewer show what they are.
+REPORTS_MAX = 20
+WALK_REPORTS_MAX = 10
 # From one line of a reading to the next, where there is no terminal.
 _LINE_SECONDS = 10.0
 
@@ -107,8 +111,8 @@ class Report:
         self,
         *,
         quiet: bool,
-        reports_max: int = 20,
-        walk_reports_max: int = 10,
+        reports_max: int = REPORTS_MAX,
+        walk_reports_max: int = WALK_REPORTS_MAX,
         total: int | None = None,
         bar: bool = False,
         title: str = "",

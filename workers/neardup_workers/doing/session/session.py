@@ -127,11 +127,9 @@ class Session:
         self.measured: dict[str, Any] = {}  # what the summary has besides counts
         on_screen = prints and sys.stdout is not None and sys.stdout.isatty()
         bar = sys.stderr.isatty() and (bool(title) or not (options.quiet or on_screen))
-        total = total_bytes(paths, hidden=settings.hidden) if (bar or title) and not follow else None
+        total = total_bytes(paths) if (bar or title) and not follow else None
         self.report = Report(
             quiet=options.quiet,
-            reports_max=settings.reports_max,
-            walk_reports_max=settings.walk_reports_max,
             total=total,
             bar=bar,
             title=title,

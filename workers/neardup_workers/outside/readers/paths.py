@@ -1,7 +1,7 @@
 """Paths: the content of a folder, paths that cannot be opened, and the form of a path in a message.
 
-Folders are walked in order of names, depth first. A walk does not follow links and omits names that begin with a dot
-(``hidden``), so it ends and stays inside the folder. Both are refused with their reason. A file or a link that the
+Folders are walked in order of names, depth first. A walk does not follow links and omits names that begin with a dot,
+so it ends and stays inside the folder. Both are refused with their reason. A file or a link that the
 command line names is always read. Memory holds the names in the parent folders.
 """
 
@@ -16,7 +16,7 @@ from neardup_workers.outside.process.exits import input_failure
 from neardup_workers.outside.readers.blocks import STDIN
 
 
-def walk(folder: str, *, hidden: bool) -> Iterator[tuple[str, str]]:
+def walk(folder: str) -> Iterator[tuple[str, str]]:
     """Yield the paths in a folder in order of names, each with the reason to omit it (empty for a file to read)."""
     pending = [iter([folder])]
     while pending:
@@ -26,7 +26,7 @@ def walk(folder: str, *, hidden: bool) -> Iterator[tuple[str, str]]:
             continue
         try:
             if len(pending) > 1:
-                reason = _left_out(path, hidden)
+                reason = _left_out(path)
                 if reason is not None:
                     yield path, reason
                     continue
@@ -35,9 +35,9 @@ def walk(folder: str, *, hidden: bool) -> Iterator[tuple[str, str]]:
             yield path, "unreadable"
 
 
-def _left_out(path: str, hidden: bool) -> str | None:
+def _left_out(path: str) -> str | None:
     """Return why a path in a folder is not read, empty for a file to read, ``None`` for a folder to enter."""
-    if not hidden and os.path.basename(path).startswith("."):
+    if os.path.basename(path).startswith("."):
         return "hidden"
     mode = os.lstat(path).st_mode
     if stat.S_ISDIR(mode):
@@ -61,13 +61,13 @@ def check_paths(paths: Sequence[str]) -> None:
             raise input_failure(display(path), error) from None
 
 
-def total_bytes(paths: Sequence[str], *, hidden: bool) -> int | None:
+def total_bytes(paths: Sequence[str]) -> int | None:
     """Return the total size of the input, ``None`` if it includes a stream."""
     total = 0
     for path in paths:
         if path == STDIN or not (os.path.isfile(path) or os.path.isdir(path)):
             return None
-        files = [path] if os.path.isfile(path) else (f for f, reason in walk(path, hidden=hidden) if not reason)
+        files = [path] if os.path.isfile(path) else (f for f, reason in walk(path) if not reason)
         for file in files:
             with suppress(OSError):
                 total += os.stat(file).st_size

@@ -51,6 +51,8 @@ _log = logging.getLogger(__name__)
 _STDIN_NAME = "standard input"
 # A file with a zero byte among its first bytes is not a text: the same rule and number as git.
 _BINARY_BYTES = 8000
+# Between two reads of a followed file: a person sees no delay, and a read that finds nothing costs microseconds.
+_FOLLOW_SECONDS = 0.2
 
 
 class ReadOptions(ExtractionOptions, Protocol):
@@ -63,10 +65,6 @@ class ReadOptions(ExtractionOptions, Protocol):
     @property
     def line_bytes_max(self) -> int:
         """Maximum bytes of a line or of a file that is one document."""
-
-    @property
-    def hidden(self) -> bool:
-        """Whether names in a folder may begin with a dot."""
 
     @property
     def line_ids(self) -> bool:
@@ -83,10 +81,6 @@ class ReadOptions(ExtractionOptions, Protocol):
     @property
     def warc_id(self) -> str:
         """A key of ``WARC_IDS``."""
-
-    @property
-    def follow_seconds(self) -> float:
-        """Seconds between two reads of a followed file."""
 
 
 # Entries; or one whose text is taken from a page, while its document has none.
@@ -167,7 +161,7 @@ class EntryReader:
                 yield from self._file(path, walked=False, follow=follow and i == len(paths) - 1)
 
     def _folder(self, path: str) -> Iterator[_Read | None]:
-        entries = list(walk(path, hidden=self.options.hidden))  # once: a table at the end decides over the first file
+        entries = list(walk(path))  # once: a table at the end decides over the first file
         of_tables = self.options.input_format == AUTO and any(not why and is_table(inner) for inner, why in entries)
         for inner, reason in entries:
             if self.stop.signal:
@@ -191,7 +185,7 @@ class EntryReader:
                     return
                 blocks: Iterator[bytes | None]
                 if follow:
-                    blocks = self._blocks.following(path, descriptor, self.options.follow_seconds)
+                    blocks = self._blocks.following(path, descriptor, _FOLLOW_SECONDS)
                 else:
                     tape = Tape()
                     tape.resumes = resumes(path, self.options.input_format)

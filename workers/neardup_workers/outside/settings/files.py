@@ -104,16 +104,6 @@ class ReadingOptions(BaseModel):
     html_field: str | None = Field(
         default=None, description="field of JSON or a table that holds HTML, instead of a text"
     )
-    html_seconds: float = Field(
-        default=10.0, gt=0, le=3600, description="time after which the extraction of a page is given up"
-    )
-    html_processes: int = Field(
-        default_factory=lambda: os.cpu_count() or 1, ge=1, le=256, description="processes that extract texts; all "
-        "cores by default"
-    )  # fmt: skip
-    html_memory_bytes: int = Field(
-        default=2 << 30, ge=256 << 20, le=1 << 40, description="bytes of memory of such a process at most"
-    )
     warc_id: str = Field(default=next(iter(WARC_IDS)), description=f"id of a record in WARC: {', '.join(WARC_IDS)}")
     window_bytes_max: int | None = Field(
         default=None,
@@ -122,19 +112,12 @@ class ReadingOptions(BaseModel):
         description="bytes of memory of the window of run, dedup and probe; by default half of the free memory, or any "
         "if window_documents is set",
     )
-    hidden: bool = Field(default=False, description="take names that begin with a dot when walking folders")
-    reports_max: int = Field(
-        default=20,
-        ge=0,
-        description="refused lines and named files reported for each reason at most; the rest are counted",
-    )
-    walk_reports_max: int = Field(
-        default=10, ge=0, description="files in folders reported for each reason at most; the rest are counted"
-    )
     strict: bool = Field(default=False, description="end at the first refusal, with an exit code of its own")
-    follow_seconds: float = Field(default=0.2, gt=0, le=3600, description="how often --follow looks for more")
     sign_threads: int = Field(
-        default_factory=lambda: os.cpu_count() or 1, ge=1, le=256, description="threads that sign; all cores by default"
+        default_factory=lambda: os.cpu_count() or 1,
+        ge=1,
+        le=256,
+        description="threads that sign, and processes that extract texts; all cores by default",
     )
 
     @field_validator("preset")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from neardup_workers.outside.settings.kafka import StreamSettings
 
 FILE_DEFAULT = "neardup.toml"
+_ENVIRONMENT = "the environment"
 # No setting: a switch of the library (``neardup.machine.choice``, whose import would start the compiler).
 _SWITCH = "NEARDUP_MACHINE_CODE"
 
@@ -41,17 +42,12 @@ def load(given: Mapping[str, Any], file: str | None = None, kind: type[Kind] = S
 
     Raises ``ConfigError`` for unknown names and invalid values, ``Failure`` for a file that cannot be read.
     """
-    path = Path(file or FILE_DEFAULT)
-    from_file = _from_file(path) if file is not None or path.is_file() else {}
-    from_file = {name: value for name, value in from_file.items() if name in kind.model_fields}
-    _refuse_unknown_variables()
-    from_environment = _from_environment(kind.model_fields)
-    values = {**from_file, **from_environment, **given}
-    preset = PRESETS.get(str(values.get("preset")))
+    sources = _sources(given, file, kind.model_fields)
+    values = {name: value for source in reversed(sources) for name, value in source.values.items()}
     try:
-        return kind(**{**(preset.values if preset else {}), **values})
+        return kind(**values)
     except ConfigError as error:
-        raise ConfigError(f"{error}{_origins(from_file, from_environment, given, path)}") from None
+        raise ConfigError(f"{error}{_origins(sources)}") from None
 
 
 def load_stream(given: dict[str, object], file: str | None = None, *, window: bool = True) -> StreamSettings:
@@ -75,6 +71,31 @@ def load_stream(given: dict[str, object], file: str | None = None, *, window: bo
     return settings
 
 
+class _Source(NamedTuple):
+    """A source of settings: how a message names it, and the settings that it gives."""
+
+    origin: str
+    values: Mapping[str, Any]
+
+
+def _sources(given: Mapping[str, Any], file: str | None, fields: Mapping[str, FieldInfo]) -> list[_Source]:
+    """Return the sources of the settings ``fields`` in order of priority; the defaults are not among them.
+
+    Raises ``ConfigError`` for an unknown name in the environment or the file, ``Failure`` for a file that cannot be
+    read.
+    """
+    path = Path(file or FILE_DEFAULT)
+    in_file = _from_file(path) if file is not None or path.is_file() else {}
+    _refuse_unknown_variables()
+    sources = [
+        _Source("the command line", given),
+        _Source(_ENVIRONMENT, _from_environment(fields)),
+        _Source(str(path), {name: value for name, value in in_file.items() if name in fields}),
+    ]
+    name = next((str(source.values["preset"]) for source in sources if "preset" in source.values), "")
+    return [*sources, _Source(f"preset {name}", PRESETS[name].values if name in PRESETS else {})]
+
+
 class SettingValue(NamedTuple):
     """A setting as it stands: ``origin`` is where its value comes from, ``secret``: whether it may be shown."""
 
@@ -92,23 +113,13 @@ def values(file: str | None = None) -> list[SettingValue]:
     Raises ``ConfigError`` for an unknown name in the environment or the file, ``Failure`` for a file that cannot be
     read.
     """
-    path = Path(file or FILE_DEFAULT)
-    from_file = _from_file(path) if file is not None or path.is_file() else {}
-    _refuse_unknown_variables()
     fields = _of_all_commands()
-    from_environment = _from_environment(fields)
-    named = {**from_file, **from_environment}
-    preset = PRESETS.get(str(named.get("preset")))
-    origins = [
-        ("the environment", from_environment),
-        (str(path), from_file),
-        (f"preset {named.get('preset')}", preset.values if preset else {}),
-    ]
+    sources = _sources({}, file, fields)
     found = []
     for name, field in fields.items():
         default = field.get_default(call_default_factory=True)
         origin, value = next(
-            ((origin, given[name]) for origin, given in origins if name in given), ("default", default)
+            ((source.origin, source.values[name]) for source in sources if name in source.values), ("default", default)
         )
         secret = SecretStr in get_args(field.annotation)
         if isinstance(value, str) and isinstance(default, int | float):  # of the environment
@@ -121,11 +132,11 @@ def changed(given: Mapping[str, Any], changes: Sequence[str], known_names: Itera
     """Return settings of the command line with changes, each as ``NAME=VALUE``.
 
     ``known_names`` are the settings of the command, by default those of all commands. Raises ``ConfigError`` for a
-    change of another form and for an unknown name.
+    change of another form, and for an unknown or a removed name.
     """
     wrong = next((change for change in changes if "=" not in change), None)
     if wrong is not None:
-        raise ConfigError(f"--set {wrong} is no change: write NAME=VALUE, for instance --set threshold=0.7")
+        raise ConfigError(f"--set {wrong} gives no value: write NAME=VALUE, for instance --set threshold=0.7")
     texts = {name.strip(): value.strip() for name, _, value in (change.partition("=") for change in changes)}
     known = _of_all_commands()
     _refuse_unknown(texts, "--set", list(known_names) or known)
@@ -176,13 +187,13 @@ def _refuse_unknown_variables() -> None:
     names = [name for name in os.environ if name.upper().startswith(ENVIRONMENT_PREFIX) and name != _SWITCH]
     if names:
         known = [ENVIRONMENT_PREFIX + name.upper() for name in _of_all_commands()]
-        _refuse_unknown(names, "the environment", known)
+        _refuse_unknown(names, _ENVIRONMENT, known)
 
 
 def _refuse_unknown(names: Iterable[str], origin: str, known: Iterable[str]) -> None:
     folded = {name.upper(): name for name in known}
     for name in names:
-        if name in folded.values() or (origin == "the environment" and name.upper() in folded):
+        if name in folded.values() or (origin == _ENVIRONMENT and name.upper() in folded):
             continue
         removed = removal(name, origin)
         if removed is not None:
@@ -192,10 +203,11 @@ def _refuse_unknown(names: Iterable[str], origin: str, known: Iterable[str]) -> 
         raise ConfigError(f"unknown setting {name} in {origin}; {hint}")
 
 
-def _origins(file: Mapping[str, Any], environment: Mapping[str, Any], given: Mapping[str, Any], path: Path) -> str:
-    """Return which settings came from other sources than the command line, for the end of a message."""
-    environment_names = [ENVIRONMENT_PREFIX + name.upper() for name in environment if name not in given]
-    file_names = [name for name in file if name not in environment and name not in given]
-    parts = [f"{', '.join(environment_names)} from the environment"] if environment_names else []
-    parts += [f"{', '.join(file_names)} from {path}"] if file_names else []
+def _origins(sources: Sequence[_Source]) -> str:
+    """Return which settings came from the environment and the file, for the end of a message."""
+    given, environment, file, _ = sources
+    variables = [ENVIRONMENT_PREFIX + name.upper() for name in environment.values if name not in given.values]
+    names = [name for name in file.values if name not in environment.values and name not in given.values]
+    parts = [f"{', '.join(found)} from {source.origin}"
+             for source, found in ((environment, variables), (file, names)) if found]  # fmt: skip
     return f" (with {' and '.join(parts)})" if parts else ""

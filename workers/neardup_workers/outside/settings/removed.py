@@ -7,6 +7,15 @@ from __future__ import annotations
 
 # Name of a setting, as it stands in the environment and the file -> what to do instead, as the end of a sentence.
 REMOVED: dict[str, str] = {
+    # How input is read.
+    "follow_seconds": "--follow looks for more five times a second",
+    "hidden": "name a file whose name begins with a dot to read it",
+    "html_memory_bytes": "a process that extracts texts has 2 GiB",
+    "html_processes": "give --sign-threads N, which also bounds the processes that extract texts",
+    "html_seconds": "the extraction of a page is given up after 10 seconds",
+    "reports_max": "give --rejects FILE for all refusals",
+    "walk_reports_max": "give --rejects FILE for all refusals",
+    # Topics.
     "candidates_partitions": "candidates has documents_partitions partitions; alter the topic for others",
     "min_insync_replicas": "it is two, or one where replication_factor is one; alter the topics for another number",
     "retention_margin_seconds": "it is a day; signed has no retention by time unless you alter the topic",

@@ -1,7 +1,7 @@
 """Extraction next to the signer: pages go to processes, texts come back in the order of the pages.
 
 Each process belongs to one thread of the caller, which waits for it without the interpreter's lock. A page that takes
-longer than ``html_seconds`` is given up: its process is ended, and another one starts. The same happens if a process
+longer than ``PAGE_SECONDS`` is given up: its process is ended, and another one starts. The same happens if a process
 dies. So a hostile page costs its time and a start, and never the run. At most ``_PAGES_PER_PROCESS`` pages a process,
 and ``_BYTES_MAX`` bytes of pages, are in progress or wait for their turn in the order.
 
@@ -25,10 +25,14 @@ from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.web.extractor import ANSWER, REFUSED, REQUEST, TEXT, UNLOADED
 from neardup_workers.outside.web.pages import MODES, Page, decoded
 
+# After which the extraction of a page is given up: an article takes hundredths of a second, so a busy machine has room.
+PAGE_SECONDS = 10.0
+# Of a process that extracts, at most: it takes some 100 MB, and a hostile page must not take the memory of the machine.
+MEMORY_BYTES_MAX = 2 << 30
 # Reasons of pages without a text.
 HTML_REASONS: dict[str, str] = {
     "html_no_text": "the page holds no text that html takes: main takes the article, text all text, raw the markup",
-    "html_time": "the extraction of the text took longer than html_seconds and was given up",
+    "html_time": f"the extraction of the text took longer than {PAGE_SECONDS:g} seconds and was given up",
     "html_failed": "the text could not be extracted from the markup",
 }
 RAW = MODES[-1]
@@ -56,16 +60,8 @@ class ExtractionOptions(Protocol):
         """A library of ``EXTRACTORS``."""
 
     @property
-    def html_seconds(self) -> float:
-        """Seconds after which a page is given up."""
-
-    @property
-    def html_processes(self) -> int:
+    def sign_threads(self) -> int:
         """Processes that extract."""
-
-    @property
-    def html_memory_bytes(self) -> int:
-        """Bytes of memory of such a process at most."""
 
 
 # The text of a page, or why it has none.
@@ -97,9 +93,12 @@ def readable(descriptor: int, seconds: float) -> bool:
 class Extraction:
     """A pool of processes that extract. ``wait`` waits for an answer. ``close`` ends all processes."""
 
-    def __init__(self, options: ExtractionOptions, wait: Wait = readable) -> None:
+    def __init__(
+        self, options: ExtractionOptions, wait: Wait = readable, *, memory_bytes_max: int = MEMORY_BYTES_MAX
+    ) -> None:
         self._options = options
         self._wait = wait
+        self._memory_bytes_max = memory_bytes_max
         self._lock = threading.Lock()
         self._own = threading.local()  # the process of a thread
         self._processes: set[_Process] = set()
@@ -157,7 +156,7 @@ class Extraction:
 
     def _is_full(self, count: int, held: int, part: float) -> bool:
         """Whether so many pages and bytes reach this part of their bounds."""
-        return count >= part * _PAGES_PER_PROCESS * self._options.html_processes or held > part * _BYTES_MAX
+        return count >= part * _PAGES_PER_PROCESS * self._options.sign_threads or held > part * _BYTES_MAX
 
     def _begin(self, page: Page) -> Future[Extracted]:
         """Begin the extraction of a page; what needs no process is done at once."""
@@ -168,7 +167,7 @@ class Extraction:
         if self._threads is None:
             self._closed = False
             self._own = threading.local()
-            self._threads = ThreadPoolExecutor(self._options.html_processes, "extractor")
+            self._threads = ThreadPoolExecutor(self._options.sign_threads, "extractor")
         return self._threads.submit(self._extract, page)
 
     def _extract(self, page: Page) -> Extracted:
@@ -177,7 +176,7 @@ class Extraction:
         if process is None:
             process = self._own.process = self._start()
         try:
-            return process.extract(page, self._options.html_seconds)
+            return process.extract(page, PAGE_SECONDS)
         except TimeoutError:
             refused = Reason("html_time")
         except (OSError, _Died):
@@ -191,7 +190,7 @@ class Extraction:
         with self._lock:
             if self._closed:
                 raise _Died
-            process = _Process(self._options, self._wait)
+            process = _Process(self._options, self._wait, self._memory_bytes_max)
             self._processes.add(process)
         try:
             kind, text = process.answer(_START_SECONDS)
@@ -199,8 +198,7 @@ class Extraction:
             self._end(process)
             if self._closed:
                 raise
-            memory_bytes = self._options.html_memory_bytes
-            raise self._unusable(f"does not start: raise html_memory_bytes ({memory_bytes:,})") from None
+            raise self._unusable(f"does not start within {_START_SECONDS:g} seconds: free memory for it") from None
         if kind == UNLOADED:
             self._end(process)
             raise self._unusable(f"cannot load a library: {text.decode()}; install what the extra web names")
@@ -218,9 +216,9 @@ class Extraction:
 class _Process:
     """A process that extracts, and the two pipes to it."""
 
-    def __init__(self, options: ExtractionOptions, wait: Wait) -> None:
+    def __init__(self, options: ExtractionOptions, wait: Wait, memory_bytes_max: int) -> None:
         self._wait = wait
-        arguments = (options.html, options.html_extractor, str(options.html_memory_bytes))
+        arguments = (options.html, options.html_extractor, str(memory_bytes_max))
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-W", "ignore", "-m", _MODULE, *arguments],
             stdin=subprocess.PIPE,

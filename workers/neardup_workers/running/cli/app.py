@@ -44,6 +44,7 @@ from neardup_workers.running.cli.options import (
 )
 from neardup_workers.running.cli.sections import Sections
 from neardup_workers.running.cli.serve import serve_command
+from neardup_workers.running.cli.setting_rows import MODELS, setting_rows
 
 _ORIGINS = (
     "Settings also come from the environment (NEARDUP_THRESHOLD=0.9) and a TOML file (threshold = 0.9); "
@@ -236,7 +237,7 @@ def settings_command(options: PrintOptions, given: Given) -> None:
     """
     from neardup_workers.running.commands.settings import run
 
-    run(options)
+    run(options, {row.name: row.help for model in MODELS for row in setting_rows(model)})
 
 
 @app.command("help", cls=HelpCommand)

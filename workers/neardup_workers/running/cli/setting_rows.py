@@ -16,6 +16,10 @@ from typing import Any, NamedTuple, get_args, get_origin
 _FILE = Path(__file__).with_name("setting_rows.json")
 # Settings whose value is in a separate file: their options take its path.
 _IN_FILES = ("token_order", "stop_words", "passage_templates", "blocked")
+# The models, in the order of the table.
+MODELS = (
+    "Config", "ReadingOptions", "ConnectionOptions", "StreamOptions", "TopicOptions", "ServeOptions", "FeedOptions",
+)  # fmt: skip
 _KINDS: dict[object, str] = {bool: "switch", int: "int", float: "float"}
 
 
@@ -29,7 +33,7 @@ class SettingRow(NamedTuple):
 
 @functools.cache
 def setting_rows(model: str) -> tuple[SettingRow, ...]:
-    """Return the rows of a model (a key of ``_models``), in the order of the help."""
+    """Return the rows of a model (a name of ``MODELS``), in the order of the help."""
     table: dict[str, list[list[str]]] = json.loads(_FILE.read_text(encoding="utf-8"))
     return tuple(SettingRow(*row) for row in table[model])
 

@@ -155,7 +155,7 @@ def _input(spark: SparkSession, paths: list[str], settings: Settings) -> Input:
     files: list[str] = []
     for path in paths:
         folder = "://" not in path and os.path.isdir(path)
-        files += [one for one, reason in walk(path, hidden=settings.hidden) if not reason] if folder else [path]
+        files += [one for one, reason in walk(path) if not reason] if folder else [path]
     texts = spark.read.option("lineSep", "\n").text(
         [one if "://" in one else str(Path(one).resolve()) for one in files]
     )
