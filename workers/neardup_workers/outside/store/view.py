@@ -17,14 +17,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from neardup.documents.document import Pair
-from neardup.documents.ids import bare_ids
-from neardup.stories.sources.names import Shown
-from neardup.stories.verdicts.fields import Field
-from neardup.stories.verdicts.rule import REFUSED, REMOVED, UNCHANGED
+from neardup.documents.ids import bare_ids, stored_id
+from neardup.pairs.batches import MICROSECONDS
+from neardup.stories.verdicts.fields import MESSAGE_FIELDS
+from neardup.stories.verdicts.rule import REFUSED, REMOVED, STATUSES, UNCHANGED
 from neardup_workers.outside.store.extra import words
 from neardup_workers.outside.store.log import Log
 from neardup_workers.outside.store.reading import StoreReader
 from neardup_workers.outside.store.rows import LATE, MORE, StoredRow, encoded_more
+from neardup_workers.outside.topics.places import parse_place, place_of
+
+# The fields of a verdict that name documents by their places in ``documents``.
+_PLACES = tuple(field.name for field in MESSAGE_FIELDS if field.kind == "place")
 
 _TABLES = """
 CREATE TABLE numbers (document INTEGER PRIMARY KEY, place INTEGER NOT NULL);
@@ -42,25 +46,6 @@ CREATE TABLE positions (
 """
 
 
-class TopicVerdict(NamedTuple):
-    """A verdict of the topic.
-
-    ``number`` is its arrival number, ``document`` its place in ``documents``. ``status`` is a number of ``STATUSES``,
-    ``time`` in microseconds. ``fields`` are those of ``MESSAGE_FIELDS`` that it has; they name places in ``documents``.
-    ``shown`` are source, URL and title. A removal has an id alone, a refusal nothing. An id is a full id if there are
-    collections.
-    """
-
-    number: int
-    document: int
-    status: int
-    id: bytes
-    time: int
-    content: bytes
-    fields: Mapping[str, Any]
-    shown: Shown
-
-
 class PairRow(NamedTuple):
     """A pair of the topic; ``time`` is the time of the newer document in microseconds."""
 
@@ -76,63 +61,66 @@ class View(Log):
 
     schema = Log.schema + _TABLES
 
-    def add(self, verdicts: Sequence[TopicVerdict]) -> list[StoredRow | int]:
+    def add(self, lines: Sequence[tuple[int, Mapping[str, Any]]], *, separate: bool = False) -> list[StoredRow | int]:
         """Add verdicts in the open transaction; a verdict that is there already is left out.
+
+        Args:
+            lines: partition and fields of each verdict (``neardup_workers.outside.topics.verdicts``), in order of
+                arrival.
+            separate: the ids of the view are full ids.
 
         Returns:
             For each verdict its row; for a removal the number of removed versions, 0 for a refusal.
         """
-        added = [self._added(verdict) for verdict in verdicts]
-        if verdicts:
-            times = [verdict.time for verdict in verdicts]
-            self._writer.execute(
-                "UPDATE meta SET value = max(coalesce(value, ?1), ?1) WHERE name = 'places'", (verdicts[-1].number + 1,)
-            )
-            self._writer.execute(
-                "UPDATE meta SET value = max(coalesce(value, ?1), ?1) WHERE name = 'stream_time'", (max(times),)
-            )
+        added = [self._added(place_of(partition, line["offset"]), line, separate) for partition, line in lines]
+        if lines:
+            newest = {"places": lines[-1][1]["arrival"] + 1, "stream_time": max(_time(line) for _, line in lines)}
+            query = "UPDATE meta SET value = max(coalesce(value, ?2), ?2) WHERE name = ?1"
+            self._writer.executemany(query, newest.items())
         return added
 
-    def _added(self, verdict: TopicVerdict) -> StoredRow | int:
-        if verdict.status == REMOVED:
-            self.remove_pairs(verdict.id)
-            return self.erase(verdict.id, verdict.number)
-        if verdict.status == REFUSED:
+    def _added(self, document: int, line: Mapping[str, Any], separate: bool) -> StoredRow | int:
+        number, status = line["arrival"], STATUSES.index(line["status"])
+        id_ = stored_id(str(line.get("id", "")), line.get("collection"), separate=separate)
+        if status == REMOVED:
+            self.remove_pairs(id_)
+            return self.erase(id_, number)
+        if status == REFUSED:
             return 0
-        known = self._place(verdict.document)
+        known = self._place(document)
         earlier = None if known is None else self.row(known)
         if earlier is not None:
             return earlier
-        fields = verdict.fields
-        original, previous = self._place(fields.get("original")), self._place(fields.get("previous"))
-        before = None if verdict.status != UNCHANGED or previous is None else self.row(previous)
-        self._name("numbers", verdict.document, verdict.number)
-        cluster = self._place(fields["cluster"])
-        if cluster is None:
-            cluster = self._place(fields["cluster"], "lost")
-        if cluster is None:
-            cluster = verdict.number
-            self._name("lost", fields["cluster"], cluster)
-        said = verdict.status if verdict.status != UNCHANGED else 0 if before is None else before.said
+        self._name("numbers", document, number)
+        named = {field: parse_place(line[field]) for field in _PLACES if field in line}
+        fields = {**line, **dict.fromkeys(_PLACES), **{field: self._place(place) for field, place in named.items()}}
+        if fields["cluster"] is None:
+            fields["cluster"] = self._place(named["cluster"], "lost")
+        if fields["cluster"] is None:
+            fields["cluster"] = number
+            self._name("lost", named["cluster"], number)
+        previous = fields["previous"]
+        before = None if status != UNCHANGED or previous is None else self.row(previous)
+        said = status if status != UNCHANGED else 0 if before is None else before.said
         row = StoredRow(
-            verdict.number, verdict.id, verdict.time, verdict.content, b"", verdict.status, said, cluster, original,
-            fields.get("similarity"), self._place(fields.get("related")) if before is None else before.related,
-            previous, 0, self._place(fields.get("matched")), LATE * fields.get("late", False), None, *verdict.shown,
-            encoded_more({field.name: self._more(field, fields.get(field.name)) for field in MORE}),
+            number, id_, _time(line), bytes.fromhex(line.get("content", "")), b"", status, said, fields["cluster"],
+            fields["original"], line.get("similarity"), fields["related"] if before is None else before.related,
+            previous, 0, fields["matched"], LATE * line.get("late", False), None,
+            line.get("source"), line.get("url"), line.get("title"),
+            encoded_more({
+                field.name: bool(fields.get(field.name)) if field.kind == "flag" else fields.get(field.name)
+                for field in MORE
+            }),
         )  # fmt: skip
         self.insert([row])
         words.enter(self._writer, row.place, row.place)
         return row
 
-    def _more(self, field: Field, value: Any) -> Any:
-        return self._place(value) if field.kind == "place" else bool(value) if field.kind == "flag" else value
-
-    def _place(self, document: int | None, table: str = "numbers") -> int | None:
-        query = f"SELECT place FROM {table} WHERE document = ?"
-        row = None if document is None else self._writer.execute(query, (document,)).fetchone()
+    def _place(self, document: int, table: str = "numbers") -> int | None:
+        row = self._writer.execute(f"SELECT place FROM {table} WHERE document = ?", (document,)).fetchone()
         return row[0] if row else None
 
-    def _name(self, table: str, document: int | None, place: int) -> None:
+    def _name(self, table: str, document: int, place: int) -> None:
         self._writer.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?)", (document, place))
 
     def add_pairs(self, pairs: Iterable[PairRow]) -> None:
@@ -163,6 +151,12 @@ class View(Log):
         """Store positions in the open transaction."""
         rows = [(topic, partition, position) for partition, position in positions.items()]
         self._writer.executemany("INSERT OR REPLACE INTO positions VALUES (?, ?, ?)", rows)
+
+
+def _time(line: Mapping[str, Any]) -> int:
+    """Return the time of a verdict in microseconds."""
+    seconds: float = line.get("timestamp", 0)
+    return round(seconds * MICROSECONDS)
 
 
 class ViewReader(StoreReader):

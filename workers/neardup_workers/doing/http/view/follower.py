@@ -33,13 +33,12 @@ import orjson
 
 from neardup.documents.ids import stored_id
 from neardup.pairs.batches import MICROSECONDS
-from neardup.stories.verdicts.fields import MESSAGE_FIELDS
 from neardup.stories.verdicts.rule import REFUSED, STATUSES
 from neardup_workers.outside.store.answers import Answer, verdict_of
 from neardup_workers.outside.store.rows import StoredRow
-from neardup_workers.outside.store.view import PairRow, TopicVerdict, View, ViewReader
+from neardup_workers.outside.store.view import PairRow, View, ViewReader
 from neardup_workers.outside.topics.names import Topics
-from neardup_workers.outside.topics.places import parse_place, place_of
+from neardup_workers.outside.topics.places import place_of
 from neardup_workers.outside.topics.verdicts import parse_run
 from neardup_workers.outside.transport.protocol import Reader, Record, Transport, UnreachableError
 
@@ -232,14 +231,13 @@ class Follower:
     def _commit(self, lines: Sequence[_Line], pairs: Sequence[Record]) -> None:
         """Commit one step to the view, then answer."""
         view, topics = self._view, self._topics
-        verdicts = [_verdict(line, self._separate) for line in lines]
         positions = self._verdicts.positions()
         for line in self._heap:
             positions[line.partition] = min(positions.get(line.partition, line.record), line.record)
         view.begin()
         try:
             _add_pairs(view, pairs, self._separate)
-            rows = view.add(verdicts)
+            rows = view.add([(line.partition, line.fields) for line in lines], separate=self._separate)
             view.move(topics.verdicts, positions)
             view.move(topics.candidates, self._pairs.positions())
             self._drop()
@@ -306,19 +304,3 @@ def _add_pairs(view: View, records: Sequence[Record], separate: bool) -> None:
                 )
             )  # fmt: skip
     view.add_pairs(rows)
-
-
-def _verdict(line: _Line, separate: bool) -> TopicVerdict:
-    fields = line.fields
-    named: dict[str, Any] = {field.name: fields[field.name] for field in MESSAGE_FIELDS if field.name in fields}
-    places = {field.name for field in MESSAGE_FIELDS if field.kind == "place"}
-    return TopicVerdict(
-        line.number,
-        place_of(line.partition, fields["offset"]),
-        STATUSES.index(fields["status"]),
-        stored_id(str(fields.get("id", "")), fields.get("collection"), separate=separate),
-        round(fields.get("timestamp", 0) * MICROSECONDS),
-        bytes.fromhex(fields.get("content", "")),
-        {name: parse_place(value) if name in places else value for name, value in named.items()},
-        (fields.get("source"), fields.get("url"), fields.get("title")),
-    )
