@@ -40,7 +40,7 @@ from neardup_workers.outside.topics.links import decode_links
 from neardup_workers.outside.topics.names import Topics, names_of
 from neardup_workers.outside.topics.places import place_of, places_of
 from neardup_workers.outside.topics.signed import decode_signed, position_of
-from neardup_workers.outside.topics.verdicts import DecidedRows, Decision, encode_runs, parse_run
+from neardup_workers.outside.topics.verdicts import DecidedRows, encode_runs, parse_run
 from neardup_workers.outside.transport.kafka.connect import connect, kafka_settings
 from neardup_workers.outside.transport.kafka.transport import KafkaTransport
 from neardup_workers.outside.transport.protocol import Message
@@ -248,7 +248,7 @@ def decide_all(settings: StreamSettings) -> int:
     return count
 
 
-def _originals(first: int, places: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Decision:
+def _originals(first: int, places: np.ndarray[tuple[int], np.dtype[np.int64]]) -> DecidedRows:
     """Documents with ids of 20 bytes, all of them originals."""
     n = len(places)
     none = np.full(n, -1)
@@ -259,5 +259,5 @@ def _originals(first: int, places: np.ndarray[tuple[int], np.dtype[np.int64]]) -
     )  # fmt: skip
     no, similarities = np.zeros(n, np.bool_), np.zeros(n, np.float32)
     verdicts = Verdicts(np.zeros(n, np.uint8), places, none, similarities, none, none, none, no, no)
-    decided, zeros = DecidedRows(first + np.arange(n), rows, verdicts, [None] * n), np.zeros(n, np.int64)
-    return Decision(decided, zeros, np.full(n, NO_RANK), no, zeros)
+    zeros = np.zeros(n, np.int64)
+    return DecidedRows(first + np.arange(n), rows, verdicts, [None] * n, no, zeros, np.full(n, NO_RANK), zeros)

@@ -71,7 +71,7 @@ def of_topics(folder: Path) -> dict[str, Shown]:
     from neardup.pairs.batches import id_columns
     from neardup.stories.verdicts.rule import DOCUMENT, DUPLICATE, ORIGINAL
     from neardup_workers.outside.topics.arrivals import ArrivalRows
-    from neardup_workers.outside.topics.verdicts import DecidedRows, Decision, decided_rows, encode_runs, parse_run
+    from neardup_workers.outside.topics.verdicts import DecidedRows, decided_rows, encode_runs, parse_run
 
     n, none = np.arange(3), np.full(3, -1)
     rows = ArrivalRows(
@@ -81,8 +81,7 @@ def of_topics(folder: Path) -> dict[str, Shown]:
         np.array([ORIGINAL, DUPLICATE, DUPLICATE], np.uint8), np.zeros(3, np.int64), np.array([-1, 0, 0]),
         np.array([0, 0.9, 0.9], np.float32), none, none, np.array([-1, 0, 0]), n == 2, n > 2,
     )  # fmt: skip
-    decided = DecidedRows(n, rows, verdicts, [None, b"a", b"a"])
-    [run] = encode_runs(Decision(decided, n, np.full(3, np.nan), n > 2, n))
+    [run] = encode_runs(DecidedRows(n, rows, verdicts, [None, b"a", b"a"], n > 2, n, np.full(3, np.nan), n))
     lines = parse_run(run.value)
     again = decided_rows(0, lines, 0).verdicts
     deployment = Deployment(folder / "view")

@@ -27,7 +27,7 @@ from neardup_workers.outside.topics.links import NO_PROGRESS, LinkMessage, Links
 from neardup_workers.outside.topics.names import FILTER, LINK
 from neardup_workers.outside.topics.rules import judge, topic_plans
 from neardup_workers.outside.topics.shown import NAMES, encode_shown
-from neardup_workers.outside.topics.verdicts import DecidedRows, Decision, encode_runs, parse_run
+from neardup_workers.outside.topics.verdicts import DecidedRows, encode_runs, parse_run
 from neardup_workers.running.commands.tail import follow
 from neardup_workers.running.service.roles import ROLES
 
@@ -88,10 +88,10 @@ def test_a_line_is_what_an_encoder_writes_of_its_fields(
     verdicts = Verdicts(
         np.zeros(count, np.uint8), places, places, (places / 7).astype(np.float32), none, places, none, flags, ~flags
     )
-    decision = Decision(DecidedRows(places, rows, verdicts, ids), times, ranks, places > 2, times)
+    decided = DecidedRows(places, rows, verdicts, ids, places > 2, times, ranks, times)
     lines = [
         line + b"\n"
-        for run in encode_runs(decision, separate=collection is not None)
+        for run in encode_runs(decided, separate=collection is not None)
         for line in run.value.split(b"\n")[:-1]
     ]
     found = [orjson.loads(line) for line in lines]

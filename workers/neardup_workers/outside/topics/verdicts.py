@@ -26,11 +26,12 @@ from neardup.documents.ids import split_id, stored_id
 from neardup.pairs.batches import id_columns
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS
 from neardup.pairs.window_message import WireError
-from neardup.schemes.interface import in_parts, starts_of_lengths
+from neardup.schemes.interface import in_parts
 from neardup.stories.verdicts.fields import MESSAGE_FIELDS, Verdicts, has_value
 from neardup.stories.verdicts.representatives import NO_RANK
 from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL, STATUSES
-from neardup_workers.outside.topics.arrivals import ArrivalRows
+from neardup.window import NO_TIME
+from neardup_workers.outside.topics.arrivals import ArrivalRows, join_arrivals
 from neardup_workers.outside.topics.columns import escaped, numbers, texts_of
 from neardup_workers.outside.topics.places import offsets_of, parse_places, partitions_of, places_of
 from neardup_workers.outside.topics.shown import fields_shown
@@ -49,33 +50,28 @@ class DecidedRows(NamedTuple):
 
     ``numbers`` (``int64[n]``) are the arrival numbers over all partitions. The places of ``verdicts`` are those of
     ``documents``; its ``originals`` are places, too, -1 for none. ``original_ids`` are the ids of the originals.
+    ``incomplete`` (``bool[n]``): decided without all pairs. Only the step that decides knows ``original_times``
+    (``int64[n]``, the event times of the originals), ``original_ranks`` (``float64[n]``), and ``arrived``
+    (``int64[n]``, the times of the messages in microseconds); they are ``NO_TIME`` and ``NO_RANK`` for none.
     """
 
     numbers: npt.NDArray[np.int64]
     rows: ArrivalRows
     verdicts: Verdicts
     original_ids: list[bytes | None]
+    incomplete: npt.NDArray[np.bool_]
+    original_times: npt.NDArray[np.int64]
+    original_ranks: npt.NDArray[np.float64]
+    arrived: npt.NDArray[np.int64]
 
     def select(self, order: npt.NDArray[np.int64]) -> DecidedRows:
         """Return some rows, in the given order."""
         verdicts = Verdicts._make(column[order] for column in self.verdicts)
         ids = [self.original_ids[i] for i in order.tolist()]
-        return DecidedRows(self.numbers[order], self.rows.select(order), verdicts, ids)
-
-
-class Decision(NamedTuple):
-    """What a step has decided: its verdicts, and what only the step knows of them.
-
-    ``original_times`` (``int64[n]``) are the event times of the originals, ``NO_TIME`` for none, ``original_ranks``
-    (``float64[n]``) their ranks. ``incomplete`` (``bool[n]``): decided without all pairs. ``arrived`` (``int64[n]``)
-    are the times of their messages in microseconds, ``NO_TIME`` for none.
-    """
-
-    decided: DecidedRows
-    original_times: npt.NDArray[np.int64]
-    original_ranks: npt.NDArray[np.float64]
-    incomplete: npt.NDArray[np.bool_]
-    arrived: npt.NDArray[np.int64]
+        return DecidedRows(
+            self.numbers[order], self.rows.select(order), verdicts, ids, self.incomplete[order],
+            self.original_times[order], self.original_ranks[order], self.arrived[order],
+        )  # fmt: skip
 
 
 class Run(NamedTuple):
@@ -86,11 +82,11 @@ class Run(NamedTuple):
     value: bytes
 
 
-def encode_runs(decision: Decision, *, separate: bool = False) -> Iterator[Run]:
+def encode_runs(decided: DecidedRows, *, separate: bool = False) -> Iterator[Run]:
     """Return the records of a step: one for each partition, or several if one would be too long. Ids are full ids, if
     collections are ``separate``."""
-    places = decision.decided.rows.places
-    lines = _lines(decision, separate) if len(places) else []
+    places = decided.rows.places
+    lines = _lines(decided, separate) if len(places) else []
     partitions, offsets = partitions_of(places), offsets_of(places)
     for partition in np.unique(partitions).tolist():
         rows = np.flatnonzero(partitions == partition)
@@ -101,30 +97,30 @@ def encode_runs(decision: Decision, *, separate: bool = False) -> Iterator[Run]:
             yield Run(partition, key.encode(), b"".join(own[first : last + 1]))
 
 
-def _lines(decision: Decision, separate: bool) -> list[bytes]:
+def _lines(decided: DecidedRows, separate: bool) -> list[bytes]:
     """Return the lines, as ``orjson`` would encode their fields. It encodes the values column by column: an object for
     each line takes much longer."""
-    arrivals, rows, verdicts, _ = decision.decided
+    rows = decided.rows
     columns = zip(
-        arrivals.tolist(),
+        decided.numbers.tolist(),
         offsets_of(rows.places).tolist(),
         _named(texts_of(rows.ids, rows.id_starts), separate),
         (rows.kinds == DOCUMENT).tolist(),
-        [STATUSES[status] for status in verdicts.statuses.tolist()],
+        [STATUSES[status] for status in decided.verdicts.statuses.tolist()],
         fields_shown(rows.shown, len(rows.places)),
-        _fields_of_documents(decision.decided, separate),
+        _fields_of_documents(decided, separate),
         numbers(rows.times / _MICROSECONDS),
         _digits(rows.contents),
         numbers(rows.ranks),
         np.isnan(rows.ranks).tolist(),
-        decision.incomplete.tolist(),
+        decided.incomplete.tolist(),
         strict=True,
     )
     lines = []
-    for arrival, offset, named, is_document, status, shown, decided, time, content, rank, is_unranked, gap in columns:
+    for arrival, offset, named, is_document, status, shown, fields, time, content, rank, is_unranked, gap in columns:
         line = f'{{"offset":{offset}{named},"status":"{status}"'
         if is_document:
-            line += f'{shown}{decided},"timestamp":{time},"content":"{content}"'
+            line += f'{shown}{fields},"timestamp":{time},"content":"{content}"'
             if not is_unranked:
                 line += f',"rank":{rank}'
         end = ',"incomplete":true}\n' if gap else "}\n"
@@ -220,7 +216,11 @@ def decided_rows(
     # Lines of 0.1.0 name no match: it is the original.
     matched = np.where(verdicts.matched < 0, verdicts.originals, verdicts.matched)
     numbers = np.array([line["arrival"] for line in lines], np.int64)
-    return DecidedRows(numbers, rows, verdicts._replace(matched=matched), original_ids)
+    incomplete, unknown = _READ["flag"](lines, "incomplete"), np.full(len(lines), NO_TIME)
+    return DecidedRows(
+        numbers, rows, verdicts._replace(matched=matched), original_ids, incomplete, unknown,
+        np.full(len(lines), NO_RANK), unknown,
+    )  # fmt: skip
 
 
 def _ids(lines: Sequence[dict[str, Any]], name: str, separate: bool) -> list[bytes]:
@@ -247,17 +247,9 @@ _READ: dict[str, Callable[[Sequence[dict[str, Any]], str], Any]] = {
 
 def join_decided(parts: Sequence[DecidedRows]) -> DecidedRows:
     """Return the verdicts of all parts in order of arrival; at least one part."""
-    ids = np.concatenate([part.rows.ids for part in parts])
-    lengths = np.concatenate([np.diff(part.rows.id_starts) for part in parts])
-    starts = starts_of_lengths(lengths)
-    places, kinds, times, contents = (
-        np.concatenate([part.rows[column] for part in parts]) for column in range(4)
+    numbers, rows, verdicts, ids, *others = zip(*parts, strict=True)
+    joined = DecidedRows(
+        np.concatenate(numbers), join_arrivals(list(rows)), Verdicts(*map(np.concatenate, zip(*verdicts, strict=True))),
+        [id_ for part in ids for id_ in part], *map(np.concatenate, others),
     )  # fmt: skip
-    ranks = np.concatenate([part.rows.ranks for part in parts])
-    verdicts = Verdicts._make(
-        np.concatenate(columns) for columns in zip(*(part.verdicts for part in parts), strict=True)
-    )
-    original_ids = [id_ for part in parts for id_ in part.original_ids]
-    rows = ArrivalRows(places, kinds, times, contents, ids, starts, ranks, np.zeros(len(ranks), np.int64))
-    numbers = np.concatenate([part.numbers for part in parts])
-    return DecidedRows(numbers, rows, verdicts, original_ids).select(np.argsort(numbers, kind="stable"))
+    return joined.select(np.argsort(joined.numbers, kind="stable"))

@@ -32,7 +32,7 @@ from neardup.stories.verdicts.rule import DUPLICATE, REFUSED, REMOVED, UNCHANGED
 from neardup.window import NO_TIME
 from neardup_workers.outside.topics.columns import escaped, numbers, texts_of
 from neardup_workers.outside.topics.places import found_at, parse_places, place_name
-from neardup_workers.outside.topics.verdicts import DecidedRows, Decision
+from neardup_workers.outside.topics.verdicts import DecidedRows
 from neardup_workers.outside.transport.protocol import Record
 
 _MICROSECONDS = 1e6
@@ -95,10 +95,9 @@ class Clusters:
         self._times: list[tuple[int, int]] = []  # a heap: a time of each cluster, not after its own, and its place
         self._popped: list[tuple[int, int]] = []  # by the last ``change``, until ``commit``
 
-    def change(self, decision: Decision, stream_time: int) -> Changed:
+    def change(self, decided: DecidedRows, stream_time: int) -> Changed:
         """Return what a step of decisions changes."""
-        late, times, ranks = decision.decided.verdicts.late, decision.original_times, decision.original_ranks
-        changed: dict[int, _Cluster | None] = dict(self._join(decision.decided, late, times, ranks))
+        changed: dict[int, _Cluster | None] = dict(self._join(decided, decided.verdicts.late))
         for entry in self._popped:  # by a step that was undone
             heapq.heappush(self._times, entry)
         self._popped = []
@@ -147,14 +146,14 @@ class Clusters:
         self._by_id = self._named() if (decided.verdicts.statuses == REMOVED).any() else {}
         at = found_at(decided.verdicts.originals, decided.rows.places)
         is_known = at >= 0
-        times, ranks = (
-            np.where(is_known, decided.rows.times[at], NO_TIME),
-            np.where(is_known, decided.rows.ranks[at], NO_RANK),
+        decided = decided._replace(
+            original_times=np.where(is_known, decided.rows.times[at], NO_TIME),
+            original_ranks=np.where(is_known, decided.rows.ranks[at], NO_RANK),
         )
         last = np.array([*(one.arrival for one in clusters), -1], np.int64)
         last = last[found_at(decided.verdicts.clusters, places)]
         is_late = decided.verdicts.late | (last >= decided.numbers)  # what the record counts already joins nothing
-        self._clusters.update(self._join(decided, is_late, times, ranks))
+        self._clusters.update(self._join(decided, is_late))
         horizon = self._horizon(stream_time)
         self._clusters = {place: cluster for place, cluster in self._clusters.items() if cluster.time >= horizon}
         self._times = sorted((cluster.time, place) for place, cluster in self._clusters.items())
@@ -172,10 +171,7 @@ class Clusters:
         """Return the time from which on a cluster may get another member."""
         return int(NO_TIME) if stream_time == NO_TIME else stream_time - self._limits.window - self._limits.lateness
 
-    def _join(
-        self, decided: DecidedRows, late: npt.NDArray[np.bool_], original_times: npt.NDArray[np.int64],
-        original_ranks: npt.NDArray[np.float64],
-    ) -> dict[int, _Cluster]:  # fmt: skip
+    def _join(self, decided: DecidedRows, late: npt.NDArray[np.bool_]) -> dict[int, _Cluster]:
         """Return the clusters with new members or removed originals. Members that a cluster already counts, and those
         that are ``late``, change nothing."""
         changed: dict[int, _Cluster] = {}
@@ -192,7 +188,7 @@ class Clusters:
 
         columns = (
             rows.places, rows.times, rows.ranks, statuses, verdicts.clusters, decided.numbers, verdicts.originals,
-            original_times, original_ranks,
+            decided.original_times, decided.original_ranks,
         )  # fmt: skip
         ids = texts_of(*select_ragged(rows.ids, rows.id_starts, at))
         names = [decided.original_ids[i] for i in at.tolist()]

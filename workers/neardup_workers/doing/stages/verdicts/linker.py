@@ -60,7 +60,7 @@ from neardup_workers.outside.telemetry.sources import forget_sources, measure_so
 from neardup_workers.outside.topics.messages import partition_of_key
 from neardup_workers.outside.topics.names import generation, generation_header
 from neardup_workers.outside.topics.signed import PARTITION, position_of
-from neardup_workers.outside.topics.verdicts import Decision, encode_runs
+from neardup_workers.outside.topics.verdicts import DecidedRows, encode_runs
 from neardup_workers.outside.transport.protocol import (
     AbortedError,
     Committed,
@@ -312,15 +312,15 @@ class LinkWorker:
             return
         with stage(self.observer, "decide"):
             try:
-                decision = self._intake.unless_fenced(lambda: state.decide(taken, watermarks.gaps))
+                decided = self._intake.unless_fenced(lambda: state.decide(taken, watermarks.gaps))
                 stories = state.stories(self.plan.config.signing_fingerprint)
             except BaseException:
                 state.undo()
                 raise
-            changed = self.clusters.change(decision, state.decisions.stream_time)
+            changed = self.clusters.change(decided, state.decisions.stream_time)
             messages = [
                 Message(topics.verdicts, run.partition, run.value, run.key, None, self._headers)
-                for run in encode_runs(decision, separate=self._separate)
+                for run in encode_runs(decided, separate=self._separate)
             ]
             partitions = self.plan.cluster_partitions
             messages += [Message(topics.clusters, partition_of_key(k, partitions), v, k) for k, v in changed.messages()]
@@ -338,9 +338,9 @@ class LinkWorker:
         with stage(self.observer, "decide"):
             state.commit()
             self.clusters.commit(changed)
-            self.sources.count(decision, ended, state.decisions.first, state.decisions.end)
+            self.sources.count(decided, ended, state.decisions.first, state.decisions.end)
         watermarks.settle(state.decided_position(self._intake.position))
-        self._report(taken, decision, changed)
+        self._report(taken, decided, changed)
 
     def _commit(
         self, messages: list[Message], outcome: str = COMMITTED, step: int | None = None, *, counts: bool = False
@@ -382,11 +382,11 @@ class LinkWorker:
         if renews:
             self._renewed_at = at_seconds
 
-    def _report(self, taken: Taken, decision: Decision, changed: Changed) -> None:
+    def _report(self, taken: Taken, decided: DecidedRows, changed: Changed) -> None:
         """Report a committed step."""
         observer, now = self.observer, self.member.clock()
-        statuses = np.bincount(decision.decided.verdicts.statuses, minlength=len(STATUSES))
-        observer.count("documents", len(decision.decided.numbers))
+        statuses = np.bincount(decided.verdicts.statuses, minlength=len(STATUSES))
+        observer.count("documents", len(decided.numbers))
         for status, count in zip(STATUSES, statuses.tolist(), strict=True):
             observer.count("verdicts", count, status)
         times, counts = np.array(taken.arrived).T
@@ -394,6 +394,6 @@ class LinkWorker:
         sizes = changed.sizes()
         observer.sample("cluster_size", sizes)
         self._largest = max([self._largest, *sizes])
-        observer.count("incomplete", int(decision.incomplete.sum()))
+        observer.count("incomplete", int(decided.incomplete.sum()))
         observer.count("ignored", self.state.decisions.ignored - self._ignored)
         self._ignored = self.state.decisions.ignored

@@ -38,7 +38,7 @@ from neardup_workers.outside.topics.arrivals import ArrivalRows, arrived_at
 from neardup_workers.outside.topics.columns import escaped
 from neardup_workers.outside.topics.places import parse_place, place_name
 from neardup_workers.outside.topics.shown import sources_shown
-from neardup_workers.outside.topics.verdicts import DecidedRows, Decision
+from neardup_workers.outside.topics.verdicts import DecidedRows
 from neardup_workers.outside.transport.protocol import Record
 
 _log = logging.getLogger(__name__)
@@ -142,14 +142,14 @@ class Sources:
         self._ended: list[int] = []
         self._begun: deque[tuple[int, list[int]]] = deque()  # stories, by the end of the rows that they came with
 
-    def count(self, decision: Decision, ended: Iterable[int], first: int, end: int) -> None:
+    def count(self, decided: DecidedRows, ended: Iterable[int], first: int, end: int) -> None:
         """Count a committed step and the places of the stories that it ended; ``first`` and ``end`` are the rows of the
         window after it."""
-        _, rows, verdicts, _ = decision.decided
+        rows, verdicts = decided.rows, decided.verdicts
         counted = np.flatnonzero(rows.kinds != REMOVAL)
         named = sources_shown(rows.shown, len(rows.places))
         sources = named if len(counted) == len(named) else [named[row] for row in counted.tolist()]
-        columns = verdicts.statuses, verdicts.clusters, verdicts.late, decision.arrived, rows.times
+        columns = verdicts.statuses, verdicts.clusters, verdicts.late, decided.arrived, rows.times
         with self._lock:
             self._add(_reports(sources, counted, *columns), end)
             self._end(ended)

@@ -42,7 +42,7 @@ from neardup_workers.outside.topics.arrivals import ArrivalRows, arrived_at, joi
 from neardup_workers.outside.topics.links import NO_LINKS, SIMILARITY_STEPS, Links, join_links
 from neardup_workers.outside.topics.places import offsets_of, partitions_of
 from neardup_workers.outside.topics.signed import SignedRows, offset_and_row, position_of
-from neardup_workers.outside.topics.verdicts import DecidedRows, Decision
+from neardup_workers.outside.topics.verdicts import DecidedRows
 
 _Longs = npt.NDArray[np.int64]
 # The place of row 0 in the decisions: no place is negative.
@@ -182,7 +182,7 @@ class LinkState:
         joined, stands = np.concatenate(positions), np.concatenate(evidence)
         return Taken(join_arrivals(parts), joined, ended, row, arrived, stands)
 
-    def decide(self, taken: Taken, holes: list[Hole]) -> Decision:
+    def decide(self, taken: Taken, holes: list[Hole]) -> DecidedRows:
         """Decide what ``take`` returned, in a step that stays open, also after an error. ``holes`` are accepted."""
         assert self._step is None, "a step is open"
         rows, positions, ended, row, _, evidence = taken
@@ -204,12 +204,12 @@ class LinkState:
         verdicts = self.decisions.decide(_arrivals(rows, numbers), self._found(numbers, end), compare)
         stamps, counts = np.array(taken.arrived).T
         arrived = np.repeat(arrived_at(stamps), counts)[is_open]
-        return self._decision(rows, numbers, verdicts, time, _inside(positions, holes), arrived)
+        return self._decided_rows(rows, numbers, verdicts, time, _inside(positions, holes), arrived)
 
-    def _decision(
+    def _decided_rows(
         self, rows: ArrivalRows, numbers: _Longs, verdicts: Verdicts, time: int, gaps: npt.NDArray[np.bool_],
         arrived: _Longs,
-    ) -> Decision:  # fmt: skip
+    ) -> DecidedRows:  # fmt: skip
         """Return verdicts about rows with these numbers, by place; ``time`` was the stream time before them."""
         ids, ranks = self._names.get(verdicts.originals)
         for i in np.flatnonzero(verdicts.originals == GONE).tolist():
@@ -231,8 +231,7 @@ class LinkState:
         placed = verdicts._replace(
             clusters=clusters, originals=originals, related=related, previous=previous, matched=matched
         )
-        decided = DecidedRows(self.arrivals + np.arange(len(ids)), rows, placed, ids)
-        return Decision(decided, times, ranks, gaps, arrived)
+        return DecidedRows(self.arrivals + np.arange(len(ids)), rows, placed, ids, gaps, times, ranks, arrived)
 
     def _placed(self, column: _Longs, rows: ArrivalRows, numbers: _Longs) -> _Longs:
         """Return the places of what verdicts about rows with these numbers name, -1 for nothing. Most name themselves,
