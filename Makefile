@@ -53,9 +53,9 @@ test: $(STAMP)  ## style, types and tests: all of them, then the sum
 # Kernels of a processor and of a choice are stored next to those of others.
 processors: export NUMBA_CPU_FEATURES :=
 processors: $(STAMP)  ## the library on other processors: that of the image, one without vectors, plain loops for instructions
-	NUMBA_CPU_NAME=x86-64-v3 $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/stream tests/laws
-	NUMBA_CPU_NAME=generic $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/stream tests/laws
-	NUMBA_CPU_NAME=generic NEARDUP_MACHINE_CODE=models $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/stream tests/laws
+	NUMBA_CPU_NAME=x86-64-v3 $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/stream tests/textbook tests/laws
+	NUMBA_CPU_NAME=generic $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/stream tests/textbook tests/laws
+	NUMBA_CPU_NAME=generic NEARDUP_MACHINE_CODE=models $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/stream tests/textbook tests/laws
 
 reproduce: REF ?= bd41b02
 reproduce: $(STAMP)  ## each finding fails on an earlier version (REF, 0.1.0 by default) and passes on the tree

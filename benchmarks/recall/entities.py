@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.labelled.records import Labelled, books, citations, people, publications
 from benchmarks.report import Result, Size, Target, checksum
 from neardup import Config, Deduplicator, Document, Pair
-from neardup.schemes.kinds.grid_functions import candidate_probability
+from neardup_textbook.kinds.grid_functions import candidate_probability
 
 SEED = 8
 RECORDS, FINGERPRINTS = "S8-records", "S8-prints"

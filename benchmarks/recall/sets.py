@@ -24,7 +24,7 @@ from neardup.documents.document import Features
 from neardup.schemes.interface import Keys
 from neardup.schemes.kinds.sets import SetPlan
 from neardup.schemes.rows import SCHEMES
-from neardup.schemes.signatures import minhash, permutation
+from neardup_textbook.signatures import minhash, permutation
 
 SEED = 6
 ID, EXACT_ID, MINWISE_ID = "S6-recall-generated", "S6-recall-exact", "S6-minwise"

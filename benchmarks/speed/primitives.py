@@ -19,12 +19,13 @@ from benchmarks.measure import in_subprocess, seconds
 from benchmarks.speed.table import empty_table, fill, random_items
 from neardup.features.texts.normalize import NormalForm, code_points
 from neardup.features.texts.plain_words import word_hashes, word_scratch, word_tables
-from neardup.features.vectors import packed_bits, pairwise
 from neardup.machine.choice import VARIABLE
 from neardup.machine.compile import kernel
 from neardup.machine.kernels.utf8 import DECODED_SPARE, TAIL_BYTES, decode_utf8
 from neardup.pairs.json_lines import Fields
-from neardup.schemes.signatures import banding, hyperplanes, one_permutation
+from neardup.schemes.signatures import banding, one_permutation
+from neardup_textbook.signatures import hyperplanes
+from neardup_textbook.vectors import packed_bits, pairwise
 from neardup_workers.outside.readers.json.columns import decode_columns
 
 SEED = 12

@@ -20,11 +20,11 @@ import numpy.typing as npt
 from benchmarks.measure import in_subprocess, interleaved
 from benchmarks.report import Result, Size, Target, checksum
 from neardup import Config, Document, Signer
-from neardup.features.vectors.draws import normals
 from neardup.pairs.pipeline import Matcher, match_step
 from neardup.schemes.interface import Evidence
 from neardup.schemes.rows import SCHEMES
-from neardup.schemes.signatures import hyperplanes
+from neardup_textbook.signatures import hyperplanes
+from neardup_textbook.vectors.draws import normals
 
 SEED = 10
 SPEED, RECALL = "S10-vectors-speed", "S10-vectors-recall"

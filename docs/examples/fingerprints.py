@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup import Config, Deduplicator, Document
-from neardup.schemes.kinds.grid_functions import candidate_probability
+from neardup_textbook.kinds.grid_functions import candidate_probability
 
 FINGERS, SQUARES, FUNCTIONS, SIZE = 2000, 1000, 1024, 3
 MINUTIA, AGAIN = 0.2, 0.8  # chance that a square holds a minutia, that a second print of the finger shows it

@@ -27,9 +27,9 @@ from statistics import median
 from typing import NamedTuple
 
 from neardup import Config, Deduplicator, Document
-from neardup.features.measures import jaccard
 from neardup.pairs.evaluation.judging import Confusion, confusion
 from neardup.schemes.kinds.sets import features, plan
+from neardup_textbook.theory.measures import jaccard
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 WIRE = Path(__file__).with_name("wire.jsonl")

@@ -23,8 +23,8 @@ from neardup.pairs.pair_rule import Matches
 from neardup.pairs.pipeline import Matcher, Signed, Signer, chunks, match_step
 from neardup.pairs.window_message import reader_of
 from neardup.schemes.config import Config
-from neardup.schemes.kinds.partial_sets import WARNED_DOCUMENTS_MIN, documents_by_bands, shortfall
 from neardup.schemes.rows import SCHEMES
+from neardup.schemes.shortfall import WARNED_DOCUMENTS_MIN, documents_by_bands, shortfall
 from neardup.stories.arrow.columns import DocumentRows
 from neardup.stories.arrow.tables import (
     ArrowStream,

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from benchmarks.recall.minwise import bias, first_fractions, linear_family
 
-from neardup.schemes.signatures import minhash, one_permutation, permutation
+from neardup.schemes.signatures import one_permutation
+from neardup_textbook.signatures import minhash, permutation
 
 # Small and regular sets, on which linear functions do worst.
 SETS = {"1 to 5": range(1, 6), "0 to 9": range(10), "every 7th": range(0, 70, 7), "squares": [x * x for x in range(10)]}

@@ -14,10 +14,11 @@ import numpy.typing as npt
 import pytest
 from exact_chances import binomial, emitted_if
 
-from neardup.schemes.signatures import minhash, one_permutation
+from neardup.schemes.signatures import one_permutation
 from neardup.schemes.signatures.banding import agreement, sketch
 from neardup.schemes.theory.curves import emission_probability
 from neardup.schemes.theory.tuning import Tuning, choose
+from neardup_textbook.signatures import minhash
 
 # (threshold, recall): with margins wide and narrow, of sketches with one byte and with two bytes a row.
 BYTES = [(0.5, 0.85), (0.7, 0.9), (0.8, 0.8), (0.8, 0.95), (0.9, 0.99), (0.95, 0.95)]

@@ -44,7 +44,7 @@ def test_every_link_leads_to_a_file(name: str) -> None:
 def test_every_code_path_of_contributing_exists() -> None:
     """Paths in code spans exist too."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    paths = re.findall(r"`((?:stream|workers|tests|docs|deploy|benchmarks)/[\w/.-]+)`", text)
+    paths = re.findall(r"`((?:stream|textbook|workers|tests|docs|deploy|benchmarks)/[\w/.-]+)`", text)
     assert paths
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
@@ -131,7 +131,7 @@ def test_a_row_is_enough_for_a_shingling(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_row_is_enough_for_a_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
     """The setting accepts its name, and documents pass through it."""
     monkeypatch.setattr(sets, "MINE", SCHEMES["minhash"]._replace(guarantee="that of minhash"), raising=False)
-    monkeypatch.setitem(schemes._FILES, "mine", ("sets", "MINE"))
+    monkeypatch.setitem(schemes._MODULES, "mine", ("neardup.schemes.kinds.sets", "MINE"))
     assert pairs(Config(scheme="mine")) == [("a", "b")]
 
 

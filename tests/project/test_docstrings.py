@@ -14,8 +14,9 @@ from neardup.schemes.interface import Scheme
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = [
-    ".".join(path.relative_to(ROOT / "stream").with_suffix("").parts).removesuffix(".__init__")
-    for path in sorted((ROOT / "stream").rglob("*.py"))
+    ".".join(path.relative_to(ROOT / root).with_suffix("").parts).removesuffix(".__init__")
+    for root in ("stream", "textbook")
+    for path in sorted((ROOT / root).rglob("*.py"))
     if path.name != "__main__.py"
 ]
 CLASSES = [

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from graphlib import TopologicalSorter
 
+import pytest
+from command import clean_environment
 from python_files import ROOT, named
-from room_imports import FILES, FRONT, LAYERS, imported, layer_of, room_of
+from room_imports import FILES, FRONT, LAYERS, TEXTBOOK, imported, layer_of, room_of
 
 ARCHITECTURE = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
 COMMANDS = "neardup_workers.running.commands"
 
 
 def test_every_module_is_in_a_layer() -> None:
-    """Each folder of the two packages is a layer; few modules stand next to the folders."""
-    homeless = [module for module in FILES if layer_of(module) not in LAYERS]
+    """Each folder of the library and of the workers is a layer; few modules stand next to the folders."""
+    homeless = [module for module in FILES if layer_of(module) not in (*LAYERS, TEXTBOOK)]
     assert not homeless, f"{homeless}: move them into a folder of LAYERS"
-    assert set(LAYERS) == {layer_of(module) for module in FILES}
+    assert {*LAYERS, TEXTBOOK} == {layer_of(module) for module in FILES}
     assert set(FRONT) <= FILES.keys()
 
 
 def test_a_module_imports_from_its_layer_and_those_below() -> None:
     """No import runs up; those inside functions count."""
-    floor = {layer: i for i, layer in enumerate(LAYERS)}
+    floor = {layer: i for i, layer in enumerate([*LAYERS, TEXTBOOK])}
     up = [
         f"{named(FILES[module])} imports {other}: {layer_of(other)} is above {layer_of(module)}"
         for module, found in imported().items()
@@ -30,6 +34,36 @@ def test_a_module_imports_from_its_layer_and_those_below() -> None:
         if floor[layer_of(other)] > floor[layer_of(module)]
     ]
     assert not up, "\n".join(up)
+
+
+def test_only_commands_of_the_textbook_use_workers() -> None:
+    """Its schemes and its theory use the library alone."""
+    wrong = [
+        f"{named(FILES[module])} imports {other}"
+        for module, found in imported().items()
+        for other in found
+        if layer_of(module) == TEXTBOOK and room_of(module) != f"{TEXTBOOK}.commands"
+        if other.startswith("neardup_workers") or room_of(other) == f"{TEXTBOOK}.commands"
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.processes
+def test_the_textbook_is_loaded_only_when_it_is_named() -> None:
+    """By a row of ``SCHEMES`` or by a command; then a program that names none of them does not load it."""
+    code = (
+        "import sys, neardup, neardup_workers.running.cli.app, neardup_workers.running.commands.run\n"
+        "from neardup_workers.running.commands.tune import curve, sample\n"
+        "def loaded(): return sorted(name for name in sys.modules if name.startswith('neardup_textbook'))\n"
+        "neardup.Deduplicator(neardup.Config()).process([neardup.Document('a', 'a text of some words')])\n"
+        "before = loaded()\n"
+        "neardup.Config(scheme='grouped')\n"
+        "print(before, 'neardup_textbook.kinds.partial_sets' in loaded())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=False, text=True, env=clean_environment()
+    )
+    assert (done.stdout, done.stderr) == ("[] True\n", "")
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
@@ -64,8 +98,8 @@ def test_the_architecture_lists_the_layers_and_their_rooms() -> None:
     listed: set[str] = set()
     for line in re.search(r"^## Layout\n.*?```text\n(.*?)```", ARCHITECTURE, re.M | re.S)[1].splitlines():  # type: ignore[index]
         if not line.startswith(" "):
-            package = line.strip().strip("/").replace("/", ".").removeprefix("stream.").removeprefix("workers.")
+            package = line.strip().strip("/").replace("/", ".").partition(".")[2]
         else:
             listed |= {f"{package}.{name}" for name in line[2:40].strip().split(", ")}
-    rooms = {room_of(module) for module in FILES} - set(LAYERS) - FRONT.keys()
+    rooms = {room_of(module) for module in FILES} - {*LAYERS, TEXTBOOK} - FRONT.keys()
     assert listed == rooms, f"absent: {sorted(rooms - listed)}; too many: {sorted(listed - rooms)}"

@@ -6,6 +6,7 @@ import re
 import tokenize
 from pathlib import Path
 
+from import_path import ROOTS
 from python_files import FOLDERS, ROOT, named, text_of
 
 # Words with a private or an old-fashioned meaning -> what to write.
@@ -58,7 +59,7 @@ def test_a_place_is_the_name_of_a_version() -> None:
     """An entry of an array has an index or a position, a hash table has slots, a page of heads has a size."""
     wrong = {
         f"{named(path)}: {token.string}"
-        for folder in ("stream", "workers")
+        for folder in ROOTS
         for path in (ROOT / folder).rglob("*.py")
         if not named(path).startswith(PLACES)
         for token in tokenize.generate_tokens(iter(text_of(path).splitlines(keepends=True)).__next__)
@@ -72,7 +73,7 @@ def test_only_the_readme_says_how_long_a_first_run_compiles() -> None:
     figure = re.compile(r"\bcompil[^.]{0,100}\b\d+ seconds|\b\d+ seconds[^.]{0,60}\bcompil")
     texts = [ROOT / "README.md", ROOT / "Makefile", ROOT / "tests/browser/demo_page.py"]
     texts += [*(ROOT / "docs").rglob("*.md"), *(ROOT / "docs/examples").glob("*.py")]
-    texts += [path for folder in ("stream", "workers", "deploy") for path in (ROOT / folder).rglob("*.py")]
+    texts += [path for folder in (*ROOTS, "deploy") for path in (ROOT / folder).rglob("*.py")]
     named_in = [named(path) for path in texts if figure.search(" ".join(path.read_text(encoding="utf-8").split()))]
     assert [name for name in named_in if name != "docs/CHANGELOG.md"] == ["README.md"]
 
@@ -83,7 +84,7 @@ def test_the_glossary_has_at_most_40_words_in_order() -> None:
     words = [word for word, _ in rows]
     assert words == sorted(words)
     assert 20 < len(words) <= 40
-    code = "\n".join(text_of(path) for folder in ("stream", "workers") for path in (ROOT / folder).rglob("*.py"))
+    code = "\n".join(text_of(path) for folder in ROOTS for path in (ROOT / folder).rglob("*.py"))
     for word, names in rows:
         for name in re.findall(r"`(\w+)`", names):
             assert re.search(rf"\b{name}\b", code), f"{word}: {name} stands nowhere in the code"

@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 import regex
+from import_path import ROOTS
 
 import neardup
+import neardup_textbook
 import neardup_workers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,9 +44,9 @@ def expressions() -> dict[str, str]:
 
 def _expressions() -> Iterator[tuple[str, str]]:
     """Name and methods of each compiled expression at the top of a module; others are named in the lines below."""
-    sources = (path for folder in ("stream", "workers") for path in (ROOT / folder).rglob("*.py"))
+    sources = (path for folder in ROOTS for path in (ROOT / folder).rglob("*.py"))
     product = "\n".join(path.read_text(encoding="utf-8") for path in sources)
-    for package in (neardup, neardup_workers):
+    for package in (neardup, neardup_textbook, neardup_workers):
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             module = importlib.import_module(found.name)
             source = Path(str(module.__file__)).read_text(encoding="utf-8")

@@ -45,7 +45,7 @@ def test_the_list_of_shared_files_names_each_of_them() -> None:
 def test_a_model_shares_no_code_with_what_it_models(name: str) -> None:
     """A model that called the library would repeat its errors."""
     text = (SUPPORT / "models" / name).read_text(encoding="utf-8")
-    assert re.findall(r"^(?:from|import) (?:neardup|neardup_workers)\b", text, re.M) == []
+    assert re.findall(r"^(?:from|import) (?:neardup|neardup_textbook|neardup_workers)\b", text, re.M) == []
 
 
 def test_one_file_knows_where_the_real_data_is() -> None:

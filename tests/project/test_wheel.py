@@ -19,6 +19,7 @@ from zipfile import ZipFile
 import pytest
 from command import ROOT, clean_environment
 from debian_packages import absent
+from import_path import ROOTS
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +74,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (packages,) = (folder / "lib").glob("python*/site-packages")
     # Only the path: Python does not read the path files in it, such as the file of an editable installation.
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
-    for name in ("stream", "workers"):  # as another distribution brings them
+    for name in ROOTS:  # as another distribution brings them
         (packages / name).mkdir()
         (packages / name / "__init__.py").write_text("raise ImportError('the package of another project')\n")
     return folder
@@ -81,7 +82,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.processes
 def test_the_metadata_of_the_wheel_is_complete(clone: Path, wheel: Path) -> None:
-    """An index of packages shows the metadata; the wheel contains each file of the two packages, and no other."""
+    """An index of packages shows the metadata; the wheel contains each file of the packages, and no other."""
     with ZipFile(wheel) as archive:
         names = archive.namelist()
         (path,) = (name for name in names if name.endswith(".dist-info/METADATA"))
@@ -93,7 +94,7 @@ def test_the_metadata_of_the_wheel_is_complete(clone: Path, wheel: Path) -> None
     assert metadata["Description-Content-Type"] == "text/markdown"
     assert {value.split(", ")[0] for value in metadata.get_all("Project-URL")} >= {"Homepage", "Changelog", "Issues"}
     assert len(metadata.get_all("Classifier")) >= 5
-    packages = [clone / "stream" / "neardup", clone / "workers" / "neardup_workers"]
+    packages = [path for root in ROOTS for path in (clone / root).iterdir()]
     files = [path for package in packages for path in package.rglob("*") if path.is_file()]
     assert {name for name in names if ".dist-info" not in name} == {
         "/".join(x.relative_to(clone).parts[1:]) for x in files

@@ -22,7 +22,7 @@ RENAMED = {
     "neardup.window": "stream.table", "neardup.schemes.kinds": "stream.schemes",
     "neardup.schemes.rows": "stream.schemes",
     "neardup.schemes.interface": "stream.scheme_interface", "neardup.documents.document": "stream.documents",
-    "neardup.machine.kernels": "stream.kernels", "neardup.features.measures": "stream.theory.measures",
+    "neardup.machine.kernels": "stream.kernels", "neardup_textbook.theory.measures": "stream.theory.measures",
 }
 class _Old(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, name, path=None, target=None):

@@ -6,8 +6,10 @@ import os
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
-# The two roots of the product, as PYTHONPATH takes them: a process of the tests runs this tree, whatever is installed.
-SOURCES = os.pathsep.join(str(TESTS.parent / root) for root in ("stream", "workers"))
+# The roots of the product: a package each.
+ROOTS = ("stream", "textbook", "workers")
+# The same as PYTHONPATH takes them: a process of the tests runs this tree, whatever is installed.
+SOURCES = os.pathsep.join(str(TESTS.parent / root) for root in ROOTS)
 
 
 def folders(*names: str) -> list[str]:

@@ -1,1 +1,1 @@
-"""Texts, tokens and vectors become numbers."""
+"""Texts and tokens become numbers."""

@@ -19,17 +19,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from neardup.errors import ConfigError
-from neardup.features.measures import jaccard
 from neardup.features.texts.normalize import CodePoints
 from neardup.features.texts.shingles import chars
 from neardup.features.texts.words import StopList
+from neardup.features.tokens.bags import sorted_sets
+from neardup.features.tokens.verify import jaccard
 
 # The probability of a shingle in a document for ``enough``, and the expected number of common shingles for ``safe``.
 _ENOUGH, _SAFE = 1e-3, 1e-2
@@ -108,15 +108,10 @@ def measured(codes: CodePoints, lengths: range) -> list[Similarity]:
     chosen = codes._replace(starts=codes.starts[some], lengths=codes.lengths[some], is_wide=codes.is_wide[some])
     out = []
     for k in lengths:
-        values, starts = chars(chosen, k, StopList())
-        sets = [np.unique(values[first:end]) for first, end in pairwise(starts.tolist())]
-        half = len(sets) // 2
-        scores = [jaccard(sets[i], sets[i + half]) for i in range(half)]
-        out.append(
-            Similarity(
-                k, float(np.median(scores)), float(np.quantile(scores, 0.9)), float(np.mean(np.array(scores) > 0))
-            )
-        )
+        values, starts = sorted_sets(*chars(chosen, k, StopList()))
+        half = len(some) // 2
+        scores = jaccard(values, starts[: half + 1], values, starts[half:])
+        out.append(Similarity(k, float(np.median(scores)), float(np.quantile(scores, 0.9)), float(np.mean(scores > 0))))
     return out
 
 

@@ -30,8 +30,8 @@ from numba.core.types import Dispatcher as DispatcherType
 Node: TypeAlias = Any
 
 _DIGEST_BYTES = 16
-# Functions and classes of this package count by what they do.
-_PACKAGE = __name__.partition(".")[0]
+# Functions and classes of these packages count by what they do.
+_PACKAGES = ("neardup", "neardup_textbook", "neardup_workers")
 # These print alike only if they are equal and of one type.
 _PLAIN = frozenset((types.NoneType, types.EllipsisType, bool, int, float, complex, str, bytes))
 
@@ -211,5 +211,5 @@ def _name(value: Any) -> str:
 
 
 def _is_ours(module: str | None) -> bool:
-    """Whether a module is of this package."""
-    return (module or "").partition(".")[0] == _PACKAGE
+    """Whether a module is of this distribution."""
+    return (module or "").partition(".")[0] in _PACKAGES

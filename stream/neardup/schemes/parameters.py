@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf
 from neardup.features.texts.shingles import SHINGLES
 from neardup.features.tokens.elements import RATINGS
 from neardup.features.tokens.token_order import TokenOrder
-from neardup.features.vectors.vector_input import DIMENSION_MAX
 from neardup.schemes.theory.tuning import ROWS_LIMIT
 
 # Seconds: 3,170 years. In microseconds it leaves room for sums of times in 64 bits.
@@ -20,10 +19,12 @@ _SECONDS_MAX = 1e11
 VERIFICATIONS = ("sketch", "exact")
 # Bytes of a hashed shingle.
 SHINGLE_BYTES = (4, 8)
+# Components of a vector at most: so many squares, or products with drawn numbers, have a finite sum.
+DIMENSION_MAX = 65_536
 # What may be stored of a vector.
 VECTOR_EVIDENCE = ("float32", "float16", "sketch")
 # The keys of tables that are loaded with the schemes of vectors: ``PLANES`` of
-# ``neardup.schemes.signatures.hyperplanes``, and ``VECTOR_MEASURES`` of ``neardup.schemes.kinds.vector_measures``.
+# ``neardup_textbook.signatures.hyperplanes``, and ``VECTOR_MEASURES`` of ``neardup_textbook.kinds.vector_measures``.
 PLANE_COMPONENTS = ("normal", "signs")
 VECTOR_MEASURE_NAMES = ("cosine", "dot", "euclidean", "hamming", "hamming_symbols", "l1")
 

@@ -11,38 +11,39 @@ from importlib import import_module
 
 from neardup.schemes.interface import AnyScheme
 
-# Name of a scheme -> its file in ``kinds``, and its row there.
-_FILES = {
-    "one_permutation": ("sets", "SCHEME"),
-    "minhash": ("sets", "MINHASH"),
-    "records": ("records", "SCHEME"),
-    "grid": ("grids", "SCHEME"),
-    "permutation": ("sets", "PERMUTATION"),
-    "partial_minhash": ("partial_sets", "SCHEME"),
-    "grouped": ("partial_sets", "GROUPED"),
-    "prefix": ("prefix", "SCHEME"),
-    "identical": ("identical", "SCHEME"),
-    "passages": ("passages", "SCHEME"),
-    "hyperplane": ("vectors", "HYPERPLANE"),
-    "hyperplane_dot": ("vectors", "HYPERPLANE_DOT"),
-    "p_stable": ("vectors", "P_STABLE"),
-    "bit_sampling": ("vectors", "BIT_SAMPLING"),
+# Name of a scheme -> the module that has it, and its row there. A module of ``neardup_textbook`` is loaded by this name
+# alone: the library does not need it.
+_MODULES = {
+    "one_permutation": ("neardup.schemes.kinds.sets", "SCHEME"),
+    "minhash": ("neardup_textbook.kinds.whole_sets", "MINHASH"),
+    "records": ("neardup_textbook.kinds.records", "SCHEME"),
+    "grid": ("neardup_textbook.kinds.grids", "SCHEME"),
+    "permutation": ("neardup_textbook.kinds.whole_sets", "PERMUTATION"),
+    "partial_minhash": ("neardup_textbook.kinds.partial_sets", "SCHEME"),
+    "grouped": ("neardup_textbook.kinds.partial_sets", "GROUPED"),
+    "prefix": ("neardup.schemes.kinds.prefix", "SCHEME"),
+    "identical": ("neardup.schemes.kinds.identical", "SCHEME"),
+    "passages": ("neardup.schemes.kinds.passages", "SCHEME"),
+    "hyperplane": ("neardup_textbook.kinds.vectors", "HYPERPLANE"),
+    "hyperplane_dot": ("neardup_textbook.kinds.vectors", "HYPERPLANE_DOT"),
+    "p_stable": ("neardup_textbook.kinds.vectors", "P_STABLE"),
+    "bit_sampling": ("neardup_textbook.kinds.vectors", "BIT_SAMPLING"),
 }
 
 
 class _Rows(Mapping[str, AnyScheme]):
-    """The table. It imports the file of a scheme when the row is read: a program that uses one scheme loads one."""
+    """The table. It imports the module of a scheme when the row is read: a program that uses one scheme loads one."""
 
     def __getitem__(self, name: str) -> AnyScheme:
-        file, row = _FILES[name]
-        scheme: AnyScheme = getattr(import_module(f"neardup.schemes.kinds.{file}"), row)
+        module, row = _MODULES[name]
+        scheme: AnyScheme = getattr(import_module(module), row)
         return scheme
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_FILES)
+        return iter(_MODULES)
 
     def __len__(self) -> int:
-        return len(_FILES)
+        return len(_MODULES)
 
 
 SCHEMES: Mapping[str, AnyScheme] = _Rows()

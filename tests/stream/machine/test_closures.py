@@ -17,18 +17,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from command import PROCESS_SECONDS_MAX, clean_environment
+from command import PROCESS_SECONDS_MAX, ROOT, clean_environment
 from numba.core.dispatcher import Dispatcher
 
 import neardup
-from neardup.features.vectors import packed_bits
+import neardup_textbook
 from neardup.machine import closure
 from neardup.machine.closure import closure_key
 from neardup.machine.compile import inlined, kernel
 from neardup.machine.kernels import hashing
 from neardup.schemes.signatures import banding
+from neardup_textbook.vectors import packed_bits
 
 PACKAGE = Path(neardup.__file__).parent
+# The packages whose functions are compiled.
+COMPILED = [PACKAGE, Path(neardup_textbook.__file__).parent]
 HASHING = Path(hashing.__file__).relative_to(PACKAGE)
 MACHINE = Path(closure.__file__).parent.relative_to(PACKAGE)
 
@@ -69,10 +72,11 @@ KEYS = f"""
 import json
 from importlib import import_module
 from pkgutil import walk_packages
-import neardup
+import neardup, neardup_textbook
 from numba.core.dispatcher import Dispatcher
 from {closure_key.__module__} import closure_key
-names = [one.name for one in walk_packages(neardup.__path__, "neardup.")]
+packages = neardup, neardup_textbook
+names = [one.name for package in packages for one in walk_packages(package.__path__, package.__name__ + ".")]
 modules = [import_module(name) for name in names if name != "neardup.__main__"]
 kernels = [one for module in modules for one in vars(module).values() if isinstance(one, Dispatcher)]
 print(json.dumps({{f"{{one.__module__}}.{{one.__qualname__}}": closure_key(one) for one in kernels}}))
@@ -104,9 +108,10 @@ INSTRUCTIONS = [
 
 
 def clone(folder: Path, edits: list[Edit]) -> Path:
-    """A copy of the package in a folder of its own, with edits."""
+    """A copy of the packages in a folder of its own, with edits of the library."""
+    for package in COMPILED:
+        shutil.copytree(package, folder / package.name, ignore=shutil.ignore_patterns("__pycache__", "*.js", "*.css"))
     root = folder / PACKAGE.name
-    shutil.copytree(PACKAGE, root, ignore=shutil.ignore_patterns("__pycache__", "*.js", "*.css"))
     for edit in edits:
         text = (root / edit.file).read_text(encoding="utf-8")
         assert edit.old in text
@@ -115,8 +120,9 @@ def clone(folder: Path, edits: list[Edit]) -> Path:
 
 
 def printed(code: str, folder: Path, cache_folder: Path) -> Any:
-    """What code prints as JSON in a process that imports the package in a folder."""
-    environment = clean_environment(PYTHONPATH=str(folder), NUMBA_CACHE_DIR=str(cache_folder))
+    """What code prints as JSON in a process that imports the packages in a folder, or those of this tree."""
+    sources = {} if folder == ROOT else {"PYTHONPATH": str(folder)}
+    environment = clean_environment(NUMBA_CACHE_DIR=str(cache_folder), **sources)
     done = subprocess.run(
         [sys.executable, "-P", "-c", code], capture_output=True, check=False, cwd=folder, env=environment,
         timeout=PROCESS_SECONDS_MAX,
@@ -153,11 +159,11 @@ def test_the_result_of_a_kernel_follows_every_edit_of_what_it_reaches(tmp_path: 
 def test_a_comment_a_docstring_or_another_folder_changes_no_key(tmp_path: Path) -> None:
     """Nor does another seed of Python's hashes; a constant changes the keys of those that reach it, and no other."""
     commented = clone(tmp_path / "commented", [])
-    for path in (commented / PACKAGE.name).rglob("*.py"):
+    for path in commented.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         text = re.sub(r'^( *)("""|r""")(?=\S)', r"\1\2Changed. ", text, flags=re.M)
         path.write_text(f"# A comment, and another.\n\n{text}", encoding="utf-8")
-    here, there = (printed(KEYS, folder, tmp_path) for folder in (PACKAGE.parent, commented))
+    here, there = (printed(KEYS, folder, tmp_path) for folder in (ROOT, commented))
     assert len(here) > 300
     assert {name for name in here if here[name] != there[name]} == set()
     edited = printed(KEYS, clone(tmp_path / "edited", CONSTANT), tmp_path)
@@ -169,8 +175,9 @@ def test_a_comment_a_docstring_or_another_folder_changes_no_key(tmp_path: Path) 
 
 @cache
 def kernels() -> dict[str, Any]:
-    """All kernels of the library by name."""
-    names = [one.name for one in walk_packages(neardup.__path__, "neardup.")]
+    """All kernels of the library and of the textbook by name."""
+    packages = (neardup, neardup_textbook)
+    names = [one.name for package in packages for one in walk_packages(package.__path__, f"{package.__name__}.")]
     modules = [import_module(name) for name in names if name != "neardup.__main__"]
     found = [one for module in modules for one in vars(module).values() if isinstance(one, Dispatcher)]
     return {f"{one.__module__}.{one.__qualname__}": one for one in found}

@@ -13,7 +13,8 @@ from python_calls import from_python, inner_kernels, python_calls
 from neardup.features.texts import normalize, shingles
 from neardup.machine.compile import inlined, inner, kernel, raw_inner, raw_kernel
 from neardup.machine.kernels import hashing
-from neardup.schemes.signatures import banding, bit_sampling, hyperplanes, p_stable
+from neardup.schemes.signatures import banding
+from neardup_textbook.signatures import bit_sampling, hyperplanes, p_stable
 
 
 def squares(values, out):  # type: ignore[no-untyped-def]

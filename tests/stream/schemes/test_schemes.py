@@ -14,11 +14,11 @@ from reference import code_points, content, keys, kgrams, minhash, one_permutati
 from neardup import Config, Deduplicator
 from neardup.features.texts.shingles import SHINGLES
 from neardup.features.tokens.verify import SET_MEASURES
-from neardup.schemes.kinds.vector_measures import VECTOR_MEASURES
 from neardup.schemes.parameters import PLANE_COMPONENTS, SHINGLE_BYTES, VECTOR_EVIDENCE, VECTOR_MEASURE_NAMES
 from neardup.schemes.rows import SCHEMES
-from neardup.schemes.signatures.hyperplanes import PLANES
 from neardup.schemes.theory.tuning import SKETCH_BITS
+from neardup_textbook.kinds.vector_measures import VECTOR_MEASURES
+from neardup_textbook.signatures.hyperplanes import PLANES
 
 TEXT = "The quick brown fox jumps over the lazy dog"
 # Scheme -> its signature in plain integers.

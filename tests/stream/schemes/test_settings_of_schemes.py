@@ -14,7 +14,7 @@ from neardup.features.tokens.token_order import TokenOrder
 from neardup.pairs.evaluation.judging import confusion
 from neardup.schemes.config import _OF_SCHEMES, _READ, _Asked
 from neardup.schemes.rows import SCHEMES
-from neardup.schemes.theory.families import collision
+from neardup_textbook.theory.families import collision
 
 RECORDS = {"scheme": "records", "record_fields": ("name", "city"), "record_keys": ("city",), "threshold": 0.5}
 PEOPLE = [Document("a", fields={"name": "Ann", "city": "Bern"}), Document("b", fields={"name": "Anne", "city": "Bern"})]

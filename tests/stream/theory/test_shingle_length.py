@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neardup.errors import ConfigError
-from neardup.features.measures import jaccard
 from neardup.features.shingle_length import SampleSummary, enough, expected, measured, safe, sampled
 from neardup.features.texts.normalize import CodePoints, NormalForm, code_points
 from neardup.features.texts.shingles import chars
 from neardup.features.texts.words import StopList
+from neardup_textbook.theory.measures import jaccard
 
 TWENTY = "abcdefghijklmnopqrst"
 

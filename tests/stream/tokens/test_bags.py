@@ -13,8 +13,8 @@ from oracle import jaccard
 from quick_parameters import examples
 from reference import GOLDEN, MASK, mix64
 
-from neardup.features.measures import jaccard_bag
 from neardup.features.tokens.bags import numbered, sorted_bags, sorted_sets
+from neardup_textbook.theory.measures import jaccard_bag
 
 ELEMENT = st.integers(0, MASK) | st.integers(0, 5) | st.sampled_from([MASK, MASK - 1, 1 << 63, 1 << 32])
 BAGS = st.lists(st.lists(ELEMENT, max_size=70), max_size=5)

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from quick_parameters import examples
 
-from neardup.features import measures
 from neardup.features.tokens import verify
 from neardup.features.tokens.bags import sorted_bags, sorted_sets
+from neardup_textbook.theory import measures
 
 BAG = st.lists(st.integers(0, 12), max_size=20)
 PAIRS = st.lists(st.tuples(BAG, BAG), max_size=6)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[3]
 COPIED = (
     "stream",
+    "textbook",
     "workers",
     "tests",
     "benchmarks",
@@ -62,7 +63,7 @@ def run_tests(folder: Path, tests: Sequence[str]) -> tuple[int, str]:
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
     environment = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join(str(folder / root) for root in ("stream", "workers")),
+        "PYTHONPATH": os.pathsep.join(str(folder / root) for root in ("stream", "textbook", "workers")),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     done = subprocess.run(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from import_path import ROOTS
 from python_files import FILES, ROOT, named, nodes, tree
 
 # Decorators of kernels without a Python entry point, and decorators of all functions whose body is compiled.
@@ -31,7 +32,8 @@ def inner_kernels() -> set[tuple[str, str]]:
     """Module and name of every kernel without a Python entry point."""
     return {
         (_module(path), node.name)
-        for path in (ROOT / "stream").rglob("*.py")
+        for root in ("stream", "textbook")
+        for path in (ROOT / root).rglob("*.py")
         for node in nodes(path)
         if isinstance(node, ast.FunctionDef) and decorators(node) & INNER
     }
@@ -74,4 +76,4 @@ def decorators(node: ast.FunctionDef) -> set[str]:
 
 def _module(path: Path) -> str:
     parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[1:] if parts[0] in ("stream", "workers") else parts)
+    return ".".join(parts[1:] if parts[0] in ROOTS else parts)

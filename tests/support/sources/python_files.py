@@ -7,8 +7,10 @@ import gc
 from functools import cache
 from pathlib import Path
 
+from import_path import ROOTS
+
 ROOT = Path(__file__).resolve().parents[3]
-FOLDERS = ("stream", "workers", "benchmarks", "docs", "tests")
+FOLDERS = (*ROOTS, "benchmarks", "docs", "tests")
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 
 

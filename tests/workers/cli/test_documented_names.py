@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from command import ROOT
+from import_path import ROOTS
 from typer.main import get_command
 
 from neardup.schemes.rows import SCHEMES
@@ -50,7 +51,7 @@ DATA = {
 def names() -> set[str]:
     """The strings of the code, of files of settings and of schemas that are names, and the functions that there are."""
     endings = (".py", ".json", ".js", ".yml", ".yaml", ".toml", ".html")
-    folders = ("stream", "workers", "tests", "deploy", "docs/schemas")
+    folders = (*ROOTS, "tests", "deploy", "docs/schemas")
     files = (path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in endings)
     return {
         name
@@ -139,7 +140,7 @@ def test_a_command_on_a_page_has_the_options_that_stand_behind_it(page: Path) ->
 
 def test_messages_of_the_program_name_options_that_exist() -> None:
     """What a message advises can be typed. A string that is one word is a part of a command, not a message."""
-    files = [path for folder in ("stream", "workers") for path in (ROOT / folder).rglob("*.py")]
+    files = [path for folder in ROOTS for path in (ROOT / folder).rglob("*.py")]
     advised = {option for path in files for text in sentences(path) if " " in text for option in OPTION.findall(text)}
     assert len(advised) > 30
     assert advised - options() == FOREIGN_IN_MESSAGES

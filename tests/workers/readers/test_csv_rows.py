@@ -18,6 +18,7 @@ from shell_harness import Bench
 
 from neardup.documents.document import REASONS, Document
 from neardup.pairs.json_lines import KINDS, Fields
+from neardup_textbook.commands.calibrate import calibrate
 from neardup_workers.doing.session.loader import Loader
 from neardup_workers.doing.session.session import Session
 from neardup_workers.outside.options.judging import CalibrateOptions
@@ -29,7 +30,6 @@ from neardup_workers.outside.readers.formats import FORMATS, choose
 from neardup_workers.outside.readers.lines import HEADER, split_lines
 from neardup_workers.outside.readers.reader import EntryReader
 from neardup_workers.outside.settings.files import ReadingOptions
-from neardup_workers.running.commands.calibrate import calibrate
 
 RECORDS = Fields(kind="record")
 PEOPLE = ("--scheme=records", "--set=record_fields=name,city", "--set=record_keys=city", "--threshold=0.6")

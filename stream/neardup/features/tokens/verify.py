@@ -2,7 +2,7 @@
 
 Items are ragged sorted ``uint64`` (``neardup.features.tokens.bags``). Pair i is
 ``values_a[starts_a[i]:starts_a[i + 1]]`` and the same slice of b. The measures are those of
-``neardup.features.measures`` for m pairs at once:
+``neardup_textbook.theory.measures`` for m pairs at once:
 ``float64[m]``, in [0, 1]. Each is one merge in O(|a| + |b|). A repeated element counts as often as it occurs, so the
 caller removes repetitions from sets.
 

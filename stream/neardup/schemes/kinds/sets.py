@@ -30,7 +30,6 @@ from neardup.features.tokens.bags import numbered, sorted_sets
 from neardup.features.tokens.elements import RatingRule, elements
 from neardup.machine.kernels.hashing import hash_bags
 from neardup.schemes.interface import (
-    DEFAULTS,
     Common,
     Evidence,
     Keys,
@@ -46,7 +45,7 @@ from neardup.schemes.interface import (
 from neardup.schemes.kinds import one_pass
 from neardup.schemes.kinds.short_texts import equality_only
 from neardup.schemes.parameters import SHINGLE_BYTES, Parameters
-from neardup.schemes.signatures import banding, minhash, one_permutation, permutation
+from neardup.schemes.signatures import banding, one_permutation
 from neardup.schemes.theory.tuning import SKETCH_BITS, Tuning, choose
 from neardup.schemes.theory.weighing import weigh
 
@@ -311,8 +310,6 @@ def scoring(plan: SetPlan) -> tuple[object, ...]:
 
 
 one_permutation_evidence = evidence_by(one_permutation.sign)
-minhash_evidence = evidence_by(minhash.sign)
-permutation_evidence = evidence_by(permutation.sign)
 
 
 # Shinglings of texts that are signed in one pass.
@@ -396,5 +393,3 @@ SCHEME = Scheme(
     examples=EXAMPLES,
     probe_candidates_max=PROBE_CANDIDATES_MAX,
 )  # fmt: skip
-MINHASH = SCHEME._replace(evidence=minhash_evidence, sign=with_short_texts(sign_features), examples=DEFAULTS)
-PERMUTATION = SCHEME._replace(evidence=permutation_evidence, sign=with_short_texts(sign_features), examples=DEFAULTS)

@@ -214,7 +214,7 @@ class Session:
         """Count documents by the number of bands that have a key, if the scheme omits bands of small documents."""
         scheme, plan = SCHEMES[self.settings.scheme], self.settings.plan
         if scheme.partial:
-            from neardup.schemes.kinds.partial_sets import documents_by_bands
+            from neardup.schemes.shortfall import documents_by_bands
 
             self._bands += documents_by_bands(scheme.keys(batch.evidence, plan), plan.tuning.bands)
 
@@ -222,7 +222,7 @@ class Session:
         """Warn if the recall is less than promised, because documents are too small for the scheme."""
         if not self._bands.any():
             return
-        from neardup.schemes.kinds.partial_sets import shortfall
+        from neardup.schemes.shortfall import shortfall
 
         settings = self.settings
         if warning := shortfall(settings.scheme, settings.tuning, settings.recall_promised, self._bands):

@@ -36,7 +36,7 @@ import numpy as np
 from neardup.documents.document import Document
 from neardup.errors import ConfigError
 from neardup.pairs.pipeline import Signed, Signer
-from neardup.schemes.kinds.partial_sets import WARNED_DOCUMENTS_MIN, shortfall
+from neardup.schemes.shortfall import WARNED_DOCUMENTS_MIN, shortfall
 from neardup.stories.canaries.allowance import Allowance
 from neardup_workers.doing.stages.alignment import (
     RENEW_SECONDS,

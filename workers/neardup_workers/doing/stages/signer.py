@@ -19,8 +19,8 @@ from neardup.errors import Reason
 from neardup.pairs.json_lines import Fields, decode_document
 from neardup.pairs.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
 from neardup.schemes.config import Config
-from neardup.schemes.kinds.partial_sets import documents_by_bands
 from neardup.schemes.rows import SCHEMES
+from neardup.schemes.shortfall import documents_by_bands
 from neardup.stories.sources.names import shown_by
 from neardup.stories.verdicts.representatives import FIRST, ranks_of
 from neardup_workers.doing.stages.canary_rows import encode_canaries

@@ -47,6 +47,12 @@ class TuneOptions(CommandOptions):
         int | None, typer.Option("--documents", metavar="N", help="tables and rows of a probe among so many documents")
     ] = None
 
+    @property
+    def family_values(self) -> dict[str, str | float | None]:
+        """The given ones of those that ask about a family."""
+        names = ("family", "d1", "d2", "p1", "p2", "scale", "documents")
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
 
 @dataclass(frozen=True)
 class CalibrateOptions:

@@ -1,6 +1,7 @@
 """The command line: ``neardup run``, ``dedup``, ``probe``, ``batch``, ``tune``, ``evaluate``, and those on Kafka.
 
-This module imports only what the help needs; a command imports the rest when it runs.
+This module imports only what the help needs; a command imports the rest when it runs, and what is in the textbook's
+package by its name.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import copy
 import logging
 import os
 import sys
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, TextIO, cast
@@ -135,15 +137,15 @@ def tune_command(options: TuneOptions, given: Given) -> None:
     """Show the bands, the rows and the cut that settings lead to, and which pairs are found with them."""
     from neardup_workers.outside.settings.load import load
     from neardup_workers.running.commands.tune import curve as tune
-    from neardup_workers.running.commands.tune import family as tune_family
     from neardup_workers.running.commands.tune import sample as tune_sample
 
     if options.judged is not None and not options.sample:
         raise Failure(Exit.USAGE, "--judged names pairs of a sample: give its documents with --sample")
-    asked = tune_family.question(options)
-    if asked is not None and not options.sample:
-        tune_family.show(asked, plot=options.plot, as_json=options.as_json)
-    elif asked is None and options.sample and options.plot is None:
+    family = import_module("neardup_textbook.commands.family") if options.family_values else None
+    asked = None if family is None else family.question(options)
+    if family is not None and not options.sample:
+        family.show(asked, plot=options.plot, as_json=options.as_json)
+    elif family is None and options.sample and options.plot is None:
         tune_sample.show(load(given, options.config), options.sample, judged=options.judged, as_json=options.as_json)
     elif options.sample:
         raise Failure(Exit.USAGE, "--sample stands for itself: leave out --family and --plot")
@@ -155,9 +157,7 @@ def tune_command(options: TuneOptions, given: Given) -> None:
 @command_of(CalibrateOptions)
 def calibrate_command(options: CalibrateOptions, given: Given) -> None:
     """Show how many pairs of each similarity are true, judged by a field that was not scored."""
-    from neardup_workers.running.commands.calibrate import run
-
-    run(options)
+    import_module("neardup_textbook.commands.calibrate").run(options)
 
 
 @app.command("evaluate", cls=SettingsCommand, epilog=_EPILOG)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from rich.table import Table
 from neardup.errors import ConfigError
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS
 from neardup.schemes.config import Config
-from neardup.schemes.kinds.grid_functions import candidate_probability
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.theory.curves import candidate_probability as whole_rows
 from neardup.schemes.theory.curves import error_areas, half_point, similarity_at, threshold_step
@@ -31,9 +31,8 @@ _OF_THE_BOOK = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 
 # Public names of values whose name in the library differs.
 _NAMES = {"score_min": "cut"}
-# Of a print, the part of the squares that hold a minutia; and for two prints of one finger, the part of these that hold
-# one in the other too (Mining of Massive Datasets, Example 3.23).
-_MINUTIAE, _REPEATED = 0.2, 0.8
+# Scheme -> what knows the rates of its functions, if they are in no bands: a module that is loaded by name.
+_RATES = {"grid": "neardup_textbook.commands.grid"}
 # Values of a tuning that are valid only if the law of candidates is known.
 _CHANCES = ("candidate_probability", "pass_probability", "recall")
 
@@ -69,8 +68,8 @@ def show(config: Config, *, plot: str | None, as_json: bool) -> None:
         tables = [_choice(config), _probabilities(config.tuning), *([_given(config.tuning, given)] if given else [])]
         print_found(summary(config), tables, as_json=as_json, drawn=picture(config.tuning), plot=plot)
     elif plot is None:
-        rates = grid_rates(config)
-        print_found(summary(config), [_choice(config), *([_rates(rates)] if rates else [])], as_json=as_json)
+        rates = [import_module(_RATES[config.scheme]).table(config)] if config.scheme in _RATES else []
+        print_found(summary(config), [_choice(config), *rates], as_json=as_json)
     else:
         raise Failure(Exit.USAGE, f"--plot draws the S-curve, but {config.scheme} has none: leave it out")
 
@@ -92,7 +91,7 @@ def summary(config: Config) -> dict[str, Any]:
         **chosen,
         "rows_total": tuning.bands * tuning.rows,
         **_shape(tuning),
-        **({"rates": rates} if (rates := grid_rates(config)) else {}),
+        **({"rates": import_module(_RATES[config.scheme]).rates(config)} if config.scheme in _RATES else {}),
         "around": around,
         **({"s_curve": given} if (given := s_curve(config)) else {}),
         "fingerprints": names,
@@ -110,24 +109,6 @@ def s_curve(config: Config) -> list[dict[str, float]]:
     columns = s, whole, probabilities(tuning, s)[0]
     names = "similarity", "whole_rows", "candidate_probability"
     return [dict(zip(names, row, strict=True)) for row in zip(*(column.tolist() for column in columns), strict=True)]
-
-
-def grid_rates(config: Config) -> list[dict[str, float]]:
-    """Return for each number of groups how likely two prints are candidates, of one finger and of two fingers: if
-    functions were independent, and as they are on this grid. Without a grid, nothing."""
-    if config.scheme != "grid":
-        return []
-    shape = config.grid_functions, config.grid_function_squares
-    chances = {"one_finger": _MINUTIAE * _REPEATED, "two_fingers": _MINUTIAE * _MINUTIAE}
-    return [
-        {
-            "groups": groups,
-            **{f"{name}_function": chance**config.grid_function_squares for name, chance in chances.items()},
-            **{f"{name}_independent": candidate_probability(p, None, groups, *shape) for name, p in chances.items()},
-            **{name: candidate_probability(p, config.grid_squares, groups, *shape) for name, p in chances.items()},
-        }
-        for groups in range(1, config.grid_groups + 1)
-    ]
 
 
 def picture(tuning: Tuning) -> Picture:
@@ -239,19 +220,4 @@ def _given(tuning: Tuning, given: list[dict[str, float]]) -> Table:
         table.add_column(heading, justify="right")
     for s, whole, stored in (row.values() for row in given):
         table.add_row(f"{s:g}", f"{whole:.4f}", f"{stored:.4f}")
-    return table
-
-
-def _rates(rates: list[dict[str, float]]) -> Table:
-    one, two = (f"{rates[0][f'{name}_function']:.6f}" for name in ("one_finger", "two_fingers"))
-    table = Table(
-        title=f"A function says yes to two prints of one finger with {one}, to prints of two fingers with {two}",
-        caption=f"if a square holds a minutia with {_MINUTIAE:g}, and again in another print of the finger with "
-        f"{_REPEATED:g}",
-    )
-    for heading in ("groups", "one finger, independent", "on this grid", "two fingers, independent", "on this grid"):
-        table.add_column(heading, justify="right")
-    for row in rates:
-        chances = [row[f"{name}{kind}"] for name in ("one_finger", "two_fingers") for kind in ("_independent", "")]
-        table.add_row(f"{row['groups']}", *(f"{chance:.4f}" for chance in chances))
     return table

@@ -16,8 +16,8 @@ from neardup.errors import Reason
 from neardup.features.shingle_length import SampleSummary, Similarity, enough, expected, measured, safe, sampled
 from neardup.features.texts.normalize import CodePoints, NormalForm, code_points
 from neardup.pairs.pipeline import Signer
-from neardup.schemes.kinds.partial_sets import recall_of
 from neardup.schemes.rows import SCHEMES
+from neardup.schemes.shortfall import recall_of
 from neardup_workers.doing.session.session import Session
 from neardup_workers.outside.display.printing import facts, print_found
 from neardup_workers.outside.options.shared import SessionOptions

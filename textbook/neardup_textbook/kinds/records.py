@@ -1,0 +1,161 @@
+"""Records: entity resolution. Records with a common blocking key are scored field by field.
+
+A record is a mapping of field names to strings. Blocking keys (``neardup_textbook.records.blocking``) decide which
+pairs are scored: equal values of one field, equal values of several fields together, or a common band of the signatures
+of a field's shingles, for values with many spellings. A record without a key is refused, because it could never have a
+candidate. The similarity is the score (``neardup_textbook.records.scoring``) divided by the weights of the scored
+fields.
+
+The evidence of a record is its normalised values in the order of the fields, with 0x1F between them, as UTF-8, and the
+sketches of its shingled fields. Keys, score and conditions follow from the evidence.
+
+Guarantee: records with a common exact key are always scored, unless a bucket is truncated, and emitted if their
+similarity is at or above the threshold. Records without a common key are never emitted. If the Jaccard similarity of a
+shingled field is s, a pair is scored with probability 1 - (1 - s^r)^b. Equal records may be two entities, so they are
+compared like any others.
+
+Source: Mining of Massive Datasets, 3.8.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import mmh3
+import numpy as np
+import numpy.typing as npt
+
+from neardup.documents.document import Document, Features
+from neardup.errors import Reason
+from neardup.features.texts.normalize import UNICODE_VERSION, NormalForm, encodable, normalize_any
+from neardup.schemes.interface import NO_PAYLOADS, Common, Evidence, Keys, Reading, Scheme, ragged_evidence
+from neardup.schemes.parameters import Parameters
+from neardup.schemes.theory.tuning import Tuning, keyed
+from neardup_textbook.records import blocking, scoring
+from neardup_textbook.records.blocking import SEPARATOR, Blocking, Values
+from neardup_textbook.records.scoring import Field, Nicknames
+
+
+class RecordPlan(NamedTuple):
+    """The resolved parameters of the records scheme."""
+
+    fields: tuple[Field, ...]
+    blocking: Blocking
+    missing: float | None
+    nicknames: Nicknames
+    normal_form: NormalForm
+    text_characters_max: int
+    tuning: Tuning
+    kind: str = "record"
+
+    @property
+    def width(self) -> int:
+        """Bytes of the sketches."""
+        return self.blocking.width
+
+
+def plan(parameters: Parameters) -> RecordPlan:
+    """Raises ``ConfigError`` for fields, keys and nicknames that cannot be read or do not fit together."""
+    p = parameters
+    fields = scoring.parse_fields(p.record_fields, p.record_penalty)
+    names = [field.name for field in fields]
+    shape = p.record_shingle_k, p.record_bands, p.record_rows
+    return RecordPlan(
+        fields=fields,
+        blocking=blocking.parse_blocking(names, p.record_keys, p.record_shingled, *shape, p.seed),
+        missing=p.record_missing,
+        nicknames=scoring.parse_nicknames(p.record_nicknames),
+        normal_form=NormalForm(p.nfkc, p.fold_case, p.fold_space),
+        text_characters_max=p.text_characters_max,
+        tuning=keyed(p.threshold, p.min_similarity),
+    )
+
+
+def features(documents: Sequence[Document], plan: RecordPlan) -> Reading:
+    """The normalised values of records that have a key, are not too long and can be encoded."""
+    refused: dict[int, str] = {}
+    usable: list[Values] = []
+    characters = 0
+    for i, document in enumerate(documents):
+        values = _values(document.fields or {}, plan)
+        if isinstance(values, Reason):
+            refused[i] = values
+        else:
+            usable.append(values)
+            characters += sum(map(len, values))
+    return Reading(Features(*blocking.join_values(usable)), refused, characters)
+
+
+def _values(record: Mapping[str, str], plan: RecordPlan) -> Values | Reason:
+    """Normalised values in the order of the fields, empty for a missing field; or the reason of the refusal."""
+    raw = [record.get(field.name, "") for field in plan.fields]
+    if sum(map(len, raw)) > plan.text_characters_max:
+        return Reason("text_too_long")
+    values = tuple(normalize_any(value, plan.normal_form).replace(SEPARATOR, " ") for value in raw)
+    if not all(encodable(value) for value in values):
+        return Reason("surrogate")
+    keys = [*plan.blocking.exact, *((field,) for field in plan.blocking.shingled)]
+    return values if any(all(values[field] for field in key) for key in keys) else Reason("no_key")
+
+
+def contents(features: Features) -> npt.NDArray[np.uint64]:
+    """Content hashes ``uint64[n, 2]``: equal for records with the same values."""
+    data, bounds = features.values.tobytes(), features.starts.tolist()
+    digests = [mmh3.mmh3_x64_128_digest(data[a:b]) for a, b in pairwise(bounds)]
+    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64).reshape(-1, 2)
+
+
+def evidence(features: Features, plan: RecordPlan) -> Evidence:
+    """The values as they are, and the sketches of the shingled fields."""
+    values = blocking.split_values(features.values, features.starts)
+    return ragged_evidence(features.values, features.starts, blocking.sketches(values, plan.blocking))
+
+
+def keys(evidence: Evidence, plan: RecordPlan) -> Keys:
+    """The exact keys in their order, then the bands of each shingled field."""
+    columns = evidence.ragged, evidence.starts, evidence.fixed
+    return Keys(*blocking.keys(*columns, len(plan.fields), plan.blocking), NO_PAYLOADS)
+
+
+def common(a: Evidence, b: Evidence, plan: RecordPlan) -> Common:
+    """The common keys of two records, and their score divided by the weights of the scored fields."""
+    one, other = keys(a, plan), keys(b, plan)
+    shared = blocking.shared_keys(one.values, one.starts, other.values, other.starts)
+    left, right = (blocking.split_values(side.ragged, side.starts) for side in (a, b))
+    points, weights = scoring.score(left, right, plan.fields, plan.nicknames, plan.missing)
+    return Common(shared, np.ones(len(shared), np.bool_), scoring.similarity(points, weights))
+
+
+def signing(plan: RecordPlan) -> tuple[object, ...]:
+    """Return the parameters that decide values and keys, and the shape of the bands if there are bands."""
+    names = tuple(field.name for field in plan.fields)
+    block = plan.blocking
+    shape = (block.k, block.bands, block.rows) if block.shingled else ()
+    parts = (UNICODE_VERSION, *plan.normal_form, plan.text_characters_max)
+    return (*parts, names, block.exact, block.shingled, shape, block.seed)
+
+
+def score_settings(plan: RecordPlan) -> tuple[object, ...]:
+    """Return what decides a score in addition to the values: weights, penalties, missing points, nicknames."""
+    groups = tuple(sorted((word, *sorted(numbers)) for word, numbers in plan.nicknames.groups.items()))
+    return (plan.fields, plan.missing, plan.nicknames.names, groups)
+
+
+def sample(text: str, plan: RecordPlan) -> Document:
+    """Every second field is the text; the other fields are its beginning, equal if two texts begin alike."""
+    names = sorted(field.name for field in plan.fields)
+    return Document("", fields={name: text if n % 2 else text[:12] for n, name in enumerate(names)})
+
+
+SCHEME = Scheme(
+    plan, features, contents, evidence, keys, common, signing,
+    by_content=False,
+    direct=False,  # keys are a part of its precision
+    exact=False,
+    guarantee="scored if two records share an exact key, or a band of a shingled field with 1 - (1 - s^r)^b",
+    scoring=score_settings,
+    sample=sample,
+    examples=({"record_penalty": 0.01}, {"record_shingled": ("name",), "threshold": 0.3}),
+)  # fmt: skip
