@@ -67,7 +67,6 @@ LONGEST = (
     "workers/stages/test_shard_table.py",
     "kafka/torture/test_torture.py",
     "kafka/transport/test_transport_laws.py",
-    "kafka/failures/test_kafka_upgrade.py",
     "kafka/transport/test_kafka_rights.py",
     "kafka/torture/test_soak.py",
     "kafka/workers/test_scrape.py",

@@ -1,4 +1,4 @@
-"""Puts the folders here and the fixtures on the import path, for the modules that the tests here share."""
+"""Puts the folders here on the import path, for the modules that the tests here share."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ import sys
 
 from import_path import folders
 
-sys.path.extend(folders("simulation", "fixtures"))
+sys.path.extend(folders("simulation"))

@@ -30,8 +30,8 @@ from neardup.schemes.interface import Evidence, starts_of_lengths
 from neardup.window import NO_TIME
 
 _MAGIC, _VERSION = b"NDUP", 3
-_WINDOW_MAGIC, _WINDOW_MAGIC_BEFORE, _BLOCK_MAGIC = b"NDUPWIN2", b"NDUPWIN1", b"NDBK"
-_TIME, _LENGTH, _BLOCK, _NUMBER_AND_LENGTH = (struct.Struct(form) for form in ("<q", "<I", "<4sIII", "<II"))
+_WINDOW_MAGIC, _BLOCK_MAGIC = b"NDUPWIN2", b"NDBK"
+_TIME, _BLOCK, _NUMBER_AND_LENGTH = (struct.Struct(form) for form in ("<q", "<4sIII", "<II"))
 _READ_BYTES = 1 << 24
 # What every part of the decisions of a window begins with, and then a digit (``neardup.stories.verdicts.saved``).
 DECISIONS_MAGIC = b"NDUPDEC"
@@ -167,14 +167,9 @@ def decode_window(
     Raises:
         WireError: it is no window, is damaged or truncated, or was signed otherwise.
     """
-    magic = read(len(_WINDOW_MAGIC))
-    if magic not in (_WINDOW_MAGIC, _WINDOW_MAGIC_BEFORE):
+    if read(len(_WINDOW_MAGIC)) != _WINDOW_MAGIC:
         raise WireError("it holds no window")
-    if magic == _WINDOW_MAGIC_BEFORE:
-        blocks = _blocks_before(read, salvage)
-    else:
-        blocks = _sound(read) if salvage else _blocks(read)
-    for number, block in enumerate(blocks):
+    for number, block in enumerate(_sound(read) if salvage else _blocks(read)):
         if number == 0:
             yield int(_TIME.unpack(block)[0])
         elif block.startswith(_SETTINGS_MAGIC):
@@ -186,11 +181,11 @@ def decode_window(
 def _check_settings(block: bytes, config: Config, now: str) -> None:
     """Raise ``WireError`` with the settings that differ, if a window was signed under others, or if the same settings
     sign otherwise here."""
-    fingerprint, settings, *signature = orjson.loads(block[len(_SETTINGS_MAGIC) :])
+    fingerprint, settings, signature = orjson.loads(block[len(_SETTINGS_MAGIC) :])
     if fingerprint != config.signing_fingerprint:
         named = config.signed_otherwise(settings) or "the order of tokens, or the version of neardup or of Python"
         raise WireError(f"it was signed under other settings ({named}): use those, or make it again")
-    if now and signature not in ([], [""], [now]):
+    if now and signature not in ("", now):
         raise WireError(f"it {SIGNED_ELSEWHERE}, or make it again")
 
 
@@ -232,22 +227,6 @@ def _sound(read: Callable[[int], bytes]) -> Iterator[bytes]:
     whole = ended and list(parts) == list(range(len(parts)))
     yield parts.pop(0, _TIME.pack(NO_TIME))
     yield from (block for block in parts.values() if block and (whole or not block.startswith(DECISIONS_MAGIC)))
-
-
-def _blocks_before(read: Callable[[int], bytes], salvage: bool) -> Iterator[bytes]:
-    """The data of the blocks of a window of 0.1.0, which have no checksums and no end."""
-    time = read(_TIME.size)
-    if len(time) < _TIME.size:
-        raise WireError("it is truncated in its first bytes: use another copy")
-    yield time
-    while length := read(_LENGTH.size):
-        size = _LENGTH.unpack(length)[0] if len(length) == _LENGTH.size else -1
-        block = read(size) if size >= 0 else b""
-        if len(block) != size:
-            if salvage:
-                return
-            raise WireError("it is truncated: use another copy, or --salvage for what is there")
-        yield block
 
 
 class _Columns:

@@ -71,8 +71,8 @@ class _Staffed(MemoryTransport):
         super().__init__(cluster, wait)
         self._absent = absent
 
-    def members(self, group: str, *others: Any) -> int:
-        return 0 if group in self._absent else max(1, super().members(group, *others))
+    def members(self, group: str) -> int:
+        return 0 if group in self._absent else max(1, super().members(group))
 
 
 class Place:

@@ -14,7 +14,7 @@ from neardup.pairs.window_message import WireError
 from neardup.stories.sources.reports import Kept
 from neardup_workers.doing.stages.verdicts import sources
 from neardup_workers.doing.stages.verdicts.sources import read_sources
-from neardup_workers.outside.transport.protocol import Committed, Record
+from neardup_workers.outside.transport.protocol import Record
 
 
 def _arrive(world: LinkWorld, *rows: tuple[str, str, float], source: str = "") -> None:
@@ -157,19 +157,6 @@ def test_stories_of_one_member_are_forgotten_with_their_originals() -> None:
     stories = world.linker.sources._ledger._stories
     assert len(stories) == 2
     assert not world.linker.sources._ledger.exceeded
-
-
-def test_verdicts_of_a_program_without_the_ledger_are_counted_at_the_start() -> None:
-    """As far as the window has them."""
-    world = _long_story(LinkWorld())
-    offsets = world.cluster.offsets("linkers", world.topics.signed)
-    before = orjson.loads(offsets[0].metadata)
-    del before["sources"]
-    offsets[0] = Committed(offsets[0].offset, orjson.dumps(before).decode())
-    log = world.cluster.log(world.topics.sources, 0)
-    log.trim(log.end)
-    _restart(world)
-    assert [(one["source"], one["documents"]) for one in _ledger(world)] == [("b", 2), ("a", 1)]
 
 
 def test_a_source_that_repeats_itself_is_named(caplog: pytest.LogCaptureFixture) -> None:

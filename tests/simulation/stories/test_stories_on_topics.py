@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import orjson
 import pytest
 from sim_links import LinkWorld
 
@@ -10,8 +9,6 @@ from neardup.pairs.window_message import WireError
 from neardup_workers.doing.stages.verdicts import evidence
 from neardup_workers.doing.stages.verdicts.originals import read_stories
 from neardup_workers.doing.stages.verdicts.positions import decode_signed_metadata
-from neardup_workers.outside.topics.places import place_of
-from neardup_workers.outside.transport.protocol import Committed
 
 
 def _restart(world: LinkWorld) -> None:
@@ -92,28 +89,6 @@ def test_the_log_is_kept_for_the_window_of_the_linker() -> None:
     world = _long_story()
     committed = world.cluster.offsets("linkers", world.topics.signed)[0]
     assert 0 < decode_signed_metadata(committed).window < committed.offset
-
-
-def test_verdicts_of_a_program_without_stories_are_continued() -> None:
-    """The stories are made from the rows of the window, and are written with the next step."""
-    world = LinkWorld()
-    for n, row in enumerate((("a", "x", 0.0), ("b", "x", 1.0), ("c", "y", 2.0))):
-        world.arrive(row)
-        world.link(done=(n, n + 1))
-    world.turns()
-    offsets = world.cluster.offsets("linkers", world.topics.signed)
-    before = orjson.loads(offsets[0].metadata)
-    del before["window"], before["step"]
-    offsets[0] = Committed(offsets[0].offset, orjson.dumps(before).decode())
-    log = world.cluster.log(world.topics.originals, 0)
-    log.trim(log.end)
-    _restart(world)
-    world.arrive(("a", "x1", 3.0), ("d", "y", 4.0))
-    world.link(done=(3, 5))
-    assert world.turns().verdicts()[-2:] == ["a update", "d duplicate c"]
-    found = read_stories(world.cluster.records(world.topics.originals), world.plan.config.signing_fingerprint)
-    assert sorted(found.contents.places.tolist()) == [place_of(0, n) for n in (0, 2, 3)]
-    assert list(map(len, found.contents.data)) == found.contents.numbers[:, -1].tolist()
 
 
 def test_a_record_of_another_generation_is_refused_by_name() -> None:

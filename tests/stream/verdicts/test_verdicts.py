@@ -10,8 +10,10 @@ from quick_parameters import examples
 from verdict_model import Decision, Event, VerdictModel
 
 from neardup.machine.kernels.hashing import GOLDEN, mix64
+from neardup.stories.verdicts import records
 from neardup.stories.verdicts.decisions import Decisions, Found, VerdictLimits
 from neardup.stories.verdicts.fields import new_verdicts
+from neardup.stories.verdicts.held import KeptStories
 from neardup.stories.verdicts.records import STORY_BYTES
 from neardup.stories.verdicts.row_columns import GONE
 from neardup.stories.verdicts.rule import DOCUMENT, REMOVAL, Arrivals
@@ -161,8 +163,8 @@ def test_the_kernel_decides_as_the_model(events, rules, compare, data):
     assert decisions.ignored == model.ignored
 
 
-def restored(decisions, events, decided, first):
-    """New decisions, from what was decided of the events from ``first`` on."""
+def restored(decisions, events, decided, first, ended):
+    """New decisions, from what was decided of the events from ``first`` on, and the stories but those that ended."""
     again = Named(decisions.limits)
     columns = new_verdicts(len(decided))
     columns.statuses[:] = [STATUSES.index(one.status) for one in decided]
@@ -179,7 +181,9 @@ def restored(decisions, events, decided, first):
         np.array([hashed(event.content) for event in events], np.uint64),
         np.zeros(len(events), np.int64),
     )
-    numbers = again.restore(arrivals, columns, decisions.stream_time)
+    row = sum(place < first for place in decisions.numbers)
+    stories, _ = records.saved(decisions._columns, row)
+    numbers = again.restore(arrivals, columns, decisions.stream_time, KeptStories(stories, {}, {}, ended))
     again.numbers.update({first + i: number for i, number in enumerate(numbers.tolist()) if number >= 0})
     return again
 
@@ -191,11 +195,11 @@ def test_decisions_restored_from_verdicts_go_on_as_the_ones_before(events, rules
     decisions = Named(rules._replace(story_bytes=1 << 40))
     at = data.draw(st.integers(1, len(events)))
     decisions.begin()
-    decided = run(decisions, events[:at])
+    decided, ended = run(decisions, events[:at]), decisions.pending().ended
     decisions.commit()
     oldest = min((place for place, number in decisions.numbers.items() if number >= decisions.first), default=at)
     first = data.draw(st.integers(0, oldest))
-    again = restored(decisions, events[first:at], decided[first:], first)
+    again = restored(decisions, events[first:at], decided[first:], first, ended)
     outcomes = []
     for each in (decisions, again):
         each.begin()

@@ -276,12 +276,6 @@ def test_a_window_is_read_back_from_its_metadata(window: Window) -> None:
     assert len(encode_window(window)) < 300
 
 
-def test_metadata_of_an_earlier_version_counts_from_here() -> None:
-    """Matchers of 0.1 committed no counts, and a number of shards that never grew."""
-    metadata = '{"version":1,"from":3,"time":null,"row":0,"shards":2,"fingerprint":"a"}'
-    assert decode_window(metadata) == Window(3, None, "a", Growth(2))
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_what_limits_cost_is_counted_over_owners_and_undone_steps(seed: int) -> None:
     """As much as in a table without interruption: each owner goes on where the one before has committed."""

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,7 +16,6 @@ from neardup_workers.outside.store.listing import Filters
 from neardup_workers.outside.store.migrating import migrate
 from neardup_workers.outside.store.reading import StoreReader
 
-RELEASED = Path(__file__).parents[2] / "fixtures" / "0.1.0"
 OLD = ServeSettings(keep_texts=True, threshold=0.7, window_documents=30, k=5)
 NEW = ServeSettings(keep_texts=True, threshold=0.6, window_documents=30, k=4, verify="exact")
 
@@ -79,11 +75,6 @@ def test_what_cannot_be_signed_again_is_said(tmp_path: Path) -> None:
     keeper.log.close()
     with pytest.raises(Failure, match="stores no text"):
         migrate(NEW, tmp_path / "bare", tmp_path / "new")
-    shutil.copytree(RELEASED / "store", tmp_path / "released")
-    with closing(sqlite3.connect(tmp_path / "released" / "window.sqlite")) as released, released:
-        released.execute("INSERT INTO texts VALUES (0, 'a text')")
-    with pytest.raises(Failure, match=r"was made by 0.1.0: start serve with it once"):
-        migrate(NEW, tmp_path / "released", tmp_path / "new")
     with pytest.raises(Failure, match="holds a window already"):
         migrate(NEW, tmp_path / "bare", tmp_path / "bare")
     with pytest.raises(Failure, match="there is no window"):

@@ -1,6 +1,8 @@
 """The window of the service on disk: after a restart it answers as if it had never stopped."""
 
 import random
+import sqlite3
+from contextlib import closing
 
 import pytest
 from cases import CASES
@@ -9,6 +11,7 @@ from service_world import NOW, TEXT, opened
 
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.store.log import VERSION
 from neardup_workers.outside.store.reading import StoreReader
 
 # Schemes with a sketch, with ragged evidence, without equal contents, and with vectors.
@@ -115,6 +118,18 @@ def test_a_folder_has_one_process_and_one_configuration(tmp_path):
     closed(keeper)
     with pytest.raises(Failure, match=r"was made with another .* minor version of Python that it was made") as failure:
         opened(tmp_path, ServeSettings(threshold=0.9))
+    assert failure.value.code == Exit.GENERATION
+
+
+def test_a_store_of_another_version_is_refused(tmp_path):
+    """Its tables are not those of this program; nothing in it is changed."""
+    closed(opened(tmp_path, ServeSettings()))
+    with closing(sqlite3.connect(tmp_path / "window.sqlite")) as store, store:
+        store.execute("UPDATE meta SET value = ? WHERE name = 'version'", (VERSION - 1,))
+    with pytest.raises(
+        Failure, match=f"another version .{VERSION - 1}, now {VERSION}.: .*name another --state"
+    ) as failure:
+        opened(tmp_path, ServeSettings())
     assert failure.value.code == Exit.GENERATION
 
 

@@ -1,13 +1,9 @@
-"""`neardup topics replay`: the topics that 0.1.0 left are gone on with, and a new ``signed`` gets a window."""
+"""`neardup topics replay`: a new ``signed`` gets the documents of a window, and what has no verdict gets one."""
 
 from __future__ import annotations
 
-import base64
 import json
-import unicodedata
 from collections import Counter
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,58 +12,10 @@ from shell_harness import TEXT, Bench
 
 from neardup_workers.outside.options.running import ReplayOptions
 from neardup_workers.outside.process.exits import Exit, Failure
-from neardup_workers.outside.topics.names import FILTER, LINK, ROLES, SIGN
+from neardup_workers.outside.topics.names import LINK, ROLES, SIGN
 from neardup_workers.outside.topics.verdicts import parse_run
-from neardup_workers.outside.transport.protocol import Committed
 from neardup_workers.running.commands.topics import replay as module
 from neardup_workers.running.commands.topics.replay import replay
-
-FIXTURE = Path(__file__).resolve().parents[2] / "fixtures" / "0.1.0" / "messages.json"
-MADE: dict[str, Any] = json.loads(FIXTURE.read_bytes())
-of_the_release = pytest.mark.skipif(
-    MADE["unicode"] != unicodedata.unidata_version,
-    reason=f"signed with Unicode {MADE['unicode']}: another Unicode version is another generation",
-)
-READ_ON = ("documents", "candidates", "links", "verdicts", "clusters", "unique")
-GROUPS = {"signers": SIGN, "matchers": "match", "linkers": LINK, "filters": "filter"}
-
-
-def decoded(text: str | None) -> bytes | None:
-    return None if text is None else base64.b64decode(text)
-
-
-def released() -> Bench:
-    """What 0.1.0 left where signers were ahead of matchers, and matchers of the linker."""
-    bench = Bench(
-        threshold=0.6, recall=0.9, min_similarity=0.5, window_seconds=864_000.0, lateness_seconds=3600.0, shards=3,
-        verdicts=True, representative="timestamp",
-    )  # fmt: skip
-    counts = Counter(name.partition("/")[0] for name in MADE["before"]["logs"])
-    for field in READ_ON:
-        made = bench.cluster._topics.pop(getattr(bench.names.topics, field))
-        bench.cluster.create(getattr(bench.names.topics, field), counts[field], made.configs)
-    for name, kept in MADE["before"]["logs"].items():
-        field, _, partition = name.partition("/")
-        if field in READ_ON:
-            log = bench.cluster.log(getattr(bench.names.topics, field), int(partition))
-            log.first = kept["first"]
-            for offset, timestamp_ms, key, value, headers in kept["records"]:
-                log.end = offset
-                named = tuple((k, decoded(v) or b"") for k, v in headers)
-                log.append(decoded(value), decoded(key), timestamp_ms, None, named)
-            log.end = kept["end"]
-    for name, offsets in MADE["before"]["offsets"].items():
-        kind, _, field = name.partition("/")
-        if field in READ_ON:
-            role, topic = GROUPS[kind], getattr(bench.names.topics, field)
-            group = bench.cluster.group(bench.names.group(role), _read_by(bench, role))
-            group.offsets_of(topic).update({int(p): Committed(*committed) for p, committed in offsets.items()})
-    return bench
-
-
-def _read_by(bench: Bench, role: str) -> str:
-    topics = bench.names.topics
-    return {SIGN: topics.documents, "match": topics.links, LINK: topics.signed, "filter": topics.verdicts}[role]
 
 
 def replayed(bench: Bench, capsys: pytest.CaptureFixture[str], *, window: bool = True, **changes: object) -> str:
@@ -103,54 +51,6 @@ def places(bench: Bench) -> set[tuple[int, int]]:
     return {(record.partition, record.offset) for record in bench.cluster.records(bench.names.topics.documents)}
 
 
-@of_the_release
-@pytest.mark.parametrize("window", [True, False])
-def test_what_0_1_0_signed_and_did_not_decide_gets_one_verdict(
-    window: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """With a window, also the verdict that it would have had; nothing is decided or forwarded a second time."""
-    bench = released()
-    before, old_pairs = verdicts(bench), pairs(bench)
-    forwarded = Counter(record.key for record in bench.cluster.records(bench.names.topics.unique))
-    open_ = places(bench) - before.keys()
-    assert before
-    assert open_
-    with pytest.raises(Failure, match=r"run neardup topics replay"):
-        bench.run(SIGN, lambda: False)
-    assert bench.cluster.records(bench.names.topics.signed) == []
-    bench.cluster.advance(60.0)  # the session of that signer ends
-    group, topic = bench.names.group(FILTER), bench.names.topics.verdicts
-    old_filters = bench.cluster.offsets(group, topic)
-    said = replayed(bench, capsys, window=window)
-    assert "No document gets a second verdict" in said
-    # Filters of 0.1.0 know version 1 only.
-    assert bench.cluster.offsets(group, topic) == {
-        partition: Committed(at.offset, at.metadata.replace('"version":1', '"version":2'))
-        for partition, at in old_filters.items()
-    }
-    work(bench)
-    after = verdicts(bench)
-    assert {place: after[place] for place in before} == before
-    assert after.keys() == places(bench)
-    now = Counter(record.key for record in bench.cluster.records(bench.names.topics.unique)) - forwarded
-    kept = [after[place] for place in open_ if after[place]["status"] in (*bench.settings.forward, "removed")]
-    assert now == Counter(line["id"].encode() for line in kept)
-    by_0_1_0 = {
-        (int(name.partition("/")[2]), line["offset"]): line["status"]
-        for name, log in MADE["after"]["logs"].items()
-        if name.startswith("verdicts/")
-        for record in log["records"]
-        for line in parse_run(decoded(record[3]))
-    }
-    named = {"update": "original"}  # 0.1.0 knew no updates
-    found = {place: named.get(status := after[place]["status"], status) for place in open_}
-    assert {place: by_0_1_0[place] for place in open_} == found or not window
-    # The pairs of a window are published again, and each of them once more.
-    again = Counter(old_pairs) & Counter(pairs(bench)[len(old_pairs) :])
-    assert len(again) == (3 if window else 1)
-    assert set(again.values()) <= {1}
-
-
 def stream(**changes: object) -> Bench:
     """A deployment that has signed six documents, of 20,000, 18,500, ... seconds ago, in turns in two partitions."""
     bench = Bench(**{"window_seconds": 400.0, "skew_seconds": 0.0, **changes})
@@ -167,12 +67,43 @@ def add(bench: Bench, ages: range) -> None:
         bench.cluster.append(bench.names.topics.documents, i % 2, value, b"d%d" % age, at)
 
 
-def emptied(bench: Bench) -> Bench:
-    """The same with a new ``signed``."""
-    name = bench.names.topics.signed
-    made = bench.cluster._topics.pop(name)
-    bench.cluster.create(name, 1, made.configs)
+def emptied(bench: Bench, name: str = "") -> Bench:
+    """The same with a new ``signed``, or another topic."""
+    made = bench.cluster._topics.pop(name or bench.names.topics.signed)
+    bench.cluster.create(name or bench.names.topics.signed, len(made.logs), made.configs)
     return bench
+
+
+@pytest.mark.parametrize("window", [True, False])
+def test_what_was_signed_and_not_decided_gets_one_verdict(window: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """After ``signed`` and ``links`` were deleted; nothing is decided or forwarded a second time."""
+    bench = stream(verdicts=True, window_seconds=1_400.0)
+    work(bench)
+    before, old_pairs = verdicts(bench), pairs(bench)
+    forwarded = Counter(record.key for record in bench.cluster.records(bench.names.topics.unique))
+    add(bench, range(12_300, 12_000, -100))
+    bench.cluster.advance(60.0)
+    bench.run(SIGN, lambda: bench.has_taken_all(SIGN))
+    bench.cluster.advance(60.0)
+    open_ = places(bench) - before.keys()
+    assert (len(before), len(open_)) == (6, 3)
+    emptied(bench)
+    emptied(bench, bench.names.topics.links)
+    for role in ("match", LINK):
+        del bench.cluster._groups[bench.names.group(role)]
+    said = replayed(bench, capsys, window=window)
+    assert "No document gets a second verdict" in said
+    work(bench)
+    after = verdicts(bench)
+    assert {place: after[place] for place in before} == before
+    assert after.keys() == places(bench)
+    found = Counter(after[place]["status"] for place in open_)
+    assert found == ({"duplicate": 3} if window else {"original": 1, "duplicate": 2})
+    now = Counter(record.key for record in bench.cluster.records(bench.names.topics.unique)) - forwarded
+    kept = [after[place] for place in open_ if after[place]["status"] in bench.settings.forward]
+    assert now == Counter(line["id"].encode() for line in kept)
+    assert old_pairs == []
+    assert len(pairs(bench)) == (6 if window else 3)
 
 
 def begins(bench: Bench) -> dict[int, int]:
@@ -194,9 +125,9 @@ def test_signers_go_on_at_the_first_document_of_the_window(capsys: pytest.Captur
     assert replayed(bench, capsys, window=False).startswith("documents partition 0: from offset 3 back to 3\n")
 
 
-def _join(bench: Bench, role: str = SIGN) -> None:
-    topic = _read_by(bench, role)
-    MemoryTransport(bench.cluster).consumer(topic, bench.names.group(role), "works").poll(0.0, 1)
+def _join(bench: Bench) -> None:
+    topic, group = bench.names.topics.documents, bench.names.group(SIGN)
+    MemoryTransport(bench.cluster).consumer(topic, group, "works").poll(0.0, 1)
 
 
 def _retained(bench: Bench) -> None:
@@ -209,7 +140,6 @@ def _forget(bench: Bench) -> None:
 
 REFUSALS = {
     "a signer works": (_join, Exit.USAGE, r"1 signers are members of group neardup-sign-"),
-    "a filter works": (partial(_join, role=FILTER), Exit.USAGE, r"1 filters are members of group neardup-filter-"),
     "no signer ever worked": (_forget, Exit.USAGE, r"nothing to set back: start signers with --from earliest"),
     "documents of the window are gone": (
         _retained, Exit.GAP, r"of the window, .* the log begins at offset 2 of partition 1\. .*--allow-gap goes on",

@@ -39,10 +39,8 @@ from neardup.stories.verdicts.held import (
     with_places,
     with_rows,
 )
-from neardup.stories.verdicts.restoring import from_rows_before
 from neardup.stories.verdicts.row_columns import GONE, NONE
 from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL, Arrivals
-from neardup.stories.verdicts.saved import RowsBefore
 from neardup.window import NO_TIME, NO_WINDOW, Limits
 from neardup.window.steps import step
 
@@ -177,39 +175,32 @@ class Decider:
     def resume(self, parts: Sequence[bytes]) -> None:
         """Continue from what ``save`` gave, after the table holds its window. Raises ``WireError``."""
         resumed = saved.decode(parts)
-        if isinstance(resumed.rows, RowsBefore):
-            self.restore(*from_rows_before(resumed.rows), resumed.places)
-            return
         self.decisions.resume(resumed)
         self._holdings.resume(resumed.held, resumed.records)
         self._places = resumed.places
         self._first_slot = self._matcher.table.slot_end - self.decisions.end
 
-    def restore(self, arrivals: Arrivals, decided: Verdicts, places: int, kept: KeptStories | None = None) -> None:
+    def restore(self, arrivals: Arrivals, decided: Verdicts, places: int, kept: KeptStories) -> None:
         """Continue from documents that were decided before, after the table holds them; before the first step.
 
         Args:
             arrivals: all that the table holds, in order, and after them the removals of ids.
             decided: what was decided of them.
             places: how many places were given.
-            kept: the stories; without them they are made from the arrivals.
+            kept: the stories.
         """
         self._places = places
-        if kept is None:
-            self.decisions.restore(arrivals, decided, self._matcher.table.stream_time)
-        else:
-            count = int((arrivals.kinds == DOCUMENT).sum())
-            kept, offset = complete(kept), places - count
-            kept = kept._replace(records=with_rows(kept.records, offset))
-            self._holdings.resume(
-                held_of(
-                    np.array(list(kept.evidence), np.int64) - offset, list(kept.evidence.values()),
-                    self._matcher.config.plan.width, np.array(list(kept.ids), np.int64),
-                    [name.encode() for name in kept.ids.values()],
-                ),
-                kept.records,
-            )  # fmt: skip
-            self.decisions.restore(arrivals, decided, self._matcher.table.stream_time, kept)
+        kept, offset = complete(kept), places - int((arrivals.kinds == DOCUMENT).sum())
+        kept = kept._replace(records=with_rows(kept.records, offset))
+        self._holdings.resume(
+            held_of(
+                np.array(list(kept.evidence), np.int64) - offset, list(kept.evidence.values()),
+                self._matcher.config.plan.width, np.array(list(kept.ids), np.int64),
+                [name.encode() for name in kept.ids.values()],
+            ),
+            kept.records,
+        )  # fmt: skip
+        self.decisions.restore(arrivals, decided, self._matcher.table.stream_time, kept)
         self._first_slot = self._matcher.table.slot_end - self.decisions.end
         self._follow()
 

@@ -194,7 +194,7 @@ class Decisions:
         return verdicts
 
     def restore(
-        self, arrivals: Arrivals, decided: Verdicts, stream_time: int, kept: KeptStories | None = None
+        self, arrivals: Arrivals, decided: Verdicts, stream_time: int, kept: KeptStories
     ) -> npt.NDArray[np.int64]:
         """Add rows that were decided before, in a step of its own; see ``restoring``.
 
@@ -202,20 +202,18 @@ class Decisions:
             arrivals: consecutive arrivals, the first of them at or before the oldest row that may still speak.
             decided: what was decided of them: statuses, clusters, similarities, matched, equal and late.
             stream_time: the greatest event time decided so far, in microseconds, ``NO_TIME`` for none.
-            kept: the stories, with rows for places; without them they are made from the arrivals.
+            kept: the stories, with rows for places.
 
         Returns:
             The number of each row, ``int64[n]``, -1 for what is no document.
         """
         self.begin()
-        numbers, stories = np.empty(len(arrivals.places), np.int64), np.empty(0, np.int64)
-        self._make_room(max(len(numbers), 0 if kept is None else len(kept.records)))
-        if kept is not None:
-            records.resume(self._columns, kept.records)
-            self._order(records.held(self._columns))
-            stories = stories_of(decided.clusters, decided.statuses == rule.ORIGINAL, kept)
-        before = restoring.members_before(decided.clusters, (arrivals.kinds == rule.DOCUMENT) & ~decided.late)
-        restoring.replay(self._columns, self._rules, arrivals, decided, before, stories, numbers)
+        numbers = np.empty(len(arrivals.places), np.int64)
+        self._make_room(max(len(numbers), len(kept.records)))
+        records.resume(self._columns, kept.records)
+        self._order(records.held(self._columns))
+        stories = stories_of(decided.clusters, decided.statuses == rule.ORIGINAL, kept)
+        restoring.replay(self._columns, arrivals, decided, stories, numbers)
         self._columns.state[STREAM_TIME] = max(int(self._columns.state[STREAM_TIME]), stream_time)
         self.commit()
         return numbers
@@ -306,7 +304,6 @@ class Decisions:
     def resume(self, saved: Saved) -> None:
         """Continue from saved decisions; before the first step."""
         assert not self._columns.state[STEP], "decisions resume before the first step"
-        assert isinstance(saved.rows, SavedRows), "rows of 0.1.0 are restored"
         count = len(saved.rows.times)
         self._make_room(max(count, len(saved.records)))
         columns, state = self._columns, self._columns.state

@@ -205,8 +205,7 @@ def order(columns, stories):
         columns.story.records[stories[k], CHANGED] = columns.state[STEP]  # so that no change goes to the journal
         push(columns, stories[k])
     for k in range(len(stories)):
-        if columns.story.records[stories[k], ID] != 0:
-            link(columns, stories[k])
+        link(columns, stories[k])
 
 
 @raw_kernel
@@ -217,8 +216,6 @@ def fill_map(columns, stories):
     columns.state[STORY_ENTRIES] = 0
     for k in range(len(stories)):
         story = stories[k]
-        if records[story, ID] == 0:
-            continue
         at = np.int64(np.uint64(records[story, ID]) & np.uint64(mask))
         while entries[at] != 0 and records[np.int64(entries[at]) - 1, ID] != records[story, ID]:
             at = (at + 1) & mask

@@ -4,8 +4,6 @@ Every part begins with a magic number and the numbers of ``_HEADER``: the places
 first event time (microseconds, ``NO_TIME`` for none) and the pairs that were ignored, the same in each part. A part of
 rows has their number and their columns. The last part has the records of the stories, and what they hold beyond the
 window: arrays, each behind its length in bytes. All numbers are little-endian.
-
-Parts of 0.1.0 have other columns and no stories; ``decode`` returns them as ``RowsBefore``.
 """
 
 from __future__ import annotations
@@ -18,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.pairs.window_message import DECISIONS_MAGIC, WireError
-from neardup.stories.verdicts.held import Held, join_held, no_held
+from neardup.stories.verdicts.held import Held, join_held
 from neardup.stories.verdicts.records import RECORD_FIELDS
 
-_ROWS_BEFORE, _ROWS, _STORIES = (DECISIONS_MAGIC + digit for digit in (b"1", b"2", b"3"))
+_ROWS, _STORIES = (DECISIONS_MAGIC + digit for digit in (b"2", b"3"))
 _HEADER = struct.Struct("<8sqqqqq")
 _LENGTH = struct.Struct("<q")
 # Rows of a part: about 5 MB.
@@ -46,31 +44,15 @@ class SavedRows(NamedTuple):
     kept: npt.NDArray[np.uint8]
 
 
-class RowsBefore(NamedTuple):
-    """n rows of 0.1.0. ``heads`` is the distance to the row that stands for the cluster, or to one on the way there: 0
-    for itself, negative for a duplicate, positive where an unchanged version stands for it."""
-
-    times: npt.NDArray[np.int64]
-    contents: npt.NDArray[np.uint64]
-    ids: npt.NDArray[np.uint64]
-    places: npt.NDArray[np.int64]
-    clusters: npt.NDArray[np.int64]
-    heads: npt.NDArray[np.int32]
-    versions: npt.NDArray[np.uint32]
-    similarities: npt.NDArray[np.float32]
-    removed: npt.NDArray[np.uint32]
-
-
 # The types of the columns, in their order.
 _DTYPES = ("<i8", "<u8", "<u8", "<i8", "<i8", "<i8", "<i4", "<u4", "<u4", "<u4", "<f4", "<u4", "u1")
-_DTYPES_BEFORE = ("<i8", "<u8", "<u8", "<i8", "<i8", "<i4", "<u4", "<f4", "<u4")
 
 
 class Saved(NamedTuple):
     """What continues decisions: ``places`` is how many places were given, ``records`` (``int64[n, RECORD_FIELDS]``) are
     those of the stories, ``held`` what they hold; the others are those of the state."""
 
-    rows: SavedRows | RowsBefore
+    rows: SavedRows
     records: npt.NDArray[np.int64]
     held: Held
     places: int
@@ -97,26 +79,21 @@ def decode(parts: Sequence[bytes]) -> Saved:
     if min(map(len, parts)) < _HEADER.size:
         raise _truncated()
     stories = [part for part in parts if part.startswith(_STORIES)]
-    before = parts[0].startswith(_ROWS_BEFORE)
-    dtypes = _DTYPES_BEFORE if before else _DTYPES
-    decoded = [_rows(part, dtypes) for part in parts if not part.startswith(_STORIES)]
-    numbers = _HEADER.unpack_from(parts[-1])[1:5]
-    make = RowsBefore if before else SavedRows
-    rows = make._make(map(np.concatenate, zip(*decoded, strict=True)))
-    if before:
-        return Saved(rows, np.empty((0, RECORD_FIELDS), np.int64), no_held(), *numbers)
-    if len(stories) != 1:
+    decoded = [_rows(part) for part in parts if part.startswith(_ROWS)]
+    if len(stories) != 1 or len(decoded) != len(parts) - 1:
         raise _truncated()
+    numbers = _HEADER.unpack_from(parts[-1])[1:5]
+    rows = SavedRows._make(map(np.concatenate, zip(*decoded, strict=True)))
     records, *held = _arrays(stories[0])
     return Saved(rows, np.frombuffer(records, "<i8").reshape(-1, RECORD_FIELDS), join_held(held), *numbers)
 
 
-def _rows(part: bytes, dtypes: Sequence[str]) -> list[npt.NDArray[Any]]:
+def _rows(part: bytes) -> list[npt.NDArray[Any]]:
     count = _HEADER.unpack_from(part)[-1]
-    if len(part) != _HEADER.size + count * sum(np.dtype(name).itemsize for name in dtypes):
+    if len(part) != _HEADER.size + count * sum(np.dtype(name).itemsize for name in _DTYPES):
         raise _truncated()
     at, columns = _HEADER.size, list[npt.NDArray[Any]]()
-    for name in dtypes:
+    for name in _DTYPES:
         columns.append(np.frombuffer(part, name, count, at))
         at += columns[-1].nbytes
     return columns

@@ -141,7 +141,7 @@ def lives(columns, rules, story):
     record = columns.story.records[story]
     if record[HAS_ENDED]:
         return False
-    if not rules.beyond or record[ID] == 0:
+    if not rules.beyond:
         return in_state(columns, rules, record[OWN])
     return in_time(columns, rules, record[NEWEST]) and is_young(columns, rules, record[BEGIN])
 
@@ -168,12 +168,6 @@ def begin(columns, number):
     columns.stories[at] = story
     link(columns, story)
     return story
-
-
-@inlined
-def adopt(columns, place, number):
-    """Make the record of a story of which no row is left, for a member; the id that began it is not known yet."""
-    return new_record(columns, place, np.int64(0), columns.times[row_at(columns, number)], np.int64(NONE))
 
 
 @inlined

@@ -127,10 +127,10 @@ class MemoryTransport:
             for partition, offset in before.items():
                 self._cluster.log(topic, partition).trim(offset)
 
-    def members(self, group: str, not_of: str | None = None) -> int:
-        """Return the number of members of a group; in memory all of them read one topic."""
+    def members(self, group: str) -> int:
+        """Return the number of members of a group."""
         with self._cluster.lock:
-            return self._cluster.members(group) if not_of is None else 0
+            return self._cluster.members(group)
 
     def shares(self, group: str) -> dict[str, Share]:
         """Return what each member of a group has been given last, by its instance."""

@@ -110,21 +110,6 @@ def test_a_step_may_end_inside_a_run(fault: str) -> None:
     assert world.statuses() == ["original"] * 6
 
 
-def test_a_filter_goes_on_where_one_of_the_release_stopped() -> None:
-    """That one committed the number of processed verdicts of a run, and no offset of documents."""
-    world = World()
-    world.decide(*["original"] * 5)
-    with mock.patch("neardup_workers.doing.stages.filtering.filter._STEP_DOCUMENTS_MAX", 2):
-        turns(world.worker(), 3)
-    forwarded = len(world.unique())
-    assert 0 < forwarded < 5
-    offsets = world.cluster.group(PLAN.names.group(FILTER), TOPICS.verdicts).offsets
-    offsets[0] = offsets[0]._replace(metadata=json.dumps({"version": 1, "row": forwarded}))
-    world.cluster.advance(60.0)
-    turns(world.worker("two"), 10)
-    assert len(world.unique()) == 5
-
-
 def test_a_document_that_is_gone_stops_the_filter_unless_a_gap_is_allowed() -> None:
     """Retention deleted the document: the sentence names its place, and ``allow_gap`` counts the missing documents."""
     world = World()

@@ -95,11 +95,6 @@ def decode_claim(metadata: str) -> Claim:
         return Claim()
 
 
-def is_of_bands(metadata: str) -> bool:
-    """Whether a claim is of 0.1.0, which wrote what it signed to ``bands``, and nothing to ``signed``."""
-    return '"clock_ms"' in metadata and '"texts"' not in metadata
-
-
 @dataclass
 class _Lane:
     """An own partition. ``clock_ms`` is the time of the last record taken, ``tail_ms`` of the last record polled. The

@@ -44,7 +44,6 @@ from neardup_workers.doing.stages.alignment import (
     Alignment,
     Step,
     decode_claim,
-    is_of_bands,
 )
 from neardup_workers.doing.stages.canary_writer import CanaryWriter
 from neardup_workers.doing.stages.member import WorkerMember
@@ -183,15 +182,7 @@ class SignWorker:
             alignment.look(claims, at)
 
     def _check_claim(self, committed: Committed) -> None:
-        """Raise ``ConfigError`` if the last owner of a partition wrote no ``signed``, or signed constant texts
-        otherwise."""
-        if is_of_bands(committed.metadata):
-            topics = self.plan.topics
-            raise ConfigError(
-                f"signers of 0.1.0 have committed offsets of {topics.documents}: what they signed is not in "
-                f"{topics.signed}. End them, then run neardup topics replay: signers go on one window earlier, or with "
-                "--no-window at the first document without a verdict"
-            )
+        """Raise ``ConfigError`` if the last owner of a partition signed constant texts otherwise."""
         own, other = self.plan.texts, decode_claim(committed.metadata).texts
         if own and other and own != other:
             raise ConfigError(

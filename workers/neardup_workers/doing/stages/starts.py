@@ -6,7 +6,7 @@ that has offsets for others was added later: it starts at its beginning, or what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -38,14 +38,14 @@ def start_offset(bounds: Bounds, partition: int, start: str | None) -> int:
 
 
 @contextmanager
-def decoded_metadata(metadata: str, versions: Container[int], role: str) -> Iterator[dict[str, Any]]:
+def decoded_metadata(metadata: str, version: int, role: str) -> Iterator[dict[str, Any]]:
     """Decode the metadata of a committed offset, a JSON object with a version.
 
     Raises ``ConfigError``, also for what the caller cannot read of it, because no worker of this role wrote it.
     """
     try:
         fields = orjson.loads(metadata)
-        if fields["version"] not in versions:
+        if fields["version"] != version:
             raise ValueError
         yield fields
     except (ValueError, KeyError, TypeError):

@@ -208,8 +208,7 @@ class Keeper:
             if row is None:
                 continue
             known = self.log.latest(kept)
-            compared = row.original if row.matched is None else row.matched
-            reason = "decided" if known is None or known[0].place == compared else "version"
+            reason = "decided" if known is None or known[0].place == row.matched else "version"
             values = explanation._asdict() | {"older": original, "newer": copy, "reason": reason, "about": None}
             values |= {"similarity": row.similarity or 1.0}
             if reason == "version" or explanation.reason == "unknown":  # the figures are of another version, or of none
@@ -384,8 +383,4 @@ class Keeper:
             with step(table):
                 for id_ in gone:
                     self.matcher.remove(id_)
-        if "stories" in meta:
-            self._decider.restore(arrivals, restored, meta["places"], self.log.stories())
-        else:
-            self._decider.restore(arrivals, restored, meta["places"])
-            self.log.begin_stories(self._decider.story_changes())
+        self._decider.restore(arrivals, restored, meta["places"], self.log.stories())

@@ -44,14 +44,8 @@ DURABILITIES = {"full": ("FULL", True), "normal": ("NORMAL", False)}  # word of 
 _EXPIRE_ROWS_MAX = 4096
 # No place is greater.
 PLACE_MAX = (1 << 63) - 1
-# Version of the tables, and the columns and tables that each version before lacks; any other version is refused.
+# Version of the tables; any other version is refused.
 VERSION = 5
-_ADDED: dict[int, tuple[tuple[str, ...], str]] = {
-    1: (("checksum INTEGER",), ""),
-    2: (("matched INTEGER", "flags INTEGER NOT NULL DEFAULT 0", "date INTEGER"), stories.TABLES),
-    3: (("source TEXT", "url TEXT", "title TEXT"), ""),
-    4: (("more TEXT",), ""),
-}
 # A file of this size is given up at the start, for SQLite needs room even to read.
 _RESERVE_BYTES = 256 << 10
 
@@ -106,23 +100,13 @@ class Log:
 
     def _prepare(self, fingerprints: dict[str, str]) -> None:
         if not self._writer.execute("SELECT 1 FROM sqlite_master").fetchone():
-            rows = {**fingerprints, "version": VERSION, "places": 0, "stream_time": None, "stories": 1}
+            rows = {**fingerprints, "version": VERSION, "places": 0, "stream_time": None}
             self._writer.execute("BEGIN")
             for statement in statements(self.schema):
                 self._writer.execute(statement)
             self._writer.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
             self._writer.execute("COMMIT")
         stored = self.meta()
-        if stored.get("version") in _ADDED:
-            self._writer.execute("BEGIN")
-            for columns, tables in (_ADDED[version] for version in range(stored["version"], VERSION)):
-                for column in columns:
-                    self._writer.execute(f"ALTER TABLE documents ADD COLUMN {column}")
-                for statement in statements(tables):
-                    self._writer.execute(statement)
-            self._writer.execute("UPDATE meta SET value = ? WHERE name = 'version'", (VERSION,))
-            self._writer.execute("COMMIT")
-            stored = self.meta()
         if "matching" in fingerprints and stored.get("matching") != fingerprints["matching"]:
             logging.getLogger(__name__).warning(
                 "%s was made with other settings of matching, or by another version: its verdicts stay as they are, "
@@ -146,7 +130,7 @@ class Log:
             self._keep(self._config, stored)
 
     def _keep(self, config: Config, stored: Mapping[str, Any]) -> None:
-        """Compare the signature of the constant texts with the stored one; store what a log from before lacks."""
+        """Compare the signature of the constant texts with the stored one; store what a new log lacks."""
         now = {"settings": json.dumps(config.signing_settings), "texts": signature_of(config)}
         if stored.get("texts", now["texts"]) != now["texts"]:
             raise Failure(
@@ -157,7 +141,7 @@ class Log:
 
     def meta(self) -> dict[str, Any]:
         """Values that are stored once: fingerprints, ``places`` (the number of assigned places), ``stream_time``
-        (microseconds), and ``stories`` if the stories are stored (a log of 0.1.0 has none)."""
+        (microseconds)."""
         return dict(self._writer.execute("SELECT name, value FROM meta").fetchall())
 
     # Writing
@@ -185,17 +169,6 @@ class Log:
     def follow(self, changes: StoryChanges, texts: Mapping[int, str] = MappingProxyType({})) -> None:
         """Store what a step changed of the stories; ``texts`` are those of contents whose rows have left the log."""
         stories.store(self._writer, changes, texts)
-
-    def begin_stories(self, changes: StoryChanges) -> None:
-        """Store all stories of a log that had none; on a full disk, the next start tries again."""
-        with suppress(sqlite3.OperationalError, StoreFull):
-            self.begin()
-            for table in ("stories", "contents"):
-                self._writer.execute(f"DELETE FROM {table}")
-            self.follow(changes)
-            self._writer.execute("INSERT INTO meta VALUES ('stories', 1)")
-            self.commit()
-        self.rollback()
 
     def stories(self) -> KeptStories:
         """Return the stories; what is damaged is left out."""

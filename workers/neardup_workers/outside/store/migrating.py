@@ -41,7 +41,7 @@ from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.store import stories
 from neardup_workers.outside.store.extra import copying, sources
 from neardup_workers.outside.store.log import Log, damaged, locked
-from neardup_workers.outside.store.rows import StoredRow, erased_name, fields_in
+from neardup_workers.outside.store.rows import FIELDS, StoredRow, erased_name
 
 # Documents that are signed together.
 _ROWS = 512
@@ -71,8 +71,6 @@ def migrate(settings: Config, old: Path, new: Path) -> Exit:
     with locked(old), closing(sqlite3.connect(old / "window.sqlite", isolation_level=None)) as source:
         if not source.execute("SELECT 1 FROM texts").fetchone():
             raise Failure(Exit.USAGE, f"{old} stores no text: only a window of serve --keep-texts can be signed again")
-        if not source.execute("SELECT 1 FROM meta WHERE name = 'stories'").fetchone():
-            raise Failure(Exit.USAGE, f"{old} was made by 0.1.0: start serve with it once, which stores its stories")
         stored = source.execute("SELECT value FROM meta WHERE name = 'settings'").fetchone()
         if settings.separate or (stored and json.loads(stored[0]).get("collection_field") is not None):
             raise Failure(Exit.USAGE, "a window with collection_field is not signed again: start with an empty one")
@@ -121,7 +119,7 @@ def _copied(source: sqlite3.Connection, target: Log, settings: Config) -> tuple[
 
 def _rows(source: sqlite3.Connection) -> Iterator[tuple[list[StoredRow], list[str | None]]]:
     text = "(SELECT text FROM texts t WHERE t.place = d.place)"
-    cursor = source.execute(f"SELECT {fields_in(source)}, {text} FROM documents d ORDER BY place")
+    cursor = source.execute(f"SELECT {FIELDS}, {text} FROM documents d ORDER BY place")
     while rows := cursor.fetchmany(_ROWS):
         yield [StoredRow(*values[:-1]) for values in rows], [values[-1] for values in rows]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -93,13 +92,6 @@ END;
 """
 
 
-def fields_in(source: sqlite3.Connection) -> str:
-    """Return the fields of a row as columns of a log that may be older: a column that it lacks has its default."""
-    known = {column[1] for column in source.execute("PRAGMA table_info(documents)")}
-    defaults = {name: "NULL" if value is None else str(value) for name, value in StoredRow._field_defaults.items()}
-    return ", ".join(field if field in known else defaults[field] for field in StoredRow._fields)
-
-
 def checksum(row: StoredRow) -> int:
     """The CRC-32C of the values of a row."""
     alike = None if row.similarity is None else float(row.similarity)
@@ -107,9 +99,9 @@ def checksum(row: StoredRow) -> int:
         f"{row.place} {len(row.id)} {row.time} {row.status} {row.said} {row.cluster} {row.original} {alike} "
         f"{row.related} {row.previous} {row.gone}"
     )
-    if row.matched is not None or row.flags or row.date is not None:  # rows of 0.1.0 have none of them
+    if row.matched is not None or row.flags or row.date is not None:
         numbers += f" {row.matched} {row.flags} {row.date}"
-    if row.source is not None or row.url is not None or row.title is not None:  # rows without them are as before
+    if row.source is not None or row.url is not None or row.title is not None:
         numbers += f" {row.source!r} {row.url!r} {row.title!r}"
     if row.more is not None:
         numbers += f" {row.more}"
@@ -117,9 +109,9 @@ def checksum(row: StoredRow) -> int:
 
 
 def is_sound(row: StoredRow, stored: int | None) -> bool:
-    """Whether a row has its checksum; rows of 0.1.0 have none (``None``)."""
+    """Whether a row has its checksum."""
     try:
-        return stored is None or checksum(row) == stored
+        return checksum(row) == stored
     except (TypeError, ValueError):  # a value has another type than it was stored with
         return False
 
@@ -161,12 +153,11 @@ def encoded_more(values: Mapping[str, Any]) -> str | None:
 
 
 def restored_of(rows: Sequence[StoredRow], removals: int = 0) -> Verdicts:
-    """Return what was decided of rows of the log, and of removals behind them. Rows of 0.1.0 name no match: it is
-    the original."""
+    """Return what was decided of rows of the log, and of removals behind them."""
     decided = [
         (
             row.status, row.cluster, row.original, row.similarity or 0.0, row.related, row.previous,
-            row.original if row.matched is None else row.matched, row.flags & EQUAL, row.flags & LATE,
+            row.matched, row.flags & EQUAL, row.flags & LATE,
         )
         for row in rows
     ]  # fmt: skip

@@ -17,7 +17,7 @@ from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.store import stories
 from neardup_workers.outside.store.extra import copying, sources, statements
 from neardup_workers.outside.store.log import VERSION, Log, locked, unusable
-from neardup_workers.outside.store.rows import FIELDS, StoredRow, checksum, erased_name, fields_in, is_sound
+from neardup_workers.outside.store.rows import FIELDS, StoredRow, checksum, erased_name, is_sound
 
 # Rows that are read together; if one cannot be read, they are read one by one.
 _ROWS = 512
@@ -72,8 +72,7 @@ def _copied(source: sqlite3.Connection, target: sqlite3.Connection, width: int) 
     for statement in statements(Log.schema + sources.TABLES + copying.SCRIPTS):
         target.execute(statement)
     target.executemany("INSERT INTO meta VALUES (?, ?)", {**meta, "version": VERSION}.items())
-    known = "checksum" in {column[1] for column in source.execute("PRAGMA table_info(documents)")}
-    query = f"SELECT {fields_in(source)}, {'checksum' if known else 'NULL'} FROM documents"
+    query = f"SELECT {FIELDS}, checksum FROM documents"
     [first] = source.execute("SELECT min(place) FROM documents").fetchone()
     first, oldest = meta["places"] if first is None else first, meta.get("oldest", 0)
     insert = f"INSERT INTO documents ({FIELDS}, checksum) VALUES ({', '.join('?' * (len(StoredRow._fields) + 1))})"
@@ -96,8 +95,7 @@ def _copied(source: sqlite3.Connection, target: sqlite3.Connection, width: int) 
     for place, stored in texts:
         if stored and isinstance(stored[1], str) and not target.execute(gone, (place,)).fetchone():
             target.execute("INSERT INTO texts VALUES (?, ?)", stored)
-    if meta.get("stories"):
-        stories.copy(source, target)
+    stories.copy(source, target)
     sources.copy(source, target)
     lost = copying.copy(source, target)
     target.execute("COMMIT")

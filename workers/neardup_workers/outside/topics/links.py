@@ -15,7 +15,7 @@ import numpy.typing as npt
 from neardup.pairs.window_message import WireError
 from neardup_workers.outside.topics.columns import decode_columns, encode_columns
 
-_MAGIC, _MAGIC_BEFORE = b"NDUK", b"NDUL"
+_MAGIC = b"NDUK"
 _DTYPES = ("<i8", "<i8", "<i8", "<u8", "<u8", "<u2")
 # Maximum pairs of a message: 510 kB.
 _PAIRS_MAX = 15_000
@@ -75,12 +75,7 @@ def encode_links(message: LinkMessage, fingerprint: str) -> Iterator[bytes]:
 
 
 def decode_links(data: bytes, fingerprint: str) -> LinkMessage:
-    """Return the content of a message; raises ``WireError``.
-
-    A message of 0.1.0 says nothing: its linkers decided its pairs, and its progress is not that of shards.
-    """
-    if data.startswith(_MAGIC_BEFORE):
-        return LinkMessage(NO_LINKS, NO_PROGRESS, NO_PROGRESS)
+    """Return the content of a message; raises ``WireError``."""
     progress, *columns = decode_columns(data, _MAGIC, _DTYPES, fingerprint)
     if len(progress) != 2 or len(set(map(len, columns))) > 1:
         raise WireError("the columns of a message of links have different lengths")

@@ -212,13 +212,10 @@ def decided_rows(
         np.zeros(len(lines), np.int64),
     )
     read = {field.column: _READ[field.kind](lines, field.name) for field in MESSAGE_FIELDS if field.kind in _READ}
-    verdicts = Verdicts(statuses=statuses, **read)
-    # Lines of 0.1.0 name no match: it is the original.
-    matched = np.where(verdicts.matched < 0, verdicts.originals, verdicts.matched)
     numbers = np.array([line["arrival"] for line in lines], np.int64)
     incomplete, unknown = _READ["flag"](lines, "incomplete"), np.full(len(lines), NO_TIME)
     return DecidedRows(
-        numbers, rows, verdicts._replace(matched=matched), original_ids, incomplete, unknown,
+        numbers, rows, Verdicts(statuses=statuses, **read), original_ids, incomplete, unknown,
         np.full(len(lines), NO_RANK), unknown,
     )  # fmt: skip
 

@@ -374,8 +374,8 @@ class Transport(Protocol):
         It never waits: offsets of open transactions do not count.
         """
 
-    def members(self, group: str, not_of: str | None = None) -> int:
-        """Return the number of members of a group, or of those that own partitions of another topic than this one."""
+    def members(self, group: str) -> int:
+        """Return the number of members of a group."""
 
     def shares(self, group: str) -> dict[str, Share]:
         """Return what each member of a group has been given last, by its instance."""

@@ -16,9 +16,7 @@ from neardup_workers.doing.stages.starts import decoded_metadata
 from neardup_workers.outside.topics.names import FILTER, Names
 from neardup_workers.outside.transport.protocol import Committed, OffsetGoneError, Transport
 
-# Filters of 0.1.0 write 1 and refuse others. They must not go on behind this version: they would pass over the new
-# versions of originals, which have a verdict that they do not know.
-_METADATA_VERSION, _METADATA_VERSION_BEFORE = 2, 1
+_METADATA_VERSION = 2
 
 
 class FilterMetadata(NamedTuple):
@@ -45,7 +43,7 @@ def encode_metadata(metadata: FilterMetadata) -> str:
 
 def decode_metadata(committed: Committed) -> FilterMetadata:
     """Return the position; raises ``ConfigError`` for metadata of another program."""
-    with decoded_metadata(committed.metadata, (_METADATA_VERSION_BEFORE, _METADATA_VERSION), "filter") as fields:
+    with decoded_metadata(committed.metadata, _METADATA_VERSION, "filter") as fields:
         document = fields.get("document")
         return FilterMetadata(
             int(fields["row"]), None if document is None else int(document), bool(fields.get("follows"))

@@ -373,9 +373,7 @@ def encode_window(window: Window) -> str:
 
 def decode_window(metadata: str) -> Window:
     """Decode the metadata of a committed offset; raises ``ConfigError`` for metadata of another program."""
-    with decoded_metadata(metadata, (_METADATA_VERSION,), "matcher") as fields:
-        # Before 0.2, there were no counts, and shards were never added.
-        growth = growth_of(fields["growth"] if "growth" in fields else (fields["shards"], ()))
+    with decoded_metadata(metadata, _METADATA_VERSION, "matcher") as fields:
+        growth, counts = growth_of(fields["growth"]), tuple(fields["counts"])
         window = Window(fields["from"], fields["time"], fields["fingerprint"], growth, fields["row"])
-        counts, published = tuple(fields.get("counts", window.counts)), fields.get("published", 0)
-        return window._replace(counts=counts, published=published)
+        return window._replace(counts=counts, published=fields.get("published", 0))

@@ -262,7 +262,7 @@ def _decode(values: Iterable[bytes], *, separate: bool) -> list[_Cluster]:
             whole(fields, fields["id"]),
             fields["members"],
             whole(fields, fields["earliest"]),
-            round(fields.get("earliest_timestamp", fields["timestamp"]) * _MICROSECONDS),  # 0.1.0 wrote none
+            round(fields["earliest_timestamp"] * _MICROSECONDS),
             fields["original_removed"],
             round(fields["timestamp"] * _MICROSECONDS),
             fields["arrival"],

@@ -31,7 +31,6 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from neardup.errors import ConfigError
 from neardup.pairs.shards import Growth
 from neardup.stories.verdicts.rule import STATUSES
 from neardup.window import NO_TIME
@@ -190,11 +189,6 @@ class LinkWorker:
         """Read the committed offsets of the group, and begin to restore; without any, commit the requested start."""
         topics, transport, group = self.plan.topics, self.member.transport, self.member.membership.group
         try:
-            if others := transport.members(group, topics.signed):
-                raise ConfigError(
-                    f"{others} members of {group} read another topic than {topics.signed}: they are linkers of 0.1.0, "
-                    "and both would decide the same documents; end them, and start this linker again"
-                )
             signed = self.member.consumer.committed(PARTITION)
             bounds = transport.bounds(topics.signed)
             if signed is None:

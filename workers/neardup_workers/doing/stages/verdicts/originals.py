@@ -85,11 +85,6 @@ class Stories(NamedTuple):
     contents: Columns
     step: int
 
-    @property
-    def is_known(self) -> bool:
-        """Whether a linker ever wrote to the topic."""
-        return self.step >= 0
-
 
 def _values(kind: bytes, numbers: _Longs, parts: Iterable[bytes], fingerprint: str) -> Iterator[bytes]:
     """Return the values of stories, or of contents: their numbers, ``int64[n, 4]``, then ids or evidence."""
@@ -144,7 +139,7 @@ def changed_stories(
 ) -> Iterator[Sent]:
     """Return the records of what a step changed; ``placed`` returns the places of documents that decisions name."""
     changes, parts, names = added
-    records = changes.records[(changes.records[:, ID] != 0) & (changes.records[:, CONTENTS] > 0)]
+    records = changes.records
     places = placed(records[:, PLACE]).tolist()
     named = records[:, PLACE].tolist()
     ids = [(names[one] if one in names else compared.names[one]).encode() for one in named]

@@ -22,8 +22,7 @@ from neardup_workers.doing.stages.growth import growth_fields, growth_of
 from neardup_workers.doing.stages.starts import decoded_metadata
 from neardup_workers.outside.transport.protocol import Committed
 
-# A linker of 0.1.0 reads version 1 only: it refuses to decide after a later one.
-_VERSIONS = (1, 2)
+_VERSION = 2
 
 
 class SignedMetadata(NamedTuple):
@@ -87,20 +86,17 @@ def encode_metadata(metadata: SignedMetadata | VerdictsMetadata) -> str:
     fields = metadata._asdict()
     if isinstance(metadata, SignedMetadata):
         fields["growth"] = growth_fields(metadata.growth)
-    return orjson.dumps({"version": _VERSIONS[-1], **fields}).decode()
+    return orjson.dumps({"version": _VERSION, **fields}).decode()
 
 
 def decode_signed_metadata(committed: Committed) -> SignedMetadata:
     """Decode the metadata of the offset in ``signed``; raises ``ConfigError``."""
-    with decoded_metadata(committed.metadata, _VERSIONS, "linker") as fields:
-        return SignedMetadata(
-            fields["row"], fields["arrivals"], fields["first"], fields["stream_time"], growth_of(fields["growth"]),
-            fields.get("window", 0), fields.get("step", -1), fields.get("sources", -1),
-            fields.get("skipped", 0),
-        )  # fmt: skip
+    with decoded_metadata(committed.metadata, _VERSION, "linker") as fields:
+        values = {name: fields[name] for name in SignedMetadata._fields}
+        return SignedMetadata(**values | {"growth": growth_of(values["growth"])})
 
 
 def decode_verdicts_metadata(committed: Committed) -> VerdictsMetadata:
     """Decode the metadata of an offset in ``verdicts``; raises ``ConfigError``."""
-    with decoded_metadata(committed.metadata, _VERSIONS, "linker") as fields:
+    with decoded_metadata(committed.metadata, _VERSION, "linker") as fields:
         return VerdictsMetadata(fields["decided"], fields["marked"])

@@ -197,9 +197,8 @@ class Sources:
         self._shared = {one.key[0]: one.value for one in kept.parts if one.kind == "story"}
         self._begun.append((end, found.rows.places[gathered.begun].tolist()))
         self._add(gathered.reports(found, gathered.counted), end)
-        if stories.is_known:
-            living = set(stories.stories.places.tolist())
-            self._end([place for place in self._shared if place not in living])
+        living = set(stories.stories.places.tolist())
+        self._end([place for place in self._shared if place not in living])
 
     def report(self) -> dict[str, Any]:
         """Return the sources with the most documents, the hours in which one repeated itself, and what the ledger had

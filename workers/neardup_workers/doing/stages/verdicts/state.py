@@ -97,7 +97,6 @@ class LinkState:
         self._rows, self._names = RowsByPlace(), NamesByRow()
         self._step: _Step | None = None
         self._changed: Added | None = None  # by the open step
-        self._unwritten: Added | None = None  # by the restore
 
     def name(self, found: DecidedRows, stories: Stories) -> None:
         """Number the documents of earlier decisions, and what they and the stories name; before ``restore``."""
@@ -125,16 +124,11 @@ class LinkState:
         rows.sizes[numbers >= 0] = sizes
         clusters, matched = (self._rows.find(column) + _ZERO for column in (verdicts.clusters, verdicts.matched))
         past = verdicts._replace(clusters=clusters, matched=matched)
-        kept = None
-        if stories.is_known:
-            kept = kept_stories(found, stories, self._rows.find, numbers, _ZERO)
-            contents, named = self._rows.find(stories.contents.places), self._rows.find(stories.stories.places) + _ZERO
-            self.compared.contents.update(zip(contents.tolist(), stories.contents.data, strict=True))
-            self.compared.names.update(zip(named.tolist(), map(bytes.decode, stories.stories.data), strict=True))
+        kept = kept_stories(found, stories, self._rows.find, numbers, _ZERO)
+        contents, named = self._rows.find(stories.contents.places), self._rows.find(stories.stories.places) + _ZERO
+        self.compared.contents.update(zip(contents.tolist(), stories.contents.data, strict=True))
+        self.compared.names.update(zip(named.tolist(), map(bytes.decode, stories.stories.data), strict=True))
         self.decisions.restore(_arrivals(rows, numbers), past, stream_time, kept)
-        if kept is None:  # verdicts of a program without the topic
-            self._unwritten = self._added(self.decisions.changes)
-            self.compared.follow(self._unwritten)
         self._know(max(decided, default=-1) + 1)
         for partition, offset in decided.items():
             self.decided[partition] = offset
@@ -246,14 +240,9 @@ class LinkState:
     def stories(self, fingerprint: str) -> list[Sent]:
         """Return what the open step changed of the stories, as records of ``originals``."""
         self._changed = self._added(self.decisions.pending())
-        return [
-            sent
-            for added in (self._unwritten, self._changed)
-            if added is not None
-            for sent in changed_stories(
-                added, self.compared, lambda places: self._rows.places(places - _ZERO), fingerprint
-            )
-        ]
+        return list(
+            changed_stories(self._changed, self.compared, lambda places: self._rows.places(places - _ZERO), fingerprint)
+        )
 
     def ended_stories(self) -> list[int]:
         """Return the places of the stories that the open step has ended; after ``stories``."""
@@ -270,7 +259,7 @@ class LinkState:
         self.undecided -= self._step.read
         self._step = None
         self.compared.follow(self._changed or self._added(self.decisions.pending()))
-        self._changed = self._unwritten = None
+        self._changed = None
         self.decisions.commit()
         first = self.decisions.first
         self._rows.release(first, lambda: self.decisions.named_places() - _ZERO)

@@ -1,6 +1,7 @@
 """Tables in addition to those of the window, in the same file and the same transactions. They decide nothing.
 
-A store that lacks them gets them when it is opened, filled from its window. So its version does not count them.
+A store that lacks them, because it is new or a copy, gets them when it is opened, filled from its window. So its
+version does not count them.
 """
 
 from __future__ import annotations

@@ -62,17 +62,13 @@ SCRIPTS = "".join(table.script for table in _TABLES.values())
 def copy(source: sqlite3.Connection, target: sqlite3.Connection) -> dict[str, int]:
     """Copy what can be read to a store that has the tables of ``SCRIPTS``, in an open transaction.
 
-    A store that lacks a table is older than the table, and has nothing to lose. A store whose name is lost gets a new
-    one.
+    A store whose name is lost gets a new one.
 
     Returns:
         How many rows are lost, by what they are; at least one of a table that cannot be read to its end.
     """
     lost: dict[str, int] = {}
-    known = {name for (name,) in source.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     for name, table in _TABLES.items():
-        if name not in known:
-            continue
         target.execute(f"DELETE FROM {name}")
         number = _copied(source, target, name, table)
         if number:

@@ -99,12 +99,9 @@ class KafkaAdmin:
                 f"cannot trim {topic!r} to {dict(before)}: a log ends before that; trim to an offset that was read"
             ) from error
 
-    def members(self, group: str, not_of: str | None = None) -> int:
-        """Return the number of members of a group, or of those that own partitions of another topic than this one."""
-        group_state = self.described(group)
-        if not_of is None:
-            return len(group_state["members"])
-        return sum(any(log["topic"] != not_of for log in _assigned(member)) for member in group_state["members"])
+    def members(self, group: str) -> int:
+        """Return the number of members of a group."""
+        return len(self.described(group)["members"])
 
     def leave(self, group: str, instance: str) -> None:
         """Remove an instance from its group, if it is a member."""

@@ -130,9 +130,9 @@ class KafkaTransport:
         """Drop the records below the given offsets."""
         self.admin.trim(topic, before)
 
-    def members(self, group: str, not_of: str | None = None) -> int:
-        """Return the number of members of a group, or of those that own partitions of another topic than this one."""
-        return self.admin.members(group, not_of)
+    def members(self, group: str) -> int:
+        """Return the number of members of a group."""
+        return self.admin.members(group)
 
     def shares(self, group: str) -> dict[str, Share]:
         """Return what each member of a group has been given last, by its instance."""

@@ -1,13 +1,11 @@
 """``neardup topics replay``: sets the signers back, so that a new ``signed`` gets the documents of one window.
 
-A ``signed`` that was just made is empty: after an upgrade from 0.1.0, or when the topic was deleted. The signers would
-go on at their committed offsets, and no document would find one from before. The command commits earlier offsets for
-them: in each partition that of the first document of the window, or of the first one without a verdict if that is
-earlier. Linkers pass what has a verdict.
+A ``signed`` that was just made is empty: the topic was deleted. The signers would go on at their committed offsets, and
+no document would find one from before. The command commits earlier offsets for them: in each partition that of the
+first document of the window, or of the first one without a verdict if that is earlier. Linkers pass what has a verdict.
 
 It commits as a signer does, as the only member of their group. If a signer joins meanwhile, the broker refuses the
-commit. So nothing is set back under a signer that works. The offsets of filters stay, with the metadata of this
-version, so that filters of 0.1.0 refuse to go on there.
+commit. So nothing is set back under a signer that works.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import NamedTuple
 
-from neardup_workers.doing.stages.filtering.cutover import decode_metadata, encode_metadata
 from neardup_workers.doing.stages.transaction import transact
 from neardup_workers.doing.stages.verdicts.positions import decode_verdicts_metadata
 from neardup_workers.doing.stages.verdicts.restore import last_record, last_verdicts
@@ -26,7 +23,7 @@ from neardup_workers.outside.display.printing import time_text
 from neardup_workers.outside.options.running import ReplayOptions
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.kafka import StreamSettings
-from neardup_workers.outside.topics.names import FILTER, LINK, SIGN, Names, names_of
+from neardup_workers.outside.topics.names import LINK, SIGN, Names, names_of
 from neardup_workers.outside.topics.signed import PARTITION
 from neardup_workers.outside.transport.protocol import (
     AbortedError,
@@ -63,7 +60,6 @@ def replay(options: ReplayOptions, transport: Transport, settings: StreamSetting
     # In this order: without the right to read a topic the broker says that a group has no offsets there.
     firsts = {partition: first for partition, (first, _) in transport.bounds(topic).items()}
     committed = _committed(transport, group, topic)
-    filtered = _filtered(transport, names) if settings.verdicts else {}
     begins = {partition: at.offset for partition, at in committed.items()}
     is_new = transport.bounds(names.topics.signed)[PARTITION][1] == 0
     if options.window:
@@ -78,15 +74,18 @@ def replay(options: ReplayOptions, transport: Transport, settings: StreamSetting
         wanted = {partition: min(offset, open_.get(partition, offset)) for partition, offset in begins.items()}
         _check_kept(settings, {p: firsts[p] for p, offset in wanted.items() if offset < firsts[p]}, None)
         begins = {partition: max(offset, firsts[partition]) for partition, offset in wanted.items()}
-    if filtered:
-        _commit(transport, names, FILTER, names.topics.verdicts, filtered)
-    _commit(transport, names, SIGN, topic, {partition: Committed(offset, "") for partition, offset in begins.items()})
+    _commit(transport, names, {partition: Committed(offset, "") for partition, offset in begins.items()})
     _say([Begin(p, offset, committed[p].offset) for p, offset in sorted(begins.items())], topic, settings)
 
 
 def _committed(transport: Transport, group: str, topic: str) -> dict[int, Committed]:
     """Return the offsets of the signers, of whom none works."""
-    _check_ended(transport, group, "signers", "would go on from where they are")
+    if members := transport.members(group):
+        raise Failure(
+            Exit.USAGE,
+            f"{members} signers are members of group {group}, and would go on from where they are: end them, wait for "
+            "session_timeout_seconds if one was killed, and replay again",
+        )
     committed = transport.group_offsets(group, topic)
     if not committed:
         raise Failure(
@@ -95,23 +94,6 @@ def _committed(transport: Transport, group: str, topic: str) -> dict[int, Commit
             "--from earliest, which signs all documents",
         )
     return committed
-
-
-def _filtered(transport: Transport, names: Names) -> dict[int, Committed]:
-    """Return the offsets of the filters, of whom none works, with the metadata of this version."""
-    group = names.group(FILTER)
-    _check_ended(transport, group, "filters", "those of 0.1.0 would not forward new versions of originals")
-    committed = transport.group_offsets(group, names.topics.verdicts)
-    return {p: Committed(at.offset, encode_metadata(decode_metadata(at))) for p, at in committed.items()}
-
-
-def _check_ended(transport: Transport, group: str, called: str, reason: str) -> None:
-    if members := transport.members(group):
-        raise Failure(
-            Exit.USAGE,
-            f"{members} {called} are members of group {group}, and {reason}: end them, wait for "
-            "session_timeout_seconds if one was killed, and replay again",
-        )
 
 
 def _check_new(names: Names, *, is_new: bool) -> None:
@@ -157,11 +139,11 @@ def _check_kept(settings: StreamSettings, gone: Mapping[int, int], since: float 
         )
 
 
-def _commit(transport: Transport, names: Names, role: str, topic: str, offsets: dict[int, Committed]) -> None:
-    """Commit as the only member of the group of a role, or raise ``Failure``."""
-    group = names.group(role)
+def _commit(transport: Transport, names: Names, offsets: dict[int, Committed]) -> None:
+    """Commit as the only member of the group of the signers, or raise ``Failure``."""
+    group, topic = names.group(SIGN), names.topics.documents
     with (
-        closing(transport.producer(f"{names.prefix}-replay-{role}")) as producer,
+        closing(transport.producer(f"{names.prefix}-replay-{SIGN}")) as producer,
         closing(transport.consumer(topic, group, "")) as consumer,
     ):
         membership = _joined(consumer, set(range(transport.partitions(topic))))
