@@ -26,7 +26,7 @@ from neardup.pairs.pipeline import Matcher, match_step
 from neardup_workers.outside.options.judging import PassagesOptions
 from neardup_workers.outside.readers.markup import text_of_markup
 from neardup_workers.outside.settings.files import Settings
-from neardup_workers.outside.settings.templates_file import read_templates
+from neardup_workers.outside.settings.value_files import read_templates
 from neardup_workers.running.commands.templates import templates
 
 CODE, PAGES = "S20-templates-code", "S20-templates-pages"

@@ -195,7 +195,7 @@ def test_no_view_has_an_error_or_breaks_the_policy(filled):
 def separate(tmp_path_factory, chromium):
     """The page after the same two documents of two sources came in two collections, and in none."""
     serving = Serving(
-        tmp_path_factory.mktemp("state"), "--durability", "normal", "--keep-texts", "--set", "collection_field=lang"
+        tmp_path_factory.mktemp("state"), "--durability", "normal", "--keep-texts", "--fields", "collection=lang"
     )
     browser = Browser(chromium, tmp_path_factory.mktemp("browser"))
     try:

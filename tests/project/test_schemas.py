@@ -43,7 +43,7 @@ def test_lines_with_collections_match_the_schemas(neardup, tmp_path):
     """Pairs within a collection and across two, verdicts and clusters."""
     rows = [{"id": str(n), "text": TEXT, "of": f"c{n % 2}"} for n in range(4)]
     (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    given = ("in.jsonl", "--quiet", "--set", "collection_field=of")
+    given = ("in.jsonl", "--quiet", "--fields", "collection=of")
     found = {"pair": [], "verdict": [], "cluster": []}
     for more in ([], ["--across"]):
         found["pair"] += neardup("run", *given, *more).stdout.splitlines()

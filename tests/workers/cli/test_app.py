@@ -14,6 +14,7 @@ from neardup_workers.outside.process.exits import MEANINGS, Exit
 from neardup_workers.outside.settings import option_name
 from neardup_workers.outside.settings.feed import FeedSettings
 from neardup_workers.outside.settings.files import WINDOW_MOST, ReadingOptions, Settings, with_file_window
+from neardup_workers.outside.settings.removed import REMOVED
 from neardup_workers.outside.settings.serve import ViewSettings
 from neardup_workers.running.cli import setting_rows
 from neardup_workers.running.cli.app import app
@@ -114,7 +115,7 @@ def test_settings_prints_each_setting_with_its_value_and_origin(neardup, tmp_pat
     assert "window_seconds = 172800.0  # preset news" in lines
     assert "# bands =  # no value" in lines
     assert "hidden" not in "".join(line for line in lines if "token" in line)
-    names = set(ViewSettings.model_fields | FeedSettings.model_fields)
+    names = set(ViewSettings.model_fields | FeedSettings.model_fields) - REMOVED.keys()  # of the library
     sentence = lines[lines.index("# window_documents = 1000000  # default") - 1]
     assert sentence.endswith("(default 1000000; of run, dedup and probe, what half of the free memory holds)")
     assert {found[1] for line in lines if (found := re.match(r"(?:# )?(\w+) = ", line))} >= names

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from memory_transport import MemoryCluster, MemoryTransport
 
-from neardup import Config, ConfigError, Deduplicator
+from neardup import Config, Deduplicator
 from neardup_workers.doing.audit.measuring import audit
 from neardup_workers.doing.session.loader import Loader
 from neardup_workers.doing.session.session import Session
@@ -74,7 +74,7 @@ def test_pairs_are_those_of_each_collection(tmp_path: Path, capfdbinary: Any, co
         return sorted(map(json.loads, capfdbinary.readouterr().out.splitlines()), key=str)
 
     lines = stream()
-    found = pairs(lines, collection_field="lang")
+    found = pairs(lines, fields=("collection=lang",))
     for name in NAMES:
         own = pairs(of(name, lines, "lang"))
         assert own
@@ -98,7 +98,7 @@ def test_verdicts_are_those_of_each_collection(tmp_path: Path, capfdbinary: Any,
         return read(kept), read(said), read(clusters)
 
     lines = stream()
-    kept, said, clusters = outputs(lines, collection_field="lang")
+    kept, said, clusters = outputs(lines, fields=("collection=lang",))
     for name in NAMES:
         own_kept, own_said, own_clusters = outputs(of(name, lines, "lang"))
         place = [n for n, line in enumerate(lines) if line["lang"] == name]
@@ -126,7 +126,7 @@ def test_an_audit_compares_within_collections(tmp_path: Path, kind: str) -> None
     ]
     lines += [{**line, "text": line["text"] + "!", "id": "b"} for line in lines]
     path, output = written(tmp_path / "in.jsonl", lines), str(tmp_path / "out")
-    settings = load({"collection_field": "lang", "threshold": 0.7}, None)
+    settings = load({"fields": ("collection=lang",), "threshold": 0.7}, None)
     if kind == "pairs":
         run(RunOptions([path], quiet=True, output=output), settings)
         found = audit(AuditOptions([path], pairs=output), settings)
@@ -149,7 +149,7 @@ def test_rows_of_tables_have_collections(tmp_path: Path, capfdbinary: Any, kind:
             [written(tmp_path / "in.jsonl", lines)], quiet=True, output=str(tmp_path / "kept"),
             verdicts=str(tmp_path / "wanted"),
         ),
-        load({"collection_field": "lang"}, None),
+        load({"fields": ("collection=lang",)}, None),
     )  # fmt: skip
     statuses = [line["status"] for line in read(tmp_path / "wanted")]
     if kind == "arrow":
@@ -160,7 +160,7 @@ def test_rows_of_tables_have_collections(tmp_path: Path, capfdbinary: Any, kind:
         pytest.importorskip("pyarrow.parquet").write_table(table, tmp_path / "in.parquet")
         names = {"output": str(tmp_path / "kept"), "verdicts": str(tmp_path / "found")}
         options = DedupOptions([str(tmp_path / "in.parquet")], quiet=True, **names)
-        dedup(options, load({"collection_field": "lang"}, None))
+        dedup(options, load({"fields": ("collection=lang",)}, None))
         found = read(tmp_path / "found")
         assert [line.get("collection") for line in found] == [line["lang"] for line in lines]
     assert [line["status"] for line in found] == statuses
@@ -171,8 +171,8 @@ def test_load_keys_a_document_by_its_collection_and_keeps_who_tells_it(tmp_path:
     named = {"source": "wire", "url": "https://a.example/1", "title": "One"}
     lines = [{"id": f"d{n}", "lang": name, "page": "<p>one two three</p>", "text": "x", **named}
              for n, name in enumerate(NAMES)]  # fmt: skip
-    for html_field in (None, "page"):
-        settings = StreamSettings(collection_field="lang", html_field=html_field, html="raw")
+    for parts in ([], ["html=page"]):
+        settings = StreamSettings(fields=("collection=lang", *parts), html="raw")
         cluster, topic = MemoryCluster(), names_of(settings).topics.documents
         cluster.create(topic, 1)
         path = written(tmp_path / "in.jsonl", lines)
@@ -181,7 +181,7 @@ def test_load_keys_a_document_by_its_collection_and_keeps_who_tells_it(tmp_path:
         records = cluster.records(topic)
         assert [record.key for record in records] == [b"ar\x1fd0", b"7\x1fd1", b"d2"]
         sent = [json.loads(record.value or b"") for record in records]
-        assert sent == lines if html_field is None else [
+        assert sent == lines if not parts else [
             {"id": line["id"], "text": line["page"], **named} | ({"lang": str(line["lang"])} if line["lang"] else {})
             for line in lines
         ]  # fmt: skip
@@ -192,7 +192,7 @@ def test_a_collection_that_is_no_name_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "in.jsonl", [{"id": "a", "text": "one two three four", "lang": ["x"]}])
     dedup(
         DedupOptions([path], quiet=True, output=str(tmp_path / "kept"), verdicts=str(tmp_path / "said")),
-        load({"collection_field": "lang"}, None),
+        load({"fields": ("collection=lang",)}, None),
     )
     assert [line["reason"] for line in read(tmp_path / "said")] == ["collection"]
 
@@ -207,11 +207,11 @@ def test_across_writes_only_pairs_of_different_collections(tmp_path: Path) -> No
     ]  # fmt: skip
     path, output = written(tmp_path / "both.jsonl", lines), tmp_path / "pairs.jsonl"
     options = RunOptions([path], across=True, output=str(output), quiet=True)
-    run(options, load({"collection_field": "list"}))
+    run(options, load({"fields": ("collection=list",)}))
     pairs = {(p["older_collection"], p["older"], p["collection"], p["newer"]): p["similarity"] for p in read(output)}
     assert pairs.keys() == {("ar", "1", "7", "1"), ("ar", "2", "7", "1")}
     assert all(0.8 < similarity < 1 for similarity in pairs.values())
-    run(RunOptions([path], output=str(output), quiet=True), load({"collection_field": "list"}))
+    run(RunOptions([path], output=str(output), quiet=True), load({"fields": ("collection=list",)}))
     assert [(p["older"], p["newer"], p["collection"]) for p in read(output)] == [("1", "2", "ar")]
 
 
@@ -221,6 +221,6 @@ def test_across_is_refused_with_what_looks_within_collections(tmp_path: Path, gi
     path = written(tmp_path / "one.jsonl", [{"id": "1", "text": "a text"}])
     (name,) = given
     with pytest.raises(Failure, match=f"--{name.replace('_', '-')} looks within collections, and --across across"):
-        run(RunOptions([path], across=True, **given), load({"collection_field": "list"}))
-    with pytest.raises(ConfigError, match="need collection_field"):
+        run(RunOptions([path], across=True, **given), load({"fields": ("collection=list",)}))
+    with pytest.raises(Failure, match="give --fields collection=NAME"):
         run(RunOptions([path], across=True), load({}))

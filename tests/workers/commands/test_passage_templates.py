@@ -13,7 +13,7 @@ from benchmarks.recall.passages import prose
 from neardup.errors import ConfigError
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.load import load
-from neardup_workers.outside.settings.templates_file import read_templates
+from neardup_workers.outside.settings.value_files import read_templates
 from neardup_workers.running.commands.templates import repeated
 
 RNG = random.Random(1)
@@ -60,7 +60,7 @@ def test_menus_are_listed_and_left_out(neardup, folder):
 
 def test_the_whole_corpus_is_counted_too(neardup, folder):
     """Without sources, a text of N documents is a template."""
-    asked = ["passages", "pages.jsonl", "--templates", "--set", "source_field=none", "-q"]
+    asked = ["passages", "pages.jsonl", "--templates", "--fields", "source=none", "-q"]
     assert neardup(*asked).stdout == b""
     found = [json.loads(line) for line in neardup(*asked, "--documents", 12).stdout.splitlines()]
     assert [(line["documents"], set(line) & {"source"}) for line in found] == [(12, set())] * 2

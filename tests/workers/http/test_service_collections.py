@@ -29,7 +29,7 @@ def test_the_answers_are_those_of_a_service_for_each_collection(tmp_path: Path) 
     """Interleaved, with the same ids in each; also after a restart. Each answer names its collection."""
     answers: dict[str | None, list[dict[str, Any]]] = {name: [] for name in NAMES}
     for half in (STREAM[:2], STREAM[2:]):
-        with world_in(tmp_path / "all", collection_field="lang") as world:
+        with world_in(tmp_path / "all", fields=("collection=lang",)) as world:
             for id_, text in half:
                 for name in NAMES:
                     answers[name].append(checked(world, id_, text, name))
@@ -43,7 +43,7 @@ def test_the_answers_are_those_of_a_service_for_each_collection(tmp_path: Path) 
 
 def test_requests_name_the_collection_of_an_id(tmp_path: Path) -> None:
     """Documents, what is near, why, lists and removals; another collection keeps its documents."""
-    with world_in(tmp_path / "state", collection_field="lang", keep_texts=True) as world:
+    with world_in(tmp_path / "state", fields=("collection=lang",), keep_texts=True) as world:
         for id_, text in STREAM[:2]:
             for name in NAMES:
                 checked(world, id_, text, name)
@@ -83,7 +83,7 @@ def test_requests_name_the_collection_of_an_id(tmp_path: Path) -> None:
 def test_an_id_is_blocked_in_its_collection_alone(tmp_path: Path) -> None:
     """The block list names the collection, also for the next process."""
     blocked = tmp_path / "blocked"
-    settings = {"collection_field": "lang", "blocked": str(blocked)}
+    settings = {"fields": ("collection=lang",), "blocked": str(blocked)}
     with world_in(tmp_path / "state", **settings) as world:
         for name in NAMES:
             checked(world, "a", TEXT, name)
@@ -99,7 +99,7 @@ def test_an_id_is_blocked_in_its_collection_alone(tmp_path: Path) -> None:
 
 def test_events_for_the_web_hook_name_the_collection(tmp_path: Path) -> None:
     """Also that of a removal."""
-    settings = {"collection_field": "lang", "webhook": "http://127.0.0.1:9/hook"}
+    settings = {"fields": ("collection=lang",), "webhook": "http://127.0.0.1:9/hook"}
     with world_in(tmp_path / "state", **settings) as world:
         checked(world, "a", TEXT, "ar")
         checked(world, "a", TEXT, "de")
@@ -119,11 +119,11 @@ def test_without_the_setting_a_collection_is_refused(tmp_path: Path, path: str) 
         checked(world, "a", TEXT, "ar")
         response = world.ask("GET", f"{path}?collection=ar")
         assert (response.status_code, response.json()["field"]) == (422, "collection")
-        assert "collection_field" in response.json()["detail"]
+        assert "--fields collection=NAME" in response.json()["detail"]
 
 
 def test_times_of_a_collection_are_those_of_all(tmp_path: Path) -> None:
     """The clock of the window is one."""
-    with world_in(tmp_path / "state", collection_field="lang") as world:
+    with world_in(tmp_path / "state", fields=("collection=lang",)) as world:
         assert checked(world, "a", TEXT, "ar")["late"] is False
         assert world.ask("GET", "/v1/documents/a?collection=ar").json()["time"] == NOW

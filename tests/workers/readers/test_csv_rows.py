@@ -282,7 +282,7 @@ def test_people_are_found_in_their_table_as_it_is(neardup, real_data):
     truth = records.people(folder, 1).truth
     fields = "--set=record_fields=given_name,surname,street_number,address_1,suburb,postcode,date_of_birth,soc_sec_id"
     keys = "--set=record_keys=soc_sec_id,date_of_birth,given_name+surname,address_1"
-    options = ("--scheme=records", fields, keys, "--threshold=0.6", "--id-field=rec_id")
+    options = ("--scheme=records", fields, keys, "--threshold=0.6", "--fields=id=rec_id")
     done = neardup("run", folder / "dataset1.csv", *options, "-q")
     assert (done.returncode, done.stderr) == (0, b"")
     pairs = {frozenset((pair["older"], pair["newer"])) for pair in map(json.loads, done.stdout.splitlines())}

@@ -10,4 +10,4 @@ from neardup_workers.outside.settings.serve import ServeSettings, ViewSettings
 @pytest.mark.parametrize("settings", [StreamSettings, ViewSettings, FeedSettings, ServeSettings])
 def test_every_command_takes_collections(settings: type[StreamSettings]) -> None:
     """The setting is one of the library; so a settings file serves all commands."""
-    assert settings(collection_field="lang").separate
+    assert settings(fields=("collection=lang",)).separate

@@ -5,14 +5,14 @@ import re
 import pytest
 
 from neardup.errors import ConfigError
+from neardup.pairs.json_lines import Fields
 from neardup.schemes.config import Config
 from neardup_workers.outside.process.exits import Exit, Failure
-from neardup_workers.outside.settings.feed import FeedSettings
-from neardup_workers.outside.settings.files import Settings
-from neardup_workers.outside.settings.load import FILE_DEFAULT, changed, load
+from neardup_workers.outside.readers.field_names import FieldNames
+from neardup_workers.outside.settings.files import Settings, fields_of
+from neardup_workers.outside.settings.load import FILE_DEFAULT, changed, load, values
 from neardup_workers.outside.settings.presets import PRESETS
 from neardup_workers.outside.settings.removed import REMOVED
-from neardup_workers.outside.settings.serve import ServeSettings
 
 
 @pytest.fixture(autouse=True)
@@ -76,6 +76,32 @@ def _toml(value):
     return str(list(value)) if isinstance(value, tuple) else repr(value)
 
 
+def test_fields_name_the_parts_of_a_document(monkeypatch):
+    """From every place, with the collection that the library asks for; a copy may be without it."""
+    monkeypatch.setenv("NEARDUP_FIELDS", "id=doc, time=published")
+    assert load({}).field_names == FieldNames(id="doc", time="published")
+    settings = load({"fields": ["collection=feed", "text=a=b"]})
+    assert (settings.field_names.text, settings.collection_field) == ("a=b", "feed")
+    assert settings.model_copy(update={"collection_field": None}).collection_field is None
+    named = Fields("id", "a=b", collection="feed", source="source")
+    assert fields_of(settings, sources=True) == named
+
+
+@pytest.mark.parametrize(
+    ("fields", "rule"),
+    [
+        (["body"], "must be PART=NAME of the parts id, text, time"),
+        (["text="], "must be PART=NAME"),
+        (["timestamp=at"], "must be PART=NAME"),
+        (["id=a", "id=b"], "must name each part once, and id is a and b"),
+    ],
+)
+def test_fields_of_another_form_are_refused(fields, rule):
+    """The message has the value, the rule and the parts."""
+    with pytest.raises(ConfigError, match=f"fields=.*{rule}"):
+        load({"fields": fields})
+
+
 def test_unknown_names_are_refused_where_they_stand(monkeypatch, tmp_path):
     """The message suggests the nearest known name."""
     (tmp_path / "bad.toml").write_text("window-seconds = 3\n")
@@ -89,7 +115,7 @@ def test_unknown_names_are_refused_where_they_stand(monkeypatch, tmp_path):
 @pytest.mark.parametrize("name", REMOVED)
 def test_a_removed_setting_is_refused_with_the_new_way(monkeypatch, tmp_path, name):
     """No model has it; the file, the environment and --set refuse it by the same sentence, in any case."""
-    assert name not in {field for model in (ServeSettings, FeedSettings, Settings) for field in model.model_fields}
+    assert name not in {setting.name for setting in values()}
     rule = re.escape(f"no longer exists: {REMOVED[name]}")
     (tmp_path / "old.toml").write_text(f"{name} = 1\n")
     with pytest.raises(ConfigError, match=rf"{name} in old\.toml {rule}"):

@@ -7,7 +7,7 @@ import pytest
 from neardup import Config, ConfigError
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.load import load
-from neardup_workers.outside.settings.stop_words_file import BYTES_MAX, read_stop_words
+from neardup_workers.outside.settings.value_files import STOP_WORDS_BYTES_MAX, read_stop_words
 
 STORY = "der Hafen wird seit Montag nach neun Wochen Arbeit wieder geöffnet, das sagte die Behörde der Stadt gestern"
 WORDS = b"\xef\xbb\xbf# German\r\nDer\r\n\r\n  die \r\ndas\r\nseit\r\nnach"
@@ -59,7 +59,7 @@ def test_a_run_finds_pages_by_own_stop_words(neardup, folder):
             r"words.txt is not UTF-8 from byte 1 on: convert it to UTF-8",
         ),
         (
-            b"a\n" * (BYTES_MAX // 2 + 1),
+            b"a\n" * (STOP_WORDS_BYTES_MAX // 2 + 1),
             ConfigError,
             r"words.txt is longer than 1,048,576 bytes.*a shorter file",
         ),
@@ -76,5 +76,5 @@ def test_a_file_that_holds_no_stop_words_is_refused(folder, content, error, mess
 
 def test_a_file_of_the_greatest_size_is_read(folder):
     """To its last byte."""
-    (folder / "words.txt").write_bytes(b"a\n" * (BYTES_MAX // 2))
-    assert len(read_stop_words("words.txt")) == BYTES_MAX // 2
+    (folder / "words.txt").write_bytes(b"a\n" * (STOP_WORDS_BYTES_MAX // 2))
+    assert len(read_stop_words("words.txt")) == STOP_WORDS_BYTES_MAX // 2

@@ -102,7 +102,7 @@ def test_a_field_of_json_may_hold_the_page(tmp_path):
     lines = [json.dumps({"id": "a", "body": page(ARTICLE).decode(), "timestamp": 5}), json.dumps({"id": "b"})]
     path = tmp_path / "in.jsonl"
     path.write_text("\n".join(lines))
-    first, second = read(path, html_field="body")
+    first, second = read(path, fields=("html=body",))
     assert (first.found.id, first.found.timestamp) == ("a", 5.0)
     assert "harbour" in first.found.text
     assert "Imprint" not in first.found.text

@@ -93,7 +93,7 @@ def test_pairs_and_verdicts_do_not_depend_on_the_engine(spark: Any, batch: Any, 
     for name, part in {"b.jsonl": lines[:250], "folder/2.jsonl": lines[250:400], "folder/1.jsonl": lines[400:]}.items():
         (tmp_path / name).write_bytes(b"\n".join(part) + b"\n" * (name != "b.jsonl"))
     given = ["b.jsonl", "folder"]
-    settings = {"window_seconds": 7200.0, "input_format": "lines", "collection_field": "lang"}
+    settings = {"window_seconds": 7200.0, "input_format": "lines", "fields": ("collection=lang",)}
     wanted = batch("local", *given, **settings)
     assert len(wanted[0].splitlines()) > 150
     assert b'"not_utf8"' in wanted[1]

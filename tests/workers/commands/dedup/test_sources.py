@@ -56,8 +56,8 @@ def test_lines_have_each_source_with_its_hours(tmp_path: Path) -> None:
 
 
 def test_a_table_has_a_row_for_each_source(tmp_path: Path) -> None:
-    """Without what is a list; ``source_field`` names the field."""
-    rows = list(csv.DictReader(found(written(tmp_path), "s.csv", source_field="id").splitlines()))
+    """Without what is a list; ``fields`` names it."""
+    rows = list(csv.DictReader(found(written(tmp_path), "s.csv", fields=("source=id",)).splitlines()))
     assert {row["source"]: row["documents"] for row in rows} == {
         "1": "1", "https://second.example/b": "1", "3": "1", "4": "1", "5": "1", "": "1"
     }  # fmt: skip

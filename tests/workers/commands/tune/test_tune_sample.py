@@ -40,7 +40,7 @@ def mails(tmp_path):
 
 def test_mails_are_advised_five_characters_a_shingle(mails):
     """Their alphabet has about 20 letters, so five are enough; the command measures the neighbouring lengths."""
-    found = json.loads(shown_by("--sample", mails, "--id-field", "mail", "--text-field", "body", "--json"))
+    found = json.loads(shown_by("--sample", mails, "--fields", "id=mail,text=body", "--json"))
     assert (found["documents"], found["k_enough"], found["k_safe"]) == (20, 5, 7)
     assert 1900 < found["characters_median"] < 2100
     assert 17 < found["alphabet"] < 22
@@ -50,7 +50,7 @@ def test_mails_are_advised_five_characters_a_shingle(mails):
 
 def test_the_tables_say_the_same(mails):
     """They show the two lengths as settings, and the size of the sample."""
-    shown = shown_by("--sample", mails, "--id-field", "mail", "--text-field", "body")
+    shown = shown_by("--sample", mails, "--fields", "id=mail,text=body")
     for words in ("--k 5", "--k 7", "20", "enough", "safe", "nine in ten"):
         assert words in shown
 
@@ -70,7 +70,7 @@ def test_texts_as_long_as_research_articles_are_advised_nine(real_data):
 
 def test_a_sample_is_read_as_far_as_it_is_needed(mails, monkeypatch):
     """A limit of documents or of characters ends the sample."""
-    fields = ("--sample", mails, "--id-field", "mail", "--text-field", "body", "--json")
+    fields = ("--sample", mails, "--fields", "id=mail,text=body", "--json")
     monkeypatch.setattr(tune_sample, "SAMPLE_DOCUMENTS_MAX", 7)
     assert json.loads(shown_by(*fields))["documents"] == 7
     monkeypatch.setattr(tune_sample, "SAMPLE_CHARACTERS_MAX", 4000)
@@ -100,7 +100,7 @@ def test_the_recall_of_grouped_signatures_is_measured_on_the_sizes_of_a_sample(t
 
 def test_a_sample_says_what_a_document_of_the_scheme_costs(mails):
     """Keys, bytes of evidence and microseconds: 4 bytes of length and 8 a place for passages, 126 of the default."""
-    fields = ("--sample", mails, "--id-field", "mail", "--text-field", "body")
+    fields = ("--sample", mails, "--fields", "id=mail,text=body")
     found = json.loads(shown_by(*fields, "--json"))
     assert (found["keys"], found["bytes"]) == (18, 126)
     found = json.loads(shown_by(*fields, "--scheme", "passages", "--json"))

@@ -56,7 +56,7 @@ def test_a_check_is_answered_when_its_verdict_is_committed(deployment: Deploymen
 
 def test_a_verdict_that_takes_too_long_is_answered_by_202(tmp_path: Path) -> None:
     """The answer has the place in the topic; the verdict can be read when it is there."""
-    deployment = Deployment(tmp_path / "view", verdict_seconds_max=0.05, collection_field="lang")
+    deployment = Deployment(tmp_path / "view", verdict_seconds_max=0.05, fields=("collection=lang",))
     response = deployment.ask("POST", "/v1/check", json={"id": "a", "text": "some words"})
     [record] = deployment.documents(1)
     place = f"{record.partition}-{record.offset}"
@@ -162,7 +162,7 @@ def test_the_view_is_ready_when_it_has_what_was_committed_before_it_began(tmp_pa
 
 def test_a_view_has_collections_sources_urls_and_titles(tmp_path: Path) -> None:
     """A key is the collection, U+001F and the id; a removal, pairs and lists are those of the collection alone."""
-    deployment = Deployment(tmp_path / "view", verdict_seconds_max=WAIT_SECONDS_MAX, collection_field="lang")
+    deployment = Deployment(tmp_path / "view", verdict_seconds_max=WAIT_SECONDS_MAX, fields=("collection=lang",))
     shown = {"source": "wire", "url": "https://a.example/1", "title": "One"}
     firsts = {}
     for n, name in enumerate(("de", "fr", None, "de")):

@@ -26,12 +26,17 @@ def check_top(top: int, settings: Settings, **given: object) -> None:
     check_ranks(settings, top)
 
 
-def check_across(**given: object) -> None:
-    """Raise ``Failure`` for an option that has no meaning for pairs across collections."""
+def check_across(settings: Settings, **given: object) -> None:
+    """Raise ``Failure`` for an option that has no meaning for pairs across collections, and if there are none."""
     for name, value in given.items():
         if value:
             option = name.replace("_", "-")
             raise Failure(Exit.USAGE, f"--{option} looks within collections, and --across across them: leave one out")
+    if not settings.separate:
+        raise Failure(
+            Exit.USAGE,
+            "--across pairs documents of different collections, and none is named: give --fields collection=NAME",
+        )
 
 
 def check_follow(paths: Sequence[str], settings: Settings, *, follow: bool) -> None:

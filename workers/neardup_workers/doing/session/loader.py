@@ -46,6 +46,7 @@ class Loader:
 
     def __init__(self, transport: Transport, settings: StreamSettings, session: Session) -> None:
         self.settings, self.session, self.report = settings, session, session.report
+        self.names = settings.field_names
         self.topic = names_of(settings).topics.documents
         self.partitions = transport.partitions(self.topic)
         # The name is unique to this process: two loads at the same time must not fence each other.
@@ -81,7 +82,7 @@ class Loader:
         except UnicodeEncodeError:
             self.session.refuse_entry(entry, "id_surrogate")
             return
-        is_line = entry.raw is not None and self.settings.html_field is None
+        is_line = entry.raw is not None and self.names.html is None
         value = self._value(entry.raw, entry.found.id) if is_line and entry.raw else self._encoded(entry.found)
         if len(key) + len(value) + _OVERHEAD_BYTES > self.settings.request_bytes_max:
             self.session.refuse_entry(entry, "message_too_large")
@@ -102,15 +103,15 @@ class Loader:
         line = line.removeprefix(BOM)
         if self.session.reader.ids_changed:
             value = json.loads(line)
-            if value.get(self.settings.id_field) not in (id_, None):
-                return json.dumps({**value, self.settings.id_field: id_}).encode()
+            if value.get(self.names.id) not in (id_, None):
+                return json.dumps({**value, self.names.id: id_}).encode()
         return line
 
     def _encoded(self, document: Document) -> bytes:
-        value: dict[str, object] = {self.settings.id_field: document.id, self.settings.text_field: document.text}
+        value: dict[str, object] = {self.names.id: document.id, self.names.text: document.text}
         if document.timestamp is not None:
-            value[self.settings.timestamp_field] = document.timestamp * UNITS[self.settings.timestamp_unit]
-        named = {self.settings.source_field: document.source, "url": document.url, "title": document.title}
+            value[self.names.time] = document.timestamp * UNITS[self.settings.timestamp_unit]
+        named = {self.names.source: document.source, "url": document.url, "title": document.title}
         if self.settings.collection_field is not None:
             named[self.settings.collection_field] = document.collection
         value = {**{name: said for name, said in named.items() if said is not None}, **value}

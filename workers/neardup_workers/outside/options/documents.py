@@ -40,7 +40,9 @@ class RunOptions(SessionOptions):
     truth: Truth = False
     across: Annotated[
         bool,
-        typer.Option("--across", help="write pairs of documents of different collections only (collection_field)"),
+        typer.Option(
+            "--across", help="write pairs of documents of different collections only (part collection of --fields)"
+        ),
     ] = False
 
 

@@ -38,7 +38,7 @@ FILE_REASONS: dict[str, str] = {
     "row_not_csv": "the row is no CSV: a quote is not closed, or a carriage return stands outside of quotes",
     "row_length": "the row does not have as many cells as the header",
     "no_column": "the table has no column of the name that the scheme compares, so none of its rows is read: name the "
-    "column with --text-field, or read the file as one document with --input-format documents",
+    "column with --fields text=NAME, or read the file as one document with --input-format documents",
     "table_damaged": "the file is damaged or cut off, or its format has a part that pyarrow does not read: the rest is "
     "not read",
     "array_damaged": "the JSON array is damaged or cut off here, so the rest is not read",

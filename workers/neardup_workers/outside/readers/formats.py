@@ -277,7 +277,7 @@ FORMAT_REASONS: dict[str, str] = {
         for name, row in UNSUPPORTED.items()
     },
     "lines_other": "its lines are objects of JSON without the field that the scheme compares: name the field with "
-    "--text-field, or read the file as one document with --input-format documents",
+    "--fields text=NAME, or read the file as one document with --input-format documents",
     "not_table": "the folder holds tables, and this file is none: name it to read it",
     **MAIL_REASONS,
     **WARC_REASONS,

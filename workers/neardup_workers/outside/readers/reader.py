@@ -7,7 +7,7 @@ object has the field that the scheme compares. So each configuration file in a f
 be a whole file. Compressed content (gzip, Zstandard) is recognised by its first bytes. A byte order mark at the start
 is removed.
 
-The text of a page, and of a line with ``html_field``, is extracted (``neardup_workers.outside.web``), in the order of
+The text of a page, and of a line with a field of HTML, is extracted (``neardup_workers.outside.web``), in the order of
 the input.
 
 Lines of white space are skipped and counted. The last line needs no line feed. A line without an id has the id
@@ -38,6 +38,7 @@ from neardup_workers.outside.readers.arrow.json_rows import json_rows
 from neardup_workers.outside.readers.blocks import STDIN, Blocks, Content, Interrupted, opened
 from neardup_workers.outside.readers.compression import Corrupt, Tape, decompressed
 from neardup_workers.outside.readers.entries import BLANK, Entry, Rows, TableRows, line_of, line_rows
+from neardup_workers.outside.readers.field_names import FieldNames
 from neardup_workers.outside.readers.formats import AUTO, Format, choose, is_like_json, is_table, resumes
 from neardup_workers.outside.readers.lines import BOM, HEADER, IDLE, RECORD, Header, Line, Run, flattened, lines_of
 from neardup_workers.outside.readers.paths import display, walk
@@ -75,8 +76,8 @@ class ReadOptions(ExtractionOptions, Protocol):
         """Whether ids that are URLs get their canonical form."""
 
     @property
-    def html_field(self) -> str | None:
-        """The field of a line of JSON that holds HTML, instead of a text."""
+    def field_names(self) -> FieldNames:
+        """What the parts of a line are called; ``html`` is the field that holds HTML, instead of a text."""
 
     @property
     def warc_id(self) -> str:
@@ -106,7 +107,8 @@ class EntryReader:
         records: bool = False,
     ) -> None:
         self.options = options
-        self.fields = fields if options.html_field is None else fields._replace(text=options.html_field)
+        self._html = options.field_names.html
+        self.fields = fields if self._html is None else fields._replace(text=self._html)
         self.stop = stop
         self.blank_lines = 0
         self.like_json: list[str] = []
@@ -119,7 +121,7 @@ class EntryReader:
         self._number = 0  # of the last line
         self._canonical = CanonicalIds() if options.canonical_urls else None
         # Whether a line brings its values as they are.
-        self._flat = options.html_field is None and self._canonical is None
+        self._flat = self._html is None and self._canonical is None
 
     @property
     def bytes_read(self) -> int:
@@ -235,7 +237,7 @@ class EntryReader:
             if batch is None:
                 yield None
                 continue
-            if self.fields.kind != "text" or self.options.html_field is not None:
+            if self.fields.kind != "text" or self._html is not None:
                 yield from self._rows_as_lines(path, source, batch)
                 continue
             fault = fault_of(batch.schema, self.fields, ids_needed=fill is None)
@@ -294,7 +296,7 @@ class EntryReader:
         """The entry of a line of JSON."""
         document = line.reason or self._decoded(path, line.raw, line.number)
         entry = _entry(source, line, document)
-        return entry if isinstance(document, Reason) or self.options.html_field is None else _markup_of(entry, document)
+        return entry if isinstance(document, Reason) or self._html is None else _markup_of(entry, document)
 
     def _record(self, source: str, line: Line) -> Iterator[_Read]:
         """The entry of a record of an archive."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
 
@@ -18,13 +19,13 @@ from neardup.schemes.config import Config
 from neardup.stories.sources.ledger import SOURCES_MAX
 from neardup.stories.verdicts.representatives import FIRST, LONGEST
 from neardup_workers.outside.process.memory import free_bytes
+from neardup_workers.outside.readers.field_names import FieldNames, field_names
 from neardup_workers.outside.readers.formats import AUTO, FORMATS
 from neardup_workers.outside.readers.warc import WARC_IDS
 from neardup_workers.outside.settings.durations import is_duration, seconds_of
 from neardup_workers.outside.settings.order_file import read_order
 from neardup_workers.outside.settings.presets import PRESETS
-from neardup_workers.outside.settings.stop_words_file import read_stop_words
-from neardup_workers.outside.settings.templates_file import read_templates
+from neardup_workers.outside.settings.value_files import read_stop_words, read_templates
 from neardup_workers.outside.web.pages import EXTRACTORS, MODES
 
 ENVIRONMENT_PREFIX = "NEARDUP_"
@@ -53,17 +54,12 @@ class ReadingOptions(BaseModel):
     preset: str | None = Field(
         default=None, description=f"settings for a kind of documents, unless set otherwise: {', '.join(PRESETS)}"
     )
-    id_field: str = Field(default="id", description="name of the id in JSON Lines and tables")
-    text_field: str = Field(default="text", description="name of the text in JSON Lines and tables")
-    timestamp_field: str = Field(default="timestamp", description="name of the time in JSON Lines and tables")
+    fields: tuple[str, ...] = Field(
+        default=(),
+        description="names in JSON Lines and tables, as id=doc,text=body,time=published; also tokens, vector, source "
+        "(else the host of the URL), collection (documents of different ones never meet) and html (HTML, and no text)",
+    )
     timestamp_unit: str = Field(default="s", description=f"unit of timestamps that are numbers: {', '.join(UNITS)}")
-    tokens_field: str = Field(
-        default="tokens", description="name of the elements of a set, or the ratings, in JSON Lines and tables"
-    )
-    vector_field: str = Field(default="vector", description="name of the vector in JSON Lines and tables")
-    source_field: str = Field(
-        default="source", description="name of the source in JSON Lines and tables; else it is the host of the URL"
-    )
     sources_max: int = Field(
         default=SOURCES_MAX,
         ge=1,
@@ -101,9 +97,6 @@ class ReadingOptions(BaseModel):
     html_extractor: str = Field(
         default=EXTRACTORS[0], description=f"what extracts the text: {', '.join(EXTRACTORS)} (faster)"
     )
-    html_field: str | None = Field(
-        default=None, description="field of JSON or a table that holds HTML, instead of a text"
-    )
     warc_id: str = Field(default=next(iter(WARC_IDS)), description=f"id of a record in WARC: {', '.join(WARC_IDS)}")
     window_bytes_max: int | None = Field(
         default=None,
@@ -119,6 +112,17 @@ class ReadingOptions(BaseModel):
         le=256,
         description="threads that sign, and processes that extract texts; all cores by default",
     )
+
+    @property
+    def field_names(self) -> FieldNames:
+        """What the parts of a document are called."""
+        return field_names(self.fields)
+
+    @field_validator("fields")
+    @classmethod
+    def _known_parts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        field_names(value)
+        return value
 
     @field_validator("preset")
     @classmethod
@@ -154,6 +158,15 @@ class Settings(ReadingOptions, Config):
             name: seconds_of(name, value) if is_duration(name) and isinstance(value, str) else value
             for name, value in values.items()
         }
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_collection(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Of the library, collections are a setting of their own."""
+        with suppress(ValueError, TypeError):  # invalid names are refused as the value of their own field
+            collection = field_names(values.get("fields") or ()).collection
+            return {**({"collection_field": collection} if collection else {}), **values}
+        return values
 
     @field_validator("token_order", mode="before")
     @classmethod
@@ -191,13 +204,9 @@ def with_file_window(settings: Settings) -> Settings:
 def fields_of(settings: Settings, *, sources: bool = False) -> Fields:
     """Return how lines of JSON are read: the names of fields, the requirements of the scheme, and whether ``sources``
     are read."""
-    names = (
-        settings.id_field,
-        settings.text_field,
-        settings.timestamp_field,
-        settings.tokens_field,
-        settings.vector_field,
-    )
+    names = settings.field_names
     rank = None if settings.representative in (FIRST, LONGEST) else settings.representative
-    source = settings.source_field if sources else None
-    return Fields(*names, settings.plan.kind, settings.timestamp_unit, rank, source, settings.collection_field)
+    source, unit = names.source if sources else None, settings.timestamp_unit
+    id_, text, time, tokens, vector, *_ = names
+    kind, collection = settings.plan.kind, settings.collection_field
+    return Fields(id_, text, time, tokens, vector, kind, unit, rank, source, collection)

@@ -23,7 +23,7 @@ from neardup.errors import ConfigError
 from neardup_workers.outside.process.exits import input_failure
 from neardup_workers.outside.settings.files import ENVIRONMENT_PREFIX, Settings
 from neardup_workers.outside.settings.presets import PRESETS
-from neardup_workers.outside.settings.removed import removal
+from neardup_workers.outside.settings.removed import REMOVED, removal
 
 if TYPE_CHECKING:
     from neardup_workers.outside.settings.kafka import StreamSettings
@@ -161,7 +161,8 @@ def _of_all_commands() -> dict[str, FieldInfo]:
     from neardup_workers.outside.settings.feed import FeedSettings
     from neardup_workers.outside.settings.serve import ServeSettings
 
-    return {**FeedSettings.model_fields, **ServeSettings.model_fields}
+    fields = {**FeedSettings.model_fields, **ServeSettings.model_fields}
+    return {name: field for name, field in fields.items() if name not in REMOVED}  # the library has collection_field
 
 
 def _from_file(path: Path) -> dict[str, Any]:

@@ -8,12 +8,20 @@ from __future__ import annotations
 # Name of a setting, as it stands in the environment and the file -> what to do instead, as the end of a sentence.
 REMOVED: dict[str, str] = {
     # How input is read.
+    "collection_field": "give --fields collection=NAME",
     "follow_seconds": "--follow looks for more five times a second",
     "hidden": "name a file whose name begins with a dot to read it",
+    "html_field": "give --fields html=NAME",
     "html_memory_bytes": "a process that extracts texts has 2 GiB",
     "html_processes": "give --sign-threads N, which also bounds the processes that extract texts",
     "html_seconds": "the extraction of a page is given up after 10 seconds",
+    "id_field": "give --fields id=NAME",
     "reports_max": "give --rejects FILE for all refusals",
+    "source_field": "give --fields source=NAME",
+    "text_field": "give --fields text=NAME",
+    "timestamp_field": "give --fields time=NAME",
+    "tokens_field": "give --fields tokens=NAME",
+    "vector_field": "give --fields vector=NAME",
     "walk_reports_max": "give --rejects FILE for all refusals",
     # Topics.
     "candidates_partitions": "candidates has documents_partitions partitions; alter the topic for others",

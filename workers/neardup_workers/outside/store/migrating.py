@@ -73,7 +73,7 @@ def migrate(settings: Config, old: Path, new: Path) -> Exit:
             raise Failure(Exit.USAGE, f"{old} stores no text: only a window of serve --keep-texts can be signed again")
         stored = source.execute("SELECT value FROM meta WHERE name = 'settings'").fetchone()
         if settings.separate or (stored and json.loads(stored[0]).get("collection_field") is not None):
-            raise Failure(Exit.USAGE, "a window with collection_field is not signed again: start with an empty one")
+            raise Failure(Exit.USAGE, "a window with collections is not signed again: start with an empty one")
         target = Log(new, fingerprints, "full", settings)
         try:
             kept, anonymous, lost = _copied(source, target, settings)

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, get_args, get_origin
 
+from neardup_workers.outside.settings.removed import REMOVED
+
 _FILE = Path(__file__).with_name("setting_rows.json")
 # Settings whose value is in a separate file: their options take its path.
 _IN_FILES = ("token_order", "stop_words", "passage_templates", "blocked")
@@ -56,7 +58,8 @@ def _models() -> dict[str, Any]:
 
 def _ordered(model: Any) -> list[tuple[str, Any]]:
     """Return the fields of a model. The scheme comes first, because most other fields depend on it."""
-    return sorted(model.model_fields.items(), key=lambda item: item[0] != "scheme")
+    fields = [(name, field) for name, field in model.model_fields.items() if name not in REMOVED]
+    return sorted(fields, key=lambda item: item[0] != "scheme")
 
 
 def _row(name: str, field: Any) -> SettingRow:

@@ -63,7 +63,9 @@ def run(options: RunOptions, settings: Settings, index: Sequence[str] | None = N
         if options.top is not None:
             check_top(options.top, settings, candidates=options.candidates, overview=options.overview)
         if options.across:
-            check_across(top=options.top, truth=options.truth, keep=options.keep, window_from=options.window_from)
+            check_across(
+                settings, top=options.top, truth=options.truth, keep=options.keep, window_from=options.window_from
+            )
         output = (
             standard_output()
             if options.output is None

@@ -108,7 +108,11 @@ def collection_named(request: Request, *, separate: bool) -> str | None:
     Raises ``Refused`` unless documents have collections."""
     named = request.query_params.get(COLLECTION.name)
     if named and not separate:
-        raise Refused("parameter", COLLECTION.name, "documents have no collections here: set collection_field")
+        raise Refused(
+            "parameter",
+            COLLECTION.name,
+            "documents have no collections here: start the service with --fields collection=NAME",
+        )
     return named if separate else None
 
 
@@ -126,7 +130,7 @@ ID = Parameter("id", "the id of the document", _TEXT, required=True)
 ONE_ID = ID._replace(description="only this document, with its versions", required=False)
 COLLECTION = Parameter(
     "collection",
-    "the collection of the ids; of a list, that of its documents, empty for those that name none (collection_field)",
+    "the collection of the ids; of a list, that of its documents, empty for those that name none (setting fields)",
     {"type": "string"},
 )
 NEAR = _flag("near", "true: its pairs, as of /v1/documents/{id}/near")

@@ -83,7 +83,7 @@ _DOCUMENT: dict[str, Schema] = {
         "anyOf": [{"type": "number"}, {"type": "string"}, {"type": "null"}],
         "description": "Event time: seconds since the epoch, ISO 8601 or RFC 2822; the time of the server by default.",
     },
-    "source": _text("Who tells it; source_field names another field."),
+    "source": _text("Who tells it; the setting fields names another field."),
     "url": _text(f"Where it can be read; {URL_CHARACTERS_MAX:,} characters at most are kept."),
     "title": _text(f"Its headline; {TITLE_CHARACTERS_MAX} characters at most are kept."),
 }

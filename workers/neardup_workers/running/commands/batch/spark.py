@@ -146,7 +146,7 @@ def _check(options: BatchOptions, settings: Settings) -> None:
         if value is not None:
             raise Failure(Exit.USAGE, f"--engine spark does not do --{name}: leave it out, or run on one machine")
     check_verdicts(options)
-    if settings.input_format not in (AUTO, LINES) or settings.html_field is not None or STDIN in options.paths:
+    if settings.input_format not in (AUTO, LINES) or settings.field_names.html is not None or STDIN in options.paths:
         raise Failure(Exit.USAGE, "--engine spark reads files of JSON Lines: name files or folders of them")
 
 

@@ -1,0 +1,77 @@
+"""The files that hold the value of a setting: stop words and templates. Both are short; a longer file is another one.
+
+A stop list is text in UTF-8 with a word a line; empty lines and lines that begin with # say nothing. Templates are JSON
+Lines, each with a ``text``; the other keys say where it came from and decide nothing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+
+from neardup.errors import ConfigError
+from neardup_workers.outside.process.exits import input_failure
+
+# Bytes of a stop list: the longest built-in one has 20 kB.
+STOP_WORDS_BYTES_MAX = 1 << 20
+# Bytes of templates: menus, headers and disclaimers of 10,000 sources have less.
+TEMPLATES_BYTES_MAX = 1 << 24
+
+
+def read_stop_words(path: str) -> tuple[str, ...]:
+    """The words in a file, in its order. Raises ``Failure`` if it cannot be read, ``ConfigError`` if it holds none."""
+    content = _read_short(path, "the stop words", STOP_WORDS_BYTES_MAX, "a stop list is not: name a shorter file")
+    try:
+        lines = [line.strip() for line in content.decode("utf-8-sig").splitlines()]
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not UTF-8 from byte {error.start:,} on: convert it to UTF-8") from None
+    words = tuple(line for line in lines if line and not line.startswith("#"))
+    if not words:
+        raise ConfigError(f"{path} holds no stop word: write one word a line")
+    return words
+
+
+def read_templates(path: str) -> tuple[str, ...]:
+    """The texts in a file, in its order. Raises ``Failure`` if it cannot be read, ``ConfigError`` for other content."""
+    content = _read_short(path, "the templates", TEMPLATES_BYTES_MAX, "a list of templates is not: shorten it")
+    texts = []
+    for number, line in enumerate(content.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            value = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            value = None
+        if not isinstance(value, dict) or not isinstance(value.get("text"), str):
+            raise ConfigError(
+                f'line {number:,} of {path} is no object of JSON with a "text": write one as {{"text": "..."}}, or '
+                "make the file with neardup passages --templates"
+            )
+        texts.append(value["text"])
+    if not texts:
+        raise ConfigError(f"{path} holds no template")
+    return tuple(texts)
+
+
+def _read_short(path: str, what: str, bytes_max: int, too_long: str) -> bytes:
+    """Return the bytes of a file.
+
+    Args:
+        path: the file.
+        what: what it holds, for the message if it cannot be read.
+        bytes_max: a file with more is refused.
+        too_long: what follows in the message then: what such a file is not, and the remedy.
+
+    Raises:
+        Failure: the file cannot be read.
+        ConfigError: the file is too long.
+    """
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(bytes_max + 1)
+    except OSError as error:
+        raise input_failure(f"{what} in {path}", error) from None
+    if len(content) > bytes_max:
+        raise ConfigError(f"{path} is longer than {bytes_max:,} bytes, which {too_long}")
+    return content
