@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from cases import CASES, Case, every_case
+from cases import Case, every_case
 from verdict_model import Event, VerdictModel
 
 from neardup import Config, ConfigError, Deduplicator, Document, Pair, Verdict
@@ -180,16 +180,6 @@ def test_a_page_that_comes_again_is_unchanged_and_one_that_changed_is_a_new_vers
         Verdict("a", "unchanged", cluster=0, previous=0, matched=0),
         Verdict("a", "original", cluster=2, related=0, previous=1),
     ]
-
-
-def test_a_removed_original_leaves_a_cluster_without_one() -> None:
-    """Its duplicate stays a duplicate; a document near the duplicate is an original, and related."""
-    dedup = Deduplicator(case_config := CASES["one_permutation chars"].config())
-    assert case_config.threshold <= 0.8
-    dedup.decide([Document("a", TEXT), Document("b", TEXT + ".")])
-    dedup.remove("a")
-    (found,) = dedup.decide([Document("c", TEXT + "!")])
-    assert (found.status, found.related) == ("original", 0)
 
 
 def test_refused_documents_have_verdicts_too() -> None:

@@ -1,7 +1,7 @@
 """Sequences of events, by name, that broke an earlier design of verdicts; they run on topics with a linker.
 
-Sequence 4 was of logs in several orders, and there is one order. Sequence 15 is of a corpus at rest:
-``test_batch_verdicts.py`` has it.
+These need logs that the test writes, or workers that stop. ``verdict_sequences.py`` has the others as a table, which
+``test_sequences_by_every_driver.py`` runs. Sequence 4 was of logs in several orders, and there is one order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from neardup_workers.outside.transport.protocol import OffsetGoneError, UnknownT
 
 FOX = "the quick brown fox jumps over the lazy dog while nothing moves at all in the small village of the north"
 NEAR_FOX = FOX.replace("dog", "cat")
-OTHER_FOX = FOX.replace("small", "large")
 OWL = "an old owl sits upon the oak and says nothing until it has heard enough of what the people talk about"
 
 
@@ -51,15 +50,6 @@ class Whole(Cluster):
         self.settle()
         check(self)
         return self.verdicts()
-
-
-def test_1_a_document_near_a_copy_is_a_duplicate_of_the_original() -> None:
-    """x1, its copy x2, then y near x: the pairs are (x1, x2) and (x2, y)."""
-    cluster = Whole()
-    with cluster.limits():
-        for name, text in (("x1", FOX), ("x2", FOX), ("y", NEAR_FOX)):
-            cluster.feed.document(name, text)
-        assert cluster.judged() == ["x1 original", "x2 duplicate x1", "y duplicate x1"]
 
 
 def test_2_copies_have_one_original_whatever_order_their_links_are_read_in() -> None:
@@ -91,47 +81,6 @@ def test_5_a_pair_with_what_has_left_the_window_is_ignored_and_counted() -> None
     world.link([("old", "late", 0.9)], (0, 3))
     assert world.turns().verdicts() == ["old original", "new original", "late original"]
     assert world.metrics.value("ignored") == 1
-
-
-def test_6_a_document_near_an_unchanged_version_of_a_duplicate_is_a_duplicate() -> None:
-    """The unchanged version repeats what the earlier version resolved to."""
-    cluster = Whole()
-    with cluster.limits():
-        for name, text in (("x", FOX), ("y", NEAR_FOX), ("y", NEAR_FOX), ("z", OTHER_FOX)):
-            cluster.feed.document(name, text)
-        assert cluster.judged() == ["x original", "y duplicate x", "y unchanged x", "z duplicate x"]
-
-
-def test_7_content_that_comes_back_is_not_unchanged() -> None:
-    """Contents X, Y, X of one id: the third version is a duplicate of the first, which is kept."""
-    cluster = Whole()
-    with cluster.limits():
-        for text in (FOX, OWL, FOX, FOX):
-            cluster.feed.document("x", text)
-        assert cluster.judged() == ["x original", "x original", "x update", "x unchanged"]
-
-
-def test_8_an_original_with_a_new_version_stays_an_original() -> None:
-    """A document near the earlier content is a duplicate of the earlier version."""
-    cluster = Whole()
-    with cluster.limits():
-        for name, text in (("x", FOX), ("x", OWL), ("y", NEAR_FOX)):
-            cluster.feed.document(name, text)
-        assert cluster.judged() == ["x original", "x original", "y duplicate x"]
-        lines = [line for r in cluster.memory.records(cluster.topics.verdicts) for line in parse_run(r.value)]
-        assert [line.get("previous") for line in lines] == [None, "0-0", None]
-        assert lines[2]["original"] == "0-0"
-
-
-def test_9_a_page_that_comes_again_and_again_is_unchanged_for_ten_windows() -> None:
-    """Each version renews the time of the original; a document near it is a duplicate at any time."""
-    cluster = Whole()
-    with cluster.limits():
-        for n in range(13):
-            cluster.feed.document("x", FOX, cluster.memory.now_seconds + 480.0 * n)
-            cluster.go_on(turns=2)
-        cluster.feed.document("y", NEAR_FOX, cluster.memory.now_seconds + 480.0 * 12 + 599.0)
-        assert cluster.judged() == ["x original", *["x unchanged"] * 12, "y duplicate x"]
 
 
 @pytest.mark.parametrize("removed_first", [True, False])

@@ -213,27 +213,6 @@ def statuses(decisions):
     return [(decision.status, decision.cluster) for decision in decisions]
 
 
-def test_a_pair_with_a_copy_of_an_original_is_a_pair_with_that_original():
-    """x1, its copy x2, then y near x: the table pairs y with x2 only, and y is a duplicate of x1."""
-    found = decided(Event(1, 7, 0), Event(2, 7, 1, ((0, 1.0),)), Event(3, 8, 2, ((1, 0.9),)))
-    assert statuses(found) == [("original", 0), ("duplicate", 0), ("duplicate", 0)]
-    assert found[2].original == 0
-    assert found[2].similarity == np.float32(0.9)
-
-
-def test_copies_are_one_cluster_for_any_order_in_a_partition():
-    """Arrivals x1, x2, x3, pairs (x1, x3) and (x3, x2): x3 is undecided when x2 is, and there is one original."""
-    found = decided(Event(1, 7, 0), Event(2, 7, 1), Event(3, 7, 2, ((0, 1.0), (1, 1.0))))
-    assert statuses(found) == [("original", 0), ("duplicate", 0), ("duplicate", 0)]
-
-
-def test_copies_of_a_duplicate_are_duplicates_of_its_original():
-    """Arrivals y, x1, x2, and the only pair of x1 and y was found by x2: both are duplicates of y."""
-    found = decided(Event(1, 8, 0), Event(2, 7, 1, ((0, 0.8),)), Event(3, 7, 2))
-    assert statuses(found) == [("original", 0), ("duplicate", 0), ("duplicate", 0)]
-    assert found[2].similarity == np.float32(0.8)
-
-
 def test_a_pair_with_a_document_that_was_never_decided_counts_for_nothing():
     """It is ignored, and counted."""
     decisions = Named(VerdictLimits(100, 50, 1 << 20))
@@ -261,49 +240,11 @@ def test_a_document_near_an_unchanged_duplicate_is_related_to_its_cluster():
     assert (found[2].previous, found[2].original, found[3].related) == (1, 0, 0)
 
 
-def test_a_document_near_an_unchanged_original_is_its_duplicate():
-    """The latest version represents the cluster, and the cluster keeps its name."""
-    found = decided(Event(1, 7, 0), Event(1, 7, 80), Event(2, 8, 150, ((1, 0.9),)))
-    assert statuses(found) == [("original", 0), ("unchanged", 0), ("duplicate", 0)]
-    assert found[2].original == 1
-
-
-def test_a_content_that_comes_back_is_not_unchanged():
-    """X, Y, X of one id: the last X is an update of the first story, because its id began that."""
-    found = decided(Event(1, 7, 0), Event(1, 8, 1), Event(1, 7, 2))
-    assert statuses(found) == [("original", 0), ("original", 1), ("update", 0)]
-    assert [decision.previous for decision in found] == [None, 0, 1]
-
-
-def test_a_new_version_of_an_original_leaves_it_an_original():
-    """A document near the old content is a duplicate of the old version."""
-    found = decided(Event(1, 7, 0), Event(1, 8, 1), Event(2, 9, 2, ((0, 0.9),)))
-    assert statuses(found) == [("original", 0), ("original", 1), ("duplicate", 0)]
-
-
-def test_the_same_page_again_and_again_is_unchanged_time_after_time():
-    """Every .8 windows, for ten windows: each version is in the window of the next."""
-    found = decided(*(Event(1, 7, 80 * i) for i in range(13)))
-    assert statuses(found) == [("original", 0), *[("unchanged", 0)] * 12]
-
-
 def test_copies_under_other_ids_begin_a_new_cluster_when_the_original_has_left():
     """Every .8 windows: the original must lie in the window of its duplicate."""
     found = decided(*(Event(i, 7, 80 * i, ((i - 1, 1.0),) if i else ()) for i in range(5)))
     assert statuses(found) == [("original", 0), ("duplicate", 0), ("original", 2), ("duplicate", 2), ("original", 4)]
     assert (found[2].related, found[4].related) == (0, 2)
-
-
-def test_what_pairs_with_a_member_of_a_cluster_without_original_is_an_original():
-    """A removal takes the original away; its duplicate stays, and the next one is related to its cluster."""
-    found = decided(
-        Event(1, 7, 0), Event(2, 8, 1, ((0, 0.8),)), Event(1, 0, None), Event(3, 7, 2, ((0, 1.0),)),
-        Event(4, 9, 3, ((1, 0.8),)),
-    )  # fmt: skip
-    assert statuses(found) == [
-        ("original", 0), ("duplicate", 0), ("removed", 2), ("original", 3), ("original", 4),
-    ]  # fmt: skip
-    assert (found[3].related, found[4].related) == (None, 0)
 
 
 def test_a_pair_with_a_member_leads_to_the_original_and_both_are_compared():

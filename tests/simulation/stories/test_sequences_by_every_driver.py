@@ -1,0 +1,104 @@
+"""The table of sequences by each way to decide that is no library: two commands, the service, the topics.
+
+``tests/laws/test_verdict_sequences.py`` has the library, with every scheme.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from dedup_outputs import deduplicated
+from service_world import world_in
+from sim_cluster import FILTERS, LINKERS, MATCHERS, SIGNERS, Cluster
+from sim_documents import Habits
+from sim_scenario import Scenario
+from verdict_sequences import SEQUENCES, TEXTS, WINDOW_SECONDS, Arrival, lines_of, words_of
+
+from neardup import Config
+from neardup_workers.outside.options.documents import BatchOptions
+from neardup_workers.outside.settings.load import load
+from neardup_workers.outside.topics.verdicts import parse_run
+from neardup_workers.running.commands.batch.corpus import run as batch
+
+SETTINGS = {"threshold": 0.6, "window_seconds": WINDOW_SECONDS, "lateness_seconds": 0.0}
+
+
+def by_dedup(arrivals: Sequence[Arrival], folder: Path) -> str:
+    """``neardup dedup`` of a file."""
+    (folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines_of(arrivals)))
+    found = deduplicated(folder / "in.jsonl", folder=folder, **SETTINGS)
+    return words_of(map(json.loads, found["verdicts"].splitlines()))
+
+
+def by_batch(arrivals: Sequence[Arrival], folder: Path) -> str:
+    """``neardup batch`` of a file, in order of arrival."""
+    (folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines_of(arrivals)))
+    options = BatchOptions([str(folder / "in.jsonl")], quiet=True, verdicts=str(folder / "verdicts"), prefer="first")
+    batch(options, load(SETTINGS, None))
+    return words_of(map(json.loads, (folder / "verdicts").read_bytes().splitlines()))
+
+
+def by_serve(arrivals: Sequence[Arrival], folder: Path) -> str:
+    """``neardup serve`` with the time of the documents; it restarts in the middle."""
+    found, half = [], len(arrivals) // 2
+    for part in (arrivals[:half], arrivals[half:]):
+        with world_in(folder, clock="event", **SETTINGS) as world:
+            for one in part:
+                if one.content is None:
+                    world.ask("DELETE", f"/v1/documents/{one.id}")
+                    continue
+                fields = world.check(one.id, TEXTS[one.content], timestamp=one.time)
+                found.append(fields | ({"status": "unchanged"} if fields["repeated"] else {}))
+    return words_of(found)
+
+
+def by_topics(arrivals: Sequence[Arrival], folder: Path) -> str:
+    """The four workers over topics in memory, until they are quiet; every law of the simulation holds."""
+    cluster = Cluster(Scenario(Config(**SETTINGS), Habits(skew_seconds=1e5), linkers=1, filters=1, shards=4))
+    for role in (SIGNERS, MATCHERS, LINKERS, FILTERS):
+        cluster.add(role)
+    with cluster.limits():
+        begin = cluster.memory.now_seconds
+        for one in arrivals:
+            if one.content is None:
+                cluster.feed.remove(one.id)
+            else:
+                cluster.feed.document(one.id, TEXTS[one.content], begin + one.time)
+        cluster.settle()
+    lines = [line for record in cluster.memory.records(cluster.topics.verdicts) for line in parse_run(record.value)]
+    lines = [line for line in lines if line["status"] != "removed"]
+    number = {f"0-{line['offset']}": n for n, line in enumerate(lines)}
+    return words_of(
+        line | {name: number[line[name]] for name in ("cluster", "related") if name in line} for line in lines
+    )
+
+
+def is_of_files(arrivals: Sequence[Arrival]) -> bool:
+    """No removal: files have none."""
+    return all(one.content for one in arrivals)
+
+
+def is_at_rest(arrivals: Sequence[Arrival]) -> bool:
+    """Distinct ids within one window: a corpus at rest has no versions, and nothing of it expires."""
+    within = max(one.time for one in arrivals) <= WINDOW_SECONDS
+    return is_of_files(arrivals) and within and len({one.id for one in arrivals}) == len(arrivals)
+
+
+# Name -> the driver, and which sequences it can have.
+DRIVERS: dict[str, tuple[Callable[[Sequence[Arrival], Path], str], Callable[[Sequence[Arrival]], bool]]] = {
+    "dedup": (by_dedup, is_of_files),
+    "batch": (by_batch, is_at_rest),
+    "serve": (by_serve, lambda arrivals: True),
+    "topics": (by_topics, lambda arrivals: True),
+}
+CASES = [(name, of) for name, (_, has) in DRIVERS.items() for of, (arrivals, _) in SEQUENCES.items() if has(arrivals)]
+
+
+@pytest.mark.parametrize(("driver", "sequence"), CASES)
+def test_the_sequence_is_decided_as_by_the_library(driver: str, sequence: str, tmp_path: Path) -> None:
+    """Each driver has the decisions of the table."""
+    arrivals, expected = SEQUENCES[sequence]
+    assert DRIVERS[driver][0](arrivals, tmp_path) == expected

@@ -1,0 +1,113 @@
+"""Sequences of arrivals that broke simpler rules of verdicts, as a table; each way to decide is a driver of it.
+
+The numbers are those of the design. Some sequences need several processes, logs that a test writes, or a corpus at
+rest: 3, 5 and 10 to 14 are in ``tests/simulation/test_verdict_sequences.py`` too, 15 is in
+``tests/workers/commands/batch/test_batch_verdicts.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+WINDOW_SECONDS = 100.0
+
+
+class Arrival(NamedTuple):
+    """A document: its id, its content, its time in seconds. Without content, all versions of the id are removed."""
+
+    id: str
+    content: str | None
+    time: float = 0.0
+
+
+A = Arrival
+# Name -> the arrivals (x is near y, z is far from both) and the decisions: status and cluster of each document.
+SEQUENCES: dict[str, tuple[list[Arrival], str]] = {
+    "1: what is near a copy of an original is a duplicate of the original": (
+        [A("a", "x", 0), A("b", "x", 1), A("c", "y", 2)], "original 0, duplicate 0, duplicate 0",
+    ),
+    "2: copies have one original": (
+        [A("a", "x", 0), A("b", "x", 1), A("c", "x", 2)], "original 0, duplicate 0, duplicate 0",
+    ),
+    "copies of a duplicate are duplicates of its original": (
+        [A("a", "y", 0), A("b", "x", 1), A("c", "x", 2)], "original 0, duplicate 0, duplicate 0",
+    ),
+    "5: what has left the window counts for nothing": (
+        [A("a", "x", 0), A("b", "z", 250), A("c", "y", 251)], "original 0, original 1, original 2",
+    ),
+    "6: an unchanged version of a duplicate stays one": (
+        [A("a", "x", 0), A("b", "y", 1), A("b", "y", 2), A("c", "y", 3)],
+        "original 0, duplicate 0, unchanged 0, duplicate 0",
+    ),
+    "7: content that comes back is not unchanged": (
+        [A("a", "x", 0), A("a", "z", 1), A("b", "z", 2), A("a", "x", 3), A("c", "x", 4)],
+        "original 0, original 1 related 0, duplicate 1, update 0, duplicate 0",
+    ),
+    "8: a new version of an original leaves it an original": (
+        [A("a", "x", 0), A("a", "z", 1), A("b", "y", 2)], "original 0, original 1 related 0, duplicate 0",
+    ),
+    "a new version near the old one is an update, and what is near either is a duplicate": (
+        [A("a", "x", 0), A("a", "y", 1), A("b", "x", 2), A("c", "y", 3)],
+        "original 0, update 0, duplicate 0, duplicate 0",
+    ),
+    "a far version begins a story, and the old one is continued": (
+        [A("a", "x", 0), A("a", "z", 1), A("a", "x", 2), A("b", "z", 3)],
+        "original 0, original 1 related 0, update 0, duplicate 1",
+    ),
+    "a duplicate that changes beyond its story begins another": (
+        [A("a", "x", 0), A("b", "y", 1), A("b", "x", 2), A("b", "z", 3)],
+        "original 0, duplicate 0, duplicate 0, original 3 related 0",
+    ),
+    "a removal ends the stories that the id began": (
+        [A("a", "x", 0), A("b", "y", 1), A("a", None), A("b", "y", 2), A("c", "x", 3), A("a", "x", 4)],
+        "original 0, duplicate 0, original 2 related 0, duplicate 2, duplicate 2",
+    ),
+    "an old date is late: it is compared, and changes nothing": (
+        [A("a", "x", 1000), A("b", "z", 0), A("c", "z", 1), A("d", "z", 1001), A("e", "y", 950)],
+        "original 0, original 1 late, original 2 late, original 3, duplicate 0",
+    ),
+    "9: the same page again and again is unchanged, for ten windows": (
+        [*(A("a", "x", 80.0 * n) for n in range(13)), A("b", "y", 1050)],
+        "original 0" + ", unchanged 0" * 12 + ", duplicate 0",
+    ),
+    "a story lives as long as copies come, and ends when none has come for a window": (
+        [*(A(f"a{n}", "x", 80.0 * n) for n in range(6)), A("b", "x", 501)],
+        "original 0, duplicate 0, duplicate 0, duplicate 0, duplicate 0, duplicate 0, original 6",
+    ),
+    "near-copies find the original after it has left the window": (
+        [*(A(f"a{n}", "x" if n < 4 else "y", 80.0 * n) for n in range(8))],
+        "original 0" + ", duplicate 0" * 7,
+    ),
+    "10: what is near a duplicate of a removed original is an original": (
+        [A("a", "x", 0), A("b", "y", 1), A("a", None), A("c", "x", 2), A("d", "z", 3)],
+        "original 0, duplicate 0, original 2 related 0, original 3",
+    ),
+    "when all of a cluster is removed, nothing of it is left": (
+        [A("a", "x", 0), A("b", "y", 1), A("a", None), A("b", None), A("c", "x", 2)],
+        "original 0, duplicate 0, original 2",
+    ),
+}  # fmt: skip
+
+
+# The contents as texts.
+TEXTS = {
+    "x": "the quick brown fox jumps over the lazy dog while nothing moves at all in the small village of the north",
+    "y": "the quick brown fox jumps over the lazy cat while nothing moves at all in the small village of the north",
+    "z": "an old owl sits upon the oak and says nothing until it has heard enough of what the people talk about",
+}
+
+
+def lines_of(arrivals: Iterable[Arrival]) -> list[dict[str, Any]]:
+    """The documents of a sequence without removals, as lines of JSON have them."""
+    return [{"id": one.id, "text": TEXTS[one.content or ""], "timestamp": one.time} for one in arrivals]
+
+
+def words_of(verdicts: Iterable[Mapping[str, Any]]) -> str:
+    """Verdicts in the words of the table, by the fields of a line; clusters are numbers of documents."""
+    return ", ".join(
+        f"{fields['status']} {fields['cluster']}"
+        + ("" if fields.get("related") is None else f" related {fields['related']}")
+        + " late" * bool(fields.get("late"))
+        for fields in verdicts
+    )
