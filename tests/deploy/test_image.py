@@ -12,7 +12,7 @@ import tomllib
 import dockerfile
 import pytest
 from deploy_files import DEPLOY, DOCKERFILE, ROOT
-from import_path import SOURCES
+from import_path import SOURCES, folders
 
 from neardup_workers.outside.telemetry.health import Health, HealthAnswer, serve
 from neardup_workers.outside.telemetry.metrics import Metrics
@@ -153,7 +153,7 @@ def test_workers_compile_no_kernel_that_is_missing_in_the_image():
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("NEARDUP_", "NUMBA_"))}
     done = subprocess.run(
         [sys.executable, "-c", WORK],
-        env={**kept, "PYTHONPATH": f"{SOURCES}{os.pathsep}{DEPLOY}"},
+        env={**kept, "PYTHONPATH": os.pathsep.join([SOURCES, str(DEPLOY), *folders("support")])},
         capture_output=True,
         text=True,
         timeout=600,

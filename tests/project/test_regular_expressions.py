@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 import regex
-from import_path import ROOTS
+from command import clean_environment
+from import_path import folders
 
 import neardup
 import neardup_textbook
 import neardup_workers
 
-ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = (neardup, neardup_textbook, neardup_workers)
 SIZE = 1 << 18
 # Of the processor, for all inputs of one expression: linear ones take 2, the fastest quadratic one 30 for one input.
 CPU_SECONDS_MAX = 20.0
@@ -44,9 +45,9 @@ def expressions() -> dict[str, str]:
 
 def _expressions() -> Iterator[tuple[str, str]]:
     """Name and methods of each compiled expression at the top of a module; others are named in the lines below."""
-    sources = (path for folder in ROOTS for path in (ROOT / folder).rglob("*.py"))
+    sources = (path for package in PACKAGES for path in Path(str(package.__file__)).parent.rglob("*.py"))
     product = "\n".join(path.read_text(encoding="utf-8") for path in sources)
-    for package in (neardup, neardup_textbook, neardup_workers):
+    for package in PACKAGES:
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             module = importlib.import_module(found.name)
             source = Path(str(module.__file__)).read_text(encoding="utf-8")
@@ -60,7 +61,7 @@ def _expressions() -> Iterator[tuple[str, str]]:
 
 TRY = f"""
 import importlib, signal, sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
+sys.path[:0] = {[str(Path(__file__).parent), *folders("support")]!r}
 from test_regular_expressions import CPU_SECONDS_MAX, ENDS, PIECES, SIZE, TYPED, expressions
 for name in expressions().keys() - TYPED:
     signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS_MAX)  # its signal ends the process
@@ -86,7 +87,13 @@ for name in expressions().keys() - TYPED:
 @pytest.mark.processes
 def test_every_expression_takes_linear_time() -> None:
     """A nested or adjacent unbounded repeat would make an ordinary file hang the program."""
-    done = subprocess.run([sys.executable, "-c", TRY], capture_output=True, check=False, timeout=PROCESS_SECONDS_MAX)
+    done = subprocess.run(
+        [sys.executable, "-c", TRY],
+        capture_output=True,
+        check=False,
+        timeout=PROCESS_SECONDS_MAX,
+        env=clean_environment(),
+    )
     lines = done.stdout.decode().splitlines()
     assert done.returncode == 0, f"{done.stderr.decode()}{done.returncode} after {lines[-1:]}"
     assert {line.split()[0] for line in lines} == expressions().keys() - TYPED
