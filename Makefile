@@ -74,7 +74,7 @@ peers: $(STAMP)  ## programs that drop near-duplicates as typed, into docs/RESUL
 	$(BIN)/python -m benchmarks.typed --data $(DATA) --write docs/RESULTS.md
 
 bench-kafka: $(STAMP)  ## the workers on a real broker
-	$(BIN)/python -m benchmarks.kafka --capacity workers/neardup_workers/running/commands/size/capacity.json
+	$(BIN)/python -m benchmarks.kafka
 
 kafka: $(STAMP)  ## a broker on 127.0.0.1:9092 until interrupted (Java 17 and Maven)
 	$(BIN)/python tests/kafka/servers/broker.py --port 9092

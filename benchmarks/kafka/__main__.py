@@ -1,5 +1,5 @@
-"""``python -m benchmarks.kafka [--size smoke|default|large] [--only ID]... [--json FILE] [--capacity FILE]``: the
-workers on a broker.
+"""``python -m benchmarks.kafka [--size smoke|default|large] [--only ID]... [--json FILE]``: the workers on a
+broker.
 
 A run uses one broker. If ``KAFKA_BOOTSTRAP_SERVERS`` is set, it names the broker. Otherwise the run starts Apache Kafka
 and ends it; only then is the broker's processor time known. Rates depend on other load of the machine; targets bound
@@ -61,7 +61,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--size", choices=SIZES, default="default")
     parser.add_argument("--only", action="append", default=[], metavar="ID", help="ids: " + ", ".join(SCENARIOS))
     parser.add_argument("--json", metavar="FILE", help="write results as JSON lines to a file, not to standard output")
-    parser.add_argument("--capacity", metavar="FILE", help=f"write what {capacity.ID} has measured to a file")
     options = parser.parse_args(arguments)
     for name, value in ONE_THREAD.items():
         os.environ.setdefault(name, value)
@@ -84,8 +83,6 @@ def main(arguments: list[str] | None = None) -> int:
             lines = stack.enter_context(Path(options.json).open("w", encoding="utf-8"))
         lines.write(json.dumps({"environment": about}) + "\n")
         lines.writelines(result.to_json() + "\n" for result in rows)
-    if options.capacity:
-        capacity.write(rows, options.capacity)
     return 0
 
 

@@ -1,16 +1,14 @@
-"""K8: what a document costs each role, and how many bytes it has in each topic: the table of ``neardup size``.
+"""K8: what a document costs each role, and how many bytes it has in each topic: the constants of ``neardup size``, and
+the table in OPERATIONS.
 
-Every time is the processor time of a role over the broker, over that of the loop that ``neardup size`` runs, so that
-the table carries over to another machine. Roles run one after another in one process. Bytes are those of keys and
-values, before compression. ``--capacity FILE`` writes the table.
+Every time is the processor time of a role over the broker. Roles run one after another in one process. Bytes are those
+of keys and values, before compression.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 from benchmarks.kafka import matcher, verdicts
 from benchmarks.kafka.deploy import PIECES, Bench, deployment, drained, load, values
@@ -20,7 +18,6 @@ from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.settings.load import load_stream
 from neardup_workers.outside.topics.names import names_of
 from neardup_workers.outside.transport.kafka.connect import connect
-from neardup_workers.running.commands.size.capacity import Capacity, loop_microseconds_here
 from neardup_workers.running.service.roles import ROLES
 
 ID, SEED = "K8-capacity", 48
@@ -31,29 +28,20 @@ _TABLE_DOCUMENTS: dict[Size, int] = {"smoke": 6_000, "default": 1_000_000, "larg
 _SHORT_PIECES = 3
 _ID_BYTES = 20
 _MANY = 32
-# Of a worker apart from the window: Python, kernels, client, and the buffers of a step.
-_PROCESS_BYTES = 300 << 20
 
 
 def run(bench: Bench) -> Iterator[Result]:
-    """Measure every entry of the table."""
-    for name, value in measured(bench)._asdict().items():
+    """Measure each constant: microseconds of a document, ratios, bytes."""
+    for name, value in measured(bench).items():
         yield Result(ID, name, value, "")
 
 
-def write(results: Sequence[Result], path: str) -> None:
-    """Write the table that ``run`` has measured, if it has run."""
-    found = {result.name: float(f"{result.value:.4g}") for result in results if result.scenario == ID}
-    if found:
-        Path(path).write_text(json.dumps(Capacity(**found)._asdict(), indent=2) + "\n", encoding="utf-8")
-
-
-def measured(bench: Bench) -> Capacity:
+def measured(bench: Bench) -> dict[str, float]:
     """Run all roles over the broker, and tables in memory."""
     count = _DOCUMENTS[bench.size]
     short, short_bytes, _ = _signed(bench, count, _SHORT_PIECES)
     long, long_bytes, settings = _signed(bench, count, PIECES)
-    loop, kilobyte = loop_microseconds_here() / 1e6, (long - short) / (long_bytes - short_bytes) * 1e3
+    kilobyte = (long - short) / (long_bytes - short_bytes) * 1e3
     topics = names_of(settings).topics
     ROLES["match"].warm(settings)
     passed = matcher.matched(lambda: connect(settings), settings, matcher.end_of_signed(settings))
@@ -62,24 +50,22 @@ def measured(bench: Bench) -> Capacity:
     shard = (_in_memory(bench, _MANY) - _in_memory(bench, 1)) / (_MANY - 1)
     tables = {n: shards.measure(_TABLE_DOCUMENTS[bench.size], n) for n in shards.SHARDS}
     pairs = max(1, passed.pairs)
-    return Capacity(
-        loop_microseconds=1e6 * loop,
-        signer_document=(short - kilobyte * short_bytes / 1e3) / loop,
-        signer_kilobyte=kilobyte / loop,
-        matcher_document=(passed.match[1] / count - settings.shards * shard) / loop,
-        matcher_shard=shard / loop,
-        restore_of_match=passed.restore[1] / passed.match[1],
-        linker_document=linked / loop,
-        filter_document=forwarded / loop,
-        candidate_bytes=_bytes(settings, topics.candidates) / pairs - 2 * _ID_BYTES,
-        link_bytes=_bytes(settings, topics.links) / pairs,
-        verdict_bytes=_bytes(settings, topics.verdicts) / count - _ID_BYTES,
-        cluster_bytes=_bytes(settings, topics.clusters) / count,
-        shards_8=tables[8].used / tables[1].used,
-        shards_32=tables[32].used / tables[1].used,
-        slack=tables[8].allocated / tables[8].used,
-        process_bytes=_PROCESS_BYTES,
-    )
+    return {
+        "signer_document": 1e6 * (short - kilobyte * short_bytes / 1e3),
+        "signer_kilobyte": 1e6 * kilobyte,
+        "matcher_document": 1e6 * (passed.match[1] / count - settings.shards * shard),
+        "matcher_shard": 1e6 * shard,
+        "restore_of_match": passed.restore[1] / passed.match[1],
+        "linker_document": 1e6 * linked,
+        "filter_document": 1e6 * forwarded,
+        "candidate_bytes": _bytes(settings, topics.candidates) / pairs - 2 * _ID_BYTES,
+        "link_bytes": _bytes(settings, topics.links) / pairs,
+        "verdict_bytes": _bytes(settings, topics.verdicts) / count - _ID_BYTES,
+        "cluster_bytes": _bytes(settings, topics.clusters) / count,
+        "shards_8": tables[8].used / tables[1].used,
+        "shards_32": tables[32].used / tables[1].used,
+        "slack": tables[8].allocated / tables[8].used,
+    }
 
 
 def _signed(bench: Bench, count: int, pieces: int) -> tuple[float, float, StreamSettings]:

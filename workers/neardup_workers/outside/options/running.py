@@ -200,7 +200,6 @@ class SizeOptions(CommandOptions):
         int, typer.Option("--text-bytes", metavar="N", min=1, max=1 << 20, help="bytes of a text")
     ] = 4_000  # fmt: skip
     ids: Annotated[int, typer.Option("--ids", metavar="N", min=1, max=1_000, help="bytes of an id")] = 60
-    pairs: Annotated[float, typer.Option("--pairs", metavar="X", min=0.0, help="pairs for each document")] = 0.5
     memory: Annotated[
         str, typer.Option("--memory", metavar="SIZE", help="memory that a process may have, as 16GiB")
     ] = "16GiB"

@@ -164,11 +164,11 @@ def status_command(options: StatusOptions, given: Given) -> None:
 
 @command_of(SizeOptions)
 def size_command(options: SizeOptions, given: Given) -> None:
-    """Say what a deployment needs, before it exists: memory, cores, disk, network, times and shards; asks no broker.
+    """Say what a deployment needs, before it exists: memory, cores, times and shards; asks no broker.
 
-    It signs a sample under the settings for bytes, and scales measured times to this machine.
+    It signs a sample under the settings for bytes; times are those of one measured machine.
     """
-    from neardup_workers.running.commands.size.printing import size
+    from neardup_workers.running.commands.size import size
 
     windowed = given if options.window is None else {**given, "window_seconds": options.window}
     raise typer.Exit(size(options, _settings(windowed, options.config, None)))

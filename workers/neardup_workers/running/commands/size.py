@@ -1,0 +1,289 @@
+"""``neardup size``: what a deployment needs before it exists, and what cannot work. No broker is asked.
+
+Theory of operation. Bytes of a document come from a sample: random words, signed under the settings and added to a
+table. Times are those that benchmark K8 measures (``Capacity``). The number of matchers is the least with which memory
+holds all shards when one matcher is gone, and the tables of standbys as far as other matchers are left. Every matcher
+and the linker read every document, so one core of each bounds a stream.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.table import Table
+
+from neardup.documents.document import Document
+from neardup.errors import ConfigError
+from neardup.pairs.batches import kinds_of, stream_rows
+from neardup.pairs.pipeline import Matcher, Signer
+from neardup.pairs.shards import WHOLE_STREAM
+from neardup.schemes.rows import SCHEMES
+from neardup.stories.sources.ledger import STORIES_MAX
+from neardup.stories.verdicts.records import STORY_BYTES
+from neardup.window.steps import step
+from neardup_workers.outside.display.printing import facts, print_found
+from neardup_workers.outside.options.running import SizeOptions
+from neardup_workers.outside.process.exits import Exit
+from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN
+
+_SEED = 25
+# Bytes of a document as JSON apart from its text and its id.
+_JSON_BYTES = 50
+# Rows of the table of a sample: enough to fill its pages, few enough for a second and a fraction of a gigabyte.
+_ROWS_MAX, _TABLE_BYTES = 100_000, 128 << 20
+# A process that uses more of a core falls behind when the load varies.
+CORE_MAX = 0.7
+# The greatest value of the setting ``window_documents``.
+WINDOW_DOCUMENTS_MAX = 1 << 30
+MATCHERS_MIN, SHARDS_MIN, MATCHERS_MAX = 2, 8, 4_096
+# Bytes of a decided document in the state of a linker without its id, and of one that waits (``docs/OPERATIONS.md``).
+_LINKER_BYTES, _WAITING_BYTES = 72, 100
+# The fraction of documents that are stories with a second member, at most as a rule; bytes of a story of the ledger.
+_WITH_STORY, _LEDGER_BYTES = 0.1, 330
+# A takeover may take so long: nothing is found meanwhile for the shards of the matcher that died.
+TAKEOVER_SECONDS_MAX = 600.0
+_UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+
+
+# What a document costs, as benchmark K8 measures it (``make bench-kafka``), on one core of a shared machine:
+# microseconds of a signer for a document, and for each kilobyte of it; of a matcher for a document, and for each shard
+# that it holds; of a linker and of a filter; the time of a restore over that of matching the same documents.
+SIGNER_DOCUMENT, SIGNER_KILOBYTE, MATCHER_DOCUMENT, MATCHER_SHARD = 9.677, 1.551, 4.138, 0.271
+LINKER_DOCUMENT, FILTER_DOCUMENT, RESTORE_OF_MATCH = 8.066, 26.96, 0.9247
+# Memory of a document over 8 and over 32 shards, over that in one table; allocated memory over used; of a worker apart
+# from its window.
+SHARDS_8, SHARDS_32, SLACK, PROCESS_BYTES = 1.142, 1.197, 1.067, 314_600_000.0
+
+
+class Load(NamedTuple):
+    """A stream: documents a second; bytes that a process may have; bytes of a document as sent, of its id, in one
+    table, and counted by ``evidence_bytes_max``."""
+
+    rate: float
+    memory_max: float
+    sent: float
+    id: int
+    table: float
+    counted: float
+
+
+class Role(NamedTuple):
+    """A role: processes, cores that each uses, and bytes of memory of each."""
+
+    role: str
+    processes: int
+    cores: float
+    memory: float
+
+
+class Sized(NamedTuple):
+    """What a deployment needs. ``restore_seconds`` is that of one matcher after another has died without standbys;
+    ``takeover_seconds`` is the session of the dead one, and the restore where no matcher stands by. ``streams`` is 1
+    unless the load is too large for one stream. A problem is what is wrong, and what to do."""
+
+    window_documents: int
+    table_bytes_per_document: float
+    shards: int
+    streams: int
+    restore_seconds: float
+    takeover_seconds: float
+    roles: tuple[Role, ...]
+    problems: tuple[tuple[str, str], ...]
+
+
+def size(options: SizeOptions, settings: StreamSettings) -> Exit:
+    """Print what a stream needs; returns ``Exit.UNFIT`` if that cannot work.
+
+    Raises:
+        ConfigError: the sizes cannot be read, or the scheme compares no texts.
+    """
+    memory_max, sent = bytes_of("--memory", options.memory), options.text_bytes + options.ids + _JSON_BYTES
+    sample = sampled(settings, options.text_bytes, options.ids)
+    sized = size_of(settings, Load(options.rate, memory_max, sent, options.ids, *sample))
+    values: dict[str, Any] = sized._asdict() | {
+        "roles": [role._asdict() for role in sized.roles],
+        "problems": [{"what": what, "do": do} for what, do in sized.problems],
+    }
+    print_found(values, [*_tables(sized)], as_json=options.as_json, columns=110)
+    return Exit.UNFIT if sized.problems else Exit.SUCCESS
+
+
+def bytes_of(name: str, text: str) -> float:
+    """Return the bytes of a size such as 16GiB. Raises ``ConfigError`` with the name of the option.
+
+    >>> bytes_of("--memory", "1.5GiB")
+    1610612736.0
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(KiB|MiB|GiB|TiB|)", text.strip())
+    if match is None:
+        raise ConfigError(f"{name}={text!r}: must be a number with a unit, one of KiB, MiB, GiB and TiB, as in 16GiB")
+    return float(match[1]) * _UNITS.get(match[2], 1)
+
+
+def sampled(settings: StreamSettings, text_bytes: int, id_bytes: int) -> tuple[float, float]:
+    """Sign texts of ``text_bytes`` with ids of ``id_bytes``, and add them to a table several times, with other keys.
+
+    Returns:
+        The bytes of a document with its id in one table, and those that ``evidence_bytes_max`` counts.
+
+    Raises:
+        ConfigError: the scheme compares no texts, or refuses all of them.
+    """
+    if settings.plan.kind != "text":
+        raise ConfigError(
+            f"scheme={settings.scheme} compares {settings.plan.kind}, and a sample has texts: size a scheme of texts, "
+            "or fill a window with your documents and read the metric neardup_table_bytes"
+        )
+    rng, count = np.random.default_rng(_SEED), min(max((4 << 20) // text_bytes, 200), 2_000)
+    words = rng.integers(1 << 24, size=(count, text_bytes // 3 + 1)).tolist()
+    texts = (" ".join([f"{word:x}" for word in row])[:text_bytes] for row in words)
+    documents = [Document(f"{i:0{id_bytes}d}"[:id_bytes], text) for i, text in enumerate(texts)]
+    batch = Signer(settings).sign(documents).batch
+    if not batch.size:
+        raise ConfigError(f"text_bytes={text_bytes}: every text is refused as too short; give the bytes of real texts")
+    table, by_content = Matcher(settings).table, SCHEMES[settings.scheme].by_content
+    items = stream_rows(batch, settings).items._replace(kinds=kinds_of(batch, WHOLE_STREAM, by_content))
+    rows = min(_ROWS_MAX, int(_TABLE_BYTES / (len(batch.ragged) / batch.size + settings.plan.width)))
+    with step(table):
+        for _ in range(max(1, rows // batch.size)):
+            other = rng.integers(1 << 63, dtype=np.uint64)
+            table.probe_add(items._replace(keys=items.keys ^ other, contents=items.contents ^ other), probe=False)
+    return table.memory_bytes()[0] / table.documents, (len(batch.ids) + len(batch.ragged)) / batch.size
+
+
+def size_of(settings: StreamSettings, load: Load) -> Sized:
+    """Compute what a stream needs; ``shards`` counts if it is given, else as many are recommended as are needed."""
+    wanted = load.rate * ((settings.window_seconds or 0.0) + settings.lateness_seconds)
+    documents = int(min(wanted, settings.window_documents, settings.evidence_bytes_max / load.counted))
+    given = settings.shards if "shards" in settings.model_fields_set else None
+    matchers, shards, owned, held, table = _divided(documents, given, settings.standbys, load)
+    replayed = documents * (MATCHER_DOCUMENT + MATCHER_SHARD * owned) / 1e6 * RESTORE_OF_MATCH
+    cores, memory = (MATCHER_DOCUMENT + MATCHER_SHARD * held) / 1e6, documents * table * held / shards
+    roles = (*_roles(settings, load, documents, Role(MATCH, matchers, load.rate * cores, PROCESS_BYTES + memory)),)
+    busiest = max((role for role in roles if role.role in (MATCH, LINK)), key=lambda role: role.cores)
+    streams = math.ceil(max(busiest.cores / CORE_MAX, wanted / WINDOW_DOCUMENTS_MAX))
+    takeover = settings.session_timeout_seconds + (0.0 if settings.standbys else replayed)
+    problems = [*_evictions(settings, load, wanted), *_unfit(settings, load, roles, takeover)]
+    if given is not None and matchers > given * (1 + settings.standbys):
+        useful = given * (1 + settings.standbys)
+        what = f"{matchers} matchers are needed and shards={given}: more than {useful} have nothing to do"
+        problems.append((what, "leave shards away to see how many are needed, and make the topics with them"))
+    if streams > 1:
+        what = (
+            f"too large for one stream: {wanted:,.0f} documents in the window, of at most {WINDOW_DOCUMENTS_MAX:,}; "
+            f"every {'matcher' if busiest.role == MATCH else 'linker'} reads all documents and needs "
+            f"{busiest.cores:.2f} cores, of at most {CORE_MAX}"
+        )
+        do = (
+            f"divide the documents over {streams} streams, each with its own topic_prefix, so that those that can be "
+            f"near-duplicates meet (by language, collection or kind): {load.rate / streams:,.0f} a second each"
+        )
+        problems.append((what, do))
+    return Sized(documents, table, shards, streams, replayed, takeover, roles, tuple(problems))
+
+
+def _divided(documents: int, given: int | None, standbys: int, load: Load) -> tuple[int, int, int, int, float]:
+    """Return how matchers divide the window: their number, that of shards, how many shards one may own when another is
+    gone, how many tables it may have then or before, and the bytes of a document over all shards."""
+    marked = load.table - load.counted + load.id  # a mark has no evidence
+    matchers = MATCHERS_MIN
+    while True:
+        shards = given or max(SHARDS_MIN, 1 << math.ceil(math.log2(2 * matchers)))
+        doublings = math.log2(shards)  # marks grow with them
+        marks = (SHARDS_8 - 1) * min(doublings, 3) / 3 + (SHARDS_32 - SHARDS_8) * max(doublings - 3, 0) / 2
+        table = (load.table + marked * marks) * SLACK
+        # Each table is in one matcher, and in as many others as stand by and are there.
+        owned, *tables = (
+            math.ceil(shards * (1 + min(wanted, there - 1)) / there)
+            for there, wanted in ((matchers - 1, 0), (matchers - 1, standbys), (matchers, standbys))
+        )
+        held = max(tables)
+        fits = PROCESS_BYTES + documents * table * held / shards <= load.memory_max
+        if fits or matchers == MATCHERS_MAX or (held == 1 and given):
+            return matchers, shards, owned, held, table
+        matchers += 1
+
+
+def _roles(settings: StreamSettings, load: Load, documents: int, matching: Role) -> Iterator[Role]:
+    def shared(role: str, microseconds: float) -> Role:  # its processes share the partitions
+        cores = load.rate * microseconds / 1e6
+        processes = max(1, math.ceil(cores / CORE_MAX))
+        return Role(role, processes, cores / processes, PROCESS_BYTES)
+
+    yield shared(SIGN, SIGNER_DOCUMENT + SIGNER_KILOBYTE * load.sent / 1e3)
+    yield matching
+    if settings.verdicts:
+        decided = documents * (_LINKER_BYTES + load.id) + settings.undecided_max * _WAITING_BYTES
+        messages = min(settings.messages_bytes_max, documents * load.table)
+        stories = min(settings.evidence_bytes_max, documents * _WITH_STORY * (STORY_BYTES + load.counted + load.id))
+        memory = decided + messages + stories + min(documents, STORIES_MAX) * _LEDGER_BYTES
+        yield Role(LINK, 2, load.rate * LINKER_DOCUMENT / 1e6, PROCESS_BYTES + memory)
+        yield shared(FILTER, FILTER_DOCUMENT)
+
+
+def _evictions(settings: StreamSettings, load: Load, wanted: float) -> Iterator[tuple[str, str]]:
+    """What the limits of the window evict, and what to do."""
+    for name, most, needed in (
+        ("window_documents", settings.window_documents, wanted),
+        ("evidence_bytes_max", settings.evidence_bytes_max, wanted * load.counted),
+    ):
+        if needed > most and wanted <= WINDOW_DOCUMENTS_MAX:
+            yield (
+                f"the window has {wanted:,.0f} documents, and {name}={most:,} evicts a part of them: pairs with them "
+                "are missed",
+                f"set {name} to {math.ceil(needed)} or more; this size counts what the setting allows",
+            )
+
+
+def _unfit(settings: StreamSettings, load: Load, roles: tuple[Role, ...], takeover: float) -> Iterator[tuple[str, str]]:
+    """What a role needs that it cannot have, and a takeover that takes too long; and what to do."""
+    for role in roles:
+        parts = math.ceil(role.memory / load.memory_max)
+        if parts > 1:
+            why = "it has the window of the whole stream" if role.role == LINK else "more of them have no shard"
+            yield (
+                f"a process of role {role.role} needs {_bytes(role.memory)}, and --memory is "
+                f"{_bytes(load.memory_max)}: {why}",
+                f"give it a machine with that memory, shorten the window, or divide the documents over {parts} streams",
+            )
+        if role.role in (SIGN, FILTER) and role.processes > settings.documents_partitions:
+            yield (
+                f"{role.processes} processes of role {role.role} are needed and documents_partitions="
+                f"{settings.documents_partitions}: more have nothing to do",
+                f"set documents_partitions to {role.processes} or more, and make the topics with it",
+            )
+    if takeover > TAKEOVER_SECONDS_MAX:
+        yield (
+            f"a takeover takes {takeover / 60:,.0f} minutes, and should take {TAKEOVER_SECONDS_MAX / 60:.0f}: until "
+            "then, nothing is found and decided for the shards of a matcher that died",
+            "set standbys to 1, and size it again: other matchers then keep a second table of each shard",
+        )
+
+
+def _tables(sized: Sized) -> Iterator[Table]:
+    yield facts("Stream", [
+        ("documents in the window", f"{sized.window_documents:,}", ""),
+        ("memory of a document", f"{sized.table_bytes_per_document:,.0f} B", "over all shards"),
+        ("shards", str(sized.shards), "setting shards; neardup topics shards adds some later"),
+        ("restore", f"{sized.restore_seconds:,.0f} s", "of a matcher that takes over the most shards"),
+        ("takeover", f"{sized.takeover_seconds:,.0f} s", "after a death: session, and restore without standbys"),
+    ])  # fmt: skip
+    roles = Table("role", "processes", "cores of each", "memory of each", title="Roles")
+    for role in sized.roles:
+        roles.add_row(role.role, str(role.processes), f"{role.cores:.2f}", _bytes(role.memory))
+    yield roles
+    if sized.problems:
+        problems = Table("what is wrong", "what to do", title="Problems")
+        for row in sized.problems:
+            problems.add_row(*row)
+        yield problems
+
+
+def _bytes(value: float) -> str:
+    unit = next((name for name, size in reversed(_UNITS.items()) if value >= size), "KiB")
+    return f"{value / _UNITS[unit]:,.1f} {unit}"

@@ -1,1 +1,0 @@
-"""``neardup size``: what a deployment on Kafka needs, before it exists."""
