@@ -46,7 +46,7 @@ WRONG = {
     "Config(threshhold=0.8)": "Unexpected keyword argument",
     "Config(threshold='high')": "Argument",
     "Document('a').texts": 'has no attribute "texts"',
-    "sets.SCHEME._replace(keys=grids.keys)": "Argument",
+    "sets.SCHEME._replace(keys=prefix.keys)": "Argument",
 }
 
 
@@ -54,7 +54,7 @@ WRONG = {
 def errors(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
     """The errors of one run of the type checker over all wrong lines, by line number."""
     file = tmp_path_factory.mktemp("types") / "wrong.py"
-    imports = "from neardup import Config, Deduplicator, Document\nfrom neardup.schemes.kinds import grids, sets\n"
+    imports = "from neardup import Config, Deduplicator, Document\nfrom neardup.schemes.kinds import prefix, sets\n"
     file.write_text(imports + "\n".join(WRONG))
     command = [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", str(file)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
