@@ -1,7 +1,8 @@
 """The pairs of a corpus at rest: its rows pass the matcher of the stream, one shard of it after another.
 
 A shard (``neardup.pairs.shards``) reads every row and holds a part of them, so its table takes a part of the memory. A
-corpus that does not fit in ``memory_max`` is divided among more shards, until it does. The pairs of a shard go to files
+corpus that does not fit in ``memory_max`` is divided among as many shards as the rows in the first table say. That is a
+power of two, so that what a truncated bucket compares does not depend on a few bytes. The pairs of a shard go to files
 in order of the newer row; ``pairs`` merges them.
 
 A document with a copy makes one pair, with this copy. Only the shard of its content knows the copy; other shards may
@@ -80,10 +81,10 @@ class Found:
         """
         shards = 1
         while shards <= _SHARDS_MAX:
-            counts = self._find(shards, memory_max)
-            if counts is not None:
-                return counts
-            shards *= 2
+            found = self._find(shards, memory_max)
+            if isinstance(found, PairCounts):
+                return found
+            shards = max(2 * shards, min(found, _SHARDS_MAX))
         raise Failure(
             Exit.CAPACITY,
             f"a table of this corpus needs more than --memory-max allows, {memory_max:,} bytes, even as one of "
@@ -129,8 +130,8 @@ class Found:
         order = np.lexsort((-found.older, found.newer))
         return RowPairs._make(column[order[kept[order]]] for column in found)
 
-    def _find(self, shards: int, memory_max: int) -> PairCounts | None:
-        """Find the pairs with so many shards; ``None`` if a table needs more memory."""
+    def _find(self, shards: int, memory_max: int) -> PairCounts | int:
+        """Find the pairs with so many shards. If a table needs more memory, return how many shards may be enough."""
         met, cuts = np.zeros(self._rows.count, np.int32), 0
         self._linked[:] = False
         for number in range(shards):
@@ -139,10 +140,12 @@ class Found:
             matcher = Matcher(
                 self._config, shard=Shard(number, shards), candidates=self._candidates, limits=self._limits
             )
+            empty = matcher.table.memory_bytes()[1]
             for first, end in self._parts():
                 if not self._match(matcher, first, end, files, met, memory_max):
                     self.close()
-                    return None
+                    whole = shards * (matcher.table.memory_bytes()[1] - empty) * self._rows.count // end
+                    return 1 << (whole // max(memory_max - empty, 1)).bit_length()
             cuts += matcher.table.counts()["cuts"]
             files.seal()
         copies = int(np.count_nonzero(self._linked))
