@@ -51,8 +51,8 @@ _SHINGLES: tuple[Settings, ...] = (
 )  # fmt: skip
 
 
-def _records(*fields: str, **more: Any) -> Settings:
-    return {"scheme": "records", "record_fields": fields, **more}
+def _records(*fields: str, options: str = "") -> Settings:
+    return {"scheme": f"records:fields={','.join(fields)}{options}"}
 
 
 def _at(settings: Settings, thresholds: tuple[float, ...] = _THRESHOLDS) -> tuple[Settings, ...]:
@@ -62,13 +62,11 @@ def _at(settings: Settings, thresholds: tuple[float, ...] = _THRESHOLDS) -> tupl
 _PERSON = _records(
     "given_name", "surname", "street_number", "address_1", "suburb", "postcode", "date_of_birth", "soc_sec_id"
 )
-_WORK = _records("title", "authors", "year", record_shingled=("title",))
-_CITATION = _records("title", "authors", "year", "kind", record_shingled=("title",))
+_WORK = _records("title", "authors", "year", options=",shingled=title")
+_CITATION = _records("title", "authors", "year", "kind", options=",shingled=title")
 # The weights of the cookbook, older than the halves.
-_WEIGHED_WORK = _records("title:100:0.1", "authors:50:0.02", "year:100:100", record_shingled=("title",))
-_WEIGHED_CITATION = _records(
-    "title:100:0.1", "authors:50:0.05", "year:20:5", "kind:100:100", record_shingled=("title",)
-)
+_WEIGHED_WORK = _records("title:100:0.1", "authors:50:0.02", "year:100:100", options=",shingled=title")
+_WEIGHED_CITATION = _records("title:100:0.1", "authors:50:0.05", "year:20:5", "kind:100:100", options=",shingled=title")
 _EXACT_TEXTS = tuple(one for row in _SHINGLES for one in _at({**row, "scheme": "prefix"}, _TEXT_THRESHOLDS))
 _FEBRL: dict[str, Any] = {
     "measure": F1, "default": _PERSON, "choices": _at(_PERSON),

@@ -17,7 +17,7 @@ import resource
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ from benchmarks.recall.truncation import uneven
 from benchmarks.report import Result, Size, Target
 from benchmarks.texts import similar_pairs
 from neardup import Document
+from neardup.schemes.scheme_text import split_scheme
 from neardup_workers.doing.audit.measuring import Audit, audit
 from neardup_workers.outside.options.documents import DedupOptions, RunOptions
 from neardup_workers.outside.options.judging import AuditOptions
@@ -112,7 +113,8 @@ def _sets_of_records() -> Iterator[tuple[str, dict[str, Any], list[Document]]]:
     """The labelled sets of records that are there, by name, with settings: the text of a record is its compared
     fields."""
     for name, one in SETS.items():
-        names = [field.split(":")[0] for field in one.default.get("record_fields", ())]
+        _, options = split_scheme(str(one.default.get("scheme", "")))
+        names = [field.split(":")[0] for field in cast("tuple[str, ...]", options.get("fields", ()))]
         if names and (folder := folder_of(one, DATA)).is_dir():
             read = one.read(folder)
             if isinstance(read, Labelled):

@@ -28,31 +28,21 @@ _FINGERS: dict[Size, int] = {"smoke": 200, "default": 2000, "large": 10_000}
 _SQUARES = 1000
 
 PEOPLE: dict[str, Any] = {
-    "scheme": "records",
+    "scheme": "records:fields=given_name,surname,street_number,address_1,suburb,postcode,date_of_birth,soc_sec_id,"
+    "keys=soc_sec_id,date_of_birth,given_name+surname,address_1",
     "threshold": 0.6,
-    "record_fields": (
-        "given_name", "surname", "street_number", "address_1", "suburb", "postcode", "date_of_birth", "soc_sec_id",
-    ),
-    "record_keys": ("soc_sec_id", "date_of_birth", "given_name+surname", "address_1"),
-}  # fmt: skip
+}
 PUBLICATIONS: dict[str, Any] = {
-    "scheme": "records",
+    "scheme": "records:fields=title:100:0.1,authors:50:0.02,year:100:100,shingled=title",
     "threshold": 0.75,
-    "record_fields": ("title:100:0.1", "authors:50:0.02", "year:100:100"),
-    "record_shingled": ("title",),
 }
 CITATIONS: dict[str, Any] = {
-    "scheme": "records",
+    "scheme": "records:fields=title:100:0.1,authors:50:0.05,year:20:5,kind:100:100,shingled=title",
     "threshold": 0.75,
-    "record_fields": ("title:100:0.1", "authors:50:0.05", "year:20:5", "kind:100:100"),
-    "record_shingled": ("title",),
 }
 BOOKS: dict[str, Any] = {
-    "scheme": "records",
+    "scheme": "records:fields=title:100:1,author:50:0.5,year:100:100,missing=0.5,shingled=title",
     "threshold": 0.85,
-    "record_fields": ("title:100:1", "author:50:0.5", "year:100:100"),
-    "record_missing": 0.5,
-    "record_shingled": ("title",),
 }
 
 

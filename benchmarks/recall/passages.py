@@ -217,7 +217,7 @@ def speed(size: Size) -> Iterator[Result]:
     details: dict[str, Any] = {name: round(1e6 * t / len(few), 2) for name, t in times.items()}
     yield Result(SPEED, "signing against one_permutation", ratio, "times", Target("at most", 4.0), details)
     Deduplicator(configs[1]).process(documents[:100])  # compiles
-    plan, found, met = SCHEMES["passages"].plan(configs[1]), [0], [0]
+    plan, found, met = SCHEMES["passages"].plan(configs[1], configs[1].scheme_options), [0], [0]
 
     def ours() -> None:
         found[0] = len(Deduplicator(configs[1]).process(documents))
@@ -248,7 +248,8 @@ def files(size: Size) -> Iterator[Result]:
         yield Result(FILES, what, None, "", details={"note": "copydetect is not installed"})
         return
     config = Config(scheme="passages")
-    documents, plan = [Document(str(i), text) for i, text in enumerate(texts)], SCHEMES["passages"].plan(config)
+    documents = [Document(str(i), text) for i, text in enumerate(texts)]
+    plan = SCHEMES["passages"].plan(config, config.scheme_options)
     found, met = [0], [0]
 
     def ours() -> None:

@@ -24,11 +24,11 @@ import sys
 from itertools import combinations
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from neardup import Config, Deduplicator, Document
 from neardup.pairs.evaluation.judging import Confusion, confusion
-from neardup.schemes.kinds.sets import features, plan
+from neardup.schemes.kinds.sets import SetPlan, features
 from neardup_textbook.theory.measures import jaccard
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -99,7 +99,8 @@ def sharing(documents: list[Document], part: int) -> list[tuple[str, str]]:
 
 def typical(documents: list[Document], pairs: list[tuple[str, str]], shingles: str) -> float:
     """The median Jaccard similarity of pairs of pages, of every tenth of them."""
-    cut = features(documents, plan(Config(shingles=shingles, k=K[shingles]))).features
+    config = Config(shingles=shingles, k=K[shingles])
+    cut = features(documents, cast(SetPlan, config.plan)).features
     sets = {page.id: cut.values[cut.starts[i] : cut.starts[i + 1]] for i, page in enumerate(documents)}
     return median(jaccard(sets[a], sets[b]) for a, b in pairs[::10])
 

@@ -47,7 +47,7 @@ def test_wrong_tokens_vectors_and_fields_are_refusals_too():
         (Config(shingles="tokens"), [{"tokens": [["a"], ["b", "c"]]}, {"tokens": "ab"}, {"tokens": [None]}, {}]),
         (Config(scheme="hyperplane", dimension=2), [{"vector": [[1, 2], [3]]}, {"vector": "ab"},
                                                     {"vector": [None, 1]}, {}]),
-        (Config(scheme="records", record_fields=("name",), record_keys=("name",)),
+        (Config(scheme="records:fields=name,keys=name"),
          [{"fields": {"name": 7}}, {"fields": ["name"]}, {"fields": {"name": None}}, {}]),
     ):  # fmt: skip
         dedup = Deduplicator(config)

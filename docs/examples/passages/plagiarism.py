@@ -16,6 +16,7 @@ import json
 import random
 import re
 from pathlib import Path
+from typing import cast
 
 from neardup import Config, Document, Signer
 from neardup.schemes.interface import Evidence
@@ -62,7 +63,7 @@ def main() -> None:
     one, other = sides[WHOLE.scheme]
     whole = SCHEMES[WHOLE.scheme].common(one, other, WHOLE.plan).similarity
     one, other = sides[PARTS.scheme]
-    shared = passages.shared(one, other, passages.plan(PARTS))
+    shared = passages.shared(one, other, cast(passages.PassagePlan, PARTS.plan))
     print("taken                         whole texts   of the original   of the essay   passages")
     for n, name in enumerate(names):
         of_original, of_essay = shared.fractions[n]

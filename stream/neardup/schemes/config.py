@@ -11,10 +11,19 @@ import difflib
 import functools
 import inspect
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import mmh3
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializeAsAny,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
 from neardup.errors import ConfigError
@@ -30,8 +39,11 @@ from neardup.schemes.parameters import (
     VECTOR_MEASURE_NAMES,
     VERIFICATIONS,
     Parameters,
+    SchemeOptions,
 )
+from neardup.schemes.removed import REMOVED
 from neardup.schemes.rows import SCHEMES
+from neardup.schemes.scheme_text import scheme_text, split_scheme, unknown_option
 from neardup.schemes.theory.tuning import SKETCH_BITS, Tuning
 
 # Increase it by hand when the meaning of a hash, row or key changes; known-answer tests notice when.
@@ -62,17 +74,27 @@ class Config(Parameters):
         >>> config = Config(threshold=0.9, window_seconds=86_400)
         >>> config.tuning.bands, config.tuning.rows
         (11, 11)
+        >>> Config(scheme="records:keys=phone") == Config(scheme="records", scheme_options={"keys": ("phone",)})
+        True
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    scheme: str = Field(default="one_permutation", description="how near-duplicates are found: " + ", ".join(SCHEMES))
+    scheme: str = Field(
+        default="one_permutation",
+        description="how near-duplicates are found: " + ", ".join(SCHEMES) + "; with options of the scheme as in "
+        "records:keys=email,bands=16, which neardup help schemes lists",
+    )
+    scheme_options: SerializeAsAny[Mapping[str, Any] | SchemeOptions] = Field(
+        default={}, validate_default=True, description="options of the scheme, by name"
+    )
 
     __signature__ = _Signature()
 
     if not TYPE_CHECKING:  # a type checker sees the fields as keyword arguments instead
 
         def __init__(self, **values: Any) -> None:
+            values = _split(values)
             scheme = values.get("scheme")
             of_scheme = SCHEMES[scheme].defaults if isinstance(scheme, str) and scheme in SCHEMES else {}
             try:
@@ -81,9 +103,29 @@ class Config(Parameters):
                 raise ConfigError(_sentences(error, type(self).model_fields)) from None
 
     def model_copy(self, *, update: Mapping[str, object] | None = None, deep: bool = False) -> Self:
-        """Return the configuration with other values: validated, with its own tuning and fingerprints."""
+        """Return the configuration with other values: validated, with its own tuning and fingerprints.
+
+        A scheme among them brings its own options.
+        """
         del deep  # every value is immutable
-        return type(self)(**{**self.model_dump(exclude_unset=True), **(update or {})})
+        kept = self.model_dump(exclude_unset=True, exclude={"scheme_options"} if "scheme" in (update or {}) else None)
+        return type(self)(**{**kept, **(update or {})})
+
+    @field_validator("scheme_options", mode="plain")
+    @classmethod
+    def _of_scheme(cls, value: Any, info: ValidationInfo) -> SchemeOptions:
+        scheme = info.data.get("scheme")
+        if scheme is None:  # it is refused
+            return SchemeOptions()
+        kind = SCHEMES[scheme].options
+        if isinstance(value, kind):
+            return value
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"scheme_options={value!r} of scheme {scheme}: must be options by name, as {{'name': 1}}")
+        try:
+            return kind(**value)
+        except ValidationError as error:
+            raise ConfigError(_sentences(error, kind.model_fields, scheme)) from None
 
     @field_validator(
         "scheme", "shingles", "sketch_bits", "languages", "shingle_bytes", "measure", "verify", "ratings", "planes",
@@ -111,15 +153,16 @@ class Config(Parameters):
                 f"probe_candidates_max={self.probe_candidates_max} with probe_two_per_band, two limits of one probe: "
                 "leave one of them out"
             )
-        asked = _Asked.of(self)
+        asked, options = Asked(self), Asked(self.scheme_options)
         # Raises ConfigError where settings contradict or the target is out of reach. Kept as the cached ``plan``.
-        self.__dict__["plan"] = SCHEMES[self.scheme].plan(asked)
-        fields = type(self).model_fields
-        idle = [name for name in self.model_fields_set & (_OF_SCHEMES - asked.__dict__[_READ])
-                if getattr(self, name) != fields[name].default]  # fmt: skip
+        self.__dict__["plan"] = SCHEMES[self.scheme].plan(cast(Parameters, asked), options)
+        idle = [
+            *(name for name in asked.idle() if name in OF_SCHEMES),
+            *(f"{self.scheme}:{name}" for name in options.idle()),
+        ]
         if idle:
             raise ConfigError(
-                f"{', '.join(sorted(idle))} has no meaning with scheme {self.scheme}, which does not use it: leave it "
+                f"{', '.join(idle)} has no meaning with scheme {self.scheme}, which does not use it: leave it "
                 "out, or choose a scheme that uses it"
             )
         return self
@@ -127,7 +170,7 @@ class Config(Parameters):
     @functools.cached_property
     def plan(self) -> Plan:
         """The settings as the functions of the scheme read them; see ``neardup.schemes.interface.Plan``."""
-        plan: Plan = SCHEMES[self.scheme].plan(self)
+        plan: Plan = SCHEMES[self.scheme].plan(self, self.scheme_options)
         return plan
 
     @property
@@ -160,9 +203,11 @@ class Config(Parameters):
 
     @property
     def signing_settings(self) -> dict[str, Any]:
-        """The settings that are not at their defaults, as values of JSON, to be kept with what is signed; an order of
-        tokens and templates are not among them."""
-        return self.model_dump(mode="json", include=_NAMED, exclude_defaults=True)
+        """The settings that are not at their defaults, as values of JSON, to be kept with what is signed; the scheme is
+        a text with its options. An order of tokens and templates are not among them."""
+        text = scheme_text(self.scheme, cast(SchemeOptions, self.scheme_options))
+        scheme = {} if text == Config.model_fields["scheme"].default else {"scheme": text}
+        return {**self.model_dump(mode="json", include=_NAMED - {"scheme"}, exclude_defaults=True), **scheme}
 
     def signed_otherwise(self, kept: Mapping[str, Any]) -> str:
         """Name the settings of which signatures depend and that differ.
@@ -207,7 +252,7 @@ class Config(Parameters):
 
 
 # The settings that a scheme may use or not; the others bound the table, or are met by a scheme that misses nothing.
-_OF_SCHEMES = Parameters.model_fields.keys() - {
+OF_SCHEMES = Parameters.model_fields.keys() - {
     "bucket_candidates_max", "collection_field", "evidence_bytes_max", "id_bytes_max", "lateness_seconds",
     "probe_candidates_max", "probe_two_per_band", "recall", "story_seconds_max", "window_documents", "window_seconds",
 }  # fmt: skip
@@ -217,26 +262,32 @@ _OF_SCHEMES = Parameters.model_fields.keys() - {
 _NAMED = {"scheme", *Parameters.model_fields} - {"token_order", "passage_templates"}
 
 
-_READ = "settings that were read"
+class Asked:
+    """Settings that remember which of them a plan reads."""
+
+    def __init__(self, settings: Any) -> None:
+        self._settings = settings
+        self.read: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        self.read.add(name)
+        return getattr(self._settings, name)
+
+    def idle(self) -> list[str]:
+        """Return the settings that were not read and are not at their defaults, in order of their names."""
+        fields, given = type(self._settings).model_fields, self._settings.model_fields_set
+        return sorted(name for name in given - self.read if getattr(self._settings, name) != fields[name].default)
 
 
-class _Asked(Config):
-    """A configuration that remembers which of its settings a plan reads."""
-
-    @classmethod
-    def of(cls, config: Config) -> _Asked:
-        """Return the same configuration, of which nothing was read yet."""
-        asked = cls.model_construct(
-            set(config.model_fields_set), **{name: getattr(config, name) for name in Config.model_fields}
-        )
-        asked.__dict__[_READ] = set()
-        return asked
-
-    def __getattribute__(self, name: str) -> Any:
-        values = super().__getattribute__("__dict__")
-        if name in values and _READ in values:
-            values[_READ].add(name)
-        return super().__getattribute__(name)
+def _split(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings whose scheme is a name: the options of its text become ``scheme_options``."""
+    scheme = values.get("scheme")
+    if not isinstance(scheme, str) or ":" not in scheme:
+        return dict(values)
+    if values.get("scheme_options"):
+        raise ConfigError(f"scheme={scheme!r} has options, and scheme_options are given too: leave one of them out")
+    name, options = split_scheme(scheme)
+    return {**values, "scheme": name, "scheme_options": options}
 
 
 def _shown(value: object) -> str:
@@ -266,18 +317,27 @@ _OUT_OF_BOUNDS = ("greater_than", "greater_than_equal", "less_than", "less_than_
 _BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
 
 
-def _sentences(error: ValidationError, fields: Mapping[str, FieldInfo]) -> str:
-    """Turn the findings of pydantic into a sentence a field: value, rule, remedy; or the nearest known name."""
+def _sentences(error: ValidationError, fields: Mapping[str, FieldInfo], scheme: str = "") -> str:
+    """Turn the findings of pydantic into a sentence a field: value, rule, remedy; or the nearest known name.
+
+    The fields are settings, or the options of ``scheme``.
+    """
     out = []
     for problem in error.errors():
         name = ".".join(map(str, problem["loc"]))
         if problem["type"] == "extra_forbidden":
+            if scheme:
+                out.append(unknown_option(scheme, name))
+                continue
+            if name in REMOVED:
+                out.append(f"{name} no longer exists: {REMOVED[name]}")
+                continue
             close = difflib.get_close_matches(name, fields, 1)
             hint = f"did you mean {close[0]!r}?" if close else "known are: " + ", ".join(fields)
             out.append(f"unknown setting {name!r}; {hint}")
             continue
         rule = problem["msg"].removeprefix("Value error, ").removeprefix("Input ")
-        if not name:  # a rule between several fields, which brings its own remedy
+        if name in ("", "scheme_options"):  # rules between several fields and of options bring their own remedies
             out.append(rule)
             continue
         field = fields[str(problem["loc"][0])]
@@ -286,5 +346,6 @@ def _sentences(error: ValidationError, fields: Mapping[str, FieldInfo]) -> str:
             rule = "must be " + " and ".join(f"{word} {limit:,}" for word, limit in limits if limit is not None)
         fixed = field.default is not None and field.default_factory is None
         remedy = f"the default is {field.default!r}" if fixed else "leave it out"
-        out.append(f"{name}={problem['input']!r}: {rule}; {remedy}")
+        label = f"{scheme}:{name}" if scheme else name
+        out.append(f"{label}={problem['input']!r}: {rule}; {remedy}")
     return "; ".join(out)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from neardup.documents.document import Document, Features
 from neardup.machine.compile import kernel
 from neardup.machine.lanes import copy_range
-from neardup.schemes.parameters import Parameters
+from neardup.schemes.parameters import Parameters, SchemeOptions
 from neardup.schemes.theory.tuning import Tuning
 
 Starts = npt.NDArray[np.int64]
@@ -187,7 +187,7 @@ class Scheme(NamedTuple, Generic[PlanT]):
         (True, 'text')
     """
 
-    plan: Callable[[Parameters], PlanT]  # settings -> resolved settings
+    plan: Callable[[Parameters, Any], PlanT]  # settings, options of the scheme -> resolved settings
     features: Callable[[Sequence[Document], PlanT], Reading]
     contents: Callable[[Features], npt.NDArray[np.uint64]]  # 128-bit hash of the features, uint64[n, 2]
     evidence: Callable[[Features, PlanT], Evidence]
@@ -197,6 +197,8 @@ class Scheme(NamedTuple, Generic[PlanT]):
     by_content: bool  # whether items with equal features are copies, which are linked and not compared
     exact: bool  # whether no pair at or above the threshold is missed; then no bucket is truncated
     guarantee: str
+    # the settings that no other kind of scheme has, with defaults and a sentence each
+    options: type[SchemeOptions] = SchemeOptions
     # what decides similarity and conditions, apart from evidence and tuning, for the matching fingerprint
     scoring: Callable[[PlanT], tuple[object, ...]] = no_settings
     # what ``features``, ``contents`` and ``evidence`` make of documents, maybe sooner; the first argument is the scheme

@@ -6,7 +6,9 @@ checks the rules between several fields in its ``plan``; ``Config`` runs all che
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, InstanceOf
+from typing import ClassVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, InstanceOf
 
 from neardup.features.texts.shingles import SHINGLES
 from neardup.features.tokens.elements import RATINGS
@@ -27,6 +29,26 @@ VECTOR_EVIDENCE = ("float32", "float16", "sketch")
 # ``neardup_textbook.signatures.hyperplanes``, and ``VECTOR_MEASURES`` of ``neardup_textbook.kinds.vector_measures``.
 PLANE_COMPONENTS = ("normal", "signs")
 VECTOR_MEASURE_NAMES = ("cosine", "dot", "euclidean", "hamming", "hamming_symbols", "l1")
+
+
+def one_of(*values: object) -> AfterValidator:
+    """Return the rule of an option that has one of a few values."""
+
+    def check(value: object) -> object:
+        if value not in values:
+            raise ValueError(f"must be one of {', '.join(map(str, values))}")
+        return value
+
+    return AfterValidator(check)
+
+
+class SchemeOptions(BaseModel):
+    """The options of a scheme: settings that no other kind of scheme has. A kind with options derives its table."""
+
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
+
+    # Options whose values stand in files of their own: a text of options has the path.
+    in_files: ClassVar[tuple[str, ...]] = ()
 
 
 class Parameters(BaseModel):
@@ -184,34 +206,6 @@ class Parameters(BaseModel):
         ge=1 << 20,
         le=1 << 42,
         description="bytes of ids and ragged evidence in the window at most; the oldest documents are evicted first",
-    )
-    record_fields: tuple[str, ...] = Field(
-        default=("name", "address", "phone"),
-        description="fields of a record that are scored, as name, name:weight or name:weight:penalty",
-    )
-    record_keys: tuple[str, ...] = Field(
-        default=(),
-        description="fields whose equal values bring records together, as field or field+field; "
-        "by default each field, or none where record_shingled names one",
-    )
-    record_shingled: tuple[str, ...] = Field(
-        default=(), description="fields whose similar values bring records together, by bands of their shingles"
-    )
-    record_shingle_k: int = Field(default=3, ge=1, le=100, description="characters a shingle of record_shingled")
-    record_bands: int = Field(default=16, ge=1, le=64, description="bands of a field of record_shingled")
-    record_rows: int = Field(default=4, ge=2, le=64, description="rows a band of a field of record_shingled")
-    record_penalty: float = Field(
-        default=4.0, ge=0, le=1e6, description="points lost for each square of the edit distance of a field"
-    )
-    record_missing: float | None = Field(
-        default=None,
-        ge=0,
-        le=1,
-        description="share of a weight that a field earns which only one record has; by default it is left out",
-    )
-    record_nicknames: tuple[str, ...] = Field(
-        default=("english",),
-        description="words that count as one edit, in groups as william=bill=will; english stands for a list of names",
     )
     grid_squares: int = Field(
         default=1000, ge=1, le=65536, description="squares of a grid; tokens are numbers below it"

@@ -99,7 +99,13 @@ def test_samples_of_texts_that_are_nearly_the_same_make_a_pair(scheme: str) -> N
 
 def test_examples_stand_for_every_value_of_the_settings_that_choose_a_kernel() -> None:
     """Every kind of shingles, width of sketch, measure, vector evidence and kind of planes."""
-    used = {(name, value) for row in SCHEMES.values() for example in row.examples for name, value in example.items()}
+    used = {
+        (name, value)
+        for row in SCHEMES.values()
+        for example in row.examples
+        for name, value in {**example, **example.get("scheme_options", {})}.items()
+        if name != "scheme_options"
+    }
     choices = {
         "shingles": SHINGLES, "sketch_bits": SKETCH_BITS, "measure": SET_MEASURES, "shingle_bytes": SHINGLE_BYTES,
         "vector_evidence": VECTOR_EVIDENCE, "planes": PLANES,

@@ -12,11 +12,11 @@ import pytest
 from neardup import Config, ConfigError, Deduplicator, Document
 from neardup.features.tokens.token_order import TokenOrder
 from neardup.pairs.evaluation.judging import confusion
-from neardup.schemes.config import _OF_SCHEMES, _READ, _Asked
+from neardup.schemes.config import OF_SCHEMES, Asked
 from neardup.schemes.rows import SCHEMES
 from neardup_textbook.theory.families import collision
 
-RECORDS = {"scheme": "records", "record_fields": ("name", "city"), "record_keys": ("city",), "threshold": 0.5}
+RECORDS = {"scheme": "records:fields=name,city,keys=city", "threshold": 0.5}
 PEOPLE = [Document("a", fields={"name": "Ann", "city": "Bern"}), Document("b", fields={"name": "Anne", "city": "Bern"})]
 
 
@@ -33,7 +33,7 @@ PEOPLE = [Document("a", fields={"name": "Ann", "city": "Bern"}), Document("b", f
 )
 def test_a_setting_that_the_scheme_does_not_use_is_refused_by_name(settings, idle):
     """Otherwise it would be ignored silently; its default may be given."""
-    with pytest.raises(ConfigError, match=f"{idle} has no meaning with scheme {settings['scheme']}"):
+    with pytest.raises(ConfigError, match=f"{idle} has no meaning with scheme {settings['scheme'].partition(':')[0]}"):
         Config(**settings)
     names = idle.split(", ")
     kept = {name: value for name, value in settings.items() if name not in names}
@@ -43,7 +43,8 @@ def test_a_setting_that_the_scheme_does_not_use_is_refused_by_name(settings, idl
 @pytest.mark.parametrize("penalty", [0.0, 1e-310, 1e-38, 1e-9, 1e3])
 def test_any_penalty_of_records_gives_a_score(penalty):
     """However near to zero, where every number of edits leaves points."""
-    (pair,) = Deduplicator(Config(**RECORDS, record_penalty=penalty)).process(PEOPLE) or [None]
+    config = Config(**{**RECORDS, "scheme": f"{RECORDS['scheme']},penalty={penalty}"})
+    (pair,) = Deduplicator(config).process(PEOPLE) or [None]
     assert pair is not None
 
 
@@ -51,7 +52,7 @@ def test_any_penalty_of_records_gives_a_score(penalty):
 def test_weights_whose_sum_is_no_number_are_refused(field):
     """With the rule and the form."""
     with pytest.raises(ConfigError, match="a weight above 0 and a penalty of at least 0, both at most 1e\\+09"):
-        Config(**{**RECORDS, "record_fields": (field, "city")})
+        Config(scheme=f"records:fields={field},city,keys=city", threshold=0.5)
 
 
 def test_distances_at_the_end_of_the_range_give_chances_without_a_warning():
@@ -104,13 +105,14 @@ def test_the_table_of_settings_lists_what_each_scheme_uses():
     page = (Path(__file__).resolve().parents[3] / "docs" / "GUARANTEES.md").read_text(encoding="utf-8")
     table = page.split("### Settings of each scheme")[1].split("###")[0]
     listed = {name: {"threshold", "min_similarity", "seed"} for name in SCHEMES}
-    for schemes, settings in re.findall(r"^\| (`.*`) \| (`.*`) \|$", table, re.M):
+    for schemes, settings in re.findall(r"^\| (`.*`) \| ((?:options )?`.*`) \|$", table, re.M):
         for name in re.findall(r"`(\w+)`", schemes):
             listed[name] |= set(re.findall(r"`(\w+)`", settings))
     for name, scheme in SCHEMES.items():
         used = set()
         for example in scheme.examples:
-            asked = _Asked.of(Config(scheme=name, **example))
-            scheme.plan(asked)
-            used |= asked.__dict__[_READ] & _OF_SCHEMES
+            config = Config(scheme=name, **example)
+            asked, options = Asked(config), Asked(config.scheme_options)
+            scheme.plan(asked, options)
+            used |= (asked.read & OF_SCHEMES) | (options.read & scheme.options.model_fields.keys())
         assert listed[name] == used, name

@@ -212,7 +212,7 @@ RECORD_CASES = [
     Case("records exact", {"scheme": "records", "threshold": 0.7}, record_stream),
     Case(
         "records shingled",
-        {"scheme": "records", "record_keys": ("phone",), "record_shingled": ("name", "address"), "threshold": 0.7},
+        {"scheme": "records:keys=phone,shingled=name,address", "threshold": 0.7},
         record_stream,
     ),
     Case("grid", {"scheme": "grid", "grid_squares": SQUARES, "threshold": 0.7}, print_stream),

@@ -7,34 +7,19 @@ import pytest
 from benchmarks.labelled import records
 
 PEOPLE = (
-    "--scheme=records",
-    "--set=record_fields=given_name,surname,street_number,address_1,suburb,postcode,date_of_birth,soc_sec_id",
-    "--set=record_keys=soc_sec_id,date_of_birth,given_name+surname,address_1",
+    "--scheme=records:fields=given_name,surname,street_number,address_1,suburb,postcode,date_of_birth,soc_sec_id,"
+    "keys=soc_sec_id,date_of_birth,given_name+surname,address_1",
 )
 # Keys and scores do not use dates of birth, so that calibration can.
 PEOPLE_WITHOUT_DATES = (
-    "--scheme=records",
-    "--set=record_fields=given_name,surname,street_number,address_1,suburb,postcode,soc_sec_id",
-    "--set=record_keys=soc_sec_id,given_name+surname,address_1",
+    "--scheme=records:fields=given_name,surname,street_number,address_1,suburb,postcode,soc_sec_id,"
+    "keys=soc_sec_id,given_name+surname,address_1",
 )
-PUBLICATIONS = (
-    "--scheme=records",
-    "--set=record_fields=title:100:0.1,authors:50:0.02,year:100:100",
-    "--set=record_shingled=title",
-)
+PUBLICATIONS = ("--scheme=records:fields=title:100:0.1,authors:50:0.02,year:100:100,shingled=title",)
 # The same title may be a report, a talk and an article: three publications.
-CITATIONS = (
-    "--scheme=records",
-    "--set=record_fields=title:100:0.1,authors:50:0.05,year:20:5,kind:100:100",
-    "--set=record_shingled=title",
-)
+CITATIONS = ("--scheme=records:fields=title:100:0.1,authors:50:0.05,year:20:5,kind:100:100,shingled=title",)
 # A missing date must not count as agreement: editions differ in little else.
-BOOKS = (
-    "--scheme=records",
-    "--set=record_fields=title:100:1,author:50:0.5,year:100:100",
-    "--set=record_missing=0.5",
-    "--set=record_shingled=title",
-)
+BOOKS = ("--scheme=records:fields=title:100:1,author:50:0.5,year:100:100,missing=0.5,shingled=title",)
 
 
 class Quality(NamedTuple):

@@ -27,7 +27,8 @@ KNOWN = (
 
 
 def config(**settings):
-    return Config(scheme="records", **settings)
+    options = {name: settings.pop(name) for name in settings.keys() & ROW.options.model_fields}
+    return Config(scheme="records", scheme_options=options, **settings)
 
 
 def documents(*records):
@@ -53,7 +54,7 @@ def test_records_that_share_no_key_are_never_scored():
     """One letter in each of three fields: 252 of 300, which is a match."""
     near = {"name": "Bill Smitt", "address": "1 Elm Streat", "phone": "555 1235"}
     assert pairs_of(config(), BILL, near) == []
-    (found,) = pairs_of(config(record_shingled=("address",), record_rows=2), BILL, near)
+    (found,) = pairs_of(config(shingled=("address",), rows=2), BILL, near)
     assert found[:3] == ("0", "1", 252)
 
 
@@ -64,7 +65,7 @@ def test_a_twin_is_a_pair_and_no_copy():
 
 def test_the_evidence_is_the_normalised_values():
     """In the order of the fields, with 0x1F between them, as UTF-8; a missing one is empty, others are left out."""
-    conf = config(record_shingled=("name",), record_bands=4, record_rows=2)
+    conf = config(shingled=("name",), bands=4, rows=2)
     batch = Signer(conf).sign(documents({"phone": "555\x1f1234", "name": " ＢＩＬＬ  Élan ", "age": "7"})).batch
     assert batch.ragged.tobytes() == "bill élan\x1f\x1f555 1234".encode()
     assert batch.fixed.shape == (1, conf.plan.width) == (1, 4 * 2 * 2)
@@ -86,7 +87,7 @@ def test_records_that_cannot_be_used_are_refused(record, reason):
 
 def test_a_record_needs_one_whole_key():
     """A key of several fields needs all of them; a shingled key needs its field."""
-    conf = config(record_keys=("name+phone",), record_shingled=("address",))
+    conf = config(keys=("name+phone",), shingled=("address",))
     signed = Signer(conf).sign(documents({"name": "ann"}, {"name": "ann", "phone": "5"}, {"address": "elm"}))
     assert [refusal.position for refusal in signed.refusals] == [0]
 
@@ -124,7 +125,7 @@ def test_a_bucket_of_many_is_cut_and_counted():
 
 def test_a_record_has_known_keys_and_evidence():
     """A change of any hash is noticed here: then ``SIGNING_VERSION`` goes up."""
-    conf = config(record_keys=("phone", "name+address"), record_shingled=("name",))
+    conf = config(keys=("phone", "name+address"), shingled=("name",))
     batch = Signer(conf).sign(documents(BILL)).batch
     keys = ROW.keys(batch.evidence, conf.plan).values.tolist()
     digest = hashlib.blake2b(batch.fixed.tobytes() + batch.ragged.tobytes(), digest_size=8).hexdigest()
@@ -133,7 +134,7 @@ def test_a_record_has_known_keys_and_evidence():
 
 def test_evidence_from_elsewhere_gives_the_same_keys():
     """A copy of the columns, read-only, as they come out of a message."""
-    conf = config(record_shingled=("name",))
+    conf = config(shingled=("name",))
     batch = Signer(conf).sign(documents(BILL, {**BILL, "name": "élan"})).batch
     copies = [np.frombuffer(column.tobytes(), column.dtype).reshape(column.shape) for column in batch.evidence]
     for one, other in zip(ROW.keys(batch.evidence, conf.plan), ROW.keys(Evidence(*copies), conf.plan), strict=True):
@@ -143,8 +144,8 @@ def test_evidence_from_elsewhere_gives_the_same_keys():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"record_fields": ()}, "record_fields is empty"), ({"record_fields": ("a:x",)}, "record_fields='a:x'"),
-        ({"record_keys": ("age",)}, "record_keys names 'age'"), ({"record_nicknames": ("bill",)}, "two words or more"),
+        ({"fields": ()}, "records:fields is empty"), ({"fields": ("a:x",)}, "records:fields='a:x'"),
+        ({"keys": ("age",)}, "records:keys names 'age'"), ({"nicknames": ("bill",)}, "two words or more"),
     ],
 )  # fmt: skip
 def test_settings_that_do_not_fit_are_refused(settings, words):

@@ -65,7 +65,8 @@ def names() -> set[str]:
 
 @cache
 def settings() -> set[str]:
-    return {name for model in (ViewSettings, FeedSettings) for name in model.model_fields}
+    models = (ViewSettings, FeedSettings, *(row.options for row in SCHEMES.values()))
+    return {name for model in models for name in model.model_fields}
 
 
 @cache

@@ -32,7 +32,7 @@ from neardup_workers.outside.readers.reader import EntryReader
 from neardup_workers.outside.settings.files import ReadingOptions
 
 RECORDS = Fields(kind="record")
-PEOPLE = ("--scheme=records", "--set=record_fields=name,city", "--set=record_keys=city", "--threshold=0.6")
+PEOPLE = ("--scheme=records:fields=name,city,keys=city", "--threshold=0.6")
 ROWS = [
     {"id": "a", "name": "Ann Miller", "city": "Bern"},
     {"id": "b", "name": "Anne Miller", "city": "Bern", "timestamp": "1970-01-02"},
@@ -250,7 +250,7 @@ def test_load_sends_a_row_as_the_line_of_json_that_it_would_be(tmp_path, monkeyp
     (tmp_path / "people.jsonl").write_bytes(json_lines(rows))
     sent, pairs = [], []
     for path in ("people.csv", "people.jsonl"):
-        bench = Bench(scheme="records", record_fields=("name", "city"), record_keys=("city",), threshold=0.6)
+        bench = Bench(scheme="records:fields=name,city,keys=city", threshold=0.6)
         session = Session(bench.settings, SessionOptions([path], quiet=True))
         loader, report = Loader(MemoryTransport(bench.cluster), bench.settings, session), session.report
         loader.load([path])
@@ -280,9 +280,9 @@ def test_people_are_found_in_their_table_as_it_is(neardup, real_data):
     """A data set of entity resolution; the setting names its id column."""
     folder = real_data("er_febrl")
     truth = records.people(folder, 1).truth
-    fields = "--set=record_fields=given_name,surname,street_number,address_1,suburb,postcode,date_of_birth,soc_sec_id"
-    keys = "--set=record_keys=soc_sec_id,date_of_birth,given_name+surname,address_1"
-    options = ("--scheme=records", fields, keys, "--threshold=0.6", "--fields=id=rec_id")
+    fields = "fields=given_name,surname,street_number,address_1,suburb,postcode,date_of_birth,soc_sec_id"
+    keys = "keys=soc_sec_id,date_of_birth,given_name+surname,address_1"
+    options = (f"--scheme=records:{fields},{keys}", "--threshold=0.6", "--fields=id=rec_id")
     done = neardup("run", folder / "dataset1.csv", *options, "-q")
     assert (done.returncode, done.stderr) == (0, b"")
     pairs = {frozenset((pair["older"], pair["newer"])) for pair in map(json.loads, done.stdout.splitlines())}

@@ -30,7 +30,7 @@ def test_without_any_place_the_defaults_of_the_library_hold():
     """Settings are a ``Config``, and equal to the default one."""
     settings = load({})
     assert isinstance(settings, Config)
-    assert {name: getattr(settings, name) for name in Config.model_fields} == Config().model_dump()
+    assert Config(**{name: getattr(settings, name) for name in Config.model_fields}) == Config()
 
 
 def test_the_command_line_overrides_the_environment_which_overrides_the_file(monkeypatch, tmp_path):
@@ -61,7 +61,9 @@ def test_the_environment_holds_lists_with_commas_and_empty_is_nothing(monkeypatc
 
 def test_every_setting_can_come_from_every_place(monkeypatch, tmp_path):
     """This holds for fields of the library and of the input."""
-    values = {name: value for name, value in Settings().model_dump().items() if value is not None}
+    values = {
+        name: value for name, value in Settings().model_dump(exclude={"scheme_options"}).items() if value is not None
+    }
     rows = [f"{name} = {_toml(value)}" for name, value in values.items()]
     (tmp_path / "all.toml").write_text("\n".join(rows))
     assert load({}, "all.toml").model_dump() == Settings().model_dump()
@@ -100,6 +102,22 @@ def test_fields_of_another_form_are_refused(fields, rule):
     """The message has the value, the rule and the parts."""
     with pytest.raises(ConfigError, match=f"fields=.*{rule}"):
         load({"fields": fields})
+
+
+def test_options_of_one_scheme_add_up(monkeypatch, tmp_path):
+    """The first place that names an option decides; a place that names another scheme brings its own options alone."""
+    (tmp_path / FILE_DEFAULT).write_text('scheme = "records:bands=8,rows=3,keys=phone"\n')
+    monkeypatch.setenv("NEARDUP_SCHEME", "records:rows=2,shingled=name")
+    assert load({}) == load({"scheme": "records"}) == load({"scheme": "records:bands=8"})
+    options = load({"scheme": "records:bands=4"}).scheme_options
+    assert (options.bands, options.rows, options.keys, options.shingled) == (4, 2, ("phone",), ("name",))
+    assert load({"scheme": "minhash"}).scheme_options == Config(scheme="minhash").scheme_options
+    with pytest.raises(ConfigError, match=r"unknown option 'rows' of scheme minhash"):
+        load({"scheme": "minhash:rows=2"})
+    with pytest.raises(
+        ConfigError, match=r"scheme_options in --set no longer exists: give the options with the scheme"
+    ):
+        changed({}, ["scheme_options=rows"])
 
 
 def test_unknown_names_are_refused_where_they_stand(monkeypatch, tmp_path):

@@ -31,7 +31,7 @@ from neardup.errors import Reason
 from neardup.machine.compile import kernel
 from neardup.machine.kernels.hashing import hash_bags, mix64
 from neardup.schemes.interface import NO_PAYLOADS, Common, Evidence, Keys, Reading, Scheme, fixed_evidence
-from neardup.schemes.parameters import Parameters
+from neardup.schemes.parameters import Parameters, SchemeOptions
 from neardup.schemes.theory.tuning import Tuning, keyed
 from neardup_textbook.kinds import grid_functions
 from neardup_textbook.kinds.grid_functions import Functions
@@ -52,7 +52,7 @@ class GridPlan(NamedTuple):
         return grid_functions.width(self.squares)
 
 
-def plan(parameters: Parameters) -> GridPlan:
+def plan(parameters: Parameters, options: SchemeOptions) -> GridPlan:
     """Raises ``ConfigError`` for functions of more squares than the grid has."""
     p = parameters
     shape = p.grid_groups, p.grid_functions, p.grid_function_squares

@@ -18,20 +18,20 @@ from neardup.documents.document import Features
 from neardup.schemes.interface import DEFAULTS, NO_PAYLOADS, Common, Evidence, Keys, sign_features
 from neardup.schemes.kinds import sets
 from neardup.schemes.kinds.sets import SetPlan
-from neardup.schemes.parameters import Parameters
+from neardup.schemes.parameters import Parameters, SchemeOptions
 from neardup.schemes.theory.tuning import SKETCH_BITS
 from neardup_textbook.signatures import partial, partial_banding
 
 
-def plan(parameters: Parameters) -> SetPlan:
+def plan(parameters: Parameters, options: SchemeOptions) -> SetPlan:
     """Each hash function makes ``groups`` rows, at most all rows."""
-    chosen = _with_score_min(sets.common_plan(parameters))
+    chosen = _with_score_min(sets.common_plan(parameters, options))
     return chosen._replace(groups=min(parameters.groups, chosen.signature_rows))
 
 
-def grouped_plan(parameters: Parameters) -> SetPlan:
+def grouped_plan(parameters: Parameters, options: SchemeOptions) -> SetPlan:
     """One hash function makes all rows: as many groups as rows."""
-    chosen = _with_score_min(sets.common_plan(parameters))
+    chosen = _with_score_min(sets.common_plan(parameters, options))
     return chosen._replace(groups=chosen.signature_rows)
 
 

@@ -26,16 +26,50 @@ from typing import NamedTuple
 import mmh3
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field as Option
 
 from neardup.documents.document import Document, Features
 from neardup.errors import Reason
 from neardup.features.texts.normalize import UNICODE_VERSION, NormalForm, encodable, normalize_any
 from neardup.schemes.interface import NO_PAYLOADS, Common, Evidence, Keys, Reading, Scheme, ragged_evidence
-from neardup.schemes.parameters import Parameters
+from neardup.schemes.parameters import Parameters, SchemeOptions
 from neardup.schemes.theory.tuning import Tuning, keyed
 from neardup_textbook.records import blocking, scoring
 from neardup_textbook.records.blocking import SEPARATOR, Blocking, Values
 from neardup_textbook.records.scoring import Field, Nicknames
+
+
+class RecordOptions(SchemeOptions):
+    """What is scored of a record, and what brings two records together."""
+
+    fields: tuple[str, ...] = Option(
+        default=("name", "address", "phone"),
+        description="fields of a record that are scored, as name, name:weight or name:weight:penalty",
+    )
+    keys: tuple[str, ...] = Option(
+        default=(),
+        description="fields whose equal values bring records together, as field or field+field; "
+        "by default each field, or none where shingled names one",
+    )
+    shingled: tuple[str, ...] = Option(
+        default=(), description="fields whose similar values bring records together, by bands of their shingles"
+    )
+    shingle_k: int = Option(default=3, ge=1, le=100, description="characters a shingle of shingled")
+    bands: int = Option(default=16, ge=1, le=64, description="bands of a field of shingled")
+    rows: int = Option(default=4, ge=2, le=64, description="rows a band of a field of shingled")
+    penalty: float = Option(
+        default=4.0, ge=0, le=1e6, description="points lost for each square of the edit distance of a field"
+    )
+    missing: float | None = Option(
+        default=None,
+        ge=0,
+        le=1,
+        description="share of a weight that a field earns which only one record has; by default it is left out",
+    )
+    nicknames: tuple[str, ...] = Option(
+        default=("english",),
+        description="words that count as one edit, in groups as william=bill=will; english stands for a list of names",
+    )
 
 
 class RecordPlan(NamedTuple):
@@ -56,17 +90,16 @@ class RecordPlan(NamedTuple):
         return self.blocking.width
 
 
-def plan(parameters: Parameters) -> RecordPlan:
+def plan(p: Parameters, o: RecordOptions) -> RecordPlan:
     """Raises ``ConfigError`` for fields, keys and nicknames that cannot be read or do not fit together."""
-    p = parameters
-    fields = scoring.parse_fields(p.record_fields, p.record_penalty)
+    fields = scoring.parse_fields(o.fields, o.penalty)
     names = [field.name for field in fields]
-    shape = p.record_shingle_k, p.record_bands, p.record_rows
+    shape = o.shingle_k, o.bands, o.rows
     return RecordPlan(
         fields=fields,
-        blocking=blocking.parse_blocking(names, p.record_keys, p.record_shingled, *shape, p.seed),
-        missing=p.record_missing,
-        nicknames=scoring.parse_nicknames(p.record_nicknames),
+        blocking=blocking.parse_blocking(names, o.keys, o.shingled, *shape, p.seed),
+        missing=o.missing,
+        nicknames=scoring.parse_nicknames(o.nicknames),
         normal_form=NormalForm(p.nfkc, p.fold_case, p.fold_space),
         text_characters_max=p.text_characters_max,
         tuning=keyed(p.threshold, p.min_similarity),
@@ -154,8 +187,9 @@ SCHEME = Scheme(
     by_content=False,
     direct=False,  # keys are a part of its precision
     exact=False,
+    options=RecordOptions,
     guarantee="scored if two records share an exact key, or a band of a shingled field with 1 - (1 - s^r)^b",
     scoring=score_settings,
     sample=sample,
-    examples=({"record_penalty": 0.01}, {"record_shingled": ("name",), "threshold": 0.3}),
+    examples=({"scheme_options": {"penalty": 0.01}}, {"scheme_options": {"shingled": ("name",)}, "threshold": 0.3}),
 )  # fmt: skip

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from neardup.documents.document import Document, Features
 from neardup.errors import ConfigError
 from neardup.schemes.interface import Common, Evidence, Keys, Reading, Scheme, fixed_evidence, regular_keys
-from neardup.schemes.parameters import VECTOR_EVIDENCE, Parameters
+from neardup.schemes.parameters import VECTOR_EVIDENCE, Parameters, SchemeOptions
 from neardup.schemes.signatures import banding
 from neardup.schemes.theory.tuning import SKETCH_BITS, Tuning, choose, complete
 from neardup.schemes.theory.weighing import weigh
@@ -42,11 +42,10 @@ _REMEDIES = {
 }
 
 
-def plan_of(*measures: str) -> Callable[[Parameters], VectorPlan]:
+def plan_of(*measures: str) -> Callable[[Parameters, SchemeOptions], VectorPlan]:
     """Return the ``plan`` of a scheme with these measures; the first is the default."""
 
-    def plan(parameters: Parameters) -> VectorPlan:
-        p = parameters
+    def plan(p: Parameters, options: SchemeOptions) -> VectorPlan:
         measure = measures[0] if p.measure is None else p.measure
         if measure not in measures:
             raise ConfigError(f"measure={measure!r} is not a measure of this scheme: set {' or '.join(measures)}")

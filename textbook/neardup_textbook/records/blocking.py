@@ -25,7 +25,7 @@ from neardup.schemes.signatures import banding, one_permutation
 # Between the values of a record: the unit separator, which no value holds.
 SEPARATOR = "\x1f"
 _SEPARATOR_BYTE = np.uint8(0x1F)
-# Bits stored of each row of a shingled field. A band has at least two rows (a bound of record_rows), so that bands
+# Bits stored of each row of a shingled field. A band has at least two rows (a bound of the option rows), so that bands
 # of different shingles agree by chance with probability 2^-32 at most.
 _ROW_BITS = 16
 # Separates the seeds of keys from those of bands and of signature rows.
@@ -94,11 +94,11 @@ def parse_blocking(
 
     def position(name: str, setting: str) -> int:
         if name not in positions:
-            raise ConfigError(f"{setting} names {name!r}, which is not among the record_fields: {', '.join(positions)}")
+            raise ConfigError(f"{setting} names {name!r}, which is not among records:fields: {', '.join(positions)}")
         return positions[name]
 
-    keys = tuple(tuple(position(name, "record_keys") for name in item.split("+")) for item in exact if item)
-    banded = tuple(position(name, "record_shingled") for name in shingled if name)
+    keys = tuple(tuple(position(name, "records:keys") for name in item.split("+")) for item in exact if item)
+    banded = tuple(position(name, "records:shingled") for name in shingled if name)
     return Blocking(keys, banded, k, bands, rows, seed)
 
 

@@ -28,7 +28,7 @@ from neardup.features.texts.reading import read_texts
 from neardup.machine.compile import inlined, kernel
 from neardup.machine.kernels.hashing import GOLDEN, derive_seed, mix64
 from neardup.schemes.interface import Common, Evidence, Keys, Reading, Scheme, fixed_evidence, regular_keys
-from neardup.schemes.parameters import Parameters
+from neardup.schemes.parameters import Parameters, SchemeOptions
 from neardup.schemes.theory.tuning import Tuning, complete
 
 # Settings that would lose pairs or have no effect here -> why they must be left out.
@@ -107,7 +107,7 @@ class IdenticalPlan(NamedTuple):
         return complete(self.threshold)
 
 
-def plan(parameters: Parameters) -> IdenticalPlan:
+def plan(parameters: Parameters, options: SchemeOptions) -> IdenticalPlan:
     """Raises ``ConfigError`` for settings that would lose pairs or have no effect."""
     p = parameters
     for name, reason in _REFUSED.items():

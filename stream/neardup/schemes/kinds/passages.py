@@ -46,7 +46,7 @@ from neardup.schemes.interface import (
     ragged_values,
 )
 from neardup.schemes.kinds.identical import text_hashes
-from neardup.schemes.parameters import Parameters
+from neardup.schemes.parameters import Parameters, SchemeOptions
 from neardup.schemes.signatures.passage_runs import Runs, Winnowed, runs
 from neardup.schemes.signatures.winnowing import POSITION_BITS, Texts, listed, winnow, without
 from neardup.schemes.theory.tuning import Tuning, keyed
@@ -78,7 +78,7 @@ class PassagePlan(NamedTuple):
     part_min: float | None = None
 
 
-def plan(parameters: Parameters) -> PassagePlan:
+def plan(parameters: Parameters, options: SchemeOptions) -> PassagePlan:
     """Raises ``ConfigError`` for passages that are shorter than a gram, and for a threshold of 1."""
     p = parameters
     if p.passage_characters < p.passage_gram:

@@ -37,7 +37,7 @@ from neardup.machine.compile import inlined, kernel
 from neardup.machine.kernels.hashing import derive_seed, mix64
 from neardup.schemes.interface import Common, Evidence, Keys, Reading, Scheme, ragged_evidence, ragged_values
 from neardup.schemes.kinds import sets
-from neardup.schemes.parameters import Parameters
+from neardup.schemes.parameters import Parameters, SchemeOptions
 from neardup.schemes.theory.tuning import Tuning, complete
 from neardup.window.admit import payload_of
 
@@ -114,7 +114,7 @@ def shared(
     return out
 
 
-def plan(parameters: Parameters) -> PrefixPlan:
+def plan(parameters: Parameters, options: SchemeOptions) -> PrefixPlan:
     """Raises ``ConfigError`` for settings that contradict each other or would lose promised pairs."""
     for name, reason in _REFUSED.items():
         value = getattr(parameters, name)
@@ -125,7 +125,7 @@ def plan(parameters: Parameters) -> PrefixPlan:
             f"measure is {parameters.measure}, but prefix knows only {', '.join(_MEASURES)}: set one of them"
         )
     return PrefixPlan(
-        reading=sets.plan(Parameters(**{name: getattr(parameters, name) for name in _READING})),
+        reading=sets.plan(Parameters(**{name: getattr(parameters, name) for name in _READING}), options),
         order=parameters.token_order or TokenOrder(),
         threshold=float(parameters.threshold),
         seed=parameters.seed,

@@ -44,7 +44,7 @@ from neardup.schemes.interface import (
 )
 from neardup.schemes.kinds import one_pass
 from neardup.schemes.kinds.short_texts import equality_only
-from neardup.schemes.parameters import SHINGLE_BYTES, Parameters
+from neardup.schemes.parameters import SHINGLE_BYTES, Parameters, SchemeOptions
 from neardup.schemes.signatures import banding, one_permutation
 from neardup.schemes.theory.tuning import SKETCH_BITS, Tuning, choose
 from neardup.schemes.theory.weighing import weigh
@@ -95,17 +95,16 @@ class SetPlan(NamedTuple):
         return verify.SET_MEASURES[self.measure].of_bags
 
 
-def plan(parameters: Parameters) -> SetPlan:
+def plan(parameters: Parameters, options: SchemeOptions) -> SetPlan:
     """Return the plan of a scheme with whole sketches. Raises ``ConfigError`` like ``common_plan``."""
-    chosen, least = common_plan(parameters), parameters.characters_min
+    chosen, least = common_plan(parameters, options), parameters.characters_min
     if least and chosen.kind != "text":
         raise ConfigError(f"characters_min={least} with {chosen.shingles} shingles, which are of no text: leave it out")
     return chosen._replace(characters_min=least)
 
 
-def common_plan(parameters: Parameters) -> SetPlan:
+def common_plan(p: Parameters, options: SchemeOptions) -> SetPlan:
     """Raises ``ConfigError`` where settings contradict or no shape of bands reaches the recall."""
-    p = parameters
     _check(p)
     return SetPlan(
         shingles=p.shingles,

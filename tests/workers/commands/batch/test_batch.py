@@ -102,7 +102,7 @@ def test_the_pairs_come_in_order_of_arrival(tmp_path):
 def test_a_long_bucket_is_compared_with_the_contents_before_it_and_the_rest_is_counted(tmp_path):
     """Sixty records share one phone number; with at most 5 candidates each is compared with the 4 before it, and with
     the first one."""
-    settings = Settings(scheme="records", record_keys=("phone",), threshold=0.05, bucket_candidates_max=5)
+    settings = Settings(scheme="records:keys=phone", threshold=0.05, bucket_candidates_max=5)
     documents = [Document(f"{n:03}", fields={"name": f"ann {n}", "phone": "1"}) for n in range(60)]
     counts, found = batched(tmp_path, settings, documents, candidates=True)
     wanted = {(f"{a:03}", f"{b:03}") for b in range(60) for a in {0, *range(max(0, b - 4), b)} - {b}}

@@ -1,7 +1,8 @@
 """The sources of settings. The first source that names a setting decides.
 
 In order of priority: the command line, the environment (``NEARDUP_THRESHOLD=0.9``), a TOML file (``threshold = 0.9``),
-a preset (``--preset news``), the defaults. ``--config`` names the file; without it, ``neardup.toml`` in the working
+a preset (``--preset news``), the defaults. Options of one scheme add up: each comes from the first source that names
+it. ``--config`` names the file; without it, ``neardup.toml`` in the working
 folder is read if it exists. Every source refuses unknown names. All commands share the file and the environment, so
 these may contain settings of other commands. Secrets are refused in the file. An empty variable is ignored. Lists have
 commas between values (``NEARDUP_LANGUAGES``).
@@ -20,6 +21,7 @@ from pydantic import SecretStr, TypeAdapter
 from pydantic.fields import FieldInfo
 
 from neardup.errors import ConfigError
+from neardup.schemes.scheme_text import split_scheme
 from neardup_workers.outside.process.exits import input_failure
 from neardup_workers.outside.settings.files import ENVIRONMENT_PREFIX, Settings
 from neardup_workers.outside.settings.presets import PRESETS
@@ -45,9 +47,23 @@ def load(given: Mapping[str, Any], file: str | None = None, kind: type[Kind] = S
     sources = _sources(given, file, kind.model_fields)
     values = {name: value for source in reversed(sources) for name, value in source.values.items()}
     try:
-        return kind(**values)
+        return kind(**{**values, **_scheme_of([source.values for source in reversed(sources)])})
     except ConfigError as error:
         raise ConfigError(f"{error}{_origins(sources)}") from None
+
+
+def _scheme_of(sources: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the scheme that sources lead to, the first of them with the lowest priority, and its options.
+
+    A source that names another scheme leaves out the options of those before it.
+    """
+    scheme, options = None, {}
+    for source in sources:
+        if "scheme" in source:
+            name, added = split_scheme(str(source["scheme"]))
+            options = {**(options if name == scheme else {}), **added, **source.get("scheme_options", {})}
+            scheme = name
+    return {} if scheme is None else {"scheme": scheme, "scheme_options": options}
 
 
 def load_stream(given: dict[str, object], file: str | None = None, *, window: bool = True) -> StreamSettings:

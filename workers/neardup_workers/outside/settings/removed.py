@@ -1,12 +1,16 @@
 """Names of settings that were removed, with the new way. Every source of settings refuses them by this sentence.
 
-``import neardup_workers.outside.settings.removed`` loads nothing else, so the command line can read the table.
+An import of this module loads no model of settings, so the command line can read the table.
 """
 
 from __future__ import annotations
 
+from neardup.schemes.removed import REMOVED as OPTIONS
+
 # Name of a setting, as it stands in the environment and the file -> what to do instead, as the end of a sentence.
 REMOVED: dict[str, str] = {
+    **OPTIONS,
+    "scheme_options": "give the options with the scheme, as in --scheme records:keys=email",
     # How input is read.
     "collection_field": "give --fields collection=NAME",
     "follow_seconds": "--follow looks for more five times a second",

@@ -243,11 +243,18 @@ def settings_command(options: PrintOptions, given: Given) -> None:
 @app.command("help", cls=HelpCommand)
 def help_command(
     ctx: typer.Context,
-    topic: Annotated[list[str] | None, typer.Argument(metavar="[COMMAND|exit-codes]", help="what to explain")] = None,
+    topic: Annotated[
+        list[str] | None, typer.Argument(metavar="[COMMAND|exit-codes|schemes]", help="what to explain")
+    ] = None,
 ) -> None:
-    """Show the help of a command, or what the exit codes mean."""
+    """Show the help of a command, what the exit codes mean, or the schemes with their options."""
     if topic == ["exit-codes"]:
         typer.echo(exit_codes_help())
+        return
+    if topic == ["schemes"]:
+        from neardup_workers.running.commands.settings import schemes_help
+
+        typer.echo(schemes_help())
         return
     _program(topic[:1] if topic else [])([*(topic or []), "--help"], standalone_mode=False)
 

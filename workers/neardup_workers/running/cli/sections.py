@@ -44,7 +44,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "Help": {
         "settings": "print every setting, its value and its default",
-        "help": "show the help of a command, or of exit-codes",
+        "help": "show the help of a command, of exit-codes or schemes",
     },
 }
 

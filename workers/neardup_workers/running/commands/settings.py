@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from neardup.schemes.rows import SCHEMES
 from neardup_workers.outside.options.shared import PrintOptions
 from neardup_workers.outside.settings.load import SettingValue, values
 
@@ -22,6 +23,19 @@ def run(options: PrintOptions, helps: Mapping[str, str]) -> None:
         text = f"{setting.name} {sentence.lower()}"
         if not words or any(word in text for word in words):
             sys.stdout.write(f"# {sentence}\n{_line(setting)}\n")
+
+
+def schemes_help() -> str:
+    """Return each scheme with its guarantee and the options that its text may have, with defaults."""
+    paragraphs = ["A scheme may have options, as in --scheme records:keys=email,bands=16. Lists have commas, too."]
+    for name, scheme in SCHEMES.items():
+        rows = [f"{name}: {scheme.guarantee}"]
+        for option, field in scheme.options.model_fields.items():
+            default = ",".join(field.default) if isinstance(field.default, tuple) else field.default
+            shown = "" if default in (None, "") else f"={default}"
+            rows.append(f"  {option}{'=FILE' if option in scheme.options.in_files else shown}  {field.description}")
+        paragraphs.append("\n".join(rows))
+    return "\n\n".join(paragraphs)
 
 
 def _line(setting: SettingValue) -> str:
