@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from neardup import Config, Deduplicator, Document, Signer
-from neardup.features.tokens.elements import symbols
 from neardup_textbook.signatures.bit_sampling import sign_symbols
 from neardup_textbook.theory.measures import MEASURES
+from neardup_textbook.vectors.symbol_input import read_symbols
 
 LENGTH = 30
 SETTINGS: dict[str, Any] = {"scheme": "bit_sampling", "measure": "hamming_symbols"}
@@ -62,13 +62,13 @@ def test_the_worked_example_has_distance_3() -> None:
     for a, b in ((list("10101"), list("11110")), ([1, 0, 1, 0, 1], [1, 1, 1, 1, 0])):
         (pair,) = Deduplicator(config).process([Document("a", tokens=a), Document("b", tokens=b)])
         assert pair.similarity == 1 - 3 / 5
-    values = symbols([b"10101", b"11110"], 5).values
+    values = read_symbols([b"10101", b"11110"], 5).values
     assert (values[0] != values[1]).sum() == MEASURES["hamming"].function(b"10101", b"11110") == 3
 
 
 def test_symbols_are_equal_only_as_they_are() -> None:
     """A string and a number are two symbols, and so are two forms of a letter."""
-    values = symbols([["7", "a", "é"], [7, "A", "e\u0301"], [7, "a", "é"]], 3).values
+    values = read_symbols([["7", "a", "é"], [7, "A", "e\u0301"], [7, "a", "é"]], 3).values
     assert (values[0] == values[1]).tolist() == [False] * 3
     assert (values[0] == values[2]).tolist() == [False, True, True]
 

@@ -23,13 +23,13 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from neardup.features.tokens.elements import symbols
 from neardup.schemes.parameters import Parameters
 from neardup.schemes.signatures import banding
 from neardup.schemes.theory.curves import AgreementLaw
 from neardup.schemes.theory.tuning import BIT_ROW, Tuning
 from neardup_textbook.signatures import bit_sampling, hyperplanes, p_stable
 from neardup_textbook.vectors import packed_bits, pairwise
+from neardup_textbook.vectors.symbol_input import read_symbols
 from neardup_textbook.vectors.vector_input import VectorRows, keep, largest, read_bits, read_numbers
 
 Bytes = npt.NDArray[np.uint8]
@@ -159,7 +159,7 @@ def _read_packed(vectors: Sequence[Any], plan: VectorPlan) -> VectorRows:
 
 
 def _read_symbols(given: Sequence[Any], plan: VectorPlan) -> VectorRows:
-    return VectorRows(*symbols(given, plan.dimension))
+    return read_symbols(given, plan.dimension)
 
 
 def _hyperplane_sketch(values: Values, plan: VectorPlan) -> Bytes:

@@ -31,10 +31,6 @@ Given = Sequence[str | int] | Mapping[str, float] | None
 _STRING, _NUMBER = np.uint64(0x73), np.uint64(0x6E)
 # Above every allowed rating. A greater integer may not fit a float.
 _RATING_LIMIT = 1e9
-# More elements than a document can give.
-_ANY_NUMBER = 2**63 - 1
-# Bits of a symbol's hash that are left out.
-_SYMBOL_SHIFT = np.uint64(32)
 # Marks the second element of an item: disliked.
 _HATED = np.uint64(0x68)
 
@@ -56,15 +52,6 @@ class Elements(NamedTuple):
 
     values: npt.NDArray[np.uint64]
     starts: npt.NDArray[np.int64]
-    refused: dict[int, str]
-
-
-class Symbols(NamedTuple):
-    """Hashed symbols of the accepted documents, ``uint32[n, length]``, and their positions in the input,
-    ``int64[n]``; the reasons of the refused ones by position (keys of ``REASONS``)."""
-
-    values: npt.NDArray[np.uint32]
-    positions: npt.NDArray[np.int64]
     refused: dict[int, str]
 
 
@@ -90,25 +77,6 @@ def elements(given: Iterable[Given], rule: RatingRule, elements_max: int) -> Ele
     starts = np.zeros(len(hashes) + 1, np.int64)
     np.cumsum([len(part) for part in hashes], out=starts[1:])
     return Elements(np.concatenate([np.empty(0, np.uint64), *hashes]), starts, refused)
-
-
-def symbols(given: Iterable[Given], length: int) -> Symbols:
-    """Hash sequences of ``length`` strings and whole numbers in their order; of a byte string, the bytes.
-
-    >>> values = symbols([["G", "A", "T"], ["G", "A", "C"], ["G"]], length=3).values
-    >>> (values[0] == values[1]).tolist()
-    [True, True, False]
-    """
-    listed = [list(one) if isinstance(one, bytes) else one for one in given]
-    read = elements(listed, RatingRule(), _ANY_NUMBER)
-    lengths = np.diff(read.starts)
-    ratings = {position: "tokens_type" for position, one in enumerate(listed) if isinstance(one, Mapping)}
-    others = dict.fromkeys(np.flatnonzero(lengths != length).tolist(), "vector_length")
-    refused = others | read.refused | ratings
-    good = np.ones(len(listed), np.bool_)
-    good[list(refused)] = False
-    values = (read.values[np.repeat(good, lengths)] >> _SYMBOL_SHIFT).astype(np.uint32)
-    return Symbols(values.reshape(-1, length), np.flatnonzero(good), refused)
 
 
 def _elements_of(given: Given, rule: RatingRule, elements_max: int) -> npt.NDArray[np.uint64]:
