@@ -203,7 +203,7 @@ def bare(settings: StreamSettings, count: int) -> tuple[float, float]:
     producer = KafkaProducer(
         bootstrap_servers=settings.bootstrap_servers, linger_ms=_LINGER_MILLISECONDS,
         batch_size=options.batch_bytes, compression_type=options.compression,
-        max_request_size=settings.request_bytes_max,
+        max_request_size=settings.client.request_bytes_max,
     )  # fmt: skip
     topics = names_of(settings).topics
     places = [TopicPartition(topics.documents, partition) for partition in range(settings.documents_partitions)]

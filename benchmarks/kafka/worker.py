@@ -75,7 +75,7 @@ def produce(settings: StreamSettings, count: int, seed: int, rate: float) -> Non
     topic = names_of(settings).topics.documents
     client = KafkaProducer(
         bootstrap_servers=settings.bootstrap_servers, linger_ms=5, batch_size=256 << 10, compression_type="lz4",
-        max_request_size=settings.request_bytes_max,
+        max_request_size=settings.client.request_bytes_max,
     )  # fmt: skip
     made = list(values(count, seed, lambda: 0.0))
     client.partitions_for(topic)

@@ -8,6 +8,7 @@ import kubernetes_validate
 import pytest
 from deploy_files import DEPLOY, documents, load, manifests, pods
 
+from neardup_workers.outside.settings.client_properties import TRANSACTION_TIMEOUT_SECONDS
 from neardup_workers.outside.settings.files import ENVIRONMENT_PREFIX
 from neardup_workers.outside.settings.kafka import StreamOptions
 
@@ -51,11 +52,10 @@ def test_all_but_the_example_is_applied():
 
 
 def test_the_example_of_the_secret_has_no_values():
-    """The example has keys only; workers read each key as a variable that holds a secret."""
+    """The example has keys only: the files of the login to Kafka, and a variable that holds the token."""
     for document in documents(FOLDER / "secret.example.yml"):
         assert set(document["stringData"].values()) == {""}
-    names = objects("Secret")["neardup"]["stringData"]
-    assert set(names) == {f"{ENVIRONMENT_PREFIX}SASL_USERNAME", f"{ENVIRONMENT_PREFIX}SASL_PASSWORD"}
+    assert set(objects("Secret")["neardup"]["stringData"]) == {"client.properties", "ca.crt"}
     assert set(objects("Secret")["neardup-serve"]["stringData"]) == {f"{ENVIRONMENT_PREFIX}TOKEN"}
 
 
@@ -63,6 +63,11 @@ def test_no_other_file_has_a_secret():
     """Neither the public settings nor the pods contain the value of a password."""
     (settings,) = objects("ConfigMap").values()
     assert not [name for name in settings["data"] if "PASSWORD" in name or "USERNAME" in name]
+    for name, pod, container in containers():
+        mounted = {mount["name"]: mount["mountPath"] for mount in container.get("volumeMounts", [])}
+        if {"configMapRef": {"name": "neardup"}} in container.get("envFrom", []) and name != "neardup-serve":
+            assert settings["data"]["NEARDUP_KAFKA_CONFIG"] == f"{mounted['kafka']}/client.properties"
+            assert [v["secret"]["secretName"] for v in pod["spec"]["volumes"] if v["name"] == "kafka"] == ["neardup"]
     for _, _, container in containers():
         secret = [each for each in container.get("env", []) if re.search("PASSWORD|TOKEN", each["name"])]
         assert all("value" not in variable and "secretKeyRef" in variable["valueFrom"] for variable in secret)
@@ -128,7 +133,7 @@ def test_a_pod_has_time_to_finish_its_step():
     """The grace period is longer than the longest transaction."""
     for name in ("neardup-signer", "neardup-matcher"):
         seconds = pods()[name]["spec"]["terminationGracePeriodSeconds"]
-        assert seconds > 2 * StreamOptions().transaction_timeout_seconds
+        assert seconds > 2 * TRANSACTION_TIMEOUT_SECONDS
 
 
 def test_names_and_labels_that_refer_to_each_other_agree():

@@ -74,10 +74,11 @@ def counted(port: int) -> Counter[str]:
 
 def test_the_shards_of_a_killed_process_go_to_its_standby(worlds: Callable[..., World], tmp_path: Path) -> None:
     """`neardup status` shows who stands by; after SIGKILL the survivor's metrics say that it read no window again."""
-    world = worlds(standbys=1, session_timeout_seconds=SESSION_SECONDS, step_messages_max=STEP_DOCUMENTS)
+    world = worlds(standbys=1, step_messages_max=STEP_DOCUMENTS)
     killed, survivor = (world.names.worker(MATCH, instance) for instance in ("0", "1"))
     port = free_port()
-    with closing(Deployment(world.kafka.bootstrap_servers, tmp_path, **world.given)) as deployment:
+    short = {"session.timeout.ms": round(SESSION_SECONDS * 1_000)}
+    with closing(Deployment(world.kafka.bootstrap_servers, tmp_path, short, **world.given)) as deployment:
 
         def shown() -> list[tuple[str, list[str]]]:
             done = deployment.run("status", "--json")

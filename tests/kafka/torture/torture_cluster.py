@@ -121,11 +121,14 @@ class Cluster:
         live = given.documents // 10
         stride = WINDOWS * given.window / (given.documents - live)
         self.shape = Shape(given.documents, given.window, given.lateness, stride, given.hot, live)
+        properties = folder / "client.properties"
+        properties.write_text(
+            f"session.timeout.ms={SESSION_SECONDS * 1e3:.0f}\ntransaction.timeout.ms={TRANSACTION_SECONDS * 1e3:.0f}\n"
+        )
         values: dict[str, object] = {
             "bootstrap_servers": self.brokers.bootstrap, "topic_prefix": "torture.", "window_seconds": given.window,
             "lateness_seconds": given.lateness, "shards": SHARDS, "documents_partitions": DOCUMENTS_PARTITIONS,
-            "session_timeout_seconds": SESSION_SECONDS, "health_port": 0,
-            "transaction_timeout_seconds": TRANSACTION_SECONDS, "trim_interval_seconds": TRIM_SECONDS,
+            "kafka_config": str(properties), "health_port": 0, "trim_interval_seconds": TRIM_SECONDS,
             "step_documents_max": STEPS[given.seed % len(STEPS)], "sign_threads": 1,
             "turn_seconds_max": 60, "stall_seconds_max": 60, "verdicts": given.linkers > 0, "standbys": given.standbys,
             "representative": REPRESENTATIVES[given.seed % len(REPRESENTATIVES)],

@@ -267,8 +267,11 @@ def test_a_command_works_with_the_printed_rights_and_names_each_that_is_missing(
     world: World, guarded: Broker, user: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """After the roles have worked."""
-    changes = {"bootstrap_servers": f"{HOST}:{guarded.proxied_port}", "security_protocol": "SASL_PLAINTEXT",
-               "sasl_mechanism": "PLAIN", "sasl_username": user, "sasl_password": user}  # fmt: skip
+    file = tmp_path / "client.properties"
+    file.write_text(
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.username={user}\nsasl.password={user}\n"
+    )
+    changes = {"bootstrap_servers": f"{HOST}:{guarded.proxied_port}", "kafka_config": str(file)}
     settings = StreamSettings(**{**world.given, **changes})  # type: ignore[arg-type]
     if user == "replay":  # the signer and the filter that worked are gone
         for role in (SIGN, FILTER):

@@ -91,33 +91,47 @@ def secured(session_broker: Broker, tmp_path_factory: pytest.TempPathFactory) ->
         yield Secured(broker, address, cafile)
 
 
+def scram(secured: Secured, password: str) -> dict[str, str]:
+    """The properties of a login with a password, as Java's clients spell them."""
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    return {
+        "security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(secured.cafile),
+        "sasl.jaas.config": f'{module} required username="{USER}" password="{password}";',
+    }  # fmt: skip
+
+
+def plain(secured: Secured, password: str) -> dict[str, str]:
+    """The properties of PLAIN, as librdkafka spells them."""
+    return {
+        "security.protocol": "sasl_ssl", "sasl.mechanisms": "PLAIN", "ssl.ca.location": str(secured.cafile),
+        "sasl.username": USER, "sasl.password": password,
+    }  # fmt: skip
+
+
 @pytest.fixture
 def deployment(secured: Secured, compiled: None, tmp_path: Path) -> Iterator[Deployment]:
-    """Settings for SCRAM: all in the environment except the password."""
-    made = Deployment(
-        secured.bootstrap, tmp_path, security_protocol="SASL_SSL", sasl_mechanism="SCRAM-SHA-512", sasl_username=USER,
-        ssl_cafile=secured.cafile, window_seconds=1e9,
-    )  # fmt: skip
+    """The file that Kafka's own tools take for SCRAM."""
+    made = Deployment(secured.bootstrap, tmp_path, scram(secured, PASSWORD), window_seconds=1e9)
     yield made
     made.close()
 
 
-def test_workers_find_pairs_over_tls_with_a_password_that_no_output_shows(deployment: Deployment) -> None:
-    """SCRAM reads its password from the environment, PLAIN from a file; no log and no command line contains it."""
-    file = deployment.folder / "password"
-    file.write_text(f"{PASSWORD}\n")
+def test_workers_find_pairs_over_tls_with_a_password_that_no_output_shows(
+    deployment: Deployment, secured: Secured
+) -> None:
+    """The files of Java's tools and of librdkafka both log in; no log and no command line contains the password."""
     shown: list[str] = []
     (deployment.folder / "documents.jsonl").write_text("\n".join(map(json.dumps, documents(DOCUMENTS))))
     expected = pairs_in(deployment.run("run", "--quiet", "documents.jsonl").stdout)
-    deployment.environment["NEARDUP_SASL_PASSWORD"] = PASSWORD
     for command in (("topics", "create"), ("load", "documents.jsonl")):
         done = deployment.run(*command)
         assert done.returncode == 0, done.stderr
         shown += [done.stdout, done.stderr]
     up = deployment.start("up", "--from", "earliest", "--health-port", "0")
-    del deployment.environment["NEARDUP_SASL_PASSWORD"]
-    plain = ["--set", "sasl_mechanism=PLAIN", "--set", f"sasl_password_file={file}"]
-    tail = deployment.run("tail", "--from", "earliest", "--max", str(len(expected)), *plain)
+    deployment.properties = plain(secured, PASSWORD)
+    other = deployment.written("librdkafka.properties")
+    tail = deployment.run("tail", "--from", "earliest", "--max", str(len(expected)), "--kafka-config", other)
     assert pairs_in(tail.stdout) == expected != [], tail.stderr
     lines = [Path(f"/proc/{pid}/cmdline").read_text() for pid in [up.pid, *children(up.pid)]]
     assert len(lines) == 3
@@ -125,15 +139,20 @@ def test_workers_find_pairs_over_tls_with_a_password_that_no_output_shows(deploy
         assert PASSWORD not in text
 
 
-# What is wrong -> settings, and what each error says.
-REFUSED: dict[str, tuple[dict[str, str], str]] = {
-    "a wrong password for SCRAM": ({"sasl_password": WRONG}, "due to invalid credentials with SASL mechanism"),
-    "one for PLAIN": ({"sasl_password": WRONG, "sasl_mechanism": "PLAIN"}, "Invalid username or password"),
+# What is wrong -> properties, and what each error says.
+REFUSED: dict[str, tuple[Callable[[Secured], dict[str, str]], str]] = {
+    "a wrong password for SCRAM": (
+        lambda secured: scram(secured, WRONG), "due to invalid credentials with SASL mechanism"
+    ),
+    "one for PLAIN": (lambda secured: plain(secured, WRONG), "Invalid username or password"),
     "another mechanism": (
-        {"sasl_password": PASSWORD, "sasl_mechanism": "SCRAM-SHA-256"}, "UnsupportedSaslMechanismError"
+        lambda secured: {**scram(secured, PASSWORD), "sasl.mechanism": "SCRAM-SHA-256"}, "UnsupportedSaslMechanismError"
     ),
     "a certificate that is not trusted": (
-        {"sasl_password": PASSWORD, "ssl_cafile": ""}, "certificate verify failed"
+        lambda secured: {
+            name: value for name, value in plain(secured, PASSWORD).items() if name != "ssl.ca.location"
+        },
+        "certificate verify failed",
     ),
 }  # fmt: skip
 CALLS: tuple[Callable[[KafkaTransport], object], ...] = (
@@ -150,16 +169,13 @@ def refusal(settings: StreamSettings, call: Callable[[KafkaTransport], object]) 
 
 
 @pytest.fixture(scope="module")
-def refusals(secured: Secured) -> dict[str, list[TransportError]]:
+def refusals(secured: Secured, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[TransportError]]:
     """The errors of every call with each of the wrong settings; all wait at the same time."""
-    common = {
-        "bootstrap_servers": secured.bootstrap, "security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512",
-        "sasl_username": USER, "ssl_cafile": str(secured.cafile),
-    }  # fmt: skip
-    given = {
-        name: StreamSettings(**{key: value for key, value in {**common, **changes}.items() if value})  # type: ignore[arg-type]
-        for name, (changes, _) in REFUSED.items()
-    }
+    folder, given = tmp_path_factory.mktemp("refused"), {}
+    for number, (name, (properties, _)) in enumerate(REFUSED.items()):
+        file = folder / f"{number}.properties"
+        file.write_text("".join(f"{key}={value}\n" for key, value in properties(secured).items()))
+        given[name] = StreamSettings(bootstrap_servers=secured.bootstrap, kafka_config=str(file))
     with ThreadPoolExecutor(len(REFUSED) * len(CALLS)) as pool:
         waiting = {name: [pool.submit(refusal, each, call) for call in CALLS] for name, each in given.items()}
         return {name: [one.result() for one in errors] for name, errors in waiting.items()}
@@ -178,14 +194,15 @@ def test_a_refusal_gives_its_reason_and_not_the_password(refusals: dict[str, lis
         assert WRONG not in said
 
 
-def test_a_worker_whose_password_is_wrong_ends_with_one_sentence(deployment: Deployment) -> None:
+def test_a_worker_whose_password_is_wrong_ends_with_one_sentence(deployment: Deployment, secured: Secured) -> None:
     """The worker exits with the code of a broker that refuses."""
-    deployment.environment["NEARDUP_SASL_PASSWORD"] = WRONG
+    deployment.properties = scram(secured, WRONG)
+    deployment.written("client.properties")
     worker = deployment.start("sign", "--supervised", command=[sys.executable, "-c", IMPATIENT])
     assert worker.wait(WAIT_SECONDS_MAX) == Exit.BROKER, deployment.log
     last = deployment.log.splitlines()[-1]
     assert "refuses the login" in last
-    assert "sasl_username" in last
+    assert "sasl.username" in last
     assert "Traceback" not in deployment.log
     assert WRONG not in deployment.log
 

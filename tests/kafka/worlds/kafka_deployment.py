@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from import_path import SOURCES
@@ -22,21 +22,34 @@ SEED = 20_261_121
 
 
 class Deployment:
-    """Commands of one deployment with its own prefix and settings; ``close`` ends its processes."""
+    """Commands of one deployment with its own prefix and settings; ``close`` ends its processes.
 
-    def __init__(self, bootstrap: str, folder: Path, **settings: object) -> None:
+    ``properties`` are lines of its client.properties, in addition to a short session.
+    """
+
+    def __init__(
+        self, bootstrap: str, folder: Path, properties: Mapping[str, object] | None = None, **settings: object
+    ) -> None:
+        self.properties: dict[str, object] = {"session.timeout.ms": 6_000, **(properties or {})}
+        self.folder = folder
         prefix = f"up{random.SystemRandom().randrange(1 << 40):x}."
         kept = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
-        self.folder = folder
         self.environment = {
             **kept, "PYTHONPATH": SOURCES, "NEARDUP_BOOTSTRAP_SERVERS": bootstrap, "NEARDUP_TOPIC_PREFIX": prefix,
             "NEARDUP_WINDOW_SECONDS": "1e9", "NEARDUP_LATENESS_SECONDS": "1e9",
             "NEARDUP_RETENTION_SECONDS": "1000000000",
             "NEARDUP_SHARDS": "4", "NEARDUP_DOCUMENTS_PARTITIONS": "4",
-            "NEARDUP_SESSION_TIMEOUT_SECONDS": "6", "NEARDUP_HEALTH_PORT": "0",
+            "NEARDUP_HEALTH_PORT": "0", "NEARDUP_KAFKA_CONFIG": self.written("client.properties"),
             **{f"NEARDUP_{name.upper()}": str(value) for name, value in settings.items()},
         }  # fmt: skip
         self.started: list[subprocess.Popen[bytes]] = []
+
+    def written(self, name: str, **changes: object) -> str:
+        """Write the properties, some of them changed (dots as underscores), and return the path of the file."""
+        changed = {key.replace("_", "."): value for key, value in changes.items()}
+        lines = [f"{key}={value}\n" for key, value in {**self.properties, **changed}.items()]
+        (self.folder / name).write_text("".join(lines))
+        return str(self.folder / name)
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -117,7 +117,7 @@ def test_a_batch_that_was_refused_is_sent_again_when_it_may_be_unpacked(dead: De
     dead.cluster.append(TOPICS.dead, 1, encode_dead(refused, TOPICS.documents, "batch_too_large"), b"")
     which = Chosen(reason="batch_too_large")
     assert dead.replay(which) == (
-        0, {"unpack to more than batch_bytes_max: raise it for this command and for the signers": 1},
+        0, {"unpack to more than an eighth of memory_max: raise it for this command and for the signers": 1},
     )  # fmt: skip
 
 

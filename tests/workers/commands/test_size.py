@@ -111,7 +111,7 @@ def test_standbys_take_the_memory_of_the_tables_once_more(standbys: int) -> None
     left = roomy.roles[1].processes - 1
     held = (roomy.roles[1].memory - PROCESS_BYTES) / (roomy.window_documents * roomy.table_bytes_per_document / 24)
     assert round(held) >= 24 * (1 + min(standbys, left - 1)) / left
-    replayed = roomy.takeover_seconds - settings.session_timeout_seconds
+    replayed = roomy.takeover_seconds - settings.client.session_timeout_seconds
     assert replayed == (0.0 if standbys else pytest.approx(roomy.restore_seconds))
 
 

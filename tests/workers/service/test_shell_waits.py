@@ -44,9 +44,10 @@ def test_a_partition_whose_offset_cannot_be_had_is_tried_again_once_and_then_end
     assert bench.health[role].ready().holds is False
 
 
-def test_a_wait_for_as_long_as_a_transaction_may_last_is_no_failure(bench, caplog):
+def test_a_wait_for_as_long_as_a_transaction_may_last_is_no_failure(bench, caplog, tmp_path):
     """The timeout ends the transaction of a dead predecessor; the worker does not restart for it."""
     polled = itertools.count()
+    (tmp_path / "client.properties").write_text("transaction.timeout.ms=900000\n")
 
     class Slow(Pending):
         def committed(self, partition):
@@ -57,7 +58,7 @@ def test_a_wait_for_as_long_as_a_transaction_may_last_is_no_failure(bench, caplo
     with caplog.at_level(logging.INFO):
         bench.run(
             "sign", lambda: bench.metrics["sign"].value("documents") == 3, lambda: Slow(bench.cluster),
-            stall_seconds_max=5.0, transaction_timeout_seconds=900.0,
+            stall_seconds_max=5.0, kafka_config=str(tmp_path / "client.properties"),
         )  # fmt: skip
     assert bench.metrics["sign"].value("restarts", "waited") == 0
     assert sum("restoring" in line for line in caplog.messages) == 1

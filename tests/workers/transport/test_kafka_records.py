@@ -75,11 +75,10 @@ def read(of, data, fetch_offset=0, aborted=()):
     return found, part.next_fetch_offset, False
 
 
-def part_of(limits=None, is_fast=True):
+def part_of(limits=None):
     """One partition's part of a fetch, in the class of a client."""
-    read_batch = kafka_records.read_batch if is_fast else kafka_records.read_batch_by_client
     limits = limits or kafka_records.ClientLimits()
-    return fetches.partition_records(partial(kafka_records._read_or_refuse, read_batch, limits), limits)
+    return fetches.partition_records(partial(kafka_records._read_or_refuse, limits), limits)
 
 
 def both(data, fetch_offset=0, aborted=()):
@@ -87,7 +86,6 @@ def both(data, fetch_offset=0, aborted=()):
     found, at, raised = read(Fetcher.PartitionRecords, data, fetch_offset, aborted)
     theirs = [Record(one.partition, one.offset, one.timestamp, one.key, one.value) for one in found]
     ours = read(part_of(), data, fetch_offset, aborted)
-    assert read(part_of(is_fast=False), data, fetch_offset, aborted) == ours
     assert all(type(one) is Record for one in ours[0])
     return (theirs, at, raised), ours
 
@@ -147,21 +145,20 @@ def test_a_compressed_batch_of_an_older_format_is_refused():
 
 
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
-@pytest.mark.parametrize("is_fast", [True, False])
-def test_a_batch_over_the_limit_becomes_one_record_that_says_so(codec, is_fast):
+def test_a_batch_over_the_limit_becomes_one_record_that_says_so(codec):
     """The record has the last offset, so the reader continues after the batch; the batches around it are read."""
     small = [(0, None, b"small", [])]
     large = [(i, b"key", b"x" * 10_000, []) for i in range(20)]
     packed = built(large, codec, base=1)
     data = built(small, codec) + packed + built(small, codec, base=21)
     limits = kafka_records.ClientLimits(batch_bytes_max=200_000)
-    found, at, raised = read(part_of(limits, is_fast), data)
+    found, at, raised = read(part_of(limits), data)
     assert [(one.offset, one.value, one.refused) for one in found] == [
         (0, b"small", None), (20, None, RefusedBatch(1, len(packed))), (21, b"small", None),
     ]  # fmt: skip
     assert (at, raised) == (22, False)
     limits = kafka_records.ClientLimits(batch_bytes_max=210_000)
-    assert len(read(part_of(limits, is_fast), data)[0]) == 22
+    assert len(read(part_of(limits), data)[0]) == 22
 
 
 def test_a_refused_batch_begins_where_the_reader_stood():

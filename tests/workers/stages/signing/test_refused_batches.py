@@ -58,7 +58,7 @@ def test_a_batch_of_signed_that_is_not_unpacked_stops_the_worker() -> None:
     one = world.worker()
     world.cluster.batch_bytes_max = 100
     world.cluster.append_batch(TOPICS.signed, 0, [b"x" * 60] * 2, packed_bytes=20)
-    with pytest.raises(WireError, match=r"offsets 0 to 1 of partition 0 of signed .* raise batch_bytes_max"):
+    with pytest.raises(WireError, match=r"offsets 0 to 1 of partition 0 of signed .* raise memory_max"):
         turns(one)
 
 

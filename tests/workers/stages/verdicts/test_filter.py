@@ -206,10 +206,10 @@ def test_a_filter_sends_the_longest_document_that_a_signer_takes() -> None:
     """The header that it adds counts: one byte more is a dead letter."""
     bench = Bench(verdicts=True, documents_partitions=1)
     line = json.dumps({"id": "a", "text": "some words ", "timestamp": 1_600_000_000}).encode()
-    taken = bench.settings.request_bytes_max - 256 - sent_bytes(None, None, (("neardup-generation", bytes(12)),))
+    taken = bench.settings.client.request_bytes_max - 256 - sent_bytes(None, None, (("neardup-generation", bytes(12)),))
     for size in (taken, taken + 1):
         bench.cluster.append("documents", 0, line.ljust(size))
-    bench.cluster.record_bytes_max = bench.settings.request_bytes_max - 256  # as the producer on Kafka
+    bench.cluster.record_bytes_max = bench.settings.client.request_bytes_max - 256  # as the producer on Kafka
     for role in ("sign", "match", "link", "filter"):
         bench.run(role, lambda role=role: bench.has_taken_all(role))
     assert [len(record.value or b"") for record in bench.cluster.records("documents.unique")] == [taken]

@@ -24,7 +24,7 @@ SERVICE_REASONS: dict[str, tuple[int, str, str]] = {
     "unsent": (503, "the broker has not confirmed the document: it may be in the topic, or not", "send it again"),
     "refused": (422, "a signer has refused the document", "see its letter in the topic of dead letters"),
     "message_too_large": (
-        413, "the document is larger than a message to the broker may be", "send less, or raise request_bytes_max",
+        413, "the document is larger than a message to the broker may be", "send less, or raise max.request.size",
     ),
     "needs_window": (
         501, "this service shows a deployment on Kafka, and has no window of its own",

@@ -47,6 +47,7 @@ class Loader:
     def __init__(self, transport: Transport, settings: StreamSettings, session: Session) -> None:
         self.settings, self.session, self.report = settings, session, session.report
         self.names = settings.field_names
+        self._request_bytes_max = settings.client.request_bytes_max
         self.topic = names_of(settings).topics.documents
         self.partitions = transport.partitions(self.topic)
         # The name is unique to this process: two loads at the same time must not fence each other.
@@ -84,7 +85,7 @@ class Loader:
             return
         is_line = entry.raw is not None and self.names.html is None
         value = self._value(entry.raw, entry.found.id) if is_line and entry.raw else self._encoded(entry.found)
-        if len(key) + len(value) + _OVERHEAD_BYTES > self.settings.request_bytes_max:
+        if len(key) + len(value) + _OVERHEAD_BYTES > self._request_bytes_max:
             self.session.refuse_entry(entry, "message_too_large")
             return
         now, timestamp = time.time(), entry.found.timestamp

@@ -49,7 +49,7 @@ FILE_REASONS: dict[str, str] = {
     "reader_failed": "the reader failed here, so the rest of the file is not read: a defect of neardup, whose position "
     "neardup --debug shows",
     **COMPRESSION_REASONS,
-    "message_too_large": "the document is larger than request_bytes_max",
+    "message_too_large": "the document is larger than max.request.size of kafka_config",
     "past_retention": "the time of the document is further back than retention.ms of the topic, so Kafka would delete "
     "it unread: raise retention.ms with the tools of Kafka, then load it again",
     **FORMAT_REASONS,

@@ -1,18 +1,16 @@
 """Settings of the workers on Kafka, in addition to the settings of the library and of the input.
 
-Passwords come from the environment (``NEARDUP_SASL_PASSWORD``) or from a file that a setting names; the command line
-has no option for them, because other users of the machine can read it. The settings file must not contain them.
+Passwords of the broker stand in the file of ``kafka_config``, never on the command line, which other users of the
+machine can read.
 """
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-from pydantic import BaseModel, Field, SecretStr, ValidationInfo, field_validator
+from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
-from neardup.errors import ConfigError
-from neardup_workers.outside.process.exits import input_failure
+from neardup_workers.outside.settings.client_properties import ClientProperties, read_properties
 from neardup_workers.outside.settings.files import Settings
 
 # Approximate bytes of the records and of the output of a step: the default of ``step_bytes_max``.
@@ -24,9 +22,10 @@ STEP_PAIRS_MAX = 20_000
 UNDECIDED_MAX = 1_000_000
 # Of signed, in a linker: the default of ``messages_bytes_max``.
 MESSAGES_BYTES_MAX = 256 << 20
-# Maximum unpacked bytes of a compressed batch: the default of ``batch_bytes_max``. By default, a producer's batch has
-# at most a megabyte in the log, and text compresses to a fifth or a tenth.
-BATCH_BYTES_MAX = 64 << 20
+# The memory of a worker next to its tables, and the part of it that a step has. A compressed batch of a producer
+# unpacks to at most as much: it has a megabyte in the log by default, and text compresses to a fifth or a tenth.
+MEMORY_MAX, STEP_PART = 512 << 20, 8
+BATCH_BYTES_MAX = MEMORY_MAX // STEP_PART
 # Of a request: batch header (61), record header with lengths and offsets (at most 36), some room.
 MESSAGE_OVERHEAD_BYTES = 256
 # Characters that every broker allows in names of groups, members and topics.
@@ -53,40 +52,10 @@ class ConnectionOptions(BaseModel):
     topic_prefix: str = Field(
         default="", max_length=100, pattern=_NAME, description="beginning of the name of every topic"
     )
-    security_protocol: str = Field(
-        default="PLAINTEXT",
-        pattern="^(PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)$",
-        description="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL",
-    )
-    sasl_mechanism: str | None = Field(default=None, description="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI, ...")
-    sasl_username: str | None = Field(
+    kafka_config: str | None = Field(
         default=None,
-        description="user for SASL; the password is NEARDUP_SASL_PASSWORD in the environment, or in a file",
-    )
-    sasl_password_file: str | None = Field(default=None, description="file that holds the password for SASL")
-    ssl_cafile: str | None = Field(default=None, description="file of the certificates that are trusted")
-    ssl_certfile: str | None = Field(default=None, description="file of the client's certificate")
-    ssl_keyfile: str | None = Field(default=None, description="file of the client's key")
-    ssl_password_file: str | None = Field(
-        default=None, description="file that holds the password of the key; or NEARDUP_SSL_PASSWORD in the environment"
-    )
-    ssl_check_hostname: bool = Field(default=True, description="refuse a broker whose certificate names another host")
-    request_bytes_max: int = Field(
-        default=1_000_000,
-        ge=1_000_000,
-        le=1 << 28,
-        description="bytes of a message to the broker at most; the topics must take as much",
-    )
-    batch_bytes_max: int = Field(
-        default=BATCH_BYTES_MAX,
-        ge=1 << 20,
-        le=1 << 31,
-        description="bytes that a compressed batch of messages may unpack to; a signer refuses larger ones as dead "
-        "letters",
-    )
-    fast_fetch: bool = Field(
-        default=True,
-        description="read records by our own compiled code; off reads them as the Kafka client does, slower",
+        description="file in the form of Kafka's client.properties: security.protocol, sasl.*, ssl.*, timeouts, "
+        "max.request.size",
     )
 
 
@@ -129,6 +98,13 @@ class StreamOptions(CanaryOptions):
         pattern=_NAME_REQUIRED,
         description="which worker of its role this is, the same after a restart and no other's at a time: member and "
         "transactional id are {topic-prefix}{group}-{role}-{generation}-{instance}",
+    )
+    memory_max: int = Field(
+        default=MEMORY_MAX,
+        ge=STEP_PART << 20,
+        le=1 << 43,
+        description="bytes of memory of a worker in addition to its tables: an eighth for a step, or for a compressed "
+        "batch of a producer, unpacked",
     )
     allow_gap: bool = Field(
         default=False, description="go on when the beginning of a window is no longer in the log; pairs may be missed"
@@ -196,12 +172,6 @@ class StreamOptions(CanaryOptions):
         default=True,
         description="leave the group when stopped, so that others take over at once; off keeps the membership for the "
         "session, for a restart without a rebalance",
-    )
-    session_timeout_seconds: float = Field(
-        default=10.0, ge=1, le=300, description="how long the partitions of a dead worker stand idle"
-    )
-    transaction_timeout_seconds: float = Field(
-        default=15.0, ge=3, le=900, description="how long the open transaction of a dead worker holds up readers"
     )
     skew_seconds: float = Field(
         default=300.0,
@@ -271,14 +241,7 @@ class TopicOptions(BaseModel):
     )
 
 
-class Secrets(BaseModel):
-    """Settings from the environment or a file that are never shown."""
-
-    sasl_password: SecretStr | None = Field(default=None, description="password for SASL")
-    ssl_password: SecretStr | None = Field(default=None, description="password of the client's key")
-
-
-class StreamSettings(Secrets, TopicOptions, StreamOptions, ConnectionOptions, Settings):
+class StreamSettings(TopicOptions, StreamOptions, ConnectionOptions, Settings):
     """All settings of a worker on Kafka; a ``Config`` as well. Raises ``ConfigError`` like it."""
 
     start: str | None = Field(
@@ -310,15 +273,8 @@ class StreamSettings(Secrets, TopicOptions, StreamOptions, ConnectionOptions, Se
             )
         return values
 
-    def secret(self, name: str) -> str | None:
-        """Return a password from the environment or from its file; raises ``Failure``."""
-        given: SecretStr | None = getattr(self, name)
-        path: str | None = getattr(self, f"{name}_file")
-        if given is not None and path is not None:
-            raise ConfigError(f"{name} stands in the environment and {name}_file names a file: leave out one of them")
-        if path is None:
-            return None if given is None else given.get_secret_value()
-        try:
-            return Path(path).read_text().rstrip("\r\n")
-        except OSError as error:
-            raise input_failure(f"{name}_file {path}", error) from None
+    @property
+    def client(self) -> ClientProperties:
+        """What the file of ``kafka_config`` says now. Raises ``ConfigError`` and ``Failure`` like
+        ``read_properties``."""
+        return read_properties(self.kafka_config)

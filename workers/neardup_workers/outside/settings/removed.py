@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from neardup.schemes.removed import REMOVED as OPTIONS
 
+_PROPERTY = "write {} into a file in the form of Kafka's client.properties, and name it with --kafka-config"
 # Name of a setting, as it stands in the environment and the file -> what to do instead, as the end of a sentence.
 REMOVED: dict[str, str] = {
     **OPTIONS,
@@ -32,6 +33,22 @@ REMOVED: dict[str, str] = {
     "min_insync_replicas": "it is two, or one where replication_factor is one; alter the topics for another number",
     "retention_margin_seconds": "it is a day; signed has no retention by time unless you alter the topic",
     "signed_retention_seconds": "matchers alone drop what has left the windows; alter the topic signed for a limit",
+    "batch_bytes_max": "it is an eighth of memory_max",
+    "fast_fetch": "records are always read by our own compiled code",
+    "security_protocol": _PROPERTY.format("security.protocol"),
+    "sasl_mechanism": _PROPERTY.format("sasl.mechanism"),
+    "sasl_username": _PROPERTY.format("sasl.username"),
+    "sasl_password": _PROPERTY.format("sasl.password"),
+    "sasl_password_file": _PROPERTY.format("sasl.password"),
+    "ssl_cafile": _PROPERTY.format("ssl.ca.location"),
+    "ssl_certfile": _PROPERTY.format("ssl.certificate.location"),
+    "ssl_keyfile": _PROPERTY.format("ssl.key.location"),
+    "ssl_password": _PROPERTY.format("ssl.key.password"),
+    "ssl_password_file": _PROPERTY.format("ssl.key.password"),
+    "ssl_check_hostname": _PROPERTY.format("ssl.endpoint.identification.algorithm"),
+    "request_bytes_max": _PROPERTY.format("max.request.size"),
+    "session_timeout_seconds": _PROPERTY.format("session.timeout.ms"),
+    "transaction_timeout_seconds": _PROPERTY.format("transaction.timeout.ms"),
 }
 
 

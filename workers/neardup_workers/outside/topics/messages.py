@@ -27,8 +27,8 @@ DEAD_BYTES_MAX = 128 << 10
 DEAD_KEY_BYTES_MAX = 64 << 10
 # Reasons of refused batches and messages, in addition to the reasons of the library.
 MESSAGE_REASONS = {
-    "batch_too_large": "the compressed batch of the message unpacks to more than batch_bytes_max",
-    "message_too_large": "key, value and headers have more than request_bytes_max, so that no filter could send them",
+    "batch_too_large": "the compressed batch of the message unpacks to more than an eighth of memory_max",
+    "message_too_large": "key, value and headers have more than max.request.size, so that no filter could send them",
 }
 REFUSAL_REASONS = {**REASONS, **MESSAGE_REASONS}
 _MICROSECONDS = 1e6
@@ -142,7 +142,7 @@ def refused_batch_sentence(record: Record, topic: str) -> str:
     first = record.refused.first_offset if record.refused else record.offset
     return (
         f"offsets {first} to {record.offset} of partition {record.partition} of {topic} are a batch that unpacks to "
-        "more than batch_bytes_max: raise batch_bytes_max to read it, or find out who writes such batches there"
+        "more than an eighth of memory_max: raise memory_max to read it, or find out who writes such batches there"
     )
 
 

@@ -65,7 +65,8 @@ def topic_plans(settings: StreamSettings) -> list[TopicPlan]:
     """Return the topics of a deployment, in the order of their creation; topics of verdicts only if verdicts are on."""
     topics = names_of(settings).topics
     deleted = {"cleanup.policy": "delete", "retention.ms": str(settings.retention_seconds * _MILLISECONDS)}
-    size_bytes = round(settings.request_bytes_max * (1 + _ROOM_FRACTION))
+    sent_bytes_max = settings.client.request_bytes_max
+    size_bytes = round(sent_bytes_max * (1 + _ROOM_FRACTION))
     deleted[_SIZE_KEY] = str(size_bytes)
     ahead = {"message.timestamp.after.max.ms": str(_AHEAD_MILLISECONDS_MAX)}
     log = {
@@ -79,8 +80,8 @@ def topic_plans(settings: StreamSettings) -> list[TopicPlan]:
     }
     size = Rule(
         _SIZE_KEY,
-        lambda value: int(value) > settings.request_bytes_max,
-        f"must be more than {settings.request_bytes_max} (request_bytes_max), or what is sent may be refused",
+        lambda value: int(value) > sent_bytes_max,
+        f"must be more than {sent_bytes_max} (max.request.size of kafka_config), or what is sent may be refused",
     )
     common = (_NOT_COMPACTED, _CLEAN_LEADER, size)
     plans = [
@@ -156,7 +157,8 @@ def judge_together(settings: StreamSettings, findings: Mapping[str, Sequence[Fin
         return judged
     text = (
         f"is more than the {limits[topics.unique]} of {topics.unique}: signers refuse documents of more than "
-        f"{settings.request_bytes_max} bytes (request_bytes_max), unpacked, as dead letters (message_too_large)"
+        f"{settings.client.request_bytes_max} bytes (max.request.size of kafka_config), unpacked, as dead letters "
+        "(message_too_large)"
     )
     judged[topics.documents] = [
         row._replace(warning=text) if row.key == _SIZE_KEY else row for row in judged[topics.documents]

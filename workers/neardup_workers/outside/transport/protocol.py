@@ -81,7 +81,7 @@ HEADER_BYTES = 10  # of its two lengths, at most
 
 
 class RefusedBatch(NamedTuple):
-    """A compressed batch that was not unpacked, because its content exceeds ``batch_bytes_max``.
+    """A compressed batch that was not unpacked, because its content exceeds the limit of the client.
 
     ``first_offset`` is the offset of its first record, ``packed_bytes`` its size in the log.
     """

@@ -202,7 +202,7 @@ def refused_records(transport: Transport, reader: Reader, letter: Letter) -> lis
     if first <= offsets[0] and offsets[-1] < end:
         records = [one for one in _read(reader, partition, offsets) if one.offset in offsets]
         if any(record.refused for record in records):
-            return Reason("unpack to more than batch_bytes_max: raise it for this command and for the signers")
+            return Reason("unpack to more than an eighth of memory_max: raise it for this command and for the signers")
         if records:
             return records
     if not letter.is_whole:

@@ -167,7 +167,7 @@ def size_of(settings: StreamSettings, load: Load) -> Sized:
     roles = (*_roles(settings, load, documents, Role(MATCH, matchers, load.rate * cores, PROCESS_BYTES + memory)),)
     busiest = max((role for role in roles if role.role in (MATCH, LINK)), key=lambda role: role.cores)
     streams = math.ceil(max(busiest.cores / CORE_MAX, wanted / WINDOW_DOCUMENTS_MAX))
-    takeover = settings.session_timeout_seconds + (0.0 if settings.standbys else replayed)
+    takeover = settings.client.session_timeout_seconds + (0.0 if settings.standbys else replayed)
     problems = [*_evictions(settings, load, wanted), *_unfit(settings, load, roles, takeover)]
     if given is not None and matchers > given * (1 + settings.standbys):
         useful = given * (1 + settings.standbys)

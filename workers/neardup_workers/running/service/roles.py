@@ -136,7 +136,7 @@ def _signer(member: WorkerMember, settings: StreamSettings) -> Made:
         skew_seconds=settings.skew_seconds,
         start=settings.start,
         step_bytes_max=settings.step_bytes_max,
-        document_bytes_max=settings.request_bytes_max - MESSAGE_OVERHEAD_BYTES - added,
+        document_bytes_max=settings.client.request_bytes_max - MESSAGE_OVERHEAD_BYTES - added,
         align_wait_seconds_max=settings.align_wait_seconds_max,
         verdicts=settings.verdicts,
         representative=settings.representative,

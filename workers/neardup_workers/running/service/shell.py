@@ -127,7 +127,7 @@ class Shell:
         self._tables: Tables = {}  # the tables of the last worker, for the next one
         self._is_away = False  # the broker did not answer the last request
         self._stall = Stall(settings.stall_seconds_max)
-        usual = settings.transaction_timeout_seconds + _OVERDUE_SECONDS
+        usual = settings.client.transaction_timeout_seconds + _OVERDUE_SECONDS
         self._waits = Waits(usual, max(usual, settings.stall_seconds_max))
 
     def run(self) -> Exit:

@@ -95,7 +95,7 @@ def started_view(
         settings, reader, events, observer, decoding(settings, now), partial(near, reader), lambda: follower.alive,
         lambda: follower.ready, measure,
     )  # fmt: skip
-    sending = Sending(outbox, follower, settings.verdict_seconds_max, settings.request_bytes_max)
+    sending = Sending(outbox, follower, settings.verdict_seconds_max, settings.client.request_bytes_max)
     follower.start()
     return Running(
         application(service, view_requests(sending)), events, stop, lambda: follower.error, Degrading(observer).refused

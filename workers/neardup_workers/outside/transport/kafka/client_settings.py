@@ -14,6 +14,11 @@ from kafka import KafkaConsumer
 from kafka import errors as client_errors
 
 from neardup.errors import ConfigError
+from neardup_workers.outside.settings.client_properties import (
+    REQUEST_BYTES_MAX,
+    SESSION_TIMEOUT_SECONDS,
+    TRANSACTION_TIMEOUT_SECONDS,
+)
 from neardup_workers.outside.settings.kafka import BATCH_BYTES_MAX, MESSAGE_OVERHEAD_BYTES
 from neardup_workers.outside.transport.kafka.client_internals.connections import LOGIN_REFUSALS, connections
 from neardup_workers.outside.transport.protocol import FencedError, TransportError, UnreachableError
@@ -50,14 +55,13 @@ class KafkaSettings:
     """
 
     bootstrap_servers: str
-    session_timeout_seconds: float = 10.0  # partitions of a dead member are idle this long
+    session_timeout_seconds: float = SESSION_TIMEOUT_SECONDS
     heartbeat_seconds: float = 3.0
     # Maximum time between two polls; a rebalance waits this long for a member. Kernels may compile in the first step.
     poll_interval_seconds_max: float = 60.0
     request_timeout_seconds: float = 6.0
     flush_timeout_seconds: float = 13.0  # also the delivery timeout of each record
-    # A killed producer's open transaction holds readers this long.
-    transaction_timeout_seconds: float = 15.0
+    transaction_timeout_seconds: float = TRANSACTION_TIMEOUT_SECONDS
     commit_timeout_seconds: float = 15.0  # for each of sending offsets, commit and abort
     committed_timeout_seconds: float = 5.0
     connect_timeout_seconds: float = 10.0
@@ -67,16 +71,13 @@ class KafkaSettings:
     close_timeout_seconds: float = 2.0
     batch_bytes: int = 512 << 10
     compression: str | None = "lz4"
-    # Below the broker's message.max.bytes (1,048,588), which limits the compressed batch.
-    request_bytes_max: int = 1_000_000
+    request_bytes_max: int = REQUEST_BYTES_MAX
     # With twice as much, the allocator returns the memory of each response and requests it again: a third of a poll.
     fetch_bytes_max: int = 16 << 20
     fetch_partition_bytes_max: int = 2 << 20
     # Maximum unpacked bytes of a compressed batch. A larger batch is refused, so that 60 kB in the log cannot fill the
     # memory.
     batch_bytes_max: int = BATCH_BYTES_MAX
-    # Off: the client reads sockets and records itself, and fetches only when the worker has read all records.
-    fast_fetch: bool = True
     # On: members of groups read the headers of records. Readers without a group always do.
     with_headers: bool = False
     client: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
@@ -103,8 +104,9 @@ class KafkaSettings:
             raise ConfigError(f"request_bytes_max is {self.request_bytes_max}: it must exceed {MESSAGE_OVERHEAD_BYTES}")
         if self.batch_bytes_max < self.request_bytes_max:
             raise ConfigError(
-                f"batch_bytes_max is {self.batch_bytes_max}: it must not be below request_bytes_max "
-                f"({self.request_bytes_max}), or readers refuse what was sent"
+                f"batch_bytes_max (an eighth of memory_max) is {self.batch_bytes_max}: it must not be below "
+                f"request_bytes_max (max.request.size of kafka_config, {self.request_bytes_max}), or readers refuse "
+                "what was sent"
             )
 
     @property
@@ -131,7 +133,7 @@ class KafkaSettings:
         """
         return {
             **self.options(),
-            "kafka_client": connections(is_fast=self.fast_fetch),
+            "kafka_client": connections(is_fast=True),
             "isolation_level": "read_committed",
             "enable_auto_commit": False,
             "auto_offset_reset": "none",
@@ -177,8 +179,8 @@ def as_transport_error(what: str, error: BaseException) -> TransportError:
         return FencedError(f"{what}: another process took over ({error}); restart from the committed offsets")
     if isinstance(error, LOGIN_REFUSALS):
         return TransportError(
-            f"{what}: the broker refuses the login ({error}); see sasl_mechanism, sasl_username, and where "
-            "the password comes from"
+            f"{what}: the broker refuses the login ({error}); see sasl.mechanism, sasl.username and "
+            "sasl.password in the file of kafka_config"
         )
     if is_forbidden(error):
         return TransportError(

@@ -101,7 +101,6 @@ class KafkaGroupConsumer:
         )
         try:
             self._client = kafka_records.consumer(
-                settings.fast_fetch,
                 self._limits,
                 **settings.consumer_options(),
                 client_id=self._client_id,
@@ -275,7 +274,7 @@ class KafkaGroupConsumer:
             batches: dict[TopicPartition, list[Record]] = self._client.poll(
                 timeout_ms=round(timeout_seconds * 1000), max_records=records_max
             )
-            if batches and self._settings.fast_fetch:
+            if batches:
                 fetches.fetch_ahead(self._client)
         except client_errors.OffsetOutOfRangeError as error:
             raise OffsetGoneError(self._gone_text(error.args[0] if error.args else {})) from error

@@ -134,7 +134,7 @@ class KafkaTransactionalProducer:
         if bytes_sent > self.message_bytes_max:
             raise TooLargeError(
                 f"a record of {bytes_sent} bytes for {topic}-{partition} is over the limit of {self.message_bytes_max};"
-                " send less at once, or raise request_bytes_max and the topic's own limit"
+                " send less at once, or raise max.request.size and the topic's own limit"
             )
         if self._state == "failed":
             return

@@ -22,14 +22,13 @@ class KafkaReader:
     """See ``neardup_workers.outside.transport.protocol.Reader``. Raises ``UnreachableError`` if no broker answers."""
 
     def __init__(self, settings: KafkaSettings, topic: str) -> None:
-        self._settings, self._topic = settings, topic
+        self._topic = topic
         self._limits = kafka_records.ClientLimits(batch_bytes_max=settings.batch_bytes_max, with_headers=True)
         self._assigned: dict[int, TopicPartition] = {}
         self._held: frozenset[int] = frozenset()
         self._ends: dict[int, fetches.End] = {}
         try:
             self._client: KafkaConsumer = kafka_records.consumer(
-                settings.fast_fetch,
                 self._limits,
                 **settings.consumer_options(),
                 client_id="neardup-reader",
@@ -57,7 +56,7 @@ class KafkaReader:
         try:
             fetches.free_slot(self._client)
             batches = self._client.poll(timeout_ms=round(timeout_seconds * 1000), max_records=records_max)
-            if batches and self._settings.fast_fetch:
+            if batches:
                 fetches.fetch_ahead(self._client)
         except (client_errors.OffsetOutOfRangeError, client_errors.LogTruncationError) as error:
             raise OffsetGoneError(

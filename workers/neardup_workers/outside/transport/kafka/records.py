@@ -1,11 +1,11 @@
 """The records of a fetch, in our own type: one compiled pass over the bytes of a batch finds its records.
 
 The client reads a record in some forty steps of Python and copies it into two tuples of its own, at three times the
-price of parsing the JSON that it holds. That is replaced in a client made with ``is_fast``. Replaced in every client is
-what it does without a limit: it unpacks a compressed batch whole, whatever that holds, and counts the records of a poll
-alone. Here a batch that unpacks to more than ``batch_bytes_max`` is refused, and one record with ``refused`` stands for
-it; a poll ends with the record that uses up its bytes. Checksums, and which batches a transaction hides, stay with the
-client. Headers are passed over, except where ``ClientLimits.with_headers`` asks for them.
+price of parsing the JSON that it holds. The client also works without a limit: it unpacks a compressed batch whole and
+counts only the records of a poll. Here a batch that unpacks to more than ``batch_bytes_max`` is refused, and one record
+with ``refused`` stands for it; a poll ends with the record that uses up its bytes. Checksums, and which batches a
+transaction hides, stay with the client. Headers are passed over, except where ``ClientLimits.with_headers`` asks for
+them.
 
 A record is a run of zigzag varints and bytes: length, attributes, difference of time, difference of offset, length and
 bytes of key, the same of value, number of headers, headers (Kafka's message format 2). Logs may hold messages of the
@@ -14,7 +14,7 @@ formats before it; the client reads those that are not compressed, and compresse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -37,7 +37,6 @@ from neardup_workers.outside.transport.protocol import UNBOUNDED, Headers, Recor
 # Columns of a record: its differences of time and offset, begin and end of its key and of its value, begin of its
 # headers, -1 where it has none.
 _COLUMNS = 7
-_ReadBatch = Callable[[int, Any, int, bool], list[Record]]
 _AS_RECORD: Callable[[Any], Record] = partial(tuple.__new__, Record)
 
 
@@ -50,18 +49,17 @@ class ClientLimits(fetches.Budget):
     with_headers: bool = False
 
 
-def consumer(is_fast: bool, limits: ClientLimits, **options: Any) -> KafkaConsumer:
-    """Make a client for ``poll``; with ``is_fast`` it uses our reader of batches. Raises the client's errors."""
+def consumer(limits: ClientLimits, **options: Any) -> KafkaConsumer:
+    """Make a client for ``poll`` that uses our reader of batches. Raises the client's errors."""
     client = KafkaConsumer(**options)
-    read = read_batch if is_fast else read_batch_by_client
-    fetches.read_batches_with(client, partial(_read_or_refuse, read, limits), limits)
+    fetches.read_batches_with(client, partial(_read_or_refuse, limits), limits)
     return client
 
 
-def _read_or_refuse(read: _ReadBatch, limits: ClientLimits, number: int, batch: Any, start: int) -> list[Record]:
+def _read_or_refuse(limits: ClientLimits, number: int, batch: Any, start: int) -> list[Record]:
     """Return the records of a batch, or the record of its refusal; ``start`` is the offset where the fetch began."""
     try:
-        return read(number, batch, limits.batch_bytes_max, limits.with_headers)
+        return read_batch(number, batch, limits.batch_bytes_max, limits.with_headers)
     except TooLargeToUnpackError:
         refused = RefusedBatch(max(batch.base_offset, start), batch.size_in_bytes)
         return [Record(number, batch.last_offset, batch.max_timestamp, None, None, refused)]
@@ -124,17 +122,6 @@ def _headers(buffer: npt.NDArray[np.uint8], pos: int) -> Headers:
     return tuple(out)
 
 
-def read_batch_by_client(
-    number: int, batch: Any, bytes_max: int = UNBOUNDED, with_headers: bool = False
-) -> list[Record]:
-    """As ``read_batch``, by the client's own code. It does not unpack batches."""
-    if fetches.is_old_format(batch):
-        return _read_old(number, batch)
-    if batch.compression_type != batch.CODEC_NONE:
-        fetches.set_unpacked(batch, _unpacked(number, batch, bytes_max))
-    return _as_records(number, batch, with_headers)
-
-
 def _unpacked(number: int, batch: Any, bytes_max: int) -> bytes:
     content, begin = fetches.packed(batch)
     try:
@@ -154,21 +141,7 @@ def _read_old(number: int, batch: Any) -> list[Record]:
             f"the messages at offset {batch.base_offset} of partition {number} are compressed in format {batch.magic}, "
             "that of Kafka before 0.11, which is not read: copy the topic with a newer producer, or start beyond them"
         )
-    return _as_records(number, batch)
-
-
-def _as_records(number: int, records: Iterable[Any], with_headers: bool = False) -> list[Record]:
-    """Convert the client's records to ours."""
-    return [
-        Record(
-            number, one.offset, one.timestamp, one.key, one.value, None, _filled(one.headers) if with_headers else ()
-        )
-        for one in records
-    ]  # fmt: skip
-
-
-def _filled(headers: Iterable[tuple[str, bytes | None]]) -> Headers:
-    return tuple((name, value or b"") for name, value in headers)
+    return [Record(number, one.offset, one.timestamp, one.key, one.value, None, ()) for one in batch]
 
 
 @kernel

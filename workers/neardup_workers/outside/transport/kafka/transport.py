@@ -157,9 +157,7 @@ class KafkaTransport:
     def _reader(self, limits: kafka_records.ClientLimits, log: TopicPartition, start: int) -> KafkaConsumer:
         try:
             options = self._settings.consumer_options()
-            client = kafka_records.consumer(
-                self._settings.fast_fetch, limits, **options, client_id="neardup-reader", group_id=None
-            )
+            client = kafka_records.consumer(limits, **options, client_id="neardup-reader", group_id=None)
         except client_errors.KafkaError as error:
             raise as_transport_error(f"cannot read {log.topic}-{log.partition}", error) from error
         client.assign([log])

@@ -84,7 +84,7 @@ def _committed(transport: Transport, group: str, topic: str) -> dict[int, Commit
         raise Failure(
             Exit.USAGE,
             f"{members} signers are members of group {group}, and would go on from where they are: end them, wait for "
-            "session_timeout_seconds if one was killed, and replay again",
+            "the session (10 s) if one was killed, and replay again",
         )
     committed = transport.group_offsets(group, topic)
     if not committed:

@@ -14,9 +14,6 @@ No change affects the whole process. Each change of the client's behaviour appli
 - ``batches``: records reach the buffer of a producer as whole batches, and one future stands for all of a batch.
 - ``transactions``: the requests of the client's calls, with a deadline; the client itself waits without a limit (rule
   5).
-
-The setting ``fast_fetch`` switches the optimisations: fast connections, our reader of batches, and fetches ahead. The
-transport obeys the same laws without them.
 """
 
 from neardup_workers.outside.transport.kafka.client_internals.check import TESTED_VERSION, check_client

@@ -80,7 +80,7 @@ NEEDED: dict[Any, tuple[str, ...]] = {
         "record_iterator",
         "records_read",
     ),
-    DefaultRecordBatch: ("_buffer", "_decompressed", "_pos"),
+    DefaultRecordBatch: ("_buffer", "_pos"),
     BaseCoordinator: (
         "join_group_async(timeout_ms)",
         "_on_join_complete_async(generation, member_id, protocol, member_assignment_bytes)",

@@ -189,14 +189,6 @@ def packed(batch: DefaultRecordBatch) -> tuple[bytearray, int]:
     return batch._buffer, batch._pos
 
 
-def set_unpacked(batch: DefaultRecordBatch, content: bytes) -> None:
-    """Set the unpacked content of a compressed batch, so that the client does not unpack it.
-
-    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/record/default_records.py#L234
-    """
-    batch._buffer, batch._pos, batch._decompressed = bytearray(content), 0, True
-
-
 def smallest_batch() -> DefaultRecordBatch:
     """Return a batch of one empty record, to warm up the reader of batches."""
     builder = DefaultRecordBatchBuilder(_READER_FORMAT, 0, 0, -1, -1, -1, 1 << 10)
