@@ -33,7 +33,7 @@ from neardup.stories.canaries.looks import Looks
 from neardup.stories.windows.constant_texts import signature_of
 from neardup.window.band_table import BandTable
 from neardup.window.chains import KEYS
-from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.settings.serve import LIMITS, ServeSettings
 from neardup_workers.outside.store.keeper import Keeper
 from neardup_workers.outside.store.log import Log
 
@@ -348,10 +348,10 @@ def _in_library(every: int, clock: Callable[[], float]) -> Iterator[_User]:
 @contextmanager
 def _in_service(every: int, clock: Callable[[], float]) -> Iterator[_User]:
     """Without HTTP: the deduplicator of the service with its store."""
-    settings = ServeSettings(canaries_every=every)
+    settings = ServeSettings()
     with tempfile.TemporaryDirectory() as folder:
         log = Log(Path(folder), {"signing": settings.signing_fingerprint}, "normal", settings)
-        allowance = Allowance(settings.canaries_per_second_max, clock)
+        allowance = Allowance(LIMITS.canaries_per_second_max, clock)
         keeper = Keeper(settings, log, canaries_every=every, canaries_allowance=allowance)
         yield keeper.check, keeper.canaries
         log.close()

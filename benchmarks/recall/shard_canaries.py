@@ -42,7 +42,7 @@ from neardup_workers.doing.stages.matching.canaries import ShardLooks
 from neardup_workers.doing.stages.matching.shard_table import ShardTable, decode_window
 from neardup_workers.doing.stages.matching.stretches import read_stretches
 from neardup_workers.doing.stages.signer import SignPlan, sign_records
-from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.settings.serve import LIMITS
 from neardup_workers.outside.telemetry.observer import Silent
 from neardup_workers.outside.topics.names import topic_names
 from neardup_workers.outside.topics.signed import position_of
@@ -56,7 +56,7 @@ _HEALTHY: dict[Size, int] = {"smoke": 2_560, "default": 20_000, "large": 200_000
 _COST_DOCUMENTS: dict[Size, int] = {"smoke": 400, "default": 100_000, "large": 1_000_000}
 _COST_TURNS: dict[Size, int] = {"smoke": 1, "default": 3, "large": 9}
 _COST_STEP, _COST_MAX = 2_000, 0.01
-_PER_SECOND = ServeSettings().canaries_per_second_max
+_PER_SECOND = LIMITS.canaries_per_second_max
 _COSTS = Config(window_seconds=1e6)
 _TOPICS = topic_names("", WINDOW.signing_fingerprint, SHARDS)
 

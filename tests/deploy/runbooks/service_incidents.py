@@ -18,13 +18,14 @@ from worker_incidents import unlike
 
 from neardup.pairs.json_lines import Fields
 from neardup_workers.doing.http.access import Access
+from neardup_workers.doing.http.outgoing.delivery import Bounds
 from neardup_workers.doing.http.outgoing.starting import hook_of
 from neardup_workers.doing.http.server import started
 from neardup_workers.outside.feeds.fetch import Fetched, FetchError
 from neardup_workers.outside.feeds.items import Item
 from neardup_workers.outside.feeds.watch import Feed, Watching, World
 from neardup_workers.outside.settings.feed import FeedSettings
-from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.settings.serve import LIMITS, ServeLimits, ServeSettings
 from neardup_workers.outside.telemetry.health import Health
 from neardup_workers.outside.telemetry.metrics import Metrics
 from neardup_workers.outside.topics.names import MATCH
@@ -37,11 +38,12 @@ FEED = "http://feeds.example/news"
 class Serving:
     """A service with its window in the folder of a place; ``late_seconds`` is how far its clock is ahead."""
 
-    def __init__(self, place: Place, **settings: Any) -> None:
+    def __init__(self, place: Place, limits: ServeLimits = LIMITS, **settings: Any) -> None:
         self.began, self.late_seconds = time.monotonic(), 0.0
         self.settings = ServeSettings(threshold=0.7, **settings)
-        self.keeper = opened(place.folder / "state", self.settings, self.now)
-        self.running = started(self.settings, self.keeper, lambda: None, self.now, hook=hook_of(self.settings))
+        self.keeper = opened(place.folder / "state", self.settings, self.now, limits.canaries_every)
+        hook = hook_of(self.settings)
+        self.running = started(self.settings, self.keeper, lambda: None, self.now, hook=hook, limits=limits)
         token, refused = self.settings.access_token(), self.running.refused
         guarded = Access(self.running.app, token, open_metrics=True, on_refused=refused)
         host, port = place.closing.enter_context(listening(guarded))
@@ -93,7 +95,7 @@ def full_disk(place: Place) -> Iterator[None]:
 
 def busy(place: Place) -> Iterator[None]:
     """Four clients send at once, two documents may wait, and the disk is slow."""
-    serving = Serving(place, queue_documents_max=2)
+    serving = Serving(place, LIMITS._replace(queue_documents_max=2))
     serving.check(*numbered(0, 3))
     numbers = itertools.count(10, 3)
     serving.slow_down(0.02)
@@ -128,7 +130,7 @@ def guessed(place: Place) -> Iterator[None]:
 
 def with_canaries(place: Place) -> tuple[Serving, Metrics]:
     """A service that looks canaries up, and the metrics of a matcher."""
-    serving, matcher = Serving(place, canaries_every=3), Metrics(MATCH)
+    serving, matcher = Serving(place, LIMITS._replace(canaries_every=3)), Metrics(MATCH)
     place.show(matcher, Health(1e9))
     serving.check_batch(numbered(0, 30))
     return serving, matcher
@@ -183,13 +185,13 @@ def hook_dead(place: Place) -> Iterator[None]:
     """The receiver refuses each event until its time is over."""
     receiver = Receiver(lambda number: 400)
     place.closing.callback(receiver.close)
-    serving = Serving(place, webhook=receiver.url, webhook_secret=SECRET, webhook_seconds_max=1.0)
+    serving = Serving(place, webhook=receiver.url, webhook_secret=SECRET)
     first = 0
     yield
     while True:
         serving.check(*numbered(first, 3))
         first += 3
-        serving.late_seconds += 60.0
+        serving.late_seconds += Bounds().seconds_max + 60.0
         yield
 
 
@@ -210,7 +212,7 @@ def watched(place: Place) -> tuple[Any, dict[str, Any]]:
         return time.time() - float(answer["late"])
 
     world = World(fetch, lambda *given: answer["items"], clock, lambda: 0.5, lambda seconds: False)
-    feed = Feed(FEED, Watching(Fields(), 600.0, 3, follow=True))
+    feed = Feed(FEED, Watching(Fields(), 600.0, follow=True, items_max=3))
 
     def ask() -> None:
         observe(FEED, feed.poll(world).condition)

@@ -24,15 +24,25 @@ ROOT = Path(__file__).resolve().parents[3]
 Worlds = Callable[..., World]
 
 
+# The command; a request waits longer for its verdict than a slow machine takes for it.
+_PATIENT = """
+import sys
+from neardup_workers.outside.settings import serve
+serve.LIMITS = serve.LIMITS._replace(verdict_seconds_max=60.0)
+from neardup_workers.main import main
+sys.exit(main())
+"""
+
+
 class Serving:
     """A process of the service; ``url`` is its address. ``stop`` ends it."""
 
     def __init__(self, world: World, folder: Path) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
         given = {f"NEARDUP_{name.upper()}": str(value) for name, value in world.given.items()}
-        command = [sys.executable, "-m", "neardup", "serve", "--from-kafka", "--state", str(folder), "--port", "0"]
+        command = [sys.executable, "-c", _PATIENT, "serve", "--from-kafka", "--state", str(folder), "--port", "0"]
         self.process = subprocess.Popen(
-            [*command, "--bootstrap-servers", world.kafka.bootstrap_servers, "--set", "verdict_seconds_max=60"],
+            [*command, "--bootstrap-servers", world.kafka.bootstrap_servers],
             cwd=folder.parent, env={**kept, "PYTHONPATH": SOURCES, **given}, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert self.process.stderr is not None

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import select
 from collections.abc import Iterator
-from contextlib import suppress
 from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -37,16 +35,12 @@ class Service:
 
 @pytest.fixture(scope="module")
 def service(program: Program, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service with a window of 20 documents, a threshold of .55, bodies of 4 MB, and 5 MB for all."""
+    """A service with a window of 20 documents and a threshold of .55."""
     state = tmp_path_factory.mktemp("state")
     token = state / "token"
     token.write_text(TOKEN)
     options = ["--window-documents", 20, "--token-file", token, "--threshold", 0.55]
-    limits = {"body_bytes_max": 4 << 20}
-    (settings,) = (program.tree / "workers").rglob("settings/serve.py")
-    if "bodies_bytes_max" in settings.read_text():
-        limits["bodies_bytes_max"] = 5 << 20
-    with program.start("serve", "--state", state / "window", "--port", 0, *options, **limits) as process:
+    with program.start("serve", "--state", state / "window", "--port", 0, *options) as process:
         assert process.stderr is not None
         address = next(line for line in process.stderr if "serving on" in line).split("//")[-1].strip()
         yield Service(address)
@@ -77,34 +71,6 @@ def test_every_id_that_is_stored_can_be_read_and_removed(service: Service, id_: 
         assert service.ask("GET", f"/v1/documents/{quote(id_, safe='')}")[0] == 200
     assert service.ask("DELETE", f"/v1/documents?{query}") == (200, {"id": id_, "removed": 1})
     assert service.ask("GET", f"/v1/documents?{query}")[0] == 404
-
-
-def almost_sent(service: Service, id_: str) -> HTTPConnection:
-    """A client that has sent a body of 3 MB but for its last byte, or was refused before."""
-    client = HTTPConnection(service.address, timeout=60)
-    body = json.dumps({"id": id_, "text": "x" * (3 << 20)}).encode()
-    client.putrequest("POST", "/v1/check?add=false")
-    for name, value in {**JSON, "Authorization": f"Bearer {TOKEN}", "Content-Length": str(len(body))}.items():
-        client.putheader(name, value)
-    client.endheaders()
-    with suppress(BrokenPipeError, ConnectionResetError):  # the answer of a refusal is read below
-        client.send(body[:-1])
-    return client
-
-
-def test_bodies_are_bounded_together(service: Service) -> None:
-    """Of two clients that send 3 MB each, the one that comes last is refused; when both are gone, there is room."""
-    clients = [almost_sent(service, id_) for id_ in ("one", "two")]
-    refused, _, _ = select.select([client.sock for client in clients], [], [], 60)  # an answer before the last byte
-    answers = [client.getresponse() for client in clients if client.sock in refused]
-    assert [(answer.status, json.loads(answer.read())["reason"]) for answer in answers] == [(503, "bodies_full")]
-    for client in clients:
-        client.close()
-    for _ in range(100):
-        if service.ask("POST", "/v1/check?add=false", {"id": "other", "text": "y" * (3 << 20)})[0] == 200:
-            break
-    else:
-        pytest.fail("the room of a client that is gone is not free")
 
 
 def test_what_degrades_and_who_is_refused_is_counted(service: Service) -> None:

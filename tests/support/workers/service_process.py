@@ -26,12 +26,16 @@ WORDS = [f"{stem}{ending}" for stem in ("rain", "tree", "coast", "ferry") for en
 ANSWERED = ("status", "duplicate_of", "cluster", "place")
 
 
-class Serving:
-    """A running service; ``url`` is its address."""
+# The command, in a process in which code may have changed the limits of the service before.
+_COMMAND = "import sys; from neardup_workers.main import main; sys.exit(main())"
 
-    def __init__(self, folder, *arguments, **environment):
+
+class Serving:
+    """A running service; ``url`` is its address. ``patch``: code that runs in the process before the command."""
+
+    def __init__(self, folder, *arguments, patch="", **environment):
         kept = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
-        command = [sys.executable, "-m", "neardup", "serve", "--state", str(folder), "--port", "0"]
+        command = [sys.executable, "-c", f"{patch}\n{_COMMAND}", "serve", "--state", str(folder), "--port", "0"]
         self.process = subprocess.Popen(
             [*command, "--threshold", "0.7", *arguments], cwd=folder, stderr=subprocess.PIPE, text=True,
             env={**kept, "PYTHONPATH": SOURCES, **environment},

@@ -20,7 +20,7 @@ from neardup_workers.doing.http.outgoing.starting import rules_of
 from neardup_workers.doing.http.server import bound
 from neardup_workers.doing.http.window import near, window_requests
 from neardup_workers.doing.http.writer import Writer
-from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.settings.serve import LIMITS, ServeSettings
 from neardup_workers.outside.store.blocked import read_block_list
 from neardup_workers.outside.store.extra.outbox import Outbox
 from neardup_workers.outside.store.keeper import Keeper
@@ -33,8 +33,8 @@ NEAR = TEXT.replace("Sunday", "Monday")
 NOW = 1_700_000_000.0
 
 
-def opened(folder, settings, clock=None):
-    """The window in a folder."""
+def opened(folder, settings, clock=None, canaries_every=LIMITS.canaries_every, rules=None):
+    """The window in a folder; ``rules`` say when a story has grown."""
     fingerprints = {"signing": settings.signing_fingerprint, "matching": settings.matching_fingerprint}
     return Keeper(
         settings,
@@ -43,8 +43,8 @@ def opened(folder, settings, clock=None):
         history_seconds=settings.history_seconds,
         clock=clock,
         blocked=read_block_list(settings.blocked, create=True),
-        announced=Outbox(rules_of(settings, lambda: NOW), separate=settings.separate),
-        canaries_every=settings.canaries_every,
+        announced=Outbox(rules or rules_of(settings, lambda: NOW), separate=settings.separate),
+        canaries_every=canaries_every,
     )
 
 
@@ -64,30 +64,32 @@ def lose_a_band(table):
 
 
 class World:
-    """A service that tests can query; ``broken`` lists why its writer ended."""
+    """A service that tests can query; ``broken`` lists why its writer ended. ``given``: settings, and limits."""
 
-    def __init__(self, folder, events=None, threshold=0.7, **settings):
-        self.settings = ServeSettings(threshold=threshold, **settings)
-        self.keeper = opened(folder, self.settings, (lambda: NOW) if self.settings.clock == "arrival" else None)
+    def __init__(self, folder, events=None, threshold=0.7, rules=None, **given):
+        limits = LIMITS._replace(**{name: given.pop(name) for name in LIMITS._fields if name in given})
+        self.settings = ServeSettings(threshold=threshold, **given)
+        clock = (lambda: NOW) if self.settings.clock == "arrival" else None
+        self.keeper = opened(folder, self.settings, clock, limits.canaries_every, rules)
         self.broken = []
         self.observer = Metrics(SERVE)
         reader = StoreReader(self.keeper.log.path, separate=self.settings.separate)
         last, count = self.keeper.log.meta()["places"] - 1, self.observer.count
         figures = Figures(lambda: self.keeper.matcher.table.documents, lambda: self.writer.waiting)
         self.events = Events(
-            reader.after, last, self.settings.event_readers_max, figures, reader.previews,
+            reader.after, last, limits.event_readers_max, figures, reader.previews,
             lambda: count("service_event_readers_slow"), **(events or {}),
         )  # fmt: skip
         self.writer = Writer(
-            self.keeper, self.settings.queue_documents_max, lambda: self.broken.append(1),
+            self.keeper, limits.queue_documents_max, lambda: self.broken.append(1),
             publisher(self.observer, self.events, self.keeper.take_repeating), lambda: count("service_full"),
             here=not DURABILITIES[self.settings.durability][1],
         )  # fmt: skip
-        self.decoding = decoding(self.settings, lambda: NOW)
+        self.decoding = decoding(self.settings, lambda: NOW, limits)
         service = Service(
             self.settings, reader, self.events, self.observer, self.decoding,
             partial(near, self.writer), lambda: self.writer.alive, lambda: self.writer.alive, lambda: None,
-            lambda: NOW,
+            lambda: NOW, limits,
         )  # fmt: skip
         self.app = application(service, window_requests(self.writer))
         self.guarded = Access(self.app, self.settings.access_token(), open_metrics=self.settings.open_metrics)

@@ -14,7 +14,7 @@ import httpx
 from memory_transport import MemoryCluster, MemoryTransport
 
 from neardup_workers.doing.http.view.server import started_view
-from neardup_workers.outside.settings.serve import ViewSettings
+from neardup_workers.outside.settings.serve import LIMITS, ViewSettings
 from neardup_workers.outside.store.view import View
 from neardup_workers.outside.topics.names import names_of
 from neardup_workers.outside.transport.protocol import Record
@@ -25,7 +25,7 @@ WAIT_SECONDS_MAX = 60.0
 class Deployment:
     """A view that follows topics in memory; ``decide`` publishes verdicts as a linker does."""
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
+    def __init__(self, folder: Path, verdict_seconds_max: float = LIMITS.verdict_seconds_max, **settings: Any) -> None:
         self.settings = ViewSettings(window_seconds=1e9, **settings)
         self.topics = names_of(self.settings).topics
         self.cluster = MemoryCluster()
@@ -34,7 +34,8 @@ class Deployment:
         self.view = View(folder, {"verdicts": self.topics.verdicts}, "normal")
         transport = MemoryTransport(self.cluster, time.sleep)
         self.ended: list[int] = []
-        self.running = started_view(self.settings, transport, self.view, lambda: self.ended.append(1))
+        limits = LIMITS._replace(verdict_seconds_max=verdict_seconds_max)
+        self.running = started_view(self.settings, transport, self.view, lambda: self.ended.append(1), limits=limits)
         self.pool = ThreadPoolExecutor(4)
         self.decided = 0
 

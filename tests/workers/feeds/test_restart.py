@@ -11,7 +11,7 @@ from neardup_workers.outside.feeds.fetch import Fetched
 from neardup_workers.outside.feeds.watch import Feed, Watching, World, _watch_feed
 
 URL, NOW = "https://first.example/feed", 1_700_000_000.0
-WATCHING = Watching(Fields(), 600.0, 3, follow=True)
+WATCHING = Watching(Fields(), 600.0, follow=True, items_max=3)
 ASKED = Condition(asked=NOW, wait_seconds=600.0)
 FAILED = ASKED._replace(failures=2, reason="fetch_status")
 GONE = ASKED._replace(failures=1, reason="feed_gone")

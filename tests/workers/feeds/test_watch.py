@@ -24,7 +24,7 @@ from neardup_workers.outside.process.stop import Stop
 URL = "http://feeds.example/news"
 NOW = 1_700_000_000.0
 TIME = "2023-11-14T22:13:20+00:00"
-WATCHING = Watching(Fields(), 600.0, 3, follow=True)
+WATCHING = Watching(Fields(), 600.0, follow=True, items_max=3)
 
 
 def item(name, text="text", time=TIME):

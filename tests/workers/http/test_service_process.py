@@ -76,7 +76,11 @@ def test_a_flood_of_idle_connections_and_heads_does_not_keep_clients_out(serving
 @pytest.mark.processes
 def test_a_body_that_does_not_arrive_is_refused_after_a_time(tmp_path):
     """The answer is 408, and the connection is closed."""
-    serving = Serving(tmp_path, "--durability", "normal", "--set", "body_seconds_max=0.2")
+    patch = """
+from neardup_workers.outside.settings import serve
+serve.LIMITS = serve.LIMITS._replace(body_seconds_max=0.2)
+"""
+    serving = Serving(tmp_path, "--durability", "normal", patch=patch)
     try:
         host, port = serving.url.removeprefix("http://").split(":")
         head = (

@@ -1,11 +1,13 @@
 """The one writer of the service: the order of work, the size of steps, failures half-way, and who does not wait."""
 
+import asyncio
 import contextlib
 import json
 import sqlite3
 import threading
 import time
 
+import httpx
 import pytest
 from service_world import NEAR, NOW, TEXT, opened, world_in
 
@@ -14,6 +16,7 @@ from neardup_workers.doing.http.writer import STEP_CHARACTERS, STEP_DOCUMENTS
 from neardup_workers.outside.settings.serve import ServeSettings
 from neardup_workers.outside.store.log import Log
 
+JSON = {"Content-Type": "application/json"}
 JSON_LINES = {"Content-Type": "application/x-ndjson"}
 
 
@@ -196,6 +199,36 @@ def test_a_batch_of_too_many_lines_is_refused_whole(tmp_path):
             response = world.ask("POST", "/v1/check:batch", content=lines, headers=JSON_LINES)
             assert response.status_code == status
         assert response.json()["reason"] == "too_many_lines"
+
+
+def test_bodies_are_bounded_together(tmp_path):
+    """Of two that arrive at the same time, the one that does not fit is refused; then there is room again."""
+    with world_in(tmp_path, body_bytes_max=4000, bodies_bytes_max=5000) as world:
+        body = json.dumps({"id": "a", "text": TEXT, "more": "x" * 3000}).encode()
+        one_holds, other_is_answered = asyncio.Event(), asyncio.Event()
+
+        async def slowly():
+            yield body[:-1]
+            one_holds.set()
+            await other_is_answered.wait()
+            yield body[-1:]
+
+        async def run():
+            transport = httpx.ASGITransport(app=world.guarded)
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as client:
+                one = asyncio.create_task(client.post("/v1/check", content=slowly(), headers=JSON))
+                await one_holds.wait()
+                refused = await client.post("/v1/check", content=body, headers=JSON)
+                other_is_answered.set()
+                return [
+                    refused,
+                    await one,
+                    await client.post("/v1/check", content=body, headers=JSON),
+                ]
+
+        refused, *answered = asyncio.run(run())
+        assert (refused.status_code, refused.json()["reason"]) == (503, "bodies_full")
+        assert [response.status_code for response in answered] == [200, 200]
 
 
 @pytest.mark.parametrize(("durability", "synchronous"), [("full", 2), ("normal", 1)])

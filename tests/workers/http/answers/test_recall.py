@@ -23,7 +23,7 @@ def documents(count, first=0):
 @pytest.fixture
 def watched(tmp_path):
     """A window with canaries for one document in three, and its recall."""
-    keeper = opened(tmp_path / "state", ServeSettings(canaries_every=3, threshold=0.7))
+    keeper = opened(tmp_path / "state", ServeSettings(threshold=0.7), canaries_every=3)
     observer = Metrics(SERVE)
     yield keeper, observer, Recall(keeper.matcher.table.counts, keeper.canaries, keeper.losses, observer)
     keeper.log.close()
@@ -65,8 +65,12 @@ def test_what_limits_cost_is_known_by_hour_source_and_cluster(tmp_path):
     flood = [
         Document(f"d{n}", " ".join([*base[:n], "x", *base[n + 1 :]]), n * 600.0, source=f"s{n % 3}") for n in range(60)
     ]
-    settings = ServeSettings(canaries_every=3, threshold=0.7, **limits)
-    keeper, matcher, expected = opened(tmp_path / "state", settings), Matcher(settings), LossAccounts()
+    settings = ServeSettings(threshold=0.7, **limits)
+    keeper, matcher, expected = (
+        opened(tmp_path / "state", settings, canaries_every=3),
+        Matcher(settings),
+        LossAccounts(),
+    )
     recall = Recall(keeper.matcher.table.counts, keeper.canaries, keeper.losses, Metrics(SERVE))
     for first in range(0, 60, 20):
         batch = Signer(settings).sign(flood[first : first + 20]).batch
@@ -95,11 +99,11 @@ def test_what_limits_cost_is_known_by_hour_source_and_cluster(tmp_path):
 
 def test_a_restored_window_has_canaries_of_its_newest_documents(tmp_path):
     """So a table that lacks the last step is noticed."""
-    settings = ServeSettings(canaries_every=5, threshold=0.7)
-    keeper = opened(tmp_path / "state", settings)
+    settings = ServeSettings(threshold=0.7)
+    keeper = opened(tmp_path / "state", settings, canaries_every=5)
     keeper.check(documents(60))
     keeper.log.close()
-    again = opened(tmp_path / "state", settings)
+    again = opened(tmp_path / "state", settings, canaries_every=5)
     again.check(documents(60, 60))
     assert again.canaries.values()["trials"] > 0
     assert again.canaries.values()["faults"] == 0

@@ -15,7 +15,7 @@ from service_world import NOW, opened
 
 from neardup_workers.doing.http.events import Events
 from neardup_workers.doing.http.server import started
-from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.settings.serve import LIMITS, ServeSettings
 
 STEPS = 120
 READS = (
@@ -108,15 +108,15 @@ def held(tmp_path, monkeypatch):
         folder, now, answers, recall = tmp_path / str(every), [NOW], [], []
         folder.mkdir()
         settings = ServeSettings(
-            canaries_every=every, clock=clock, threshold=0.7, keep_texts=True, window_seconds=2_000.0,
-            lateness_seconds=300.0, history_seconds=600.0, ahead_seconds=1e9, bucket_candidates_max=4,
+            clock=clock, threshold=0.7, keep_texts=True, window_seconds=2_000.0,
+            lateness_seconds=300.0, history_seconds=600.0, bucket_candidates_max=4,
             probe_candidates_max=8, blocked=str(folder / "blocked"), webhook="http://localhost/hook",
             webhook_secret="a secret of the web hook",
         )  # fmt: skip
         asked = list(requests())
         for part in (asked[: len(asked) // 2], asked[len(asked) // 2 :]):
-            keeper = opened(folder / "state", settings, (lambda: now[0]) if clock == "arrival" else None)
-            running = started(settings, keeper, lambda: None, lambda: now[0])
+            keeper = opened(folder / "state", settings, (lambda: now[0]) if clock == "arrival" else None, every)
+            running = started(settings, keeper, lambda: None, lambda: now[0], limits=LIMITS._replace(ahead_seconds=1e9))
             try:
                 answers += asyncio.run(_answers(running.app, part, now, keeper))
             finally:

@@ -19,9 +19,10 @@ from neardup_workers.outside.store.migrating import migrate
 from neardup_workers.outside.store.reading import StoreReader
 from neardup_workers.outside.store.salvage import salvage
 
-SETTINGS = ServeSettings(
-    threshold=0.7, keep_texts=True, webhook="http://127.0.0.1:9/hook", webhook_sources=2, webhook_members=0
-)
+SETTINGS = ServeSettings(threshold=0.7, keep_texts=True, webhook="http://127.0.0.1:9/hook")
+
+# A story grows by its sources alone.
+RULES = outbox.Rules(lambda: NOW, members=0, sources=2)
 
 
 def salvaged(folder: Path, capsys: pytest.CaptureFixture[str]) -> tuple[Path, dict[str, int]]:
@@ -53,7 +54,7 @@ def besides(folder: Path) -> dict[str, Any]:
 
 def filled(folder: Path) -> None:
     """A story of three sources with its events, one of them dead; two reports of feeds."""
-    keeper = opened(folder, SETTINGS)
+    keeper = opened(folder, SETTINGS, rules=RULES)
     for n in range(3):
         keeper.check([Document(f"https://s{n}.example/a", TEXT, NOW + n)])
     with transaction(keeper.log):
@@ -75,7 +76,7 @@ def test_events_reports_of_feeds_and_the_name_go_along(
     folder, lost = again(tmp_path, capsys)
     assert lost == {}
     settings = SETTINGS if again is salvaged else SETTINGS.model_copy(update={"threshold": 0.6})
-    keeper = opened(folder, settings)
+    keeper = opened(folder, settings, rules=RULES)
     assert besides(folder) == before
     keeper.check([Document("https://s0.example/b", TEXT, NOW + 9)])  # four members: two sources are an event already
     keeper.check([Document("other", "a text that has nothing to do with the other one at all, not a word", NOW + 10)])

@@ -46,7 +46,7 @@ from neardup_workers.doing.http.outgoing.atom import TYPE, feed_of
 from neardup_workers.doing.http.page import page
 from neardup_workers.doing.http.problems import field_of, json_response, problem
 from neardup_workers.doing.http.writer import Broken, Busy
-from neardup_workers.outside.settings.serve import ServeSettings, ViewSettings
+from neardup_workers.outside.settings.serve import LIMITS, ServeLimits, ServeSettings, ViewSettings
 from neardup_workers.outside.store.answers import SHOWN, Answer, pair_values
 from neardup_workers.outside.store.listing import Filters
 from neardup_workers.outside.store.log import StoreFull
@@ -59,7 +59,7 @@ class Service(NamedTuple):
 
     ``near`` returns the pairs of an id, ``None`` for an unknown one. ``alive`` says whether the service works,
     ``ready`` whether it knows everything that is committed, and ``measure`` sets the gauges of ``observer`` before they
-    are read. ``now`` is the clock in seconds since the epoch.
+    are read. ``now`` is the clock in seconds since the epoch. ``limits`` bound requests.
     """
 
     settings: ServeSettings
@@ -72,6 +72,7 @@ class Service(NamedTuple):
     ready: Callable[[], bool]
     measure: Callable[[], None]
     now: Callable[[], float] = time.time
+    limits: ServeLimits = LIMITS
 
 
 class _Anything(PathConvertor):
@@ -121,8 +122,7 @@ def application(service: Service, handlers: Handlers) -> Starlette:
         )
         for path in paths
     ]
-    bytes_max = max(service.settings.bodies_bytes_max, service.settings.body_bytes_max)
-    bodies = Middleware(Bodies, bytes_max=bytes_max)
+    bodies = Middleware(Bodies, bytes_max=service.limits.bodies_bytes_max)
     app = Starlette(routes=routes, middleware=[bodies], exception_handlers={HTTPException: _http_error})  # type: ignore[dict-item]
     app.router.redirect_slashes = False
     return app

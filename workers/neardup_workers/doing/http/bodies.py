@@ -13,7 +13,7 @@ from neardup.documents.document import Document
 from neardup.errors import Reason
 from neardup.pairs.json_lines import Fields, decode_document
 from neardup_workers.outside.settings.files import fields_of
-from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.settings.serve import LIMITS, ServeLimits, ServeSettings
 
 JSON = ("application/json",)
 JSON_LINES = ("application/x-ndjson", "application/jsonl", "application/json")
@@ -80,13 +80,13 @@ class Decoding(NamedTuple):
         return Reason("timestamp_ahead") if document.timestamp > now + self.ahead_seconds else document
 
 
-def decoding(settings: ServeSettings, now: Callable[[], float]) -> Decoding:
+def decoding(settings: ServeSettings, now: Callable[[], float], limits: ServeLimits = LIMITS) -> Decoding:
     """Return the decoding that the settings of the service describe."""
     is_event = settings.clock == "event"
-    return Decoding(fields_of(settings, sources=True), settings.ahead_seconds, now if is_event else None)
+    return Decoding(fields_of(settings, sources=True), limits.ahead_seconds, now if is_event else None)
 
 
-async def read_body(request: Request, settings: ServeSettings, types: tuple[str, ...]) -> bytes:
+async def read_body(request: Request, limits: ServeLimits, types: tuple[str, ...]) -> bytes:
     """Return the body of a request. Raises ``Refused`` if it has another type, is too large, takes too long, or if the
     requests hold too much together."""
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -95,16 +95,16 @@ async def read_body(request: Request, settings: ServeSettings, types: tuple[str,
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise Refused("encoding", "Content-Encoding")
     length = request.headers.get("content-length", "")
-    if length.isdecimal() and int(length) > settings.body_bytes_max:
-        raise Refused("body_too_large", detail=f"it has {length} bytes, at most {settings.body_bytes_max:,} are taken")
+    if length.isdecimal() and int(length) > limits.body_bytes_max:
+        raise Refused("body_too_large", detail=f"it has {length} bytes, at most {limits.body_bytes_max:,} are taken")
     body = bytearray()
     try:
-        async with asyncio.timeout(settings.body_seconds_max):
+        async with asyncio.timeout(limits.body_seconds_max):
             async for part in request.stream():
                 request.scope["hold"](len(part))
                 body += part
-                if len(body) > settings.body_bytes_max:
-                    raise Refused("body_too_large", detail=f"at most {settings.body_bytes_max:,} bytes are taken")
+                if len(body) > limits.body_bytes_max:
+                    raise Refused("body_too_large", detail=f"at most {limits.body_bytes_max:,} bytes are taken")
     except TimeoutError:
         raise Refused("body_slow") from None
     return bytes(body)

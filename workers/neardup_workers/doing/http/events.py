@@ -10,7 +10,7 @@ on how many readers there are, or how slow they are.
 - A live reader that the buffer leaves behind is slow: its connection ends. The client may return with the number of the
   last event that it has, and loses nothing.
 - A connection whose write waits longer than ``SEND_SECONDS`` ends too. Otherwise clients that read nothing would use
-  up ``event_readers_max``.
+  up one of a limited number.
 - A removed document leaves the buffer as well.
 - A source that begins to repeat itself is an event without a number, behind those of the step that showed it. The store
   does not have it: who was away asks ``GET /v1/sources``.

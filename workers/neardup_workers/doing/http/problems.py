@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from neardup.documents.document import REASONS
 from neardup.pairs.json_lines import Fields, escape_unprintable
+from neardup_workers.outside.settings.serve import LIMITS
 
 PROBLEM_TYPE = "application/problem+json"
 # Reasons of the service, in addition to those of the library: the rule, and the remedy.
@@ -16,7 +17,7 @@ SERVICE_REASONS: dict[str, tuple[int, str, str]] = {
     "busy": (429, "so many documents wait that no more are taken", "try again after the time in Retry-After"),
     "cannot_rank": (422, "the scheme cannot rank neighbours", "leave nearest out, or serve with a scheme of sets"),
     "too_many_readers": (
-        429, "event_readers_max clients read events already", "close a connection, try again later, or raise the limit",
+        429, f"{LIMITS.event_readers_max} clients read events already", "close a connection, or try again later",
     ),
     "store_full": (507, "the disk has no room; nothing was added", "make room, then send the document again"),
     "ended": (503, "the service restarts, because it does not know what is on the disk", "send the document again"),
@@ -43,16 +44,16 @@ SERVICE_REASONS: dict[str, tuple[int, str, str]] = {
     "method": (405, "the path has no such method", "see the header Allow"),
     "no_token": (401, "the request has no valid token", "send the header Authorization: Bearer TOKEN"),
     "host": (421, "the host of the request is not this machine", "use localhost or the address, or set a token"),
-    "body_too_large": (413, "the body is larger than body_bytes_max", "send less at a time, or raise the limit"),
+    "body_too_large": (413, f"the body has more than {LIMITS.body_bytes_max:,} bytes", "send less at a time"),
     "bodies_full": (
-        503, "the requests hold bodies_bytes_max bytes already", "try again after the time in Retry-After",
+        503, f"the requests hold {LIMITS.bodies_bytes_max:,} bytes already", "try again after the time in Retry-After",
     ),
-    "too_many_lines": (413, "the batch has more lines than batch_lines_max", "send fewer at a time, or raise it"),
+    "too_many_lines": (413, f"the batch has more than {LIMITS.batch_lines_max:,} lines", "send fewer at a time"),
     "content_type": (415, "the content type is not one that the path takes", "set the header Content-Type"),
-    "body_slow": (408, "the body did not arrive within body_seconds_max", "send it faster, or raise the limit"),
+    "body_slow": (408, f"the body did not arrive within {LIMITS.body_seconds_max:g} seconds", "send it faster"),
     "encoding": (415, "the body has a content encoding", "send it as it is, without Content-Encoding"),
     "timestamp_ahead": (
-        422, "the timestamp lies ahead of the server's clock by more than ahead_seconds",
+        422, f"the timestamp lies more than {LIMITS.ahead_seconds:g} seconds ahead of the server's clock",
         "correct it, or leave it out for the time of the server",
     ),
     "feed_report": (422, "a report of feeds has a value that it cannot have", "see FeedReports in /openapi.json"),

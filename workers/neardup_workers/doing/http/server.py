@@ -31,13 +31,13 @@ from neardup_workers.doing.http.events import Events
 from neardup_workers.doing.http.figures import Figures
 from neardup_workers.doing.http.outgoing.delivery import Delivery, measure_outbox
 from neardup_workers.doing.http.outgoing.hook import Hook
-from neardup_workers.doing.http.outgoing.starting import bounds_of, hook_of, rules_of
+from neardup_workers.doing.http.outgoing.starting import hook_of, rules_of
 from neardup_workers.doing.http.window import near, window_requests
 from neardup_workers.doing.http.writer import Writer
 from neardup_workers.outside.process.compiling import Compiling, say
 from neardup_workers.outside.process.exits import EXIT_OF_SIGNAL, Exit, Failure
 from neardup_workers.outside.process.warming import warm
-from neardup_workers.outside.settings.serve import ServeSettings, is_loopback
+from neardup_workers.outside.settings.serve import LIMITS, ServeLimits, ServeSettings, is_loopback
 from neardup_workers.outside.store.answers import Answer
 from neardup_workers.outside.store.blocked import read_block_list
 from neardup_workers.outside.store.extra.copying import said
@@ -89,7 +89,7 @@ class Running(NamedTuple):
 Start = Callable[[Callable[[], None]], Running]
 
 
-def serve(settings: ServeSettings, state: str, *, salvage: bool = False) -> Exit:
+def serve(settings: ServeSettings, state: str, *, salvage: bool = False, limits: ServeLimits = LIMITS) -> Exit:
     """Serve the window in a folder until a signal. Raises ``Failure`` if folder, address or certificate cannot be used.
 
     With ``salvage``, damaged rows of the window are left out.
@@ -116,11 +116,16 @@ def serve(settings: ServeSettings, state: str, *, salvage: bool = False) -> Exit
             settings, log, keep_texts=settings.keep_texts, history_seconds=settings.history_seconds,
             clock=time.time if settings.clock == "arrival" else None, blocked=blocked,
             announced=Outbox(rules_of(settings, time.time), separate=settings.separate),
-            sources_max=settings.sources_max, canaries_every=settings.canaries_every,
-            canaries_allowance=Allowance(settings.canaries_per_second_max, time.monotonic),
+            sources_max=settings.sources_max, canaries_every=limits.canaries_every,
+            canaries_allowance=Allowance(limits.canaries_per_second_max, time.monotonic),
         )  # fmt: skip
         return asyncio.run(
-            run(settings, address, token, lambda on_broken: started(settings, keeper, on_broken, hook=hook))
+            run(
+                settings,
+                address,
+                token,
+                lambda on_broken: started(settings, keeper, on_broken, hook=hook, limits=limits),
+            )
         )
     finally:
         log.close()
@@ -133,6 +138,7 @@ def started(
     on_broken: Callable[[], None],
     now: Callable[[], float] = time.time,
     hook: Hook | None = None,
+    limits: ServeLimits = LIMITS,
 ) -> Running:
     """Start the service of a window. ``hook`` gets the events of stories, ``now`` is the clock in seconds since the
     epoch."""
@@ -142,7 +148,7 @@ def started(
     recall = Recall(keeper.matcher.table.counts, keeper.canaries, keeper.losses, observer)
     figures = Figures(lambda: keeper.matcher.table.documents, lambda: writer.waiting, now, recall.values)
     events = Events(
-        reader.after, last, settings.event_readers_max, figures, reader.previews,
+        reader.after, last, limits.event_readers_max, figures, reader.previews,
         lambda: observer.count("service_event_readers_slow"),
     )  # fmt: skip
     publish = publisher(observer, events, keeper.take_repeating)
@@ -157,11 +163,11 @@ def started(
 
     delivery: Delivery | None = None
     writer = Writer(
-        keeper, settings.queue_documents_max, on_broken, on_step,
+        keeper, limits.queue_documents_max, on_broken, on_step,
         lambda: observer.count("service_full"), here=not DURABILITIES[settings.durability][1],
     )  # fmt: skip
     if hook is not None:
-        delivery = Delivery(reader, writer.call, hook.send, bounds_of(settings), observer, now)
+        delivery = Delivery(reader, writer.call, hook.send, observer, now)
         delivery.start()
 
     def measure() -> None:
@@ -177,8 +183,8 @@ def started(
         writer.stop()
 
     service = Service(
-        settings, reader, events, observer, decoding(settings, now), partial(near, writer), lambda: writer.alive,
-        lambda: writer.alive, measure, now,
+        settings, reader, events, observer, decoding(settings, now, limits), partial(near, writer),
+        lambda: writer.alive, lambda: writer.alive, measure, now, limits,
     )  # fmt: skip
     app = application(service, window_requests(writer))
     return Running(app, events, stop, lambda: writer.error, degrading.refused)

@@ -66,7 +66,7 @@ async def check(writer: Writer, service: Service, request: Request) -> Response:
     """``POST /v1/check``: the verdict about one document, and its pairs."""
     started = time.perf_counter()
     add = flag(request, ADD)
-    body = await read_body(request, service.settings, JSON)
+    body = await read_body(request, service.limits, JSON)
     decoded = service.decoding.document(body)
     if isinstance(decoded, Reason):
         return refused(service, decoded)
@@ -145,7 +145,7 @@ async def remove(writer: Writer, service: Service, request: Request) -> Response
 
 async def report_feeds(writer: Writer, service: Service, request: Request) -> Response:
     """``POST /v1/feeds``: how feeds are, of a process that watches them."""
-    reported = reports_of(await read_body(request, service.settings, JSON))
+    reported = reports_of(await read_body(request, service.limits, JSON))
 
     def stored(keeper: Keeper) -> None:
         with transaction(keeper.log):
@@ -164,7 +164,7 @@ async def why(writer: Writer, service: Service, request: Request) -> Response:
     a: str | Document = ids.get("a", "")
     b = ids["b"]
     if request.method == "POST":
-        decoded = service.decoding.document(await read_body(request, service.settings, JSON))
+        decoded = service.decoding.document(await read_body(request, service.limits, JSON))
         if isinstance(decoded, Reason):
             return refused(service, decoded)
         a = decoded

@@ -32,11 +32,16 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class FetchLimits(NamedTuple):
-    """The limits of a request; ``is_allowed``: whether it may go to an address."""
+    """The limits of a request: bytes of an answer, unpacked; seconds with all redirects; redirects; and whether it may
+    go to an address.
 
-    bytes_max: int
-    seconds_max: float
-    redirects_max: int
+    The longest feeds of news have some megabytes. Sites move their feeds once or twice; after five redirects a feed
+    goes in a circle.
+    """
+
+    bytes_max: int = 8 << 20
+    seconds_max: float = 30.0
+    redirects_max: int = 5
     is_allowed: Callable[[str], bool] = is_public
 
 

@@ -42,6 +42,8 @@ from neardup_workers.outside.process.stop import Stop
 from neardup_workers.outside.readers.entries import Entry
 from neardup_workers.outside.web.extraction import Extracted
 
+# Items of a feed that are remembered, so that each comes once; a feed of news shows some hundred at a time.
+ITEMS_MAX = 10_000
 # A time of an item further ahead of the clock than this is not used: it would end the window of a stream.
 AHEAD_SECONDS = 86_400.0
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S")
@@ -89,10 +91,10 @@ class Watching(NamedTuple):
 
     fields: Fields
     interval_seconds: float
-    items_max: int
     follow: bool
     name: Callable[[str], str] = str
     by_arrival: bool = False
+    items_max: int = ITEMS_MAX
 
 
 class FeedPoll(NamedTuple):

@@ -8,34 +8,17 @@ from neardup_workers.outside.settings.kafka import StreamSettings
 
 
 class FeedOptions(BaseModel):
-    """How feeds and pages are fetched, and the limits of it."""
+    """How feeds and pages are fetched."""
 
     interval_seconds: float = Field(
         default=900.0, ge=1, le=86_400, description="how often --follow asks for a feed; less often after failures"
     )
-    fetch_seconds_max: float = Field(
-        default=30.0, gt=0, le=3600, description="how long an answer may take, with all its redirects"
-    )
-    fetch_bytes_max: int = Field(
-        default=8 << 20,
-        ge=1 << 10,
-        le=1 << 30,
-        description="bytes of an answer at most, unpacked; larger ones are given up",
-    )
-    parse_seconds_max: float = Field(default=20.0, gt=0, le=3600, description="how long the reading of a feed may take")
-    redirects_max: int = Field(default=5, ge=0, le=50, description="redirects of a request at most")
     blocked: str | None = Field(
         default=None, description="file of ids and content hashes whose items are left out; read at the start"
     )
     allow_private: bool = Field(
         default=False,
         description="fetch from addresses too that are not public, as of this machine or of a local network",
-    )
-    user_agent: str = Field(
-        default="",
-        max_length=200,
-        pattern="^[ -~]*$",
-        description="how requests name the program; neardup/VERSION by default",
     )
     clock: str | None = Field(
         default=None,
@@ -48,9 +31,6 @@ class FeedOptions(BaseModel):
         ge=0,
         le=65_535,
         description="port of health_host that /metrics, /healthz and /readyz are served on; 0 takes a free one",
-    )
-    feed_items_max: int = Field(
-        default=10_000, ge=1, le=10_000_000, description="items of a feed that are remembered, so that each comes once"
     )
 
 

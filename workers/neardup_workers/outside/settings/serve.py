@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from ipaddress import ip_address
 from pathlib import Path
+from typing import NamedTuple
 
-from pydantic import Field, SecretStr
+from pydantic import BaseModel, Field, SecretStr
 
 from neardup.errors import ConfigError
 from neardup_workers.outside.process.exits import input_failure
 from neardup_workers.outside.settings.files import Settings
-from neardup_workers.outside.settings.kafka import CanaryOptions, StreamSettings
+from neardup_workers.outside.settings.kafka import StreamSettings
 
 # A token shorter than this can be guessed.
 _TOKEN_CHARACTERS_MIN = 16
 
 
-class ServeOptions(CanaryOptions):
-    """How the service listens, and its limits."""
+class ServeOptions(BaseModel):
+    """How the service listens, and what it keeps."""
 
     host: str = Field(default="127.0.0.1", min_length=1, description="address to listen on; 0.0.0.0 for all")
     port: int = Field(default=8470, ge=0, le=65_535, description="port to listen on; 0 takes a free one")
@@ -57,35 +58,6 @@ class ServeOptions(CanaryOptions):
         description="the time of a document: arrival, when it is taken, its own timestamp is shown as its date; event, "
         "its timestamp, and older ones than the window decide nothing",
     )
-    ahead_seconds: float = Field(
-        default=300.0,
-        ge=0,
-        le=1e9,
-        description="with --clock event: how far a timestamp may lie ahead of the server's clock; later is refused",
-    )
-    body_bytes_max: int = Field(
-        default=32 << 20,
-        ge=1 << 10,
-        le=1 << 30,
-        description="bytes of a request at most, of one document or of a batch",
-    )
-    bodies_bytes_max: int = Field(
-        default=256 << 20,
-        ge=1 << 10,
-        le=1 << 40,
-        description="bytes of all requests together at most; beyond it requests are refused for a while",
-    )
-    batch_lines_max: int = Field(default=10_000, ge=1, le=1_000_000, description="lines of a batch at most")
-    queue_documents_max: int = Field(
-        default=20_000,
-        ge=1,
-        le=10_000_000,
-        description="documents that wait at most; beyond it requests are refused for a while",
-    )
-    event_readers_max: int = Field(default=64, ge=1, le=900, description="clients that read /v1/events at most")
-    body_seconds_max: float = Field(
-        default=30.0, gt=0, le=3600, description="how long a client may take to send a request"
-    )
     webhook: str | None = Field(
         default=None,
         pattern="^https?://[!-~]+$",
@@ -96,41 +68,37 @@ class ServeOptions(CanaryOptions):
         default=None,
         description="file that holds the secret of the web hook; or NEARDUP_WEBHOOK_SECRET in the environment",
     )
-    webhook_events: str = Field(
-        default="new,grown,updated,removed",
-        pattern="^(new|grown|updated|removed)(,(new|grown|updated|removed))*$",
-        description="events that are posted, separated by commas",
-    )
-    webhook_members: int = Field(
-        default=3,
-        ge=0,
-        le=10**9,
-        description="a story has grown when it has so many documents, and each time these have doubled; 0 for never",
-    )
-    webhook_sources: int = Field(
-        default=3,
-        ge=0,
-        le=10_000,
-        description="the same for the sources that publish it; 0 for never",
-    )
-    webhook_seconds_max: float = Field(
-        default=259_200.0,
-        gt=0,
-        le=1e8,
-        description="how long an event is tried, before it is a dead one that is kept to be read",
-    )
-    webhook_waiting_max: int = Field(
-        default=100_000, ge=1, le=10**9, description="events that wait at most; the oldest become dead ones"
-    )
-    webhook_dead_max: int = Field(
-        default=10_000, ge=0, le=10**9, description="dead events that are kept at most; the oldest are lost"
-    )
-    verdict_seconds_max: float = Field(
-        default=10.0,
-        gt=0,
-        le=3600,
-        description="with --from-kafka: how long a request waits for its verdict, before it is answered by 202",
-    )
+
+
+class ServeLimits(NamedTuple):
+    """Bounds of the service that no setting changes. Beyond most of them the answer names the bound and the remedy.
+
+    Attributes:
+        body_bytes_max: of a request, one document or a batch. A client divides a larger batch.
+        bodies_bytes_max: of all requests together, so that eight of the largest fit in memory at the same time.
+        body_seconds_max: in which a client sends a request; a slower one holds memory that others need.
+        batch_lines_max: of a batch. Its answer takes seconds, and begins at once.
+        queue_documents_max: that wait for the writer: some seconds of its work, after which clients give up.
+        event_readers_max: clients of ``/v1/events``. Each holds a connection, and reads the database for its backlog.
+        ahead_seconds: by which a timestamp may lie ahead of the clock, with ``clock=event``: clocks differ by less.
+        verdict_seconds_max: in which a request waits for its verdict, of a view; clients wait longer, by default.
+        canaries_every: of one document in so many an edited copy is looked up, to measure recall; 0 for none.
+        canaries_per_second_max: so that canaries take about 1 % of the time however fast documents come.
+    """
+
+    body_bytes_max: int = 32 << 20
+    bodies_bytes_max: int = 256 << 20
+    body_seconds_max: float = 30.0
+    batch_lines_max: int = 10_000
+    queue_documents_max: int = 20_000
+    event_readers_max: int = 64
+    ahead_seconds: float = 300.0
+    verdict_seconds_max: float = 10.0
+    canaries_every: int = 100
+    canaries_per_second_max: int = 20
+
+
+LIMITS = ServeLimits()
 
 
 class ServeSettings(ServeOptions, Settings):

@@ -26,7 +26,7 @@ TYPED = frozenset((
     "bootstrap_servers", "topic_prefix", "kafka_config", "shards", "instance", "health_port", "verdicts",
     "allow_gap", "standbys", "log_format",
     "documents_partitions", "replication_factor", "retention_seconds",
-    "interval_seconds", "fetch_seconds_max", "fetch_bytes_max", "allow_private", "clock", "metrics_port",
+    "interval_seconds", "allow_private", "clock", "metrics_port",
     "host", "port", "token_file", "durability", "keep_texts", "webhook", "blocked",
 ))  # fmt: skip
 # Model -> the heading of its options.

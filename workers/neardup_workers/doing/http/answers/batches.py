@@ -44,8 +44,8 @@ class Deciding(NamedTuple):
 
 async def check_batch(deciding: Deciding, service: Service, request: Request) -> Response:
     """Answer the lines of a request."""
-    body = await read_body(request, service.settings, JSON_LINES)
-    lines = lines_of(body, service.settings.batch_lines_max)
+    body = await read_body(request, service.limits, JSON_LINES)
+    lines = lines_of(body, service.limits.batch_lines_max)
     return StreamingResponse(_answers(deciding, service, lines), media_type="application/x-ndjson")
 
 

@@ -108,7 +108,7 @@ RESPONSES: dict[str, Answered] = {
     "openapi": Answered(200, "This description.", JSON, _OBJECT),
     "undecided": Answered(
         202, "Only with --from-kafka: the document is in the topic of documents, and its verdict takes longer than "
-        "verdict_seconds_max. GET /v1/documents/{id} has it later.", JSON, link("Undecided"),
+        "10 seconds. GET /v1/documents/{id} has it later.", JSON, link("Undecided"),
     ),
     "unchanged": Answered(304, "The client has this answer: If-None-Match names its ETag.", None),
     "not_http": Answered(400, "The request is not HTTP.", None),
@@ -120,7 +120,7 @@ RESPONSES: dict[str, Answered] = {
     "host": Answered(421, "The host of the request is not this machine."),
     "value": Answered(422, "A value cannot be used; the problem names the field, the rule and the remedy."),
     "busy": Answered(429, "So many documents wait that no more are accepted; see Retry-After."),
-    "readers": Answered(429, "event_readers_max clients read events already; see Retry-After."),
+    "readers": Answered(429, "64 clients read events already; see Retry-After."),
     "needs_window": Answered(501, "Only with --from-kafka: the request needs signatures or sources of a window."),
     "restarts": Answered(503, "The service restarts."),
     "full": Answered(507, "The disk is full; nothing was added."),

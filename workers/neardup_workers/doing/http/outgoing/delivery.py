@@ -47,11 +47,15 @@ class Sender(Protocol):
 
 
 class Bounds(NamedTuple):
-    """How long an event is tried, and how many events may wait and how many dead ones are kept."""
+    """How long an event is tried, and how many events may wait and how many dead ones are kept.
 
-    seconds_max: float
-    waiting_max: int
-    dead_max: int
+    A receiver that fails on a Friday evening is mended within three days. The events that wait then, a kilobyte each,
+    take some 100 MB of the store; dead ones are read by a person.
+    """
+
+    seconds_max: float = 259_200.0
+    waiting_max: int = 100_000
+    dead_max: int = 10_000
 
 
 class Delivery:
@@ -71,9 +75,9 @@ class Delivery:
         reader: StoreReader,
         call: Callable[[Callable[[Keeper], Any]], Future[Any]],
         send: Sender,
-        bounds: Bounds,
         observer: Metrics,
         now: Callable[[], float] = time.time,
+        bounds: Bounds = Bounds(),  # noqa: B008 - immutable
     ) -> None:
         self._reader, self._call, self._send, self._bounds = reader, call, send, bounds
         self.observer, self._now = observer, now

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from neardup_workers.doing.http.outgoing.delivery import Bounds
 from neardup_workers.doing.http.outgoing.hook import Hook, secret_of
 from neardup_workers.outside.settings.serve import ServeSettings
 from neardup_workers.outside.store.extra.outbox import Rules
@@ -18,12 +17,4 @@ def hook_of(settings: ServeSettings) -> Hook | None:
 
 def rules_of(settings: ServeSettings, now: Callable[[], float]) -> Rules | None:
     """Return which events there are, ``None`` without a web hook. ``now``: seconds since the epoch."""
-    if settings.webhook is None:
-        return None
-    kinds = frozenset(settings.webhook_events.split(","))
-    return Rules(kinds, settings.webhook_members, settings.webhook_sources, now)
-
-
-def bounds_of(settings: ServeSettings) -> Bounds:
-    """Return how long events are tried and how many are kept."""
-    return Bounds(settings.webhook_seconds_max, settings.webhook_waiting_max, settings.webhook_dead_max)
+    return None if settings.webhook is None else Rules(now)

@@ -79,7 +79,7 @@ async def check(sending: Sending, service: Service, request: Request) -> Respons
     started = time.perf_counter()
     if not flag(request, ADD):
         raise Refused("needs_window", "add")
-    body = await read_body(request, service.settings, JSON)
+    body = await read_body(request, service.limits, JSON)
     decoded = _decoded(sending, service, body)
     if isinstance(decoded, Reason):
         return refused(service, decoded)

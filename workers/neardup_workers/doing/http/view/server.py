@@ -22,14 +22,16 @@ from neardup_workers.doing.http.view.follower import Follower
 from neardup_workers.doing.http.view.outbox import ProducerQueue
 from neardup_workers.doing.http.view.requests import Sending, near, view_requests
 from neardup_workers.outside.process.exits import Exit, Failure
-from neardup_workers.outside.settings.serve import ViewSettings
+from neardup_workers.outside.settings.serve import LIMITS, ServeLimits, ViewSettings
 from neardup_workers.outside.store.view import View, ViewReader
 from neardup_workers.outside.telemetry.metrics import SERVE, Metrics
 from neardup_workers.outside.topics.names import names_of
 from neardup_workers.outside.transport.protocol import Transport, TransportError, UnknownTopicError
 
 
-def serve_view(settings: ViewSettings, state: str | None, transport: Transport) -> Exit:
+def serve_view(
+    settings: ViewSettings, state: str | None, transport: Transport, *, limits: ServeLimits = LIMITS
+) -> Exit:
     """Serve a view of a deployment until a signal; returns the exit code. Closes the transport.
 
     ``state`` is the folder of the view; without one each start fills a new view.
@@ -45,7 +47,7 @@ def serve_view(settings: ViewSettings, state: str | None, transport: Transport) 
     with nullcontext(state) if state else tempfile.TemporaryDirectory() as folder:
         view = View(Path(folder), {"verdicts": topics.verdicts}, "normal")
         try:
-            start = partial(started_view, settings, transport, view)
+            start = partial(started_view, settings, transport, view, limits=limits)
             return asyncio.run(run(settings, address, token, start))
         except TransportError as error:
             code = Exit.TOPIC if isinstance(error, UnknownTopicError) else Exit.BROKER
@@ -62,6 +64,7 @@ def started_view(
     view: View,
     on_broken: Callable[[], None],
     now: Callable[[], float] = time.time,
+    limits: ServeLimits = LIMITS,
 ) -> Running:
     """Start the service of a view. ``now`` is the clock in seconds since the epoch."""
     names = names_of(settings)
@@ -69,7 +72,7 @@ def started_view(
     slow = partial(observer.count, "service_event_readers_slow")
     figures = Figures(reader.size, lambda: outbox.waiting, now)
     last = view.meta()["places"] - 1
-    events = Events(reader.after, last, settings.event_readers_max, figures, reader.previews, slow)
+    events = Events(reader.after, last, limits.event_readers_max, figures, reader.previews, slow)
     kept = None if settings.window_seconds is None else settings.window_seconds + settings.history_seconds
     follower = Follower(
         transport, names.topics, view, reader, kept, publisher(observer, events), on_broken, events.forget,
@@ -78,7 +81,7 @@ def started_view(
     name = f"{names.prefix}-serve-{socket.gethostname()}-{os.getpid()}"  # no two processes fence each other
     outbox = ProducerQueue(
         lambda: transport.producer(name), names.topics.documents, transport.partitions(names.topics.documents),
-        follower.expect, follower.forget, settings.queue_documents_max,
+        follower.expect, follower.forget, limits.queue_documents_max,
     )  # fmt: skip
 
     def measure() -> None:
@@ -92,10 +95,10 @@ def started_view(
         follower.stop()
 
     service = Service(
-        settings, reader, events, observer, decoding(settings, now), partial(near, reader), lambda: follower.alive,
-        lambda: follower.ready, measure,
+        settings, reader, events, observer, decoding(settings, now, limits), partial(near, reader),
+        lambda: follower.alive, lambda: follower.ready, measure, limits=limits,
     )  # fmt: skip
-    sending = Sending(outbox, follower, settings.verdict_seconds_max, settings.client.request_bytes_max)
+    sending = Sending(outbox, follower, limits.verdict_seconds_max, settings.client.request_bytes_max)
     follower.start()
     return Running(
         application(service, view_requests(sending)), events, stop, lambda: follower.error, Degrading(observer).refused

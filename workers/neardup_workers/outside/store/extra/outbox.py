@@ -41,8 +41,8 @@ CREATE TRIGGER story_ends AFTER DELETE ON clusters BEGIN
     DELETE FROM story_sources WHERE story = old.cluster;
 END;
 """
-# The kinds of events; all of them are sent by default.
-NEW, GROWN, UPDATED, REMOVED = KINDS = ("new", "grown", "updated", "removed")
+# The kinds of events.
+NEW, GROWN, UPDATED, REMOVED = ("new", "grown", "updated", "removed")
 _KIND_OF = {ORIGINAL: NEW, UPDATE: UPDATED}
 # Sources of a story that are counted at most.
 _SOURCES_MAX = 10_000
@@ -52,16 +52,15 @@ class Rules(NamedTuple):
     """Which events there are.
 
     Attributes:
-        kinds: of ``KINDS``.
-        members: a story has grown when it has so many members, and then each time it has doubled; 0 for never.
-        sources: the same for the sources that tell it.
         now: seconds since the epoch.
+        members: a story has grown when it has so many members, and then each time it has doubled; 0 for never. By
+            default three: two are often a version and its correction.
+        sources: the same for the sources that tell it.
     """
 
-    kinds: frozenset[str]
-    members: int
-    sources: int
     now: Callable[[], float]
+    members: int = 3
+    sources: int = 3
 
 
 class Event(NamedTuple):
@@ -143,7 +142,7 @@ class Outbox:
         self, writer: sqlite3.Connection, kind: str, story: int, id_: bytes, document: dict[str, Any], **more: object
     ) -> None:
         rules = self._rules
-        if rules is None or kind not in rules.kinds:
+        if rules is None:
             return
         event, now = f"evt_{secrets.token_hex(16)}", rules.now()
         size = writer.execute("SELECT size FROM clusters WHERE cluster = ?", (story,)).fetchone()

@@ -50,6 +50,10 @@ class _Output(NamedTuple):
     tell: Callable[[str, Condition | None], None] = lambda url, condition: None
 
 
+# In which a feed is read, in a process of its own: most take milliseconds, a hostile one is given up.
+_PARSE_SECONDS_MAX = 20.0
+
+
 def run(options: FeedCommandOptions, settings: FeedSettings) -> Exit:
     """Write the items of the feeds; returns the exit code. Raises ``Failure``."""
     if options.to_kafka and options.to_serve is not None:
@@ -67,7 +71,7 @@ def run(options: FeedCommandOptions, settings: FeedSettings) -> Exit:
 
         name = canonical if settings.canonical_urls else str
         watching = Watching(
-            fields_of(settings, sources=True), settings.interval_seconds, settings.feed_items_max, options.follow, name,
+            fields_of(settings, sources=True), settings.interval_seconds, options.follow, name,
             _clock(settings, options) == "arrival",
         )  # fmt: skip
         is_blocked = _blocked(settings)
@@ -195,19 +199,14 @@ def _any_address(number: str) -> bool:
 
 
 def _world(settings: FeedSettings, ended: threading.Event, extraction: Extraction | None) -> World:
-    limits = FetchLimits(
-        settings.fetch_bytes_max,
-        settings.fetch_seconds_max,
-        settings.redirects_max,
-        _any_address if settings.allow_private else is_public,
-    )
-    agent = settings.user_agent or f"neardup/{version('neardup')}"
+    limits = FetchLimits(is_allowed=_any_address if settings.allow_private else is_public)
+    agent = f"neardup/{version('neardup')}"
 
     def get(url: str, header: Mapping[str, str]) -> Fetched:
         return fetch(url, {"User-Agent": agent, **header}, limits)
 
     def parse(content: bytes, url: str, content_type: str) -> list[Item] | Named | Reason:
-        return items_of(content, url, content_type, settings.parse_seconds_max)
+        return items_of(content, url, content_type, _PARSE_SECONDS_MAX)
 
     page = None if extraction is None else lambda url: page_text(url, get, extraction)
     return World(get, parse, time.time, random.random, ended.wait, page)
