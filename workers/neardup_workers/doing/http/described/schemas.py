@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from types import NoneType
+from typing import Any, get_args, get_type_hints
 
+from neardup.documents.document import Explanation
 from neardup.pairs.json_lines import TITLE_CHARACTERS_MAX, URL_CHARACTERS_MAX
 from neardup.stories.sources.accounts import COUNTS, LAG_NAMES
-from neardup.stories.verdicts.fields import FIELDS, RELATION_FIELDS, schema_of
+from neardup.stories.verdicts.fields import FIELDS, NAMES, RELATION_FIELDS, schema_of
 from neardup_workers.outside.feeds.condition import STATES
 
 Schema = Mapping[str, Any]
+# Type of Python -> of JSON.
+_KINDS: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
 
 
 def link(name: str, kind: str = "schemas") -> dict[str, Any]:
@@ -27,6 +31,13 @@ def record(members: Mapping[str, Schema], optional: Sequence[str] = ()) -> dict[
     """Return the schema of an object: what must be there, and what may be."""
     required = [name for name in members if name not in optional]
     return {"type": "object", **({"required": required} if required else {}), "properties": dict(members)}
+
+
+def typed(kind: type, *names: str) -> dict[str, Schema]:
+    """Return the schemas of fields of a class, by their types."""
+    types: dict[str, Any] = {name: hint for name, hint in get_type_hints(kind).items() if name in names}
+    found = {name: [_KINDS[one] for one in get_args(hint) or (hint,)] for name, hint in types.items()}
+    return {name: {"type": kinds[0] if len(kinds) == 1 else kinds} for name, kinds in found.items()}
 
 
 def _with(schema: dict[str, Any], description: str | None) -> dict[str, Any]:
@@ -146,12 +157,9 @@ _PASSAGE = record({"kind": {"enum": ["both", "first", "second"]}, "text": _text(
 _SHARED = {field.name: schema_of(field) for field in RELATION_FIELDS if field.name != "relation_to"}
 _MARKED = record({"text": _text(), "passage": _or_null("integer", "Number of the passage."), "exact": _FLAG})
 _EXPLANATION: dict[str, Schema] = {
-    **{name: _text() for name in ("older", "newer", "reason", "sentence")},
-    "about": _or_null("string"),
-    "similarity": _or_null("number"),
-    "buckets": _or_null("integer"),
-    "candidate_probability": _or_null("number"),
-    "pair_probability": _or_null("number"),
+    **typed(Explanation, "older", "newer", "reason"),
+    "sentence": _text(),
+    **typed(Explanation, "about", "similarity", "buckets", "candidate_probability", "pair_probability"),
     "passages": listed(link("Passage")),
     "shared": record(_SHARED),
     "sides": listed(listed(_MARKED), "The older and the newer text in pieces, where both are stored."),
@@ -202,18 +210,7 @@ SCHEMAS: dict[str, Schema] = {
     "Answer": record(_ANSWER, (*_VERDICT, "nearest")),
     "Version": record(
         _VERSION,
-        (
-            "duplicate_of",
-            "similarity",
-            "related",
-            "previous",
-            "matched",
-            "repeated",
-            "late",
-            "date",
-            "expired",
-            "collection",
-        ),
+        ("repeated", "date", "expired", "collection", *(name for name in NAMES if name not in ("status", "cluster"))),
     ),
     "Versions": {"allOf": [link("Version"), record({"versions": listed(link("Version"))})]},
     "Source": record(_SOURCE, ("hours",)),
@@ -223,17 +220,7 @@ SCHEMAS: dict[str, Schema] = {
     ),
     "Cluster": record(_CLUSTER, ("members", "strip", "next", "updates", "collection")),
     "Explanation": record(
-        _EXPLANATION,
-        (
-            "about",
-            "similarity",
-            "buckets",
-            "candidate_probability",
-            "pair_probability",
-            "passages",
-            "shared",
-            "sides",
-        ),
+        _EXPLANATION, [name for name in _EXPLANATION if name not in ("older", "newer", "reason", "sentence")]
     ),
     "Letter": record(
         {
