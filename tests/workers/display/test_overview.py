@@ -6,8 +6,8 @@ import numpy as np
 from command import WORDS
 
 from neardup.pairs.pair_rule import Matches
-from neardup_workers.outside.display import overview
-from neardup_workers.outside.display.overview import Overview
+from neardup_workers.running.commands import run
+from neardup_workers.running.commands.run import Overview
 
 NO_TIMES = np.zeros(3, np.int64)
 
@@ -31,7 +31,7 @@ def test_it_shows_the_documents_of_the_most_pairs_and_a_histogram():
 
 def test_the_number_of_counted_ids_is_bounded(monkeypatch):
     """At the bound, known ids still count."""
-    monkeypatch.setattr(overview, "IDS_MAX", 2)
+    monkeypatch.setattr(run, "IDS_MAX", 2)
     found = Overview()
     found.add(matches(["a"], ["b"], [0.9]))
     found.add(matches(["a"], ["c"], [0.9]))

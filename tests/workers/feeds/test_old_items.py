@@ -8,11 +8,11 @@ from email.utils import formatdate
 import pytest
 
 from neardup import Document
-from neardup_workers.outside.feeds import rounds
-from neardup_workers.outside.feeds.rounds import by_time
 from neardup_workers.outside.feeds.watch import FeedPoll
 from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.readers.entries import Entry
+from neardup_workers.running.commands.feed import command
+from neardup_workers.running.commands.feed.command import by_time
 
 DAY = 86_400
 STORY = "The harbour was closed on Monday after a storm damaged the northern breakwater, the port authority said."
@@ -76,10 +76,10 @@ def test_items_of_one_feed_stay_in_its_order():
 def test_what_waits_for_other_feeds_has_a_bound(monkeypatch):
     """Followed feeds wait for none; others are written in parts when they reach the bound."""
     polls = [_polled(name, 1.0) for name in "abc"]
-    assert list(rounds.rounds(polls, follow=True)) == [[polled] for polled in polls]
-    assert list(rounds.rounds(polls, follow=False)) == [polls]
-    monkeypatch.setattr(rounds, "ROUND_BYTES_MAX", 3)
-    assert list(rounds.rounds(polls, follow=False)) == [polls[:2], polls[2:]]
+    assert list(command.rounds(polls, follow=True)) == [[polled] for polled in polls]
+    assert list(command.rounds(polls, follow=False)) == [polls]
+    monkeypatch.setattr(command, "ROUND_BYTES_MAX", 3)
+    assert list(command.rounds(polls, follow=False)) == [polls[:2], polls[2:]]
 
 
 def test_another_clock_writes_no_item_again(urls, neardup):

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from neardup.machine.compile import inlined, kernel
 from neardup.machine.kernels import hashing
-from neardup_workers.outside.process import compiling, kernel_cache, table_compiler
+from neardup_workers.outside.process import compiling, table_compiler
 from neardup_workers.outside.process.compiling import Compiling
 from neardup_workers.outside.process.table_compiler import TableCompiler
 from neardup_workers.outside.store import migrating
@@ -225,7 +225,7 @@ def test_a_kernel_that_another_process_compiles_is_waited_for(tmp_path):
     code = """
 import sys
 from contextlib import nullcontext
-from neardup_workers.outside.process.kernel_cache import CompilerTurns
+from neardup_workers.outside.process.compiling import CompilerTurns
 turns = CompilerTurns(nullcontext)
 for path in sys.argv[1:]:
     turns.begin(path)
@@ -251,11 +251,11 @@ input()
 
 def test_a_process_that_stops_in_a_compilation_delays_the_others_for_a_limited_time(tmp_path, monkeypatch):
     """After a time, the process that waits compiles too, and leaves the lock to its holder."""
-    monkeypatch.setattr(kernel_cache, "_WAIT_SECONDS_MAX", 0.0)
+    monkeypatch.setattr(compiling, "_WAIT_SECONDS_MAX", 0.0)
     path = str(tmp_path / "kernel.nbc")
-    holder = kernel_cache.CompilerTurns(nullcontext)
+    holder = compiling.CompilerTurns(nullcontext)
     holder.begin(path)
-    other = kernel_cache.CompilerTurns(nullcontext)
+    other = compiling.CompilerTurns(nullcontext)
     other.begin(path)
     assert list(other._held) == [path]
     other.end_all()
@@ -266,7 +266,7 @@ def test_a_process_that_stops_in_a_compilation_delays_the_others_for_a_limited_t
 def test_without_a_place_for_locks_each_process_compiles(tmp_path):
     """The kernel cannot be kept there either."""
     (tmp_path / "file").write_text("")
-    turns = kernel_cache.CompilerTurns(nullcontext)
+    turns = compiling.CompilerTurns(nullcontext)
     turns.begin(str(tmp_path / "file" / "kernel.nbc"))
     turns.end_all()
     assert list(tmp_path.iterdir()) == [tmp_path / "file"]

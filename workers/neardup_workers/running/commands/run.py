@@ -7,14 +7,18 @@ a slice are written before the next slice: memory does not grow with the pairs o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
+
+import numpy as np
 
 from neardup.pairs.across import bare_batch, matcher_across, pairs_across
 from neardup.pairs.batches import Batch
 from neardup.pairs.estimates.loss_accounts import LossAccounts
 from neardup.pairs.json_lines import encode_matches, encode_nearest
+from neardup.pairs.pair_rule import Matches
 from neardup.pairs.pipeline import Matcher, Signer, match_steps
 from neardup.stories.sources.losses import count_losses
 from neardup.window.steps import step
@@ -22,7 +26,6 @@ from neardup_workers.doing.audit.measuring import add_truth, check_truth
 from neardup_workers.doing.session.checks import check_across, check_follow, check_top
 from neardup_workers.doing.session.session import Session
 from neardup_workers.doing.session.token_order import with_order
-from neardup_workers.outside.display.overview import Overview
 from neardup_workers.outside.options.documents import ProbeOptions, RunOptions
 from neardup_workers.outside.outputs.lines_file import LinesFile
 from neardup_workers.outside.outputs.output import standard_output, write_pairs
@@ -30,6 +33,10 @@ from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.process.interpreter import share_interpreter
 from neardup_workers.outside.process.table_compiler import TableCompiler, compile_pairs
 from neardup_workers.outside.settings.files import Settings, with_file_window
+
+# Of the overview: ids that are counted at most, later ones are not; ids shown, bins, and columns of the longest bar.
+IDS_MAX = 1_000_000
+_SHOWN, _BINS, _BAR_COLUMNS = 10, 10, 40
 
 
 def probe(options: ProbeOptions, settings: Settings) -> Exit:
@@ -138,3 +145,33 @@ def _answers(
             if options.overview:
                 overview.add(matches)
             yield len(matches.older), encode_matches(matches, named)
+
+
+class Overview:
+    """Counts the pairs of a run: the documents with the most near-duplicates, and a histogram of similarities."""
+
+    def __init__(self) -> None:
+        self.pairs_of: Counter[str] = Counter()
+        self.similarities = np.zeros(_BINS + 1, np.int64)  # bins of a tenth; the last one is for 1
+
+    def add(self, matches: Matches) -> None:
+        """Count pairs."""
+        for id_ in (*matches.older, *matches.newer):
+            if id_ in self.pairs_of or len(self.pairs_of) < IDS_MAX:
+                self.pairs_of[id_] += 1
+        bins = np.floor(matches.similarity * _BINS).astype(np.int64)
+        self.similarities += np.bincount(bins, minlength=_BINS + 1)
+
+    def lines(self) -> list[str]:
+        """Return the overview as lines of text, empty without a pair."""
+        if not self.pairs_of:
+            return []
+        out = ["documents with the most near-duplicates:"]
+        out += [f"{count:>8,}  {id_}" for id_, count in self.pairs_of.most_common(_SHOWN)]
+        out.append("pairs by similarity:")
+        most = int(self.similarities.max())
+        for n in np.flatnonzero(self.similarities).tolist():
+            count = int(self.similarities[n])
+            name = "1.0 (copies)" if n == _BINS else f"{n / _BINS:.1f} to {(n + 1) / _BINS:.1f}"
+            out.append(f"{name:>12} {'#' * max(1, round(_BAR_COLUMNS * count / most))} {count:,}")
+        return out

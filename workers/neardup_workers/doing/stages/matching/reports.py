@@ -1,12 +1,20 @@
-"""What a matcher reports: the pairs of a step, and its tables."""
+"""What a matcher reports: the pairs of a step, its tables, and what its shards find of what should be (recall)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
-from neardup.window import again
-from neardup_workers.doing.stages.matching.shard_table import Applied, ShardTable
+from neardup.documents.ids import bare_ids
+from neardup.pairs.estimates.loss_accounts import LossAccounts
+from neardup.schemes.config import Config
+from neardup.stories.canaries.canaries import limit_values
+from neardup.window import COUNTERS, again
+from neardup_workers.doing.stages.matching.canaries import ShardLooks
+from neardup_workers.doing.stages.matching.shard_table import Applied, ShardTable, added_counts
 from neardup_workers.outside.telemetry.observer import Observer
+from neardup_workers.outside.telemetry.recall import set_recall
 
 # Newest documents of a shard whose buckets are measured at each report.
 _SAMPLED_DOCUMENTS = 16
@@ -39,3 +47,43 @@ def report_tables(observer: Observer, now: float, tables: Mapping[int, ShardTabl
         observer.sample("bucket_length", again.bucket_lengths(table, _SAMPLED_DOCUMENTS))
         if held.stream_time is not None:
             observer.set("event_time_lag_seconds", now - held.stream_time / _MICROSECONDS, label)
+
+
+class Recall:
+    """The recall of a member. The loop of the matcher counts; any thread may call ``values``.
+
+    Args:
+        config: the settings.
+        observer: gets the figures.
+        canaries: look at the shards.
+    """
+
+    def __init__(self, config: Config, observer: Observer, canaries: ShardLooks) -> None:
+        self._separate, self._observer, self._canaries = config.separate, observer, canaries
+        self._losses = LossAccounts()
+
+    def count(self, done: Iterable[tuple[int, Applied]]) -> None:
+        """Count what limits cost in a committed step; a removed document names no cluster any more."""
+        for _, applied in done:
+            if applied.losses is not None:
+                self._losses.add(*applied.losses)
+            ids = [id_.decode() for _, id_ in applied.removed]
+            for id_ in bare_ids(ids) if self._separate else ids:
+                self._losses.forget(id_)
+
+    def values(self, tables: Collection[ShardTable]) -> dict[str, Any]:
+        """Return what is known as values of JSON, in the form of ``recall`` of ``GET /v1/figures``."""
+        return {"limits": limit_values(counts_of(tables), self._losses), "canaries": self._canaries.looks.values()}
+
+    def measure(self, tables: Collection[ShardTable]) -> None:
+        """Set the gauges of recall."""
+        set_recall(self._observer, limit_values(counts_of(tables)), self._canaries.looks.values())
+
+
+def counts_of(tables: Collection[ShardTable]) -> dict[str, int]:
+    """Return the counts of some shards together; those that are kept since a shard began are, those of this process
+    else."""
+    counts: Counter[str] = Counter()
+    for table in tables:
+        counts.update(table.matcher.table.counts())
+    return {**dict.fromkeys(COUNTERS, 0), **counts, **added_counts([table.kept_counts() for table in tables])}

@@ -216,7 +216,7 @@ class Corpus:
     def matches_of(self, found: RowPairs) -> Matches:
         """Return pairs of rows in the form of ``Matcher``; ``decide`` reads them too, after ``link``."""
         newer, older, similarity, keys = found
-        rows, shared = self.rows, self.shared(newer, older, self._identical(newer, older))
+        rows, shared = self.rows, self.shared(newer, older, self.rows.equal(newer, older) & self._scheme.by_content)
         if self._links is not None:
             self._links.pairs.add(_links(found, shared))
         arrived = Matches(
@@ -250,9 +250,6 @@ class Corpus:
         time = int(NO_TIME if self._first_time == NO_TIME else times[:first].max(initial=NO_TIME))
         messages = (WindowMessage(batch, []) for batch in self._batches(first, count))
         window_file.write(path, messages, time, self.settings)
-
-    def _identical(self, newer: Rows, older: Rows) -> npt.NDArray[np.bool_]:
-        return self.rows.equal(newer, older) & self._scheme.by_content
 
     def _content_pairs(self) -> ContentPairs:
         pairs = ContentPairs(self._folder, contents_of(self.rows, by_content=self._scheme.by_content))

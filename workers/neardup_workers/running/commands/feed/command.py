@@ -6,8 +6,9 @@ import math
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from email.message import Message
 from importlib.metadata import version
 from typing import NamedTuple
 
@@ -18,11 +19,9 @@ from neardup_workers.doing.session.loader import Loader
 from neardup_workers.doing.session.session import Session
 from neardup_workers.outside.feeds.addresses import is_public
 from neardup_workers.outside.feeds.condition import Condition
-from neardup_workers.outside.feeds.fetch import Fetched, FetchLimits, fetch
+from neardup_workers.outside.feeds.fetch import Fetched, FetchError, FetchLimits, fetch
 from neardup_workers.outside.feeds.items import Item, Named, items_of
 from neardup_workers.outside.feeds.lists import FeedLists
-from neardup_workers.outside.feeds.pages import page_text
-from neardup_workers.outside.feeds.rounds import by_time, rounds
 from neardup_workers.outside.feeds.state import open_states
 from neardup_workers.outside.feeds.watch import FeedPoll, Watching, World, watch
 from neardup_workers.outside.options.running import FeedCommandOptions
@@ -37,8 +36,17 @@ from neardup_workers.outside.telemetry.health import Health, HealthAnswer, serve
 from neardup_workers.outside.telemetry.metrics import FEED, Metrics
 from neardup_workers.outside.transport.kafka.connect import connect
 from neardup_workers.outside.web.canonical_ids import CanonicalIds
-from neardup_workers.outside.web.extraction import Extraction
+from neardup_workers.outside.web.extraction import Extracted, Extraction
+from neardup_workers.outside.web.pages import Page
 from neardup_workers.running.commands.feed.service import Checking
+
+# Bytes of items that wait for those of other feeds, at most.
+ROUND_BYTES_MAX = 1 << 28
+_ACCEPT = {"Accept": "text/html, application/xhtml+xml, text/plain;q=0.5"}
+# Characters of a Content-Type that are read.
+_TYPE_CHARACTERS_MAX = 1_000
+# Type of a page -> whether it is markup.
+_TYPES = {"text/html": True, "application/xhtml+xml": True, "text/plain": False}
 
 
 class _Output(NamedTuple):
@@ -210,3 +218,57 @@ def _world(settings: FeedSettings, ended: threading.Event, extraction: Extractio
 
     page = None if extraction is None else lambda url: page_text(url, get, extraction)
     return World(get, parse, time.time, random.random, ended.wait, page)
+
+
+def rounds(polls: Iterable[FeedPoll], follow: bool) -> Iterator[list[FeedPoll]]:
+    """Yield results in groups: each alone if feeds are followed, else all at the end.
+
+    What waits has ``ROUND_BYTES_MAX`` at most, and one result more; then it is a group before the end.
+    """
+    waiting: list[FeedPoll] = []
+    size = 0
+    for polled in polls:
+        waiting.append(polled)
+        size += sum(len(entry.raw or b"") for entry in polled.entries)
+        if follow or size > ROUND_BYTES_MAX:
+            yield waiting
+            waiting, size = [], 0
+    if waiting:
+        yield waiting
+
+
+def by_time(polls: Sequence[FeedPoll]) -> list[Entry]:
+    """Return the items of several results from the oldest on: a window follows the time of the documents, and each feed
+    lists weeks of items. Those of one feed stay in its order: an item counts as old as the newest one before it, and so
+    does one without a date."""
+    timed: list[tuple[float, Entry]] = []
+    for polled in polls:
+        newest = -math.inf
+        for entry in polled.entries:
+            time = getattr(entry.found, "timestamp", None)
+            newest = newest if time is None else max(newest, time)
+            timed.append((newest, entry))
+    return [entry for _, entry in sorted(timed, key=lambda one: one[0])]
+
+
+def page_text(url: str, get: Callable[[str, Mapping[str, str]], Fetched], extraction: Extraction) -> Extracted:
+    """Return the text of the page at an address, or why it has none.
+
+    Args:
+        url: the address.
+        get: gets a resource: address and header fields -> the answer; raises ``FetchError``.
+        extraction: extracts the text.
+    """
+    try:
+        answer = get(url, _ACCEPT)
+    except FetchError as error:
+        return Reason(error.reason)
+    if answer.status != 200:
+        return Reason("fetch_status")
+    header = Message()
+    header["Content-Type"] = answer.header.get("content-type", "text/html")[:_TYPE_CHARACTERS_MAX]
+    kind = header.get_content_type()
+    if kind not in _TYPES:
+        return Reason("page_type")
+    charset = header.get_content_charset()
+    return extraction.text(Page(url, answer.body, charset=charset, is_markup=_TYPES[kind]))
