@@ -2,9 +2,9 @@
 
 The truth is an exact join of the sets of shingles, over distinct contents in order of arrival: of those with an earlier
 neighbour at the threshold, the fraction with a pair. An audit sees a part of the contents only, and a set is audited
-with several draws: *cover* is the fraction of them whose interval holds the truth. For verdicts the truth is an audit
-of all contents. *Run* and *audit* are their CPU seconds, with those of their processes, after a run that loads the
-kernels.
+with several draws: *cover* is the fraction of them whose interval holds the truth. For verdicts a unit has an earlier
+neighbour with a kept document before it. *Run*, *dedup* and *audit* are their CPU seconds, with those of their
+processes, after a run that loads the kernels.
 
 ``python -m benchmarks --only S25`` makes the table of the guarantees.
 """
@@ -41,7 +41,6 @@ from neardup_workers.running.commands.run import run as pairs_of
 ID, SEED = "S25-audit", 25
 _THRESHOLDS = (0.8, 0.6)
 _SAMPLE = 2_000
-_ALL = 1_000_000
 _DRAWS: dict[Size, int] = {"smoke": 2, "default": 5, "large": 40}
 _SMOKE = ("irplag_java char5",)
 _GENERATED = "generated, most pairs in one"
@@ -50,12 +49,15 @@ _LEVEL = 0.95
 
 
 class Truth(NamedTuple):
-    """Distinct contents, those with an earlier neighbour, and the fractions of these with a pair and of the pairs."""
+    """Distinct contents, those with an earlier neighbour, and the fractions of these with a pair and of the pairs;
+    the content of each document, and each two similar ones."""
 
     contents: int
     units: int
     documents: float
     pairs: float
+    content: list[int]
+    similar: set[tuple[int, int]]
 
 
 def truth_of(documents: Sequence[Document], said: Sequence[tuple[str, str]], settings: Settings) -> Truth:
@@ -81,7 +83,20 @@ def truth_of(documents: Sequence[Document], said: Sequence[tuple[str, str]], set
         joined.add((min(content[x], content[y]), max(content[x], content[y])))
     units = {b for _, b in true}
     documents_found = len(units & found) / len(units) if units else math.nan
-    return Truth(len(sets), len(units), documents_found, len(true & joined) / len(true) if true else math.nan)
+    pairs_found = len(true & joined) / len(true) if true else math.nan
+    return Truth(len(sets), len(units), documents_found, pairs_found, content, true)
+
+
+def dropped_of(truth: Truth, kept: Sequence[bool]) -> float:
+    """Of the contents with an earlier neighbour of which a document before them is kept, the fraction whose first
+    document is dropped; ``kept`` says it of each document."""
+    first, first_kept = dict[int, int](), dict[int, int]()
+    for n, content in enumerate(truth.content):
+        first.setdefault(content, n)
+        if kept[n]:
+            first_kept.setdefault(content, n)
+    units = {b for a, b in truth.similar if first_kept.get(a, len(kept)) < first[b]}
+    return sum(not kept[first[unit]] for unit in units) / len(units) if units else math.nan
 
 
 def run(size: Size) -> Iterator[Result]:
@@ -131,7 +146,7 @@ def _as_texts(records: Sequence[Document], names: Sequence[str]) -> list[Documen
 def _other_sets() -> Iterator[tuple[str, dict[str, Any], list[Document]]]:
     """The other sets of texts that are there, and the sets of items, by name, with settings."""
     if (DATA / "html_articles").is_dir():
-        yield "html_articles char5", {}, [Document(one.id, one.body) for one in articles(_ALL)]
+        yield "html_articles char5", {}, [Document(one.id, one.body) for one in articles(1_000_000)]
     for name, pattern, parts in (("sotu", "*.txt", None), ("textreuse_legal", "legal/*.txt", "\n\n")):
         texts = [
             Document(f"{path.stem}.{n}", text)
@@ -161,7 +176,7 @@ def _audited(name: str, documents: Sequence[Document], settings: Settings, draws
         truth = truth_of(documents, [(one["older"], one["newer"]) for one in rows], settings)
         sample = min(_SAMPLE, max(1, truth.contents // 2))
 
-        def options(draw: int = 0, sample: int = sample, *, of_pairs: bool = True) -> AuditOptions:
+        def options(draw: int, *, of_pairs: bool = True) -> AuditOptions:
             looked_at = (pairs, None) if of_pairs else (None, verdicts)
             return AuditOptions(paths, pairs=looked_at[0], verdicts=looked_at[1], sample=sample, draw=draw)
 
@@ -169,15 +184,23 @@ def _audited(name: str, documents: Sequence[Document], settings: Settings, draws
         found = [audit(options(draw), settings) for draw in range(draws)]
         cost = (_cpu_seconds() - begin) / draws
         details = {
-            "contents": truth.contents, "sampled": sample, "units": found[0].units, "pairs, truth": truth.pairs,
-            "pairs": found[0].pairs.value, "run, s": seconds, "audit, s": cost,
+            "contents": truth.contents, "sampled": found[0].sampled, "units": found[0].units,
+            "pairs, truth": truth.pairs, "pairs": found[0].pairs.value, "run, s": seconds, "audit, s": cost,
         }  # fmt: skip
         yield _result(f"{name}: documents with a pair", found, truth.documents, details)
+        begin = _cpu_seconds()
         dedup(DedupOptions(paths, output=str(Path(folder, "kept")), verdicts=verdicts, quiet=True), settings)
-        whole = audit(options(sample=_ALL, of_pairs=False), settings)
+        seconds = _cpu_seconds() - begin
+        begin = _cpu_seconds()
         found = [audit(options(draw, of_pairs=False), settings) for draw in range(draws)]
-        details = {"units": found[0].units, "dropped": whole.dropped, "near their original": whole.precision.value}
-        yield _result(f"{name}: documents dropped", found, whole.recall.value, details)
+        cost = (_cpu_seconds() - begin) / draws
+        said = {one["id"]: one["status"] for one in map(json.loads, Path(verdicts).read_text("utf-8").splitlines())}
+        kept = [said[document.id] == "original" for document in documents]
+        details = {
+            "units": found[0].units, "dropped": found[0].dropped, "near their original": found[0].precision.value,
+            "dedup, s": seconds, "audit, s": cost,
+        }  # fmt: skip
+        yield _result(f"{name}: documents dropped", found, dropped_of(truth, kept), details)
 
 
 def _cpu_seconds() -> float:
@@ -193,7 +216,8 @@ def _result(name: str, found: Sequence[Audit], truth: float, details: Mapping[st
         return Result(ID, name, None, "cover", details={**details, "note": "no content has an earlier neighbour"})
     cover = sum(one.low <= truth <= one.high for one in drawn) / len(drawn)
     first = found[0].recall
-    shown = {"truth": truth, "audit": first.value, "from": first.low, "to": first.high}
+    widest = max(one.high - one.low for one in drawn)
+    shown = {"truth": truth, "audit": first.value, "from": first.low, "to": first.high, "widest": widest}
     return Result(ID, name, cover, "cover", None, {**shown, **details})
 
 

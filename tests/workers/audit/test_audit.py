@@ -81,21 +81,20 @@ def test_the_figures_of_pairs_are_those_of_all_with_all(tmp_path: Path, windowed
         first: dict[object, Row] = {}
         for row in rows:
             first.setdefault(row.content, row)
-        copies = {content: {row.id for row in rows if row.content == content} for content in first}
-        true: Counter[object] = Counter()
-        joined, units, found = 0, 0, 0
-        for content, x in first.items():
-            partners = {b for a, b in said if a in copies[content]} | {a for a, b in said if b in copies[content]}
-            near = [row for row in rows if row.content != content and row.reaches(x) and row.near(x, windowed)]
-            true[content] = len({row.content for row in near})
+        true = joined = units = found = 0
+        for x in first.values():
+            partners = {b for a, b in said if a == x.id} | {a for a, b in said if b == x.id}
+            near = [row for row in rows[: x.place] if row.reaches(x) and row.near(x, windowed)]
+            true += len({row.content for row in near})
             joined += len({row.content for row in near if row.id in partners})
-            if any(row.place < x.place for row in near):
-                units += 1
-                found += any(row.id in partners and row.place < x.place for row in rows)
+            units += bool(near)
+            found += bool(near) and any(row.id in partners for row in rows[: x.place])
         result = audit(AuditOptions([path], pairs=output, sample=1_000), settings_of(windowed=windowed))
-        assert (result.contents, result.sampled) == (len(first), len(first))
-        assert (result.units, result.recall.value) == (units, found / units)
-        assert result.pairs.value == pytest.approx(joined / true.total())
+        assert (result.contents, result.units) == (len(first), units)
+        assert units <= result.sampled <= len(first)
+        assert result.recall.value == pytest.approx(found / units)
+        assert result.recall.low <= found / units <= result.recall.high <= result.recall.low + 0.1
+        assert result.pairs.value == pytest.approx(joined / true)
         assert 0 < len(result.misses) <= 10
         for miss in result.misses:
             assert miss.similarity >= THRESHOLD
@@ -137,7 +136,8 @@ def test_the_figures_of_verdicts_are_those_of_all_with_all(tmp_path: Path) -> No
         result = audit(
             AuditOptions([path], verdicts=written(tmp_path, verdicts), sample=1_000), settings_of(windowed=False)
         )
-        assert (result.units, result.recall.value) == (units, found / units)
+        assert result.units == units
+        assert result.recall.value == pytest.approx(found / units)
         assert (result.dropped, result.precision.value) == (dropped, confirmed / dropped)
 
 

@@ -7,6 +7,7 @@ come in lumps. ``effective_units`` says how many independent units a sum over lu
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,23 @@ from neardup.pairs.evaluation.judging import Proportion
 _HALVINGS = 40
 # Counts so many standard deviations above the mean are as improbable as the rounding of a float64.
 _DEVIATIONS = 9
+# Of the error at one end of ``recall_of``: what is found, and what could not be seen. An error in either moves a high
+# recall little, so nearly all of it is left to what was missed.
+_SMALL_PART = 0.1
+
+
+class Stratum(NamedTuple):
+    """A part of a population, and a simple random sample of it: ``units`` of the ``sampled`` ones of ``size`` have the
+    property."""
+
+    units: int
+    sampled: int
+    size: int
+
+    @property
+    def estimate(self) -> float:
+        """Return how many units the whole part has, by the fraction in the sample."""
+        return self.size * self.units / self.sampled if self.sampled else 0.0
 
 
 def clopper_pearson(found: int, units: int, confidence: float = 0.95) -> Proportion:
@@ -61,13 +79,124 @@ def _fraction_with_tail(found: int, units: int, tail: float) -> float:
     return (low + high) / 2
 
 
-def effective_units(weights: npt.NDArray[np.int64]) -> float:
+def count_bounds(stratum: Stratum, tail: float) -> tuple[int, int]:
+    """Return the least and the greatest number of units that a part of a population may have.
+
+    They are exact for a sample without replacement: each end is wrong with probability ``tail`` at most, and a part
+    that was looked at whole has no error. Source: Buonaccorsi, "A note on confidence intervals for proportions in
+    finite populations", The American Statistician 41, 1987.
+
+    Args:
+        stratum: the sample and the size of the part.
+        tail: the probability.
+
+    Example:
+        >>> count_bounds(Stratum(0, 100, 1_000), 0.025), count_bounds(Stratum(3, 10, 10), 0.025)
+        ((0, 34), (3, 3))
+    """
+    units, sampled, size = stratum
+    return size - _greatest(sampled - units, sampled, size, tail), _greatest(units, sampled, size, tail)
+
+
+def _greatest(units: int, sampled: int, size: int, tail: float) -> int:
+    """The greatest number of units of a part for which a sample has ``units`` or fewer more often than ``tail``."""
+    low, high = units, size - (sampled - units)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if _at_most(units, sampled, size, middle) > tail else (low, middle - 1)
+    return low
+
+
+def _at_most(units: int, sampled: int, size: int, of_size: int) -> float:
+    """The probability that a sample has ``units`` or fewer of the ``of_size`` units of a part: hypergeometric."""
+    others = size - of_size
+    counts = np.arange(units, max(0, sampled - others), -1)
+    steps = counts * (others - sampled + counts) / ((of_size - counts + 1) * (sampled - counts + 1))
+    first = _choices(of_size, units) + _choices(others, sampled - units) - _choices(size, sampled)
+    return float(np.exp(first + np.append(0.0, np.cumsum(np.log(steps)))).sum())
+
+
+def _choices(of: int, count: int) -> float:
+    return math.lgamma(of + 1) - math.lgamma(count + 1) - math.lgamma(of - count + 1)
+
+
+def _with_unseen(seen: int, seen_min: float, tail: float) -> int:
+    """The greatest number of units of which ``seen`` or fewer are seen more often than ``tail``."""
+    chance, unseen = 1 - seen_min, math.floor(seen * (1 / seen_min - 1))
+    while chance > 0:
+        term, below = 1.0, 0.0  # of the binomial, without its power of ``seen_min``
+        for count in range(unseen + 1):
+            below += term
+            term *= (seen + unseen + 1 - count) / (count + 1) * chance / seen_min
+        if 1 - below * seen_min ** (seen + unseen + 1) <= tail:
+            break
+        unseen += 1
+    return seen + unseen
+
+
+def share_of(stratum: Stratum, seen_min: float = 1.0, confidence: float = 0.95) -> Proportion:
+    """Return the fraction of a part of a population that has a property, with an interval.
+
+    Args:
+        stratum: the sample and the size of the part.
+        seen_min: the probability with which the property is seen where it is there, at least.
+        confidence: the probability with which the interval holds the truth, at least.
+
+    Returns:
+        The fraction and the ends of its interval; NaN for a sample of nothing.
+
+    Example:
+        >>> [round(x, 3) for x in share_of(Stratum(95, 100, 1_000))]
+        [0.95, 0.889, 0.982]
+    """
+    if not stratum.sampled:
+        return Proportion(math.nan, math.nan, math.nan)
+    tail = (1 - confidence) / 2
+    low, high = count_bounds(stratum, (1 - _SMALL_PART) * tail)
+    most = min(stratum.size, _with_unseen(high, seen_min, _SMALL_PART * tail))
+    return Proportion(stratum.units / stratum.sampled, low / stratum.size, most / stratum.size)
+
+
+def recall_of(found: Stratum, missed: Stratum, seen_min: float = 1.0, confidence: float = 0.95) -> Proportion:
+    """Return how much of what is to be found was found, from two samples: of what was found, and of the others.
+
+    Where duplicates are rare, a sample of all contents has few units. But what a run found is known, and the others can
+    be few once those are left out that cannot be units. The error of an end is divided among the numbers that it
+    depends on, so the interval holds the truth at least as often as ``confidence`` says (Bonferroni). Source: Wendell,
+    Schmee, "Exact inference for proportions from a stratified finite population", JASA 91, 1996.
+
+    Args:
+        found: of what was found, those that were to be found.
+        missed: of what was not found, those that were to be found.
+        seen_min: the probability with which such a unit is seen, at least.
+        confidence: the probability with which the interval holds the truth, at least.
+
+    Returns:
+        The estimate of found units by all units, and the ends of its interval; NaN if no unit was seen.
+
+    Example:
+        >>> [round(x, 3) for x in recall_of(Stratum(300, 300, 900), Stratum(0, 1_000, 2_000))]
+        [1.0, 0.994, 1.0]
+    """
+    if not found.units and not missed.units:
+        return Proportion(math.nan, math.nan, math.nan)
+    tail = (1 - confidence) / 2
+    small = _SMALL_PART * tail
+    found_least, found_most = count_bounds(found, small)
+    missed_least, missed_most = count_bounds(missed, tail - 2 * small)
+    low = found_least / max(1, found_least + _with_unseen(missed_most, seen_min, small))
+    high = _with_unseen(found_most, seen_min, small)
+    value = found.estimate / (found.estimate + missed.estimate)
+    return Proportion(value, low, high / max(1, high + missed_least))
+
+
+def effective_units(weights: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> float:
     """Return how many units of one weight a weighted sum is worth: the square of the sum by the sum of the squares.
 
     Source: Kish, "Survey Sampling", Wiley, 1965, section 8.2.
 
     Args:
-        weights: ``int64[n]``, how much each sampled unit brings, for example pairs of a content.
+        weights: ``int64[n]`` or ``float64[n]``, how much each sampled unit brings, for example pairs of a content.
 
     Returns:
         A number of units, from 1 to n; 0 without weights.

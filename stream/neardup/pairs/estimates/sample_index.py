@@ -3,7 +3,8 @@
 One pass over the stream finds all neighbours of the sample exactly. Whatever is similar to a set of n elements has at
 least m of them. So of any n - m + j elements of the set it has at least j: the index holds the n - m + j elements
 that are rarest in the sample, and a document is compared with a set only if it has j of these. Most elements of a
-document lead nowhere, and a bitmap says so.
+document lead nowhere, and a bitmap says so. Where sets have keys of which similar ones share one, the index holds the
+keys instead.
 
 Source: Mining of Massive Datasets, 3.9.4; Wang, Li, Feng, "Can we beat the prefix filtering?", SIGMOD 2012, for j > 1.
 """
@@ -36,16 +37,6 @@ _COMMON = 256
 _ROUNDING = 1e-6
 
 
-class Hits(NamedTuple):
-    """m hits: document, set of the sample, how many elements they have in common, and how many the document has
-    (``int64[m]`` each)."""
-
-    documents: Longs
-    sampled: Longs
-    common: Longs
-    sizes: Longs
-
-
 class _Postings(NamedTuple):
     """Entries of an element and a set: those of slot s begin at ``heads[s] - 1``, and ``nexts`` leads on in the same
     way; 0 ends them. ``bitmap`` has a bit for each element."""
@@ -66,15 +57,20 @@ class SampleIndex:
         values, starts: set i is ``values[starts[i]:starts[i + 1]]``, ascending and without repetitions.
         share: the fraction of a set's elements that every similar document has at least
             (``SetMeasure.share_min``); 0 if it may have any.
+        keys: ``uint64[n, b]``, keys of each set, of which every similar document has one at least; ``None``: elements
+            are looked up.
     """
 
-    def __init__(self, values: Elements, starts: Longs, share: float) -> None:
+    def __init__(self, values: Elements, starts: Longs, share: float, keys: Elements | None = None) -> None:
         self.sizes = np.diff(starts)
         self._values, self._starts, self._share = values, starts, share
         shared = np.ceil(share * self.sizes - _ROUNDING).astype(np.int64)
         lacking = self.sizes - np.maximum(shared, 1)
         self._needed = np.minimum(1 + (_MORE * lacking).astype(np.int64), np.maximum(shared, 1))
         held = np.minimum(lacking + self._needed, self.sizes)
+        self._by_keys = keys is not None
+        if keys is not None:
+            self._needed, held = np.ones_like(held), np.full_like(held, keys.shape[1])
         owners = np.repeat(np.arange(len(self.sizes), dtype=np.uint32), held)
         bits, bitmap_bits = _bits(len(owners)), _bits(_BITS * len(owners))
         self._postings = _Postings(
@@ -82,40 +78,49 @@ class SampleIndex:
             np.zeros(1 << bits, np.uint32), np.uint64(_SHIFT - bits),
             np.empty(len(owners), np.uint64), owners, np.empty(len(owners), np.uint32),
         )  # fmt: skip
-        times = np.zeros(1 << _bits(len(values)), np.uint32)
-        _choose(values, starts, held, times, np.uint64(_SHIFT - _bits(len(values))), self._postings.elements)
+        if keys is None:
+            times = np.zeros(1 << _bits(len(values)), np.uint32)
+            _choose(values, starts, held, times, np.uint64(_SHIFT - _bits(len(values))), self._postings.elements)
+        else:
+            self._postings.elements[:] = keys.reshape(-1)
         _fill(self._postings)
         self._counts = np.zeros(len(self.sizes), np.int64)
         self._touched = np.empty(len(self.sizes), np.int64)
 
-    def hits(self, values: Elements, starts: Longs, least: float) -> Hits:
-        """Return the documents and sampled sets that have at least a fraction of the smaller one's elements in common.
+    def candidates(self, values: Elements, starts: Longs, least: float) -> tuple[Longs, Longs]:
+        """Return the documents and sampled sets that can be similar: two columns of m pairs, documents ascending.
 
         Args:
-            values, starts: documents as elements in any order, repetitions included. A document that has less than
-                ``share`` of a sampled set's elements may be left out.
-            least: the fraction, above 0. A pair with a lower one has no measure of sets that reaches it.
+            values, starts: the keys of documents where the sets have keys; otherwise documents as elements in any
+                order, repetitions included.
+            least: the fraction of the smaller one's elements that similar sets have in common, above 0; it counts where
+                ``share`` is 0.
         """
-        if not self._share:
+        if not self._share and not self._by_keys:
             values, starts = sorted_sets(values, starts)
         met = [np.empty((2, 0), np.int64)]
         at, count = 0, len(starts) - 1
         while at < count:
             out = np.empty((2, _HITS + len(self.sizes)), np.int64)
             at, found = _meet(
-                self._postings, self._needed, self.sizes, values, starts, at, 0.0 if self._share else least,
-                self._counts, self._touched, out,
+                self._postings, self._needed, self.sizes, values, starts, at,
+                0.0 if self._share or self._by_keys else least, self._counts, self._touched, out,
             )  # fmt: skip
             met.append(out[:, :found])
         documents, sampled = np.concatenate(met, axis=1)
-        is_met = np.zeros(count, np.bool_)
-        is_met[documents] = True
-        at_rows, lengths = np.cumsum(is_met)[documents] - 1, np.diff(starts)
-        values, starts = sorted_sets(values[np.repeat(is_met, lengths)], np.append(0, np.cumsum(lengths[is_met])))
-        sizes, common = np.diff(starts)[at_rows], np.empty(len(at_rows), np.int64)
-        _common(self._values, self._starts, sampled, values, starts, at_rows, common)
-        near = common >= np.maximum(least * np.minimum(sizes, self.sizes[sampled]), 1)
-        return Hits(documents[near], sampled[near], common[near], sizes[near])
+        return documents, sampled
+
+    def common(self, documents: Longs, sampled: Longs, values: Elements, starts: Longs) -> tuple[Longs, Longs]:
+        """Return how many elements pairs have in common, and how many the document has (``int64[m]`` each).
+
+        Args:
+            documents, sampled: the rows of m pairs.
+            values, starts: documents as elements in any order, repetitions included.
+        """
+        values, starts = sorted_sets(values, starts)
+        out = np.empty(len(documents), np.int64)
+        _common(self._values, self._starts, sampled, values, starts, documents, out)
+        return out, np.diff(starts)[documents]
 
 
 def _bits(count: int) -> int:

@@ -1,13 +1,15 @@
-"""What a run said about the sample: the partners that it named, or the verdicts."""
+"""What a run said about the documents: the pairs that it found, or its verdicts."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
 
 from neardup.documents.ids import full_id
 from neardup.stories.verdicts.rule import DUPLICATE, KEPT, STATUSES, UNCHANGED, UPDATE
-from neardup_workers.doing.audit.sample import Drawn
+from neardup_workers.doing.audit.sample import Drawn, Flags, Read
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.readers.objects import json_objects
 from neardup_workers.outside.readers.paths import display
@@ -17,24 +19,28 @@ UPDATED = STATUSES[UPDATE]
 DROPPED = frozenset((STATUSES[DUPLICATE], STATUSES[UNCHANGED]))
 
 
+class Said(NamedTuple):
+    """What was said of the documents of a chunk, ``bool[n]`` each: whether it is kept, whether it was found, whether it
+    updates an earlier one, which is kept by rule."""
+
+    kept: Flags
+    found: Flags
+    updates: Flags
+
+
 class ClaimedPairs:
-    """The pairs of ``run`` that name a document of the sample.
+    """The pairs of ``run``: a document is found if a pair joins it with an earlier one.
 
     Args:
         path: what ``run`` wrote.
-        sample: the sample.
         left_out: counts lines that are no pairs.
         separate: whether ids are those of a collection; then they are full ids (``neardup.documents.ids``).
     """
 
-    def __init__(self, path: str, sample: Sequence[Drawn], left_out: Counter[str], *, separate: bool) -> None:
-        by_id: defaultdict[str, list[int]] = defaultdict(list)
-        for n, drawn in enumerate(sample):
-            for id_ in drawn.ids:
-                by_id[id_].append(n)
+    def __init__(self, path: str, left_out: Counter[str], *, separate: bool) -> None:
         self._path = path
-        self._named: defaultdict[str, set[int]] = defaultdict(set)
-        self._unknown: set[str] = set()  # named by a pair, and of no document so far
+        self._partners: defaultdict[str, list[str]] = defaultdict(list)
+        self._places: defaultdict[str, list[int]] = defaultdict(list)  # of ids that a pair names, so far
         for line in json_objects(path, left_out):
             older, newer = line.get("older"), line.get("newer")
             if not isinstance(older, str) or not isinstance(newer, str):
@@ -42,41 +48,48 @@ class ClaimedPairs:
                 continue
             if separate:
                 older, newer = (full_id(one, line.get("collection")) for one in (older, newer))
-            self._unknown.update((older, newer))
-            for one, other in ((older, newer), (newer, older)):
-                self._named[other].update(by_id.get(one, ()))
-
-        if left_out and not self._unknown:
+            self._partners[older].append(newer)
+            self._partners[newer].append(older)
+        if left_out and not self._partners:
             raise _of_another_kind(path, "older and newer", "run")
 
-    def with_id(self, id_: str) -> set[int]:
-        """Return the contents of the sample that a pair joins with a document of this id."""
-        return self._named.get(id_, set())
+    def see(self, read: Read) -> Said:
+        """Return what was said of the next documents."""
+        found = np.zeros(len(read.ids), np.bool_)
+        for n, id_ in enumerate(read.ids):
+            if id_ in self._partners:
+                found[n] = any(partner in self._places for partner in self._partners[id_])
+                self._places[id_].append(int(read.places[n]))
+        return Said(np.ones_like(found), found, np.zeros_like(found))
 
-    def see(self, ids: Sequence[str]) -> None:
-        """Note that documents have these ids."""
-        self._unknown.difference_update(ids)
+    def named(self, drawn: Drawn) -> set[int]:
+        """Return the places of the documents that a pair joins with a content of the sample."""
+        partners = self._partners.get(drawn.id, ())
+        return {place for partner in partners for place in self._places.get(partner, ())}
 
     def check(self) -> None:
         """Raise ``Failure`` if a pair names a document that was not there."""
-        if self._unknown:
-            raise _of_others(self._path, "a pair of", min(self._unknown))
+        if unknown := self._partners.keys() - self._places.keys():
+            raise _of_others(self._path, "a pair of", min(unknown))
 
 
 class ClaimedVerdicts:
-    """The verdicts of ``dedup`` about all documents. Those of one id are in the order of the documents.
+    """The verdicts of ``dedup`` about all documents: a document is found if it was dropped. The verdicts of one id are
+    in the order of the documents. ``duplicates`` counts contents whose first document was dropped for an original.
 
     Args:
         path: what ``dedup`` wrote.
-        sample: the sample; ``originals`` are the ids that its documents were dropped for.
         left_out: counts lines that are no verdicts.
         separate: as for pairs.
     """
 
-    def __init__(self, path: str, sample: Sequence[Drawn], left_out: Counter[str], *, separate: bool) -> None:
+    def __init__(self, path: str, left_out: Counter[str], *, separate: bool) -> None:
         self._path = path
         self._verdicts: defaultdict[str, list[tuple[str, str | None]]] = defaultdict(list)
-        self._read: Counter[str] = Counter()
+        self._read: defaultdict[str, int] = defaultdict(int)
+        self._original_of: dict[int, str] = {}  # by the place of a duplicate
+        self._places: dict[str, list[int]] = {}  # of the documents with the id of an original
+        self.duplicates = 0
         for line in json_objects(path, left_out):
             id_, status, original = line.get("id"), line.get("status"), line.get("duplicate_of")
             if not isinstance(id_, str) or status not in STATUSES:
@@ -87,16 +100,41 @@ class ClaimedVerdicts:
                     name = line.get("collection")
                     id_, named = full_id(id_, name), None if named is None else full_id(named, name)
                 self._verdicts[id_].append((status, named))
+                if named is not None:
+                    self._places.setdefault(named, [])
         if left_out and not self._verdicts:
             raise _of_another_kind(path, "id and status", "dedup")
-        verdicts = (verdict for drawn in sample for verdict in self._verdicts.get(drawn.ids[0], ()))
-        self.originals = frozenset(original for _, original in verdicts if original is not None)
 
-    def next(self, id_: str) -> tuple[str, str | None]:
+    def see(self, read: Read) -> Said:
+        """Return what was said of the next documents. Raises ``Failure`` for one without a verdict."""
+        statuses = list[str]()
+        for n, id_ in enumerate(read.ids):
+            status, original = self._next(id_)
+            statuses.append(status)
+            if original is not None:
+                self._original_of[int(read.places[n])] = original
+                self.duplicates += bool(read.is_first[n] and read.in_time[n])
+            if id_ in self._places:
+                self._places[id_].append(int(read.places[n]))
+        kept, found, updates = (
+            np.array([status in of for status in statuses], np.bool_) for of in (KEPT_STATUSES, DROPPED, (UPDATED,))
+        )
+        return Said(kept, found, updates)
+
+    def named(self, drawn: Drawn) -> set[int]:
+        """Return the places of the documents with the id that a content of the sample was dropped for."""
+        original = self._original_of.get(drawn.place)
+        return set() if original is None else set(self._places[original])
+
+    def is_duplicate(self, drawn: Drawn) -> bool:
+        """Return whether a content of the sample was dropped for an original."""
+        return drawn.place in self._original_of
+
+    def _next(self, id_: str) -> tuple[str, str | None]:
         """Return the status of the next document of an id, and the original of a duplicate. Raises ``Failure`` if the
         file has none."""
         n = self._read[id_]
-        self._read[id_] += 1
+        self._read[id_] = n + 1
         verdicts = self._verdicts.get(id_, ())
         if n >= len(verdicts):
             raise Failure(

@@ -1,8 +1,9 @@
-"""What a run missed, measured on a sample of contents with all their neighbours.
+"""What a run missed, measured on a sample of contents with their earlier neighbours.
 
-The documents are read twice. The first reading draws the sample; the second one compares every document with the
-sample, exactly, by the reading, the measure and the window of the settings. Then what the run wrote is compared with
-that. The sample has contents, not pairs: pairs come in lumps, and an interval over lumps is too narrow.
+The documents are read twice. The first reading draws two samples: of the contents that the run found, and of those that
+it did not find although they can have an earlier neighbour (``sample``). The second one compares their possible
+neighbours with them, exactly, by the reading, the measure and the window of the settings. The samples have contents,
+not pairs: pairs come in lumps, and an interval over lumps is too narrow.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from neardup.deduplicator import Deduplicator
 from neardup.documents.document import EXPLANATIONS, Document
-from neardup.pairs.estimates.intervals import clopper_pearson, effective_units
+from neardup.pairs.batches import Batch, select
+from neardup.pairs.estimates.intervals import Stratum, effective_units, recall_of, share_of
 from neardup.pairs.evaluation.judging import Proportion, proportion
 from neardup.pairs.explanations.explain import explain
 from neardup.pairs.pipeline import Matcher, Signer
@@ -24,8 +27,8 @@ from neardup.schemes.config import Config
 from neardup.schemes.theory.tuning import probabilities
 from neardup.window.steps import step
 from neardup_workers.doing.audit.claims import ClaimedPairs, ClaimedVerdicts
-from neardup_workers.doing.audit.neighbours import Neighbours, plan_of
-from neardup_workers.doing.audit.sample import Clock, Drawn, Read, Sample
+from neardup_workers.doing.audit.neighbours import NearestNeighbour, Neighbours, plan_of
+from neardup_workers.doing.audit.sample import Drawn, FirstReading, Part, divided, signing_of
 from neardup_workers.doing.session.session import Session
 from neardup_workers.outside.options.judging import AuditOptions
 from neardup_workers.outside.options.shared import SessionOptions
@@ -56,7 +59,7 @@ class Miss(NamedTuple):
 
 class Audit(NamedTuple):
     """The figures: ``documents`` and ``verdicts`` with the units of their fractions, ``pairs`` with effective units;
-    ``late`` contents of the sample are not counted."""
+    ``late`` contents are not counted."""
 
     sampled: int
     contents: int
@@ -84,37 +87,66 @@ def audit(options: AuditOptions, settings: Settings, *, quiet: bool = True) -> A
     if (options.pairs is None) == (options.verdicts is None):
         raise Failure(Exit.USAGE, "audit looks at one output: give --pairs of run, or --verdicts of dedup")
     check(options.paths, settings)
-    settings = with_file_window(settings)
-    sample, left_out = Sample(options.sample, options.draw), Counter[str]()
-    for read in _readings(options.paths, settings, "" if quiet else "audit, reading 1 of 2"):
-        sample.add(read)
-    contents, drawn = sample.contents(), sample.in_order()
-    apart = settings.separate
-    pairs = None if options.pairs is None else ClaimedPairs(options.pairs, drawn, left_out, separate=apart)
-    verdicts = None if options.verdicts is None else ClaimedVerdicts(options.verdicts, drawn, left_out, separate=apart)
-    neighbours = Neighbours(drawn, settings, pairs, verdicts)
-    for read in _readings(options.paths, settings, "" if quiet else "audit, reading 2 of 2"):
-        neighbours.add(read)
-    for said in (pairs, verdicts):
-        if said is not None:
-            said.check()
-    true, hits = neighbours.pairs[neighbours.promised], neighbours.found[neighbours.promised]
-    effective = effective_units(true)
-    of_pairs = _UNKNOWN
-    if pairs is not None and true.sum():
-        of_pairs = proportion(round(effective * min(1.0, hits.sum() / true.sum())), round(effective))
-        of_pairs = of_pairs._replace(value=float(hits.sum() / true.sum()))
-        if effective < _UNITS_MIN:
-            of_pairs = of_pairs._replace(low=math.nan, high=math.nan)
+    settings, left_out = with_file_window(settings), Counter[str]()
+    signing = signing_of(settings, options.draw)
+    claims: ClaimedPairs | ClaimedVerdicts
+    if options.pairs is not None:
+        claims = ClaimedPairs(options.pairs, left_out, separate=settings.separate)
+    else:
+        claims = ClaimedVerdicts(str(options.verdicts), left_out, separate=settings.separate)
+    first, late = FirstReading(settings, signing), 0
+    found, others = (Part(options.sample, options.draw) for _ in range(2))
+    with _reading(options.paths, settings, "" if quiet else "audit, reading 1 of 2") as session:
+        for chunk, signed in session.signed_chunks(options.paths, Signer(signing.settings)):
+            read = first.read(chunk, signed)
+            said = claims.see(read)
+            can_be_unit = first.can_be_unit(read, said.kept)
+            promised = read.is_first & read.in_time & ~said.updates
+            late += int((read.is_first & ~read.in_time).sum())
+            found.add(read, np.flatnonzero(promised & said.found))
+            others.add(read, np.flatnonzero(promised & can_be_unit & ~said.found))
+    claims.check()
+    of_found, of_others = divided(options.sample, found.size, others.size)
+    drawn = [*found.drawn(of_found), *others.drawn(of_others)]
+    sample = [(one, claims.named(one)) for one in drawn]
+    neighbours = Neighbours(sample, settings, first.facts(), has_keys=signing.has_keys)
+    with _reading(options.paths, settings, "" if quiet else "audit, reading 2 of 2") as session:
+        for read_again in session.unsigned_chunks(options.paths):
+            neighbours.add(read_again.documents)
     units = neighbours.has_earlier
-    dropped = neighbours.is_duplicate
+    strata = (
+        Stratum(int(units[:of_found].sum()), of_found, found.size),
+        Stratum(int(units[of_found:].sum()), of_others, others.size),
+    )
+    pairs, effective = _UNKNOWN, 0.0
+    confirmed = Stratum(0, 0, 0)
+    if isinstance(claims, ClaimedPairs):
+        pairs, effective = _of_pairs(neighbours, strata)
+    else:
+        dropped = [n for n in range(of_found) if claims.is_duplicate(drawn[n])]
+        confirmed = Stratum(int(neighbours.confirmed[dropped].sum()), len(dropped), claims.duplicates)
+    missed = [n for n in range(of_found, len(drawn)) if units[n]]
     return Audit(
-        len(drawn), contents, clopper_pearson(int((units & neighbours.is_found).sum()), int(units.sum())),
-        int(units.sum()), of_pairs, effective,
-        clopper_pearson(int((dropped & neighbours.confirmed).sum()), int(dropped.sum())), int(dropped.sum()),
-        _misses(drawn, neighbours, options.paths, settings), neighbours.late,
+        len(drawn), first.contents, recall_of(*strata, signing.seen_min), int(units.sum()), pairs, effective,
+        share_of(confirmed, signing.seen_min), confirmed.sampled,
+        _misses([(drawn[n], neighbours.nearest[n]) for n in missed], options.paths, settings, quiet=quiet), late,
         dict(left_out),
     )  # fmt: skip
+
+
+def _of_pairs(neighbours: Neighbours, strata: Sequence[Stratum]) -> tuple[Proportion, float]:
+    """Return the fraction of the pairs that was found, and the effective units. A content of the sample stands for as
+    many as its part has for each drawn one."""
+    weights = np.concatenate([np.full(one.sampled, one.size / max(1, one.sampled)) for one in strata])
+    true = weights * neighbours.pairs
+    effective = effective_units(true)
+    if not effective:
+        return _UNKNOWN, 0.0
+    value = float((weights * neighbours.found).sum() / true.sum())
+    low_high = proportion(round(effective * value), round(effective))
+    if effective < _UNITS_MIN:
+        low_high = _UNKNOWN
+    return low_high._replace(value=value), effective
 
 
 def check_truth(
@@ -150,52 +182,57 @@ def add_truth(session: Session, settings: Settings, *, pairs: str | None = None,
     session.notes.append(line_of(audited, kind))
 
 
-def _readings(paths: Sequence[str], settings: Settings, title: str = "") -> Iterator[Read]:
-    """Yield the documents of paths as a run reads them; ``title`` names the reading for who waits."""
-    clock = Clock()
+@contextmanager
+def _reading(paths: Sequence[str], settings: Settings, title: str) -> Iterator[Session]:
+    """Return a session that reads the documents as a run does; ``title`` names the reading for who waits."""
     with Session(settings, SessionOptions(list(paths), quiet=True), title=title) as session:
-        for chunk, signed in session.signed_chunks(paths, Signer(settings)):
-            yield clock.read(chunk, signed)
+        yield session
         if session.stop.signal:
             raise Failure(session.ended, "interrupted: an audit of a part of the documents would say nothing")
 
 
-def _misses(drawn: Sequence[Drawn], neighbours: Neighbours, paths: Sequence[str], settings: Settings) -> list[Miss]:
+def _misses(
+    missed: list[tuple[Drawn, NearestNeighbour]], paths: Sequence[str], settings: Settings, *, quiet: bool
+) -> list[Miss]:
     """Return the misses with the most similar neighbours, and why each pair was not found."""
-    missed = np.flatnonzero(neighbours.has_earlier & ~neighbours.is_found).tolist()
-    missed.sort(key=lambda n: -neighbours.nearest[n].similarity)
+    missed = sorted(missed, key=lambda one: -one[1].similarity)[:_MISSES]
     config = Config(**{name: getattr(settings, name) for name in Config.model_fields})
     dedup, out = Deduplicator(config.model_copy(update={"window_seconds": None, "lateness_seconds": 0.0})), []
-    for n in missed[:_MISSES]:
-        similarity, older = neighbours.nearest[n]
-        why = dedup.explain(older._replace(id="older"), drawn[n].document._replace(id="newer"))
+    for drawn, (similarity, older) in missed:
+        why = dedup.explain(older._replace(id="older"), drawn.document._replace(id="newer"))
         chance = float(probabilities(config.tuning, np.array([similarity]))[1][0])
-        out.append(Miss(older, drawn[n].document, similarity, why.reason, chance))
-    shared = {drawn[n].place: at for at, n in enumerate(missed[:_MISSES]) if out[at].reason == "pair"}
-    for at, reason in _replayed({place: out[at] for place, at in shared.items()}, paths, config, settings):
-        out[shared[at]] = out[shared[at]]._replace(reason=reason)
+        out.append(Miss(older, drawn.document, similarity, why.reason, chance))
+    shared = {drawn.place: at for at, (drawn, _) in enumerate(missed) if out[at].reason == "pair"}
+    if shared:
+        asked = {place: out[at] for place, at in shared.items()}
+        for place, reason in _replayed(asked, paths, config, settings, quiet=quiet):
+            out[shared[place]] = out[shared[place]]._replace(reason=reason)
     return out
 
 
 def _replayed(
-    misses: Mapping[int, Miss], paths: Sequence[str], config: Config, settings: Settings
+    misses: Mapping[int, Miss], paths: Sequence[str], config: Config, settings: Settings, *, quiet: bool
 ) -> Iterator[tuple[int, str]]:
     """Add the documents again, and yield why each miss (by the place of its newer document) was not found when it came:
     two documents alone know neither limits of candidates nor what has left the window."""
-    if not misses:
-        return
-    matcher, signer, left = Matcher(config), Signer(config), len(misses)
-    for read in _readings(paths, settings):
-        begin, places = 0, read.places.tolist()
-        for n in [*(n for n, place in enumerate(places) if place in misses), len(places)]:
-            with step(matcher.table):
-                added = [read.documents[at] for at in range(begin, n)]
-                matcher.match(signer.sign(added).batch, probe=False)
-            if n < len(places):
-                begin, left, miss = n, left - 1, misses[places[n]]
-                yield places[n], explain(matcher, signer, miss.older.id, miss.newer, miss.older.collection).reason
+    matcher, signer, place, left = Matcher(config), Signer(config), 0, sorted(misses, reverse=True)
+    with _reading(paths, settings, "" if quiet else f"audit, why {len(misses)} were missed") as session:
+        for _, (batch, *_) in session.signed_chunks(paths, signer):
+            begin, last = 0, place + batch.size
+            while left and left[-1] < last:
+                end = left[-1] - place
+                _added(matcher, batch, begin, end)
+                begin, miss = end, misses[left[-1]]
+                yield left.pop(), explain(matcher, signer, miss.older.id, miss.newer, miss.older.collection).reason
             if not left:
                 return
+            _added(matcher, batch, begin, batch.size)
+            place = last
+
+
+def _added(matcher: Matcher, batch: Batch, begin: int, end: int) -> None:
+    with step(matcher.table):
+        matcher.match(select(batch, np.arange(begin, end)), probe=False)
 
 
 def sentence_of(miss: Miss) -> str:

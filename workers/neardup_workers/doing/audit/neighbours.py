@@ -1,4 +1,4 @@
-"""The exact neighbours of a sample among all documents, and which of them a run has found."""
+"""The earlier neighbours of a sample among all documents, and which of them a run has named."""
 
 from __future__ import annotations
 
@@ -9,19 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.documents.document import Document
-from neardup.documents.ids import collections_of
 from neardup.features.texts.reading import read_texts
 from neardup.features.tokens import verify
 from neardup.features.tokens.bags import sorted_sets
+from neardup.pairs.batches import rows_of
 from neardup.pairs.estimates.sample_index import SampleIndex
 from neardup.schemes.kinds import sets
 from neardup.schemes.kinds.prefix import PrefixPlan
-from neardup_workers.doing.audit.claims import DROPPED, KEPT_STATUSES, UPDATED, ClaimedPairs, ClaimedVerdicts
-from neardup_workers.doing.audit.sample import Drawn, Longs, Read, WindowRule
+from neardup_workers.doing.audit.sample import Drawn, Facts, Flags, Longs, WindowRule
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.files import Settings
-
-Flags = npt.NDArray[np.bool_]
 
 
 class NearestNeighbour(NamedTuple):
@@ -56,121 +53,115 @@ def elements(documents: Sequence[Document], plan: sets.SetPlan) -> tuple[npt.NDA
 
 
 class Neighbours:
-    """Counts for each content of the sample, as arrays over the sample.
+    """The earlier neighbours of each content of the sample, as arrays over the sample.
 
-    ``pairs`` are its neighbours in the window, as contents, ``found`` those that a pair joins it with. ``has_earlier``
-    says whether its first document has an earlier neighbour: a kept one, if there are verdicts; ``is_found`` whether an
-    earlier document is its partner, or it was dropped. ``is_duplicate`` says whether it was dropped for an original,
-    ``confirmed`` whether a document of that id reaches the threshold. ``late`` contents came outside of what is
-    promised, and are not counted.
+    ``has_earlier`` says whether its first document has one in its window: a kept one, if there are verdicts.
+    ``confirmed`` says whether one of them is named for it. ``nearest`` is the most similar one.
 
     Args:
-        sample: in order of arrival.
+        sample: contents with the places of the documents that were named for each.
         settings: reading, measure and window.
-        pairs, verdicts: what was said, one of them.
+        facts: of all documents.
+        has_keys: whether only documents that share a key can be similar.
     """
 
     def __init__(
-        self, sample: Sequence[Drawn], settings: Settings, pairs: ClaimedPairs | None, verdicts: ClaimedVerdicts | None
+        self, sample: Sequence[tuple[Drawn, set[int]]], settings: Settings, facts: Facts, *, has_keys: bool
     ) -> None:
-        count = len(sample)
-        self._sample, self._plan, self._threshold = sample, plan_of(settings), settings.threshold
-        self._window, self._pairs, self._verdicts = WindowRule(settings), pairs, verdicts
-        measure = verify.SET_MEASURES[self._plan.measure]
+        self._plan, self._threshold, self._facts = plan_of(settings), settings.threshold, facts
+        self._measure, self._window, self._has_keys = (
+            verify.SET_MEASURES[self._plan.measure],
+            WindowRule(settings),
+            has_keys,
+        )
+        self._named = [named for _, named in sample]
+        self._places = np.array([drawn.place for drawn, _ in sample], np.int64)
         self._index = SampleIndex(
-            *sorted_sets(*elements([drawn.document for drawn in sample], self._plan)),
-            measure.share_min(settings.threshold),
+            *sorted_sets(*elements([drawn.document for drawn, _ in sample], self._plan)),
+            self._measure.share_min(settings.threshold),
+            facts.keys[self._places].astype(np.uint64) if has_keys else None,
         )
-        self._places, self._times, self._streams = (
-            np.array([getattr(drawn, name) for drawn in sample], np.int64) for name in ("place", "time", "stream")
-        )
-        self._collections: dict[str | None, int] | None = {} if settings.separate else None
-        if self._collections is not None:
-            names = collections_of(drawn.ids[0] for drawn in sample)
-            self._collection = np.array(
-                [self._collections.setdefault(name, len(self._collections)) for name in names], np.int64
-            )
-        self._contents = np.array([drawn.content for drawn in sample], np.uint64)
-        self._by_place = {drawn.place: n for n, drawn in enumerate(sample)}
-        self._before: dict[int, tuple[int, int]] = {}  # content: place and time of its newest document
-        self._joined: set[tuple[int, int]] = set()  # of the sample, with the content of a partner that reaches it
-        self._reached: set[tuple[int, str]] = set()  # of the sample, with the id of an original that reaches it
-        self.promised = self._window.promises(self._times, self._streams)
-        self.late = int(np.count_nonzero(~self.promised))
-        self.pairs = np.zeros(count, np.int64)
-        self.has_earlier, self.is_found, self.is_duplicate, self.confirmed = (
-            np.zeros(count, np.bool_) for _ in range(4)
-        )
+        self._documents = self._at = 0
+        # Pairs of a content of the sample and another content, as one number: those that are true, and those that are
+        # named.
+        self._true, self._joined = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        self.has_earlier, self.confirmed = (np.zeros(len(sample), np.bool_) for _ in range(2))
         self.nearest: dict[int, NearestNeighbour] = {}
 
     @property
+    def pairs(self) -> Longs:
+        """Return how many contents are earlier neighbours of each content."""
+        return self._counted(self._true)
+
+    @property
     def found(self) -> Longs:
-        """Return how many neighbours of each content are found."""
-        return np.bincount([n for n, _ in self._joined], minlength=len(self._sample))
+        """Return how many of them are named for it."""
+        return self._counted(self._joined)
 
-    def add(self, read: Read) -> None:
-        """Compare the next documents with the sample."""
-        values, starts = elements(read.documents, self._plan)
-        hits = self._index.hits(values, starts, self._threshold)
-        sizes = hits.sizes, self._index.sizes[hits.sampled]
-        similarity = verify.SET_MEASURES[self._plan.measure].of_counts(hits.common, *sizes)
-        reach = similarity >= self._threshold
-        if self._collections is not None:
-            own = np.array([self._collections.get(name, -1) for name in collections_of(read.ids)], np.int64)
-            reach &= own[hits.documents] == self._collection[hits.sampled]
-        sampled, similarity = hits.sampled[reach], similarity[reach]
-        bounds = np.searchsorted(hits.documents[reach], np.arange(len(read.ids) + 1)).tolist()
-        in_time = self._window.promises(read.times, read.streams)
-        if self._pairs is not None:
-            self._pairs.see(read.ids)
-        for n, content in enumerate(read.contents.tolist()):
-            place, time = int(read.places[n]), int(read.times[n])
-            near = slice(bounds[n], bounds[n + 1])
-            others = sampled[near]
-            is_kept = self._said(read.ids[n], place, others)
-            is_other = self._contents[others] != read.contents[n]
-            if in_time[n] and is_other.any():
-                self._meet(read, n, others[is_other], similarity[near][is_other], is_kept=is_kept)
-            self._before[content] = place, time
+    def _counted(self, pairs: list[Longs]) -> Longs:
+        return np.bincount(np.unique(np.concatenate(pairs)) // self._contents, minlength=len(self._places))
 
-    def _said(self, id_: str, place: int, others: Longs) -> bool:
-        """Note what was said of a document; return whether it is kept, as all are without verdicts."""
-        if self._pairs is not None:
-            for partner in self._pairs.with_id(id_):
-                self.is_found[partner] |= place < self._places[partner]
-        if self._verdicts is None:
-            return True
-        self._reached.update((other, id_) for other in others.tolist() if id_ in self._verdicts.originals)
-        status, original = self._verdicts.next(id_)
-        own = self._by_place.get(place)
-        if own is not None:
-            self.is_found[own] = status in DROPPED
-            self.is_duplicate[own] = original is not None
-            self.confirmed[own] = original is not None and (own, original) in self._reached
-            self.promised[own] &= status != UPDATED
-        return status in KEPT_STATUSES
+    @property
+    def _contents(self) -> int:
+        return int(self._facts.contents.max(initial=0)) + 1
 
-    def _meet(self, read: Read, n: int, others: Longs, similarity: npt.NDArray[np.float64], *, is_kept: bool) -> None:
-        """Count a document as neighbour of contents of the sample that it reaches. The copies of a content count once:
-        at the first one that lies in one window with the other side."""
-        place, time, content = int(read.places[n]), int(read.times[n]), int(read.contents[n])
-        is_near = self._near(others, place, time)
-        before = self._before.get(content)
-        counted = np.zeros(len(others), np.bool_) if before is None else self._near(others, *before)
-        is_new = is_near & ~counted & self.promised[others]
-        self.pairs[others[is_new]] += 1
-        if self._pairs is not None:
-            named = self._pairs.with_id(read.ids[n])
-            self._joined.update((other, content) for other in others[is_near].tolist() if other in named)
-        if not is_kept:
+    def add(self, documents: Sequence[Document]) -> None:
+        """Compare the next documents, refused ones included, with the sample."""
+        rows = [n for n in range(len(documents)) if self._documents + n not in self._facts.refused]
+        self._documents += len(documents)
+        first, self._at = self._at, self._at + len(rows)
+        if first > self._places.max(initial=-1):
             return
-        earlier = np.flatnonzero(is_near & (place < self._places[others]) & self.promised[others])
-        self.has_earlier[others[earlier]] = True
-        for other, value in zip(others[earlier].tolist(), similarity[earlier].tolist(), strict=True):
-            best = self.nearest.get(other)
-            if best is None or value > best.similarity:
-                self.nearest[other] = NearestNeighbour(value, read.documents[n])
+        every = None if self._has_keys else elements(rows_of(documents, rows), self._plan)
+        if every is None:
+            keys = self._facts.keys[first : self._at]
+            every_key = keys.astype(np.uint64).reshape(-1), np.arange(len(rows) + 1) * keys.shape[1]
+            met, sampled = self._index.candidates(*every_key, self._threshold)
+        else:
+            met, sampled = self._index.candidates(*every, self._threshold)
+        if not len(met):
+            return
+        can_be = self._can_be(first + met, sampled)
+        met, sampled = met[can_be], sampled[can_be]
+        read, at = np.unique(met, return_inverse=True)
+        if every is None:
+            values, starts = elements(rows_of(documents, [rows[n] for n in read.tolist()]), self._plan)
+        else:
+            is_read = np.zeros(len(rows), np.bool_)
+            is_read[read] = True
+            lengths = np.diff(every[1])
+            values, starts = every[0][np.repeat(is_read, lengths)], np.append(0, np.cumsum(lengths[is_read]))
+        common, sizes = self._index.common(at, sampled, values, starts)
+        similarity = self._measure.of_counts(common, sizes, self._index.sizes[sampled])
+        reach = (similarity >= self._threshold) & (common > 0)
+        self._meet(documents, rows, first, met[reach], sampled[reach], similarity[reach])
 
-    def _near(self, others: Longs, place: int, time: int) -> Flags:
-        """Return which contents of the sample have their first document in one window with a document."""
-        return self._window.holds(self._places[others], self._times[others], place, time)
+    def _can_be(self, places: Longs, sampled: Longs) -> Flags:
+        """Return which documents, by their places, can be the earlier neighbour of a content of the sample."""
+        facts, own = self._facts, self._places[sampled]
+        can_be: Flags = (
+            (places < own) & facts.usable[places] & (facts.contents[places] != facts.contents[own])
+            & (facts.collections[places] == facts.collections[own])
+            & self._window.holds(places, facts.times[places], own, facts.times[own])
+        )  # fmt: skip
+        return can_be
+
+    def _meet(
+        self, documents: Sequence[Document], rows: Sequence[int], first: int, met: Longs, sampled: Longs,
+        similarity: npt.NDArray[np.float64],
+    ) -> None:  # fmt: skip
+        """Note pairs that reach the threshold. The copies of a content count once."""
+        self.has_earlier[sampled] = True
+        pairs = sampled * self._contents + self._facts.contents[first + met]
+        is_named = np.array(
+            [place in self._named[n] for n, place in zip(sampled.tolist(), (first + met).tolist(), strict=True)],
+            np.bool_,
+        )
+        self.confirmed[sampled[is_named]] = True
+        self._true.append(np.unique(pairs))
+        self._joined.append(np.unique(pairs[is_named]))
+        order = np.lexsort((-similarity, sampled))
+        best = order[np.unique(sampled[order], return_index=True)[1]]
+        for n, at, value in zip(sampled[best].tolist(), met[best].tolist(), similarity[best].tolist(), strict=True):
+            if n not in self.nearest or value > self.nearest[n].similarity:
+                self.nearest[n] = NearestNeighbour(value, documents[rows[at]])

@@ -210,6 +210,14 @@ class Session:
             yield chunk, signed
             self.report.advance(self.reader.bytes_read)
 
+    def unsigned_chunks(self, paths: Sequence[str]) -> Iterator[Chunk]:
+        """Yield the chunks of paths that have an end, without a signature."""
+        for chunk in self.chunks(paths):
+            if chunk is not None:
+                yield chunk
+                self.report.documents += len(chunk.documents)
+                self.report.advance(self.reader.bytes_read)
+
     def _count_bands(self, batch: Batch) -> None:
         """Count documents by the number of bands that have a key, if the scheme omits bands of small documents."""
         scheme, plan = SCHEMES[self.settings.scheme], self.settings.plan

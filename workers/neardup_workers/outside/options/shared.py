@@ -72,8 +72,8 @@ Truth = Annotated[
     bool,
     typer.Option(
         "--truth",
-        help="measure at the end what was missed, as audit does: reads the documents twice more, in some two to three "
-        "times the time of the run; needs the FILE of its result",
+        help="measure at the end what was missed, as audit does: reads the documents twice more, in about the time of "
+        "the run; needs the FILE of its result",
     ),
 ]
 RejectsFile = Annotated[
