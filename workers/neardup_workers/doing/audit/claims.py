@@ -11,7 +11,7 @@ from neardup.documents.ids import full_id
 from neardup.stories.verdicts.rule import DUPLICATE, KEPT, STATUSES, UNCHANGED, UPDATE
 from neardup_workers.doing.audit.sample import Drawn, Flags, Read
 from neardup_workers.outside.process.exits import Exit, Failure
-from neardup_workers.outside.readers.objects import json_objects
+from neardup_workers.outside.readers.objects import json_objects, pair_lines
 from neardup_workers.outside.readers.paths import display
 
 KEPT_STATUSES = frozenset(STATUSES[status] for status in KEPT)
@@ -41,11 +41,7 @@ class ClaimedPairs:
         self._path = path
         self._partners: defaultdict[str, list[str]] = defaultdict(list)
         self._places: defaultdict[str, list[int]] = defaultdict(list)  # of ids that a pair names, so far
-        for line in json_objects(path, left_out):
-            older, newer = line.get("older"), line.get("newer")
-            if not isinstance(older, str) or not isinstance(newer, str):
-                left_out["lines of pairs without older and newer"] += 1
-                continue
+        for older, newer, line in pair_lines(path, left_out):
             if separate:
                 older, newer = (full_id(one, line.get("collection")) for one in (older, newer))
             self._partners[older].append(newer)

@@ -42,7 +42,8 @@ def side_by_side(pair: PairLine, older: str, newer: str) -> Table:
     """
     sides = Text(), Text()
     for passage in passages(older, newer):
-        shown = passage.text if len(passage.text) <= _SHOWN + len(_CUT) else _shortened(passage.text)
+        text = passage.text
+        shown = text if len(text) <= _SHOWN + len(_CUT) else text[: _SHOWN // 2] + _CUT + text[-_SHOWN // 2 :]
         if passage.kind != "second":
             sides[0].append(printable(shown), _STYLES[passage.kind])
         if passage.kind != "first":
@@ -52,7 +53,3 @@ def side_by_side(pair: PairLine, older: str, newer: str) -> Table:
         table.add_column(Text(printable(id_)), ratio=1, overflow="fold")
     table.add_row(*sides)
     return table
-
-
-def _shortened(text: str) -> str:
-    return text[: _SHOWN // 2] + _CUT + text[-_SHOWN // 2 :]

@@ -59,3 +59,13 @@ def json_objects(path: str, left_out: Counter[str], others: str = "lines that ar
         raise input_failure(display(path), error) from None
     except Corrupt:
         raise Failure(Exit.INPUT, f"cannot read {display(path)}: the compressed data is damaged or cut off") from None
+
+
+def pair_lines(path: str, left_out: Counter[str]) -> Iterator[tuple[str, str, Any]]:
+    """Yield ``older``, ``newer`` and the object of each pair, as ``json_objects``; other lines are counted."""
+    for line in json_objects(path, left_out):
+        older, newer = line.get("older"), line.get("newer")
+        if isinstance(older, str) and isinstance(newer, str):
+            yield older, newer, line
+        else:
+            left_out["lines of pairs without older and newer"] += 1

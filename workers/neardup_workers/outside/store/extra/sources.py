@@ -74,7 +74,7 @@ def load(source: sqlite3.Connection) -> Iterator[Kept]:
 
 
 def copy(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
-    """Copy what can be read of the ledger from one log to another; an older log has none."""
+    """Copy what can be read of the ledger from one log to another."""
     for table in _TABLES.values():
         try:
             for row in source.execute(f"SELECT * FROM {table.name}"):

@@ -29,7 +29,7 @@ from neardup_workers.outside.display.pictures import POINTS, Curve, Mark, Pictur
 from neardup_workers.outside.display.printing import print_found
 from neardup_workers.outside.options.judging import EvaluateOptions
 from neardup_workers.outside.process.exits import Exit, Failure, input_failure
-from neardup_workers.outside.readers.objects import ID_NAMES, json_objects
+from neardup_workers.outside.readers.objects import ID_NAMES, json_objects, pair_lines
 from neardup_workers.outside.readers.paths import display
 
 SIMILARITY_NAMES = ("similarity", "jaccard", "score")
@@ -68,11 +68,7 @@ def evaluate(options: EvaluateOptions, config: Config) -> Evaluation:
     links: list[Pair] = []
     emitted: list[Pair] = []
     listed: list[Pair] = []
-    for line in json_objects(options.pairs, left_out):
-        older, newer = line.get("older"), line.get("newer")
-        if not isinstance(older, str) or not isinstance(newer, str):
-            left_out["lines of pairs without older and newer"] += 1
-            continue
+    for older, newer, line in pair_lines(options.pairs, left_out):
         similarity = line.get("similarity")
         listed.append((older, newer))
         if similarity == 1 and not options.each:
