@@ -13,6 +13,7 @@ import pytest
 
 from neardup_workers.doing.audit import measuring
 from neardup_workers.doing.audit.measuring import audit, sentence_of
+from neardup_workers.doing.audit.sample import signing_of
 from neardup_workers.doing.session import report
 from neardup_workers.outside.options.documents import BatchOptions, DedupOptions, RunOptions
 from neardup_workers.outside.options.judging import AuditOptions
@@ -139,6 +140,33 @@ def test_the_figures_of_verdicts_are_those_of_all_with_all(tmp_path: Path) -> No
         assert result.units == units
         assert result.recall.value == pytest.approx(found / units)
         assert (result.dropped, result.precision.value) == (dropped, confirmed / dropped)
+
+
+@pytest.mark.parametrize(
+    ("given", "has_keys"),
+    [
+        ({}, True), ({"verify": "exact"}, True), ({"false_weight": 0.01}, True), ({"measure": "jaccard_bag"}, True),
+        ({"buckets_shared_min": 2, "min_similarity": 0.3}, True), ({"scheme": "prefix"}, False),
+        ({"verify": "exact", "measure": "containment"}, False), ({"threshold": 0.3, "recall": 0.5}, True),
+        ({"threshold": 0.2, "recall": 0.5}, False),
+    ],
+)  # fmt: skip
+def test_whatever_the_settings_the_units_are_those_of_all_with_all(
+    tmp_path: Path, given: dict[str, Any], has_keys: bool
+) -> None:
+    """Buckets of the audit's own where their law holds, with hash functions of their own; else all documents are
+    compared. Nothing was found, so the interval is a point."""
+    rows, path = stream(3, tmp_path)
+    settings = Settings(**{"threshold": THRESHOLD, "k": 3, **given})
+    signing = signing_of(settings, 0)
+    assert signing.has_keys == has_keys
+    assert (signing.settings.signing_fingerprint != settings.signing_fingerprint) == has_keys
+    result = audit(AuditOptions([path], pairs=written(tmp_path, []), sample=1_000), settings)
+    first = {row.content: row for row in reversed(rows)}.values()
+    if given.get("threshold", THRESHOLD) == THRESHOLD and "measure" not in given:
+        assert result.units == sum(any(row.reaches(x) for row in rows[: x.place]) for x in first)
+    assert result.units > 20
+    assert result.recall == (0, 0, 0)
 
 
 def test_a_draw_is_repeated_by_its_number_and_another_number_draws_others(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from neardup.documents.document import Document
 from neardup.documents.ids import collections_of
+from neardup.errors import ConfigError
 from neardup.features.tokens.verify import SET_MEASURES
 from neardup.machine.kernels.hashing import GOLDEN
 from neardup.pairs.batches import CONTENT_HALF, MICROSECONDS, rows_of
@@ -58,10 +59,14 @@ class Signing(NamedTuple):
 def signing_of(settings: Settings, draw: int) -> Signing:
     """Return how the documents of a run with ``settings`` are signed for an audit."""
     plan, threshold = settings.plan, settings.threshold
+    every = Signing(settings, 1.0, has_keys=False)
     measure = SET_MEASURES[plan.measure] if isinstance(plan, sets.SetPlan) else None
     if measure is None or SCHEMES[settings.scheme].keys is not sets.keys or not measure.share_min(threshold):
-        return Signing(settings, 1.0, has_keys=False)
-    shape = choose(threshold, _SEEN_MIN, _ROWS_MAX, _SKETCH_BITS, agreement=measure.agreement, exact_score=True)
+        return every
+    try:
+        shape = choose(threshold, _SEEN_MIN, _ROWS_MAX, _SKETCH_BITS, agreement=measure.agreement, exact_score=True)
+    except ConfigError:  # the threshold is too low for so few rows
+        return every
     own = {
         "bands": shape.bands, "rows": shape.rows, "rows_max": _ROWS_MAX, "sketch_bits": _SKETCH_BITS,
         "seed": (settings.seed + 1 + draw) % _SEEDS, "recall": _LEAST_RECALL, "false_weight": None,
