@@ -71,14 +71,13 @@ def _steps(similarity: float) -> int:
 
 @dataclass
 class VerdictModel:
-    """Every document of the stream. ``beyond``: a story outlives its original; without it, it ends with it."""
+    """Every document of the stream."""
 
     window: int
     lateness: int
     by_content: bool = True
     # The similarity of two contents, below 0 if they are no pair; without it only pairs count.
     compare: Callable[[int, int], float] | None = None
-    beyond: bool = True
     story: int = _FOREVER
     bytes_max: int = _FOREVER
     story_bytes: int = 0
@@ -213,15 +212,11 @@ class VerdictModel:
         """Whether a story lives, and the time of a row lies within its window."""
         if story is None or not self._lives(story):
             return False
-        if not self.beyond:
-            return abs(story.own.time - row.time) <= self.window
         return story.oldest - self.window <= row.time <= story.newest + self.window
 
     def _lives(self, story: _Story) -> bool:
         if story.ended:
             return False
-        if not self.beyond:
-            return self.is_live(story.own)
         if story.members == 1 and not self.is_live(story.own):
             return False
         return self._is_in_time(story.newest) and self.stream - story.begin <= self.story

@@ -65,14 +65,13 @@ class Decider:
 
     Args:
         matcher: all documents go to it through ``decide``.
-        beyond: whether stories outlive their originals; what is kept for that is part of ``save``.
     """
 
-    def __init__(self, matcher: Matcher, *, beyond: bool = True) -> None:
+    def __init__(self, matcher: Matcher) -> None:
         self._matcher = matcher
         config = matcher.config
-        self.decisions = Decisions(verdict_limits(config, matcher.table.limits, beyond=beyond))
-        self._beyond, self._holdings = beyond, Holdings(config.plan.width)
+        self.decisions = Decisions(verdict_limits(config, matcher.table.limits))
+        self._holdings = Holdings(config.plan.width)
         self._part_min = SCHEMES[config.scheme].part_min(config.plan)
         self._places = 0  # of the documents decided so far, refused ones included
         self._first_slot: int | None = None  # of the document with row number 0
@@ -206,7 +205,7 @@ class Decider:
 
     def _follow(self) -> None:
         """Hold what stories need of the rows that leave the table at the end of the step, or the decisions."""
-        if self._beyond and self._first_slot is not None:
+        if self._first_slot is not None:
             first = max(self.decisions.first, self._matcher.table.oldest - self._first_slot)
             self._holdings.follow(self.decisions.changes, first, self._evidence, self._ids)
 
@@ -313,19 +312,12 @@ class Decider:
         return [names[story] if gone else next(here) for story, gone in zip(stories, originals == GONE, strict=True)]
 
 
-def verdict_limits(config: Config, limits: Limits, *, beyond: bool = True) -> VerdictLimits:
-    """Return what verdicts depend on.
-
-    Args:
-        config: the settings.
-        limits: those of the table, or of all shards together.
-        beyond: whether stories outlive their originals.
-    """
+def verdict_limits(config: Config, limits: Limits) -> VerdictLimits:
+    """Return what verdicts depend on; ``limits`` are those of the table, or of all shards together."""
     age = int(NO_WINDOW)  # without a window a story has no end
     if config.window_seconds is not None:
         age = round(max(config.story_seconds_max, config.window_seconds) * MICROSECONDS)
-    size = config.evidence_bytes_max if beyond else int(NO_WINDOW)
-    return VerdictLimits.of(limits, beyond=beyond, story_age=age, story_bytes=size)
+    return VerdictLimits.of(limits, story_age=age, story_bytes=config.evidence_bytes_max)
 
 
 _NOTHING_FOUND = Found(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))

@@ -20,7 +20,7 @@ A row takes 73 bytes, and 4 in each of two maps; a story with two members or mor
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -86,20 +86,18 @@ class VerdictLimits(NamedTuple):
     """What verdicts depend on besides the documents.
 
     Window and lateness in microseconds, the most rows, and whether equal contents are duplicates of each other. A story
-    lasts at most ``story_age`` microseconds. If ``beyond``, it outlives its original, as long as the evidence of all
-    stories takes at most ``story_bytes``.
+    lasts at most ``story_age`` microseconds, and the evidence of all stories takes at most ``story_bytes``.
     """
 
     window: int
     lateness: int
     rows: int
     by_content: bool = True
-    beyond: bool = False
     story_age: int = int(NO_WINDOW)
     story_bytes: int = int(NO_WINDOW)
 
     @classmethod
-    def of(cls, limits: Limits, **values: Any) -> VerdictLimits:
+    def of(cls, limits: Limits, **values: int) -> VerdictLimits:
         """The limits of verdicts about the documents of a table with these limits; ``values`` are those of stories."""
         return cls(limits.window, limits.lateness, limits.items, limits.by_content, **values)
 
@@ -264,8 +262,6 @@ class Decisions:
         state = self._columns.state
         self._pages.release(int(row_columns.drop(self._columns, self._rules)))
         held = int(state[RECORDS] - state[FREE])
-        if not self._rules.beyond and held > max(_COLLECTED_MIN, int(state[END] - state[FIRST])):
-            records.end_forgotten(self._columns)
         if state[ENDED] > max(_COLLECTED_MIN, held // 2):
             self._order(records.collect(self._columns))
 

@@ -20,7 +20,6 @@ from neardup.machine.compile import inlined, raw_inner, raw_kernel
 from neardup.stories.verdicts.row_columns import (
     BYTES,
     ENDED,
-    FIRST,
     FREE,
     GONE,
     HEAPED,
@@ -297,15 +296,6 @@ def collect(columns: Columns) -> npt.NDArray[np.int64]:
     state[FREE] += len(ended)
     state[ENDED] = 0
     return held(columns)
-
-
-def end_forgotten(columns: Columns) -> None:
-    """End the stories whose original has left the rows."""
-    numbers, records, state = held(columns), columns.story.records, columns.state
-    gone = numbers[(records[numbers, HAS_ENDED] == 0) & (records[numbers, OWN] < state[FIRST])]
-    records[gone, HAS_ENDED] = 1
-    state[ENDED] += len(gone)
-    state[BYTES] -= records[gone, SIZE].sum()
 
 
 def changes(columns: Columns) -> Changes:

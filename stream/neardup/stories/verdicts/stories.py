@@ -2,8 +2,7 @@
 
 A *story* is an original, the contents of its kept versions, and its members. It lives while its newest member is within
 window and lateness of stream time, and at most ``rules.story_age`` after its begin. So it may outlive all rows of its
-original (``rules.beyond``). Without the evidence of what has left the window a story ends with the newest version of
-the id that began it, and a document must lie in the window of that version.
+original: the evidence of its contents is kept then (``kept``).
 
 A reference names a story: the number of its record (``records``), or ``single_of`` of the row that is its only member.
 A second member makes the record. A row that refers to the record of another story belongs to none that lives.
@@ -136,13 +135,11 @@ def lives(columns, rules, story):
     if story < NONE:
         number = single_of(story)
         at = row_at(columns, number)
-        young = not rules.beyond or is_young(columns, rules, columns.times[at])
+        young = is_young(columns, rules, columns.times[at])
         return young and in_state(columns, rules, number) and not columns.removed[at]
     record = columns.story.records[story]
     if record[HAS_ENDED]:
         return False
-    if not rules.beyond:
-        return in_state(columns, rules, record[OWN])
     return in_time(columns, rules, record[NEWEST]) and is_young(columns, rules, record[BEGIN])
 
 
@@ -151,8 +148,8 @@ def is_open(columns, rules, story, time):
     """Return whether a story lives, and a document with this time is within its window."""
     if not lives(columns, rules, story):
         return False
-    if story < NONE or not rules.beyond:
-        return in_window(columns, rules, single_of(story) if story < NONE else columns.story.records[story, OWN], time)
+    if story < NONE:
+        return in_window(columns, rules, single_of(story), time)
     if rules.window == NO_WINDOW or time == NO_TIME:
         return True
     record = columns.story.records[story]

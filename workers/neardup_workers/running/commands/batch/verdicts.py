@@ -245,7 +245,7 @@ def decide(
         similarity: compares rows directly; without it only pairs count.
     """
     count = len(order)
-    decisions = Decisions(limits._replace(lateness=_NEVER, rows=count + 1, beyond=True))
+    decisions = Decisions(limits._replace(lateness=_NEVER, rows=count + 1))
     links.rank(order)
     parts = []
     for first, end in pairwise([*range(0, max(count, 1), ROWS), count]):
