@@ -117,8 +117,8 @@ MUTANTS = (
     ),
     Mutant(
         "evidence of a living original is not restored", "simulation", LINK_STATE,
-        "zip(contents.tolist(), stories.contents.data, strict=True)",
-        'zip(contents.tolist(), [b""] * len(contents), strict=True)',
+        "        self.compared.held.evidence.update(_by_row(kept))\n",
+        '        self.compared.held.evidence.update(dict.fromkeys(_by_row(kept), b""))\n',
         (STORIES,),
     ),
     Mutant(
@@ -131,8 +131,8 @@ MUTANTS = (
     Mutant(
         "a restart forgets the time of the newest member", "simulation",
         "workers/neardup_workers/doing/stages/verdicts/originals.py",
-        "[ID, BEGIN, OLDEST, NEWEST]] = stories.stories.numbers[known]\n",
-        "[ID, BEGIN, OLDEST, NEWEST]] = stories.stories.numbers[known][:, [0, 1, 2, 1]]\n",
+        "[ID, BEGIN, OLDEST, NEWEST]] = numbers[known]\n",
+        "[ID, BEGIN, OLDEST, NEWEST]] = numbers[known][:, [0, 1, 2, 1]]\n",
         (STORIES,),
     ),
     Mutant(

@@ -16,8 +16,8 @@ from neardup.pairs.pair_rule import compares_directly, scored
 from neardup.pairs.window_message import WireError
 from neardup.schemes.rows import SCHEMES
 from neardup.stories.verdicts.decisions import Decisions, VerdictLimits
-from neardup.stories.verdicts.held import no_held
-from neardup.stories.verdicts.saved import decode, encode
+from neardup.stories.verdicts.kept import Holdings
+from neardup.stories.verdicts.saved import decode, encode, held_of
 
 TEXT = "Heavy rain is expected along the northern coast from Friday, and the ferries will not run before Sunday."
 
@@ -164,7 +164,7 @@ def test_a_window_without_decisions_is_loaded_and_its_documents_count_for_nothin
 
 def test_decisions_that_are_cut_off_are_refused() -> None:
     """Loading raises an error with a sentence, before the first decision."""
-    parts = list(encode(Decisions(VerdictLimits(1, 0, 9)).saved(3, no_held())))
+    parts = list(encode(Decisions(VerdictLimits(1, 0, 9)).saved(3, held_of(Holdings(), 0, 0))))
     assert decode(parts).places == 3
     for wrong in ([parts[0][:-1], parts[1]], [parts[0] + b"x", parts[1]], [parts[0], parts[1][:-1]], parts[:1]):
         with pytest.raises(WireError, match="decisions of a window are truncated"):

@@ -44,13 +44,13 @@ def test_originals_has_the_living_stories_and_their_contents() -> None:
     """A story alone has none; a correction adds a content; a removal and the end of the window leave nothing."""
     world = LinkWorld()
 
-    def stories() -> tuple[list[bytes], list[int]]:
+    def stories() -> tuple[list[str], list[int]]:
         found = read_stories(world.cluster.records(world.topics.originals), world.plan.config.signing_fingerprint)
         assert found.step == world.linker.state.arrivals - 1
-        return found.stories.data, sorted(found.contents.places.tolist())
+        return list(found.kept.ids.values()), sorted(found.kept.evidence)
 
     steps = (("a", "x", 0.0), ("b", "x", 1.0), ("c", "y", 2.0), ("d", "y", 3.0), ("a", "x1", 4.0), ("-c", "", 0.0))
-    wanted = [([], []), ([b"a"], [0]), None, ([b"a", b"c"], [0, 2]), ([b"a", b"c"], [0, 2, 4]), ([b"a"], [0, 4])]
+    wanted = [([], []), (["a"], [0]), None, (["a", "c"], [0, 2]), (["a", "c"], [0, 2, 4]), (["a"], [0, 4])]
     for n, (row, expected) in enumerate(zip(steps, wanted, strict=True)):
         world.arrive(row)
         world.link(done=(n, n + 1))

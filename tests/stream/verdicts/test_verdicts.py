@@ -13,7 +13,7 @@ from neardup.machine.kernels.hashing import GOLDEN, mix64
 from neardup.stories.verdicts import records
 from neardup.stories.verdicts.decisions import Decisions, Found, VerdictLimits
 from neardup.stories.verdicts.fields import new_verdicts
-from neardup.stories.verdicts.held import KeptStories
+from neardup.stories.verdicts.kept import KeptStories
 from neardup.stories.verdicts.records import STORY_BYTES
 from neardup.stories.verdicts.row_columns import GONE
 from neardup.stories.verdicts.rule import DOCUMENT, REMOVAL, Arrivals

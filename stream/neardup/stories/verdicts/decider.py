@@ -24,17 +24,16 @@ from neardup.pairs.explanations.relations import Relations, by_arrival, closest,
 from neardup.pairs.pair_rule import compares_directly, deciding_parts
 from neardup.pairs.pipeline import Matcher, Signed, Slice
 from neardup.schemes.config import Config
-from neardup.schemes.interface import Evidence
 from neardup.schemes.rows import SCHEMES
 from neardup.stories.verdicts import saved
 from neardup.stories.verdicts.decisions import Compare, Decisions, Found, VerdictLimits
 from neardup.stories.verdicts.fields import NAMES, Verdicts, values_of
-from neardup.stories.verdicts.held import (
-    Holdings,
+from neardup.stories.verdicts.kept import (
     KeptStories,
-    StoryChanges,
+    TableHoldings,
+    changed,
     complete,
-    held_of,
+    joined_parts,
     parts_of,
     with_places,
     with_rows,
@@ -71,7 +70,7 @@ class Decider:
         self._matcher = matcher
         config = matcher.config
         self.decisions = Decisions(verdict_limits(config, matcher.table.limits))
-        self._holdings = Holdings(config.plan.width)
+        self._holdings = TableHoldings()
         self._part_min = SCHEMES[config.scheme].part_min(config.plan)
         self._places = 0  # of the documents decided so far, refused ones included
         self._first_slot: int | None = None  # of the document with row number 0
@@ -169,13 +168,15 @@ class Decider:
         if self._first_slot is None or table.slot_end != self._first_slot + decisions.end:
             return iter(())
         decisions.forget(table.oldest - self._first_slot)
-        return saved.encode(decisions.saved(self._places, self._holdings.save(decisions.first)))
+        held = saved.held_of(self._holdings, decisions.first, self._matcher.config.plan.width)
+        return saved.encode(decisions.saved(self._places, held))
 
     def resume(self, parts: Sequence[bytes]) -> None:
         """Continue from what ``save`` gave, after the table holds its window. Raises ``WireError``."""
         resumed = saved.decode(parts)
         self.decisions.resume(resumed)
-        self._holdings.resume(resumed.held, resumed.records)
+        evidence = resumed.held.evidence(self._matcher.config.plan.width)
+        self._holdings.resume(evidence, resumed.held.names(), resumed.records)
         self._places = resumed.places
         self._first_slot = self._matcher.table.slot_end - self.decisions.end
 
@@ -191,14 +192,8 @@ class Decider:
         self._places = places
         kept, offset = complete(kept), places - int((arrivals.kinds == DOCUMENT).sum())
         kept = kept._replace(records=with_rows(kept.records, offset))
-        self._holdings.resume(
-            held_of(
-                np.array(list(kept.evidence), np.int64) - offset, list(kept.evidence.values()),
-                self._matcher.config.plan.width, np.array(list(kept.ids), np.int64),
-                [name.encode() for name in kept.ids.values()],
-            ),
-            kept.records,
-        )  # fmt: skip
+        evidence = {place - offset: part for place, part in kept.evidence.items()}
+        self._holdings.resume(evidence, kept.ids, kept.records)
         self.decisions.restore(arrivals, decided, self._matcher.table.stream_time, kept)
         self._first_slot = self._matcher.table.slot_end - self.decisions.end
         self._follow()
@@ -207,19 +202,13 @@ class Decider:
         """Hold what stories need of the rows that leave the table at the end of the step, or the decisions."""
         if self._first_slot is not None:
             first = max(self.decisions.first, self._matcher.table.oldest - self._first_slot)
-            self._holdings.follow(self.decisions.changes, first, self._evidence, self._ids)
+            self._holdings.leave(self.decisions.changes, first, self._evidence, self._ids)
 
-    def story_changes(self) -> StoryChanges:
-        """Return what the open step has changed so far of the stories, for a log that keeps them."""
-        changes, decisions = self.decisions.pending(), self.decisions
-        records = with_places(changes.records, decisions.first, self._places - decisions.end)
-        named = changes.begun_rows != NONE
-        ids = dict(zip(changes.begun[named].tolist(), self._ids(changes.begun_rows[named]), strict=True))
-        evidence: dict[int, bytes] = {}
-        if len(changes.added):
-            parts = parts_of(self._evidence(changes.added))
-            evidence = dict(zip(changes.added_places.tolist(), parts, strict=True))
-        return StoryChanges(records, ids, evidence, changes.dropped_places.tolist(), changes.ended.tolist())
+    def story_changes(self) -> KeptStories:
+        """Return what the open step has changed so far of the stories, by place, for a log that keeps them."""
+        decisions = self.decisions
+        kept = changed(decisions.pending(), self._evidence, self._ids)
+        return kept._replace(records=with_places(kept.records, decisions.first, self._places - decisions.end))
 
     def _offset(self) -> int:
         """What to add to a row number to get the slot."""
@@ -281,11 +270,13 @@ class Decider:
         def compare(items: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
             positions, slots = np.searchsorted(rows, items + first), numbers + offset
             held = slots < self._matcher.table.oldest
-            held[held] = self._holdings.has(numbers[held])  # what left in this step is still in the table
+            # What left in this step is still in the table.
+            held[held] = [row in self._holdings.evidence for row in numbers[held].tolist()]
             if not held.any():
                 return self._matcher.similarity(batch, positions, slots).astype(np.float32)
             similarities = np.empty(len(items), np.float32)
-            older = self._holdings.evidence(numbers[held])
+            parts = [self._holdings.evidence[row] for row in numbers[held].tolist()]
+            older = joined_parts(parts, self._matcher.config.plan.width)
             similarities[held] = self._matcher.similarity(batch, positions[held], older)
             if not held.all():
                 similarities[~held] = self._matcher.similarity(batch, positions[~held], slots[~held])
@@ -293,9 +284,9 @@ class Decider:
 
         return compare
 
-    def _evidence(self, numbers: npt.NDArray[np.int64]) -> Evidence:
+    def _evidence(self, numbers: npt.NDArray[np.int64]) -> list[bytes]:
         assert self._first_slot is not None, "nothing was decided"
-        return self._matcher.evidence(numbers + self._first_slot)
+        return parts_of(self._matcher.evidence(numbers + self._first_slot))
 
     def _ids(self, numbers: npt.NDArray[np.int64]) -> list[str]:
         assert self._first_slot is not None, "nothing was decided"

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from neardup.stories.verdicts import records, restoring, row_columns, rule, stories
 from neardup.stories.verdicts.fields import Verdicts, new_verdicts
-from neardup.stories.verdicts.held import Held, KeptStories, stories_of
+from neardup.stories.verdicts.kept import KeptStories, stories_of
 from neardup.stories.verdicts.leads import new_comparing, with_results
 from neardup.stories.verdicts.row_columns import (
     CONTENT_ENTRIES,
@@ -47,7 +47,7 @@ from neardup.stories.verdicts.row_columns import (
     STREAM_TIME,
 )
 from neardup.stories.verdicts.rule import Arrivals
-from neardup.stories.verdicts.saved import Saved, SavedRows
+from neardup.stories.verdicts.saved import Held, Saved, SavedRows
 from neardup.window import NO_TIME, NO_WINDOW, Limits
 from neardup.window.pages import Pages, grow
 

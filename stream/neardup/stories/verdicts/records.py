@@ -281,10 +281,9 @@ def contents_of(columns: Columns, id_: np.uint64) -> npt.NDArray[np.uint64]:
     """Return the hashes of the contents of all stories that an id began and that have not ended, ``uint64[n]``."""
     numbers, records = held(columns), columns.story.records
     numbers = numbers[(records[numbers, ID] == id_.astype(np.int64)) & (records[numbers, HAS_ENDED] == 0)]
-    hashes = records[numbers, HEAD + CONTENT_HASH :: CONTENT]
-    is_used = np.arange(CONTENTS_MAX) < records[numbers, CONTENTS][:, None]
-    used: npt.NDArray[np.uint64] = hashes[is_used].view(np.uint64)
-    return used
+    contents, has = contents_in(records[numbers])
+    hashes: npt.NDArray[np.uint64] = contents[has, CONTENT_HASH].view(np.uint64)
+    return hashes
 
 
 def collect(columns: Columns) -> npt.NDArray[np.int64]:
@@ -352,12 +351,18 @@ def content_of(record, row):
     return NONE
 
 
+def contents_in(records: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return the contents of records, a view (``int64[n, CONTENTS_MAX, CONTENT]``), and which of them a story has."""
+    contents = records[:, HEAD:].reshape(len(records), CONTENTS_MAX, CONTENT)
+    return contents, np.arange(CONTENTS_MAX) < records[:, CONTENTS, None]
+
+
 def rows_of_contents(records: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return the rows of the contents of living records, and the stories whose first contents they are, else ``NONE``
     (both ``int64[m]``)."""
-    has = np.arange(CONTENTS_MAX) < records[:, CONTENTS, None]
+    contents, has = contents_in(records)
     stories = np.where(np.arange(CONTENTS_MAX) == 0, records[:, PLACE, None], NONE)
-    return records[:, HEAD + CONTENT_ROW :: CONTENT][has], stories[has]
+    return contents[has, CONTENT_ROW], stories[has]
 
 
 def saved(columns: Columns, first: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

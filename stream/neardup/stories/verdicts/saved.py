@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from neardup.pairs.window_message import DECISIONS_MAGIC, WireError
-from neardup.stories.verdicts.held import Held, join_held
+from neardup.stories.verdicts.kept import Holdings, joined_bytes, joined_parts
 from neardup.stories.verdicts.records import RECORD_FIELDS
 
 _ROWS, _STORIES = (DECISIONS_MAGIC + digit for digit in (b"2", b"3"))
@@ -46,6 +47,42 @@ class SavedRows(NamedTuple):
 
 # The types of the columns, in their order.
 _DTYPES = ("<i8", "<u8", "<u8", "<i8", "<i8", "<i8", "<i4", "<u4", "<u4", "<u4", "<f4", "<u4", "u1")
+
+
+class Held(NamedTuple):
+    """Holdings as arrays: the rows of n contents, counted from the first row of the window, with their evidence
+    (``fixed`` is flat); the places of m originals with their ids (UTF-8)."""
+
+    rows: npt.NDArray[np.int64]
+    fixed: npt.NDArray[np.uint8]
+    ragged: npt.NDArray[np.uint8]
+    ragged_starts: npt.NDArray[np.int64]
+    places: npt.NDArray[np.int64]
+    ids: npt.NDArray[np.uint8]
+    id_starts: npt.NDArray[np.int64]
+
+    def evidence(self, width: int) -> dict[int, bytes]:
+        """The evidence by row; its fixed part has ``width`` bytes."""
+        fixed, ragged = self.fixed.tobytes(), self.ragged.tobytes()
+        bounds = zip(self.rows.tolist(), pairwise(self.ragged_starts.tolist()), strict=True)
+        return {row: fixed[n * width : (n + 1) * width] + ragged[a:b] for n, (row, (a, b)) in enumerate(bounds)}
+
+    def names(self) -> dict[int, str]:
+        """The ids by place."""
+        ids = self.ids.tobytes()
+        bounds = zip(self.places.tolist(), pairwise(self.id_starts.tolist()), strict=True)
+        return {place: ids[a:b].decode() for place, (a, b) in bounds}
+
+
+_HELD_DTYPES = ("<i8", "u1", "u1", "<i8", "<i8", "u1", "<i8")
+
+
+def held_of(holdings: Holdings, first: int, width: int) -> Held:
+    """Return holdings as arrays, with rows counted from ``first``; the fixed part of evidence has ``width`` bytes."""
+    joined = joined_parts(list(holdings.evidence.values()), width)
+    rows, places = (np.array(list(keys), np.int64) for keys in (holdings.evidence, holdings.names))
+    ids = joined_bytes([name.encode() for name in holdings.names.values()])
+    return Held(rows - first, joined.fixed.reshape(-1), joined.ragged, joined.starts, places, *ids)
 
 
 class Saved(NamedTuple):
@@ -85,7 +122,8 @@ def decode(parts: Sequence[bytes]) -> Saved:
     numbers = _HEADER.unpack_from(parts[-1])[1:5]
     rows = SavedRows._make(map(np.concatenate, zip(*decoded, strict=True)))
     records, *held = _arrays(stories[0])
-    return Saved(rows, np.frombuffer(records, "<i8").reshape(-1, RECORD_FIELDS), join_held(held), *numbers)
+    arrays = Held._make(np.frombuffer(data, dtype) for data, dtype in zip(held, _HELD_DTYPES, strict=True))
+    return Saved(rows, np.frombuffer(records, "<i8").reshape(-1, RECORD_FIELDS), arrays, *numbers)
 
 
 def _rows(part: bytes) -> list[npt.NDArray[Any]]:

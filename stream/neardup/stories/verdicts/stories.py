@@ -33,6 +33,7 @@ from neardup.stories.verdicts.records import (
     OWN,
     PLACE,
     SIZE,
+    contents_in,
     held,
     link,
     new_record,
@@ -260,7 +261,6 @@ def end_oldest(columns, rules):
 
 def places_of_contents(columns: Columns) -> npt.NDArray[np.int64]:
     """Return the places of the contents of all records that are held."""
-    kept = columns.story.records[held(columns)]
-    has = np.arange(CONTENTS_MAX) < kept[:, CONTENTS, None]
-    places: npt.NDArray[np.int64] = kept[:, HEAD + CONTENT_PLACE :: CONTENT][has]
+    contents, has = contents_in(columns.story.records[held(columns)])
+    places: npt.NDArray[np.int64] = contents[has, CONTENT_PLACE]
     return places

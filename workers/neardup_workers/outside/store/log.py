@@ -31,7 +31,7 @@ from typing import IO, Any
 
 from neardup.pairs.window_message import SIGNED_ELSEWHERE
 from neardup.schemes.config import Config
-from neardup.stories.verdicts.held import KeptStories, StoryChanges
+from neardup.stories.verdicts.kept import KeptStories
 from neardup.stories.windows.constant_texts import signature_of
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.store import extra, stories
@@ -166,7 +166,7 @@ class Log:
         values = (("places", places), ("stream_time", stream_time))
         self._writer.executemany("UPDATE meta SET value = ?2 WHERE name = ?1", values)
 
-    def follow(self, changes: StoryChanges, texts: Mapping[int, str] = MappingProxyType({})) -> None:
+    def follow(self, changes: KeptStories, texts: Mapping[int, str] = MappingProxyType({})) -> None:
         """Store what a step changed of the stories; ``texts`` are those of contents whose rows have left the log."""
         stories.store(self._writer, changes, texts)
 

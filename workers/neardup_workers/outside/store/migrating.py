@@ -24,7 +24,7 @@ from neardup.documents.document import Document
 from neardup.pairs.batches import CONTENT_HALF
 from neardup.pairs.pipeline import Signer
 from neardup.schemes.config import Config
-from neardup.stories.verdicts.held import StoryChanges
+from neardup.stories.verdicts.kept import KeptStories
 from neardup.stories.verdicts.records import (
     CONTENT,
     CONTENT_BYTES,
@@ -145,7 +145,7 @@ def _row(row: StoredRow, signed: _Signed | None, width: int) -> StoredRow:
     return row._replace(content=signed.content, evidence=signed.evidence)
 
 
-def _stories(source: sqlite3.Connection, signer: Signer) -> tuple[StoryChanges, dict[int, str]]:
+def _stories(source: sqlite3.Connection, signer: Signer) -> tuple[KeptStories, dict[int, str]]:
     """Return the stories with the evidence that the new settings make of their contents; and the texts of these."""
     kept = stories.load(source)
     texts: dict[int, str] = dict(source.execute("SELECT place, text FROM contents WHERE text NOTNULL"))
@@ -168,4 +168,4 @@ def _stories(source: sqlite3.Connection, signer: Signer) -> tuple[StoryChanges, 
     }
     ids = {int(place): kept.ids[int(place)] for place in records[lives, PLACE] if int(place) in kept.ids}
     evidence = {place: signed[place].evidence for place in used}
-    return StoryChanges(records[lives].reshape(-1, RECORD_FIELDS), ids, evidence, [], kept.ended.tolist()), texts
+    return KeptStories(records[lives].reshape(-1, RECORD_FIELDS), ids, evidence, kept.ended), texts

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from crc32c import crc32c
 
-from neardup.stories.verdicts.held import KeptStories, StoryChanges
+from neardup.stories.verdicts.kept import KeptStories
 from neardup.stories.verdicts.records import PLACE, RECORD_FIELDS
 
 TABLES = """
@@ -23,7 +23,7 @@ CREATE TABLE contents (place INTEGER PRIMARY KEY, evidence BLOB NOT NULL, checks
 """
 
 
-def store(writer: sqlite3.Connection, changes: StoryChanges, texts: Mapping[int, str]) -> None:
+def store(writer: sqlite3.Connection, changes: KeptStories, texts: Mapping[int, str]) -> None:
     """Store what a step changed, in its open transaction; ``texts`` are those of contents whose rows have left."""
     writer.executemany(
         "INSERT INTO stories (cluster) VALUES (?) "
@@ -68,7 +68,7 @@ def load(source: sqlite3.Connection) -> KeptStories:
     contents = source.execute("SELECT place, evidence, checksum FROM contents")
     evidence = {place: data for place, data, stored in contents if _is_sound(data, stored)}
     table = np.frombuffer(b"".join(records), "<i8").reshape(-1, RECORD_FIELDS)
-    return KeptStories(table.astype(np.int64), ids, evidence, np.array(ended, np.int64))
+    return KeptStories(table.astype(np.int64), ids, evidence, ended)
 
 
 def copy(source: sqlite3.Connection, target: sqlite3.Connection) -> None:

@@ -40,7 +40,7 @@ from neardup_workers.doing.stages.signer import SignPlan
 from neardup_workers.doing.stages.verdicts.evidence import Compared
 from neardup_workers.doing.stages.verdicts.intake import LinkPlan
 from neardup_workers.doing.stages.verdicts.linker import LinkWorker
-from neardup_workers.doing.stages.verdicts.originals import NO_COLUMNS, Stories
+from neardup_workers.doing.stages.verdicts.originals import read_stories
 from neardup_workers.doing.stages.verdicts.state import LinkState
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.readers.json.columns import decode_columns
@@ -331,7 +331,7 @@ def warm_decisions(config: Config) -> None:
     compared = Compared(config, lambda offset: b"", 1)
     limits = verdict_limits(config, table_limits(config, SCHEMES[config.scheme]))
     state, none = LinkState(limits, compared), decided_rows(0, [], int(NO_TIME))
-    state.restore(none, int(NO_TIME), {}, Stories(NO_COLUMNS, NO_COLUMNS, 0), np.empty(0, np.int64))
+    state.restore(none, int(NO_TIME), {}, read_stories([], config.signing_fingerprint).kept, np.empty(0, np.int64))
     ids, starts = id_columns([b"0"] * 3)
     kinds = np.array([DOCUMENT, DOCUMENT, REMOVAL], np.uint8)
     zeros, contents = np.zeros(3, np.int64), np.arange(3).astype(np.uint64)

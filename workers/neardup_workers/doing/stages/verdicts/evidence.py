@@ -13,8 +13,7 @@ before a restart as after it.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +23,8 @@ from neardup.pairs.pipeline import similarity_of
 from neardup.schemes.config import Config
 from neardup.schemes.interface import Evidence, in_parts
 from neardup.stories.verdicts.decisions import Compare
-from neardup.stories.verdicts.held import joined_parts
+from neardup.stories.verdicts.kept import Holdings, joined_parts
 from neardup.stories.verdicts.leads import NO_PAIR
-from neardup.stories.verdicts.records import Changes
 from neardup_workers.doing.stages.verdicts.columns import MessagesByRow
 from neardup_workers.outside.telemetry.observer import SILENT, Observer
 from neardup_workers.outside.topics.signed import ROW_BITS, decode_signed
@@ -36,15 +34,6 @@ EVIDENCE_BYTES_MAX = 512 << 10
 # Bytes of evidence of both sides that are compared at once, about.
 _COMPARED_BYTES = 32 << 20
 _Longs = npt.NDArray[np.int64]
-
-
-class Added(NamedTuple):
-    """What a step adds to the stories: its changes, the evidence of the new contents by row (empty where it is not
-    known), and the ids of the originals of new stories by place."""
-
-    changes: Changes
-    parts: Mapping[int, bytes]
-    names: Mapping[int, str]
 
 
 class Compared:
@@ -65,8 +54,7 @@ class Compared:
         self._bytes = 0
         self._fresh = 0  # messages that were added since others were last dropped
         self.rows = MessagesByRow()
-        self.contents: dict[int, bytes] = {}  # of stories with records: row -> evidence, empty if it is not known
-        self.names: dict[int, str] = {}  # the place of a story -> the id of its original
+        self.held = Holdings()  # of stories with records; evidence is empty if it is not known
 
     def keep(self, offset: int, evidence: Evidence, size: int) -> None:
         """Keep a message of so many bytes that was read."""
@@ -126,19 +114,9 @@ class Compared:
 
         return compare
 
-    def follow(self, added: Added) -> None:
-        """Keep what a step added to the stories, and drop what they no longer need."""
-        changes, parts, names = added
-        for row in changes.dropped.tolist():
-            del self.contents[row]
-        for place in changes.ended.tolist():
-            self.names.pop(place, None)
-        self.contents.update(parts)
-        self.names.update(names)
-
     def _contents(self, numbers: _Longs) -> list[bytes]:
         """Return the evidence of contents of stories."""
-        out = [self.contents.get(row) for row in numbers.tolist()]
+        out = [self.held.evidence.get(row) for row in numbers.tolist()]
         others = [n for n, part in enumerate(out) if part is None]
         read = dict(zip(others, self.parts(numbers[others]), strict=True)) if others else {}
         return [read[n] if part is None else part for n, part in enumerate(out)]

@@ -26,14 +26,12 @@ import numpy.typing as npt
 
 from neardup.pairs.batches import id_hashes
 from neardup.pairs.window_message import WireError
-from neardup.stories.verdicts.held import KeptStories
+from neardup.stories.verdicts.kept import KeptStories
 from neardup.stories.verdicts.records import (
     BEGIN,
-    CONTENT,
+    CONTENT_PLACE,
     CONTENT_ROW,
     CONTENTS,
-    CONTENTS_MAX,
-    HEAD,
     ID,
     MEMBERS,
     NEWEST,
@@ -44,9 +42,10 @@ from neardup.stories.verdicts.records import (
     RECORD_FIELDS,
     SIZE,
     STORY_BYTES,
+    contents_in,
 )
 from neardup.stories.verdicts.row_columns import GONE, NONE
-from neardup_workers.doing.stages.verdicts.evidence import EVIDENCE_BYTES_MAX, Added, Compared
+from neardup_workers.doing.stages.verdicts.evidence import EVIDENCE_BYTES_MAX, Compared
 from neardup_workers.outside.topics.places import OFFSET_BITS, found_at, parse_places, place_name
 from neardup_workers.outside.topics.verdicts import DecidedRows
 from neardup_workers.outside.transport.protocol import Record
@@ -55,34 +54,17 @@ from neardup_workers.outside.transport.protocol import Record
 _VALUE = struct.Struct("<4s16sqqqq")
 _STORY, _CONTENT = b"NDUO", b"NDUC"
 STEP_KEY = b"step"
-# The numbers of a content that are read: see ``Columns``. Behind the hash are the bytes.
-_OF_STORY, _POSITION, _HASH = range(3)
 Sent = tuple[bytes, bytes | None]
 _Longs = npt.NDArray[np.int64]
 
 
-class Columns(NamedTuple):
-    """n records of one kind: their places; ``numbers`` (``int64[n, 4]``); and what stands behind these.
+class Stories(NamedTuple):
+    """The stories of the topic, with the places of ``documents``; ``step`` is that of the last record.
 
-    The numbers of a story are the hash of the id of its original, the times of its begin and of its oldest and newest
-    member; the data is the id of its original. Those of a content are the place of the story, the position of the
-    document in ``signed``, the hash of what is compared, the bytes of the evidence; the data is the evidence, empty if
-    it is not kept.
+    The row of a content is the position of its document in ``signed``. Its evidence is empty if it is not kept.
     """
 
-    places: _Longs
-    numbers: _Longs
-    data: list[bytes]
-
-
-NO_COLUMNS = Columns(np.empty(0, np.int64), np.empty((0, 4), np.int64), [])
-
-
-class Stories(NamedTuple):
-    """All stories of the topic, and their contents; ``step`` is that of the last record."""
-
-    stories: Columns
-    contents: Columns
+    kept: KeptStories
     step: int
 
 
@@ -92,13 +74,6 @@ def _values(kind: bytes, numbers: _Longs, parts: Iterable[bytes], fingerprint: s
     size = _VALUE.size - len(head)
     for at, part in zip(range(0, len(data), size), parts, strict=True):
         yield head + data[at : at + size] + part
-
-
-def encode_ends(stories: Iterable[int], contents: Iterable[int]) -> Iterator[Sent]:
-    """Return the records that end stories and contents, by place."""
-    for kind, places in (("story", stories), ("content", contents)):
-        for place in places:
-            yield _key(kind, place), None
 
 
 def encode_step(step: int) -> Sent:
@@ -112,15 +87,32 @@ def read_stories(records: Iterable[Record], fingerprint: str) -> Stories:
     step = int(last.pop(STEP_KEY, b"-1") or b"-1")
     values = [(key, value) for key, value in last.items() if value is not None]
     head, is_story = bytes.fromhex(fingerprint), [key.startswith(b"story ") for key, _ in values]
-    return Stories(
-        _columns(list(compress(values, is_story)), _STORY + head),
-        _columns(list(compress(values, map(not_, is_story))), _CONTENT + head),
-        step,
-    )
+    places, numbers, ids = _columns(list(compress(values, is_story)), _STORY + head)
+    contents, of_contents, parts = _columns(list(compress(values, map(not_, is_story))), _CONTENT + head)
+    of = found_at(of_contents[:, 0], places)
+    order = np.lexsort((of_contents[:, 1], of))
+    order = order[of[order] >= 0]
+    known, firsts, counts = np.unique(of[order], return_index=True, return_counts=True)
+    out = np.zeros((len(known), RECORD_FIELDS), np.int64)
+    out[:, [OWN, OLDER, MEMBERS, SIZE]] = GONE, NONE, 2, STORY_BYTES
+    out[:, [ID, BEGIN, OLDEST, NEWEST]] = numbers[known]
+    out[:, PLACE], out[:, CONTENTS] = places[known], counts
+    record, at = np.repeat(np.arange(len(known)), counts), np.arange(len(order)) - np.repeat(firsts, counts)
+    contents_in(out)[0][record, at] = np.column_stack([of_contents[order, 1], contents[order], of_contents[order, 2:]])
+    np.add.at(out[:, SIZE], record, of_contents[order, 3])
+    names = dict(zip(places[known].tolist(), (ids[n].decode() for n in known.tolist()), strict=True))
+    evidence = dict(zip(contents[order].tolist(), (parts[n] for n in order.tolist()), strict=True))
+    return Stories(KeptStories(out, names, evidence), step)
 
 
-def _columns(values: list[tuple[bytes, bytes]], head: bytes) -> Columns:
-    """Return records that begin with ``head``; raises ``WireError`` for others."""
+def _columns(values: list[tuple[bytes, bytes]], head: bytes) -> tuple[_Longs, _Longs, list[bytes]]:
+    """Return the places of records that begin with ``head``, their numbers (``int64[n, 4]``), and what stands behind
+    these; raises ``WireError`` for others.
+
+    The numbers of a story are the hash of the id of its original, the times of its begin and of its oldest and newest
+    member; behind them is the id. Those of a content are the place of the story, the position of the document in
+    ``signed``, the hash of what is compared, the bytes of the evidence; behind them is the evidence.
+    """
     for key, value in values:
         if len(value) < _VALUE.size or not value.startswith(head):
             raise WireError(
@@ -129,46 +121,45 @@ def _columns(values: list[tuple[bytes, bytes]], head: bytes) -> Columns:
             )
     places = parse_places([key.partition(b" ")[2].decode() for key, _ in values])
     numbers = b"".join([value[len(head) : _VALUE.size] for _, value in values])
-    return Columns(
-        places, np.frombuffer(numbers, "<i8").reshape(-1, 4), [value[_VALUE.size :] for _, value in values]
-    )  # fmt: skip
+    return places, np.frombuffer(numbers, "<i8").reshape(-1, 4), [value[_VALUE.size :] for _, value in values]
 
 
 def changed_stories(
-    added: Added, compared: Compared, placed: Callable[[_Longs], _Longs], fingerprint: str
+    kept: KeptStories, compared: Compared, placed: Callable[[_Longs], _Longs], fingerprint: str
 ) -> Iterator[Sent]:
     """Return the records of what a step changed; ``placed`` returns the places of documents that decisions name."""
-    changes, parts, names = added
-    records = changes.records
-    places = placed(records[:, PLACE]).tolist()
-    named = records[:, PLACE].tolist()
-    ids = [(names[one] if one in names else compared.names[one]).encode() for one in named]
-    values = _values(_STORY, records[:, [ID, BEGIN, OLDEST, NEWEST]], ids, fingerprint)
-    yield from zip((_key("story", place) for place in places), values, strict=True)
-    contents = records[:, HEAD:].reshape(len(records), CONTENTS_MAX, CONTENT)
-    is_new = np.isin(contents[:, :, CONTENT_ROW], changes.added)
-    is_new &= np.arange(CONTENTS_MAX) < records[:, CONTENTS, None]
-    story, number = np.nonzero(is_new)
-    rows, names_of, hashes, sizes = contents[story, number].T
-    kept = (parts[row] if len(parts[row]) <= EVIDENCE_BYTES_MAX else b"" for row in rows.tolist())
-    numbers = np.stack([np.array(places, np.int64)[story], compared.rows.find(rows), hashes, sizes], 1)
-    values = _values(_CONTENT, numbers, kept, fingerprint)
-    yield from zip((_key("content", place) for place in placed(names_of).tolist()), values, strict=True)
-    yield from encode_ends(placed(changes.ended).tolist(), placed(changes.dropped_places).tolist())
+    records = kept.records
+    places = placed(records[:, PLACE])
+    known = compared.held.names
+    ids = [kept.ids[one] if one in kept.ids else known[one] for one in records[:, PLACE].tolist()]
+    values = _values(_STORY, records[:, [ID, BEGIN, OLDEST, NEWEST]], map(str.encode, ids), fingerprint)
+    yield from zip((_key("story", place) for place in places.tolist()), values, strict=True)
+    contents, is_new = contents_in(records)
+    is_new &= np.isin(contents[:, :, CONTENT_PLACE], list(kept.evidence))
+    rows, names, hashes, sizes = contents[is_new].T
+    parts = (kept.evidence[name] for name in names.tolist())
+    written = (part if len(part) <= EVIDENCE_BYTES_MAX else b"" for part in parts)
+    numbers = np.stack([places[np.nonzero(is_new)[0]], compared.rows.find(rows), hashes, sizes], 1)
+    values = _values(_CONTENT, numbers, written, fingerprint)
+    yield from zip((_key("content", place) for place in placed(names).tolist()), values, strict=True)
+    for kind, gone in (("story", kept.ended), ("content", kept.dropped)):
+        for place in placed(np.array(gone, np.int64)).tolist():
+            yield _key(kind, place), None
 
 
 # The stories of a restart.
 
 
-def left_places(found: DecidedRows, stories: Stories) -> _Longs:
+def left_places(found: DecidedRows, stories: KeptStories) -> _Longs:
     """Return the places that decided rows and stories name and that have no row, in the order of arrival.
 
     Where no record says where a place stands in ``signed``, it stands behind the place before it in its partition.
     """
-    contents = stories.contents
-    known = dict(zip(contents.places.tolist(), contents.numbers[:, _POSITION].tolist(), strict=True))
+    contents, is_used = contents_in(stories.records)
+    positions, places = contents[is_used][:, [CONTENT_ROW, CONTENT_PLACE]].T
+    known = dict(zip(places.tolist(), positions.tolist(), strict=True))
     named = np.unique(
-        np.concatenate([found.verdicts.clusters, found.verdicts.matched, stories.stories.places, contents.places])
+        np.concatenate([found.verdicts.clusters, found.verdicts.matched, stories.records[:, PLACE], places])
     )
     left = named[~np.isin(named, found.rows.places) & (named >= 0)]
     order, position, partition = [], 0, -1
@@ -181,40 +172,39 @@ def left_places(found: DecidedRows, stories: Stories) -> _Longs:
 
 
 def kept_stories(
-    found: DecidedRows, stories: Stories, numbers_of: Callable[[_Longs], _Longs], numbers: _Longs, zero: int
+    found: DecidedRows, stories: KeptStories, numbers_of: Callable[[_Longs], _Longs], numbers: _Longs, zero: int
 ) -> KeptStories:
     """Return the stories with the names that decisions use: the number of a row plus ``zero``.
 
     Args:
         found: the decided rows.
-        stories: the stories of the topic.
+        stories: those of the topic.
         numbers_of: returns the number of each place.
         numbers: of the decided rows, -1 for what is no document.
         zero: the place of row 0.
     """
-    of = found_at(stories.contents.numbers[:, _OF_STORY], stories.stories.places)
-    order = np.lexsort((stories.contents.numbers[:, _POSITION], of))
-    order = order[of[order] >= 0]
-    known, firsts, counts = np.unique(of[order], return_index=True, return_counts=True)
-    places, content_numbers = stories.stories.places[known], numbers_of(stories.contents.places[order])
-    records = np.zeros((len(known), RECORD_FIELDS), np.int64)
-    records[:, [OWN, OLDER, MEMBERS, SIZE]] = GONE, NONE, 2, STORY_BYTES
-    records[:, [ID, BEGIN, OLDEST, NEWEST]] = stories.stories.numbers[known]
-    records[:, PLACE], records[:, CONTENTS] = numbers_of(places) + zero, counts
-    record, at = np.repeat(np.arange(len(known)), counts), np.arange(len(order)) - np.repeat(firsts, counts)
-    hashes, sizes = stories.contents.numbers[order, _HASH:].T
-    fields = np.stack([content_numbers, content_numbers + zero, hashes, sizes], 1)
-    records[record[:, None], HEAD + CONTENT * at[:, None] + np.arange(CONTENT)] = fields
-    np.add.at(records[:, SIZE], record, sizes)
-    rows = np.flatnonzero((numbers >= 0) & ~found.verdicts.late)
-    clusters, ids = found.verdicts.clusters[rows], id_hashes(found.rows.ids, found.rows.id_starts).view(np.int64)[rows]
+
+    def named(places: Iterable[int]) -> list[int]:
+        return (numbers_of(np.array(list(places), np.int64)) + zero).tolist()  # type: ignore[no-any-return]
+
+    records, places = stories.records.copy(), stories.records[:, PLACE]
+    records[:, PLACE] = numbers_of(places) + zero
+    contents, is_used = contents_in(records)
+    rows = numbers_of(contents[is_used, CONTENT_PLACE])
+    contents[is_used, CONTENT_ROW], contents[is_used, CONTENT_PLACE] = rows, rows + zero
+    decided = np.flatnonzero((numbers >= 0) & ~found.verdicts.late)
+    clusters = found.verdicts.clusters[decided]
+    ids = id_hashes(found.rows.ids, found.rows.id_starts).view(np.int64)[decided]
     story = found_at(clusters, places)
     is_own = story >= 0
     is_own[is_own] = records[story[is_own], ID] == ids[is_own]
-    records[story[is_own], OWN] = numbers[rows[is_own]]  # of several, the last one
-    named, members = np.unique(clusters, return_counts=True)
-    ended = named[(members > 1) & (found_at(named, places) < 0)]
-    return KeptStories(records, {}, {}, numbers_of(ended) + zero)
+    records[story[is_own], OWN] = numbers[decided[is_own]]  # of several, the last one
+    with_others, members = np.unique(clusters, return_counts=True)
+    ended = with_others[(members > 1) & (found_at(with_others, places) < 0)]
+    return KeptStories(
+        records, dict(zip(named(stories.ids), stories.ids.values(), strict=True)),
+        dict(zip(named(stories.evidence), stories.evidence.values(), strict=True)), named(ended.tolist()),
+    )  # fmt: skip
 
 
 def _key(kind: str, place: int) -> bytes:

@@ -186,7 +186,7 @@ def restored(
     state = LinkState(plan.limits, compared, metadata.arrivals, metadata.row)
     stream_time = int(NO_TIME) if metadata.stream_time is None else metadata.stream_time
     past = join_decided(parts or [decided_rows(0, [], int(NO_TIME))])
-    state.name(past, stories)
+    state.name(past, stories.kept)
     gathered = Gathered(past, kept)
     sizes = np.zeros(int((past.rows.kinds == DOCUMENT).sum()), np.int64)
     first, end = transport.bounds(topics.signed)[PARTITION]
@@ -199,7 +199,7 @@ def restored(
                 state.add_message(record.offset, rows, len(data), sizes)
                 gathered.add(rows.arrivals(), record.timestamp_ms)
         yield None
-    state.restore(past, stream_time, decided, stories, sizes)
+    state.restore(past, stream_time, decided, stories.kept, sizes)
     clusters, records = Clusters(plan.limits, separate=config.separate), []
     for partition, (first, end) in transport.bounds(topics.clusters).items():
         for stretch in transport.read(topics.clusters, partition, first, end):
@@ -207,7 +207,7 @@ def restored(
             yield None
     clusters.restore(records, past, stream_time)
     sources = Sources(plan.sources_max)
-    sources.restore(kept, past, gathered, stories, state.decisions.end)
+    sources.restore(kept, past, gathered, stories.kept.ids, state.decisions.end)
     yield Restored(state, clusters, sources)
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +33,7 @@ from neardup.stories.sources.ledger import STORIES_MAX, STORY, Ledger
 from neardup.stories.sources.reports import Kept, Reports
 from neardup.stories.verdicts.rule import DUPLICATE, ORIGINAL, REMOVAL, UNCHANGED, UPDATE
 from neardup.window import NO_TIME
-from neardup_workers.doing.stages.verdicts.originals import Sent, Stories
+from neardup_workers.doing.stages.verdicts.originals import Sent
 from neardup_workers.outside.topics.arrivals import ArrivalRows, arrived_at
 from neardup_workers.outside.topics.columns import escaped
 from neardup_workers.outside.topics.places import parse_place, place_name
@@ -189,15 +189,16 @@ class Sources:
         self._written.clear()
         self.first = first
 
-    def restore(self, kept: KeptSources, found: DecidedRows, gathered: Gathered, stories: Stories, end: int) -> None:
-        """Begin with what the topic has, and count the decided rows that it does not count; ``end`` is the end of the
-        rows of the window."""
+    def restore(
+        self, kept: KeptSources, found: DecidedRows, gathered: Gathered, living: Container[int], end: int
+    ) -> None:
+        """Begin with what the topic has, and count the decided rows that it does not count; ``living`` are the places
+        of the stories with a second member, ``end`` is the end of the rows of the window."""
         self._ledger.begin(gathered.reports(found, gathered.begun))
         self._ledger.resume(kept.parts)
         self._shared = {one.key[0]: one.value for one in kept.parts if one.kind == "story"}
         self._begun.append((end, found.rows.places[gathered.begun].tolist()))
         self._add(gathered.reports(found, gathered.counted), end)
-        living = set(stories.stories.places.tolist())
         self._end([place for place in self._shared if place not in living])
 
     def report(self) -> dict[str, Any]:

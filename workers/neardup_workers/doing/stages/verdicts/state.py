@@ -29,14 +29,14 @@ from neardup.pairs.batches import id_hashes
 from neardup.schemes.interface import select_ragged
 from neardup.stories.verdicts.decisions import Decisions, Found, VerdictLimits
 from neardup.stories.verdicts.fields import Verdicts
-from neardup.stories.verdicts.records import Changes
+from neardup.stories.verdicts.kept import KeptStories, changed
 from neardup.stories.verdicts.representatives import NO_RANK
 from neardup.stories.verdicts.row_columns import GONE, NONE
 from neardup.stories.verdicts.rule import DOCUMENT, Arrivals
 from neardup.window import NO_TIME, NO_WINDOW
 from neardup_workers.doing.stages.verdicts.columns import NamesByRow, RowsByPlace
-from neardup_workers.doing.stages.verdicts.evidence import Added, Compared
-from neardup_workers.doing.stages.verdicts.originals import Sent, Stories, changed_stories, kept_stories, left_places
+from neardup_workers.doing.stages.verdicts.evidence import Compared
+from neardup_workers.doing.stages.verdicts.originals import Sent, changed_stories, kept_stories, left_places
 from neardup_workers.doing.stages.verdicts.watermarks import Hole
 from neardup_workers.outside.topics.arrivals import ArrivalRows, arrived_at, join_arrivals
 from neardup_workers.outside.topics.links import NO_LINKS, SIMILARITY_STEPS, Links, join_links
@@ -96,9 +96,9 @@ class LinkState:
         self._new_pairs: list[Links] = []
         self._rows, self._names = RowsByPlace(), NamesByRow()
         self._step: _Step | None = None
-        self._changed: Added | None = None  # by the open step
+        self._changed: KeptStories | None = None  # by the open step
 
-    def name(self, found: DecidedRows, stories: Stories) -> None:
+    def name(self, found: DecidedRows, stories: KeptStories) -> None:
         """Number the documents of earlier decisions, and what they and the stories name; before ``restore``."""
         left = left_places(found, stories)
         self._rows.add(left, np.arange(-len(left), 0))
@@ -116,7 +116,7 @@ class LinkState:
             sizes[numbers[known]] = np.diff(rows.evidence.starts)[known] + rows.evidence.fixed.shape[1]
 
     def restore(
-        self, found: DecidedRows, stream_time: int, decided: dict[int, int], stories: Stories, sizes: _Longs
+        self, found: DecidedRows, stream_time: int, decided: dict[int, int], stories: KeptStories, sizes: _Longs
     ) -> None:
         """Start from earlier decisions: consecutive verdicts in order of arrival, the decided end of each partition,
         the stories, and the bytes of evidence of each row."""
@@ -125,9 +125,8 @@ class LinkState:
         clusters, matched = (self._rows.find(column) + _ZERO for column in (verdicts.clusters, verdicts.matched))
         past = verdicts._replace(clusters=clusters, matched=matched)
         kept = kept_stories(found, stories, self._rows.find, numbers, _ZERO)
-        contents, named = self._rows.find(stories.contents.places), self._rows.find(stories.stories.places) + _ZERO
-        self.compared.contents.update(zip(contents.tolist(), stories.contents.data, strict=True))
-        self.compared.names.update(zip(named.tolist(), map(bytes.decode, stories.stories.data), strict=True))
+        self.compared.held.names.update(kept.ids)
+        self.compared.held.evidence.update(_by_row(kept))
         self.decisions.restore(_arrivals(rows, numbers), past, stream_time, kept)
         self._know(max(decided, default=-1) + 1)
         for partition, offset in decided.items():
@@ -207,7 +206,7 @@ class LinkState:
         """Return verdicts about rows with these numbers, by place; ``time`` was the stream time before them."""
         ids, ranks = self._names.get(verdicts.originals)
         for i in np.flatnonzero(verdicts.originals == GONE).tolist():
-            ids[i] = self.compared.names[int(verdicts.clusters[i])].encode()
+            ids[i] = self.compared.held.names[int(verdicts.clusters[i])].encode()
         shown = np.flatnonzero(verdicts.originals >= 0)
         newest, times = verdicts.originals[shown], np.full(len(ids), NO_TIME)
         # A row leaves with a commit. What the verdict says must not depend on that.
@@ -239,7 +238,7 @@ class LinkState:
 
     def stories(self, fingerprint: str) -> list[Sent]:
         """Return what the open step changed of the stories, as records of ``originals``."""
-        self._changed = self._added(self.decisions.pending())
+        self._changed = self._pending()
         return list(
             changed_stories(self._changed, self.compared, lambda places: self._rows.places(places - _ZERO), fingerprint)
         )
@@ -247,7 +246,7 @@ class LinkState:
     def ended_stories(self) -> list[int]:
         """Return the places of the stories that the open step has ended; after ``stories``."""
         assert self._changed is not None, "the stories of the step are not known"
-        return self._rows.places(self._changed.changes.ended - _ZERO).tolist()  # type: ignore[no-any-return]
+        return self._rows.places(np.array(self._changed.ended, np.int64) - _ZERO).tolist()  # type: ignore[no-any-return]
 
     def commit(self) -> None:
         """Close the step and remove the decided arrivals from the queue."""
@@ -258,7 +257,8 @@ class LinkState:
         self.arrivals += self._step.arrivals
         self.undecided -= self._step.read
         self._step = None
-        self.compared.follow(self._changed or self._added(self.decisions.pending()))
+        kept = self._changed or self._pending()
+        self.compared.held.follow(self.decisions.pending(), _by_row(kept), kept.ids)
         self._changed = None
         self.decisions.commit()
         first = self.decisions.first
@@ -308,12 +308,11 @@ class LinkState:
         similarities = (used.similarities[order] / SIMILARITY_STEPS).astype(np.float32)
         return Found(rows[order], earlier[order], similarities)
 
-    def _added(self, changes: Changes) -> Added:
-        parts = dict(zip(changes.added.tolist(), self.compared.parts(changes.added), strict=True))
-        named = changes.begun_rows != NONE
-        ids, _ = self._names.get(changes.begun_rows[named])
-        names = {place: (id_ or b"").decode() for place, id_ in zip(changes.begun[named].tolist(), ids, strict=True)}
-        return Added(changes, parts, names)
+    def _pending(self) -> KeptStories:
+        return changed(self.decisions.pending(), self.compared.parts, self._ids)
+
+    def _ids(self, numbers: _Longs) -> list[str]:
+        return [(id_ or b"").decode() for id_ in self._names.get(numbers)[0]]
 
     def _is_decided(self, places: _Longs) -> npt.NDArray[np.bool_]:
         partitions = partitions_of(places)
@@ -361,3 +360,8 @@ def _inside(positions: _Longs, holes: list[Hole]) -> npt.NDArray[np.bool_]:
     for hole in holes:
         out |= (positions >= hole.first) & (positions < hole.end)
     return out
+
+
+def _by_row(kept: KeptStories) -> dict[int, bytes]:
+    """Return the evidence of contents by the numbers of their rows."""
+    return {place - _ZERO: part for place, part in kept.evidence.items()}
