@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stories.verdicts import records, restoring, row_columns, rule, stories
+from neardup.stories.verdicts import records, row_columns, rule, stories
 from neardup.stories.verdicts.fields import Verdicts, new_verdicts
 from neardup.stories.verdicts.kept import KeptStories, stories_of
 from neardup.stories.verdicts.leads import new_comparing, with_results
@@ -194,7 +194,7 @@ class Decisions:
     def restore(
         self, arrivals: Arrivals, decided: Verdicts, stream_time: int, kept: KeptStories
     ) -> npt.NDArray[np.int64]:
-        """Add rows that were decided before, in a step of its own; see ``restoring``.
+        """Add rows that were decided before, in a step of its own.
 
         Args:
             arrivals: consecutive arrivals, the first of them at or before the oldest row that may still speak.
@@ -211,7 +211,7 @@ class Decisions:
         records.resume(self._columns, kept.records)
         self._order(records.held(self._columns))
         stories = stories_of(decided.clusters, decided.statuses == rule.ORIGINAL, kept)
-        restoring.replay(self._columns, arrivals, decided, stories, numbers)
+        rule.replay(self._columns, arrivals, decided, stories, numbers)
         self._columns.state[STREAM_TIME] = max(int(self._columns.state[STREAM_TIME]), stream_time)
         self.commit()
         return numbers
