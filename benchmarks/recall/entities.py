@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from benchmarks.labelled.records import Labelled, books, citations, people, publ
 from benchmarks.report import Result, Size, Target, checksum
 from neardup import Config, Deduplicator, Document, Pair
 from neardup_textbook.kinds.grid_functions import candidate_probability
+from neardup_textbook.kinds.grids import GridOptions
 
 SEED = 8
 RECORDS, FINGERPRINTS = "S8-records", "S8-prints"
@@ -90,17 +91,18 @@ def run_fingerprints(size: Size) -> Iterator[Result]:
         Document(str(n), tokens=np.flatnonzero(row).tolist()) for n, row in enumerate(np.concatenate([first, again]))
     ]
     for groups in (1, 2):
-        config = Config(scheme="grid", threshold=0.4, grid_groups=groups, bucket_candidates_max=2**20)
+        config = Config(scheme="grid", threshold=0.4, scheme_options={"groups": groups}, bucket_candidates_max=2**20)
         Deduplicator(config).process(fingerprints[:2])  # compiled and warm
         start = time.perf_counter()
         dedup = Deduplicator(config)
         pairs = dedup.process(fingerprints)
         elapsed = time.perf_counter() - start
-        expected = candidate_probability(0.16, _SQUARES, groups, config.grid_functions, config.grid_function_squares)
+        options = cast(GridOptions, config.scheme_options)
+        expected = candidate_probability(0.16, _SQUARES, groups, options.functions, options.function_squares)
         found = sum(int(pair.newer) - int(pair.older) == fingers for pair in pairs)
         chance = _DEVIATIONS * (expected * (1 - expected) / fingers) ** 0.5
         details = {"false": len(pairs) - found, "checksum": _answers(pairs), **_counts(dedup)}
-        name = f"{groups} group{'s' * (groups > 1)} of {config.grid_functions:,}"
+        name = f"{groups} group{'s' * (groups > 1)} of {options.functions:,}"
         yield Result(
             FINGERPRINTS,
             f"{name}: recall",

@@ -46,7 +46,7 @@ def learned(documents: list[Document], config: Config) -> Config:
     """The configuration with the order of the tokens in some documents."""
     values = SCHEMES["prefix"].features(documents, config.plan).features.values
     order = TokenOrder(most_frequent(counted(NO_FREQUENCIES, values, 16 * _ORDER_TOKENS), _ORDER_TOKENS))
-    return config.model_copy(update={"token_order": order})
+    return config.model_copy(update={"scheme_options": {"token_order": order}})
 
 
 def contents_of(documents: list[Document], config: Config) -> tuple[dict[str, int], list[npt.NDArray[np.uint64]]]:

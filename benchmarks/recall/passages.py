@@ -150,7 +150,7 @@ def code(size: Size) -> Iterator[Result]:
     originals = {id_.split("/")[0]: id_ for id_ in texts if "/original/" in id_}
     others = [id_ for id_ in texts if "/original/" not in id_]
     for name, shape in {"default": (40, 150), "excerpts": (30, 100), "excerpts-short": (20, 60)}.items():
-        config = Config(scheme="passages", passage_gram=shape[0], passage_characters=shape[1])
+        config = Config(scheme="passages", scheme_options={"gram": shape[0], "characters": shape[1]})
         sides = [signed(config, map(texts.__getitem__, side))
                  for side in (others, [originals[x.split("/")[0]] for x in others])]  # fmt: skip
         scores = SCHEMES["passages"].common(sides[0], sides[1], config.plan).similarity

@@ -12,6 +12,7 @@ import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import cast
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -21,8 +22,9 @@ from benchmarks.real import DATA
 from benchmarks.recall.passages import NO_DATA, SEED, changed, java_programs
 from benchmarks.report import Result, Size, Target
 from neardup import Config, Deduplicator, Document, Signer
-from neardup.features.texts.normalize import NormalForm, normalize
+from neardup.features.texts.normalize import normalize
 from neardup.pairs.pipeline import Matcher, match_step
+from neardup.schemes.kinds.passages import PassageOptions, PassagePlan
 from neardup_workers.outside.options.judging import PassagesOptions
 from neardup_workers.outside.readers.markup import text_of_markup
 from neardup_workers.outside.settings.files import Settings
@@ -43,7 +45,7 @@ def learned(documents: Sequence[Document], contents_min: int) -> Config:
         corpus.write_text("".join(json.dumps({"id": x.id, "text": x.text}) + "\n" for x in documents))
         options = PassagesOptions([str(corpus)], templates=True, documents=contents_min, output=str(found), quiet=True)
         templates(options, Settings(scheme="passages"))
-        return Config(scheme="passages", passage_templates=read_templates(str(found)))
+        return Config(scheme="passages", scheme_options={"templates": read_templates(str(found))})
 
 
 def code(size: Size) -> Iterator[Result]:
@@ -70,8 +72,9 @@ def code(size: Size) -> Iterator[Result]:
 
 def _grams(text: str, config: Config) -> set[str]:
     """All runs of a program that have one hash."""
-    form = normalize(text, NormalForm(config.nfkc, config.fold_case, config.fold_space))
-    return {form[i : i + config.passage_gram] for i in range(len(form) - config.passage_gram + 1)}
+    plan = cast(PassagePlan, config.plan)
+    form = normalize(text, plan.normal_form)
+    return {form[i : i + plan.gram] for i in range(len(form) - plan.gram + 1)}
 
 
 def pages(size: Size) -> Iterator[Result]:
@@ -85,7 +88,7 @@ def pages(size: Size) -> Iterator[Result]:
     hosts = {id_: urlsplit(one["url"]).hostname for id_, one in truth.items()}
     whole = [Document(one.id, text_of_markup(one.markup)) for one in found]
     plain, listed = Config(scheme="passages"), learned(whole, 2)
-    details = {"pages": len(whole), "templates": len(listed.passage_templates or ())}
+    details = {"pages": len(whole), "templates": len(cast(PassageOptions, listed.scheme_options).templates or ())}
     for name, config in {"without a list": plain, "with a list": listed}.items():
         pairs = Deduplicator(config).process(whole)
         own = sum(hosts[pair.older] == hosts[pair.newer] for pair in pairs if pair.similarity >= _HOSTS_SCORE)

@@ -96,22 +96,19 @@ def pairs_of_numbers(rng: np.random.Generator, count: int, similarity: float) ->
     return x, x + steps
 
 
-_SIGNS = {"scheme": "hyperplane", "dimension": 128, "planes": "signs"}
+_SIGNS = {"scheme": "hyperplane:dimension=128,planes=signs"}
 SETTINGS: dict[str, Setting] = {
-    "cosine": Setting({"scheme": "hyperplane", "dimension": 64}, pairs_at_angle),
+    "cosine": Setting({"scheme": "hyperplane:dimension=64"}, pairs_at_angle),
     "cosine, planes of signs": Setting(_SIGNS, partial(pairs_at_angle, dimension=128)),
     "cosine, planes of signs, 20 components": Setting(_SIGNS, pairs_of_few, lost=0.03),
     "cosine, sketches only": Setting(
-        {"scheme": "hyperplane", "dimension": 64, "vector_evidence": "sketch"}, pairs_at_angle
+        {"scheme": "hyperplane:dimension=64,evidence=sketch"}, pairs_at_angle
     ),
-    "dot product": Setting({"scheme": "hyperplane_dot", "dimension": 64, "norm_max": 1.0}, pairs_at_angle),
-    "Euclidean distance": Setting({"scheme": "p_stable", "dimension": 64, "distance_scale": 10.0}, pairs_at_distance),
-    "Hamming distance": Setting({"scheme": "bit_sampling", "dimension": 1000}, pairs_of_bits),
+    "dot product": Setting({"scheme": "hyperplane_dot:dimension=64,norm_max=1.0"}, pairs_at_angle),
+    "Euclidean distance": Setting({"scheme": "p_stable:dimension=64,distance_scale=10.0"}, pairs_at_distance),
+    "Hamming distance": Setting({"scheme": "bit_sampling:dimension=1000"}, pairs_of_bits),
     "L1 distance": Setting(
-        {
-            "scheme": "bit_sampling", "measure": "l1", "dimension": 64, "component_max": 255,
-            "distance_scale": 4000.0,
-        },
+        {"scheme": "bit_sampling:dimension=64,component_max=255,distance_scale=4000.0", "measure": "l1"},
         pairs_of_numbers,
     ),
 }  # fmt: skip
@@ -149,7 +146,7 @@ def run_recall(size: Size) -> Iterator[Result]:
 
 def measure(dimension: int, count: int, repeats: int) -> dict[str, Any]:
     """Seconds of the product, of signing, of documents to batches and of batches to matches; best of ``repeats``."""
-    config = Config(scheme="hyperplane", dimension=dimension, threshold=THRESHOLD)
+    config = Config(scheme="hyperplane", scheme_options={"dimension": dimension}, threshold=THRESHOLD)
     bands, rows = config.tuning.bands, config.tuning.rows
     planes, vectors = normals(bands * rows, dimension, SEED), normals(count, dimension, SEED + 1)
     documents = [Document(f"{i:020}", vector=vector) for i, vector in enumerate(vectors)]

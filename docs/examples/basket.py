@@ -170,7 +170,7 @@ def main(arguments: list[str]) -> None:
     print()
     groups()
     store(*(real_store(folder) if folder.is_dir() else drawn_store()))
-    stars = Config(shingles="tokens", ratings="stars", measure="jaccard_bag", scheme="prefix", threshold=0.5)
+    stars = Config(shingles="tokens", measure="jaccard_bag", scheme="prefix:ratings=stars", threshold=0.5)
     ratings = [Document("C1", tokens={"a": 3, "b": 1}), Document("C2", tokens={"a": 2, "b": 2, "c": 1})]
     print("\nstars of two customers as bags:", *Deduplicator(stars).process(ratings))
 

@@ -47,7 +47,10 @@ def measured(groups: int) -> tuple[float, float]:
     for seed in SEEDS:
         first, second = fingerprints(seed)
         config = Config(
-            scheme="grid", grid_squares=SQUARES, grid_functions=FUNCTIONS, grid_groups=groups, seed=seed, threshold=0.05
+            scheme="grid",
+            scheme_options={"squares": SQUARES, "functions": FUNCTIONS, "groups": groups},
+            seed=seed,
+            threshold=0.05,
         )
         dedup = Deduplicator(config, candidates=True)
         dedup.process(first)

@@ -31,7 +31,7 @@ def learned(documents: list[Document], config: Config) -> Config:
     """The same with the order of the tokens in the documents themselves."""
     values = SCHEMES["prefix"].features(documents, config.plan).features.values
     order = TokenOrder(most_frequent(counted(NO_FREQUENCIES, values, 1 << 20), 1 << 16))
-    return config.model_copy(update={"token_order": order})
+    return config.model_copy(update={"scheme_options": {"token_order": order}})
 
 
 def processed(config: Config, documents: list[Document], rng: np.random.Generator) -> dict[frozenset[str], float]:
@@ -160,7 +160,7 @@ def test_texts_have_just_the_pairs_of_their_truth(
 def test_identical_links_just_the_texts_that_are_equal_after_normalisation() -> None:
     """n copies by n - 1 links of similarity 1, with a key of the whole text or of a few positions."""
     texts = ["Some text", "some  TEXT ", "some text", "some text.", "ｓｏｍｅ text", "x", "", "Some text"]
-    for settings in ({}, {"identical_positions": 1}, {"identical_positions": 50}):
+    for settings in ({}, {"scheme_options": {"positions": 1}}, {"scheme_options": {"positions": 50}}):
         dedup = Deduplicator(Config(scheme="identical", **settings))
         pairs = dedup.process([Document(str(i), text) for i, text in enumerate(texts)])
         assert [tuple(pair) for pair in pairs] == [
@@ -173,7 +173,7 @@ def test_texts_that_share_all_positions_are_distinguished() -> None:
     """They are candidates, of similarity 0, and no pair."""
     texts = [f"a text that ends in {i}" for i in range(10)]
     documents = [Document(text, text) for text in texts]
-    config = Config(scheme="identical", identical_positions=1, seed=5)
+    config = Config(scheme="identical:positions=1", seed=5)
     assert config.plan.positions[0] > 20
     dedup = Deduplicator(config)
     assert dedup.process(documents) == []
@@ -189,7 +189,7 @@ def test_texts_that_share_all_positions_are_distinguished() -> None:
         for scheme in ("prefix", "identical")
         for settings in ({"probe_candidates_max": 5}, {"buckets_shared_min": 2}, {"min_similarity": 0.5})
     ]
-    + [("prefix", {"shingle_bytes": 4}), ("prefix", {"measure": "containment", "verify": "exact"})],
+    + [("prefix", {"measure": "containment", "verify": "exact"})],
 )
 def test_settings_that_would_lose_pairs_are_refused(scheme: str, settings: dict[str, Any]) -> None:
     """The message names the setting and the reason: no setting removes the guarantee."""
@@ -200,8 +200,8 @@ def test_settings_that_would_lose_pairs_are_refused(scheme: str, settings: dict[
 def test_no_bucket_is_cut() -> None:
     """Even with a small limit, a bucket of a hundred sets gives a hundred candidates."""
     documents = [Document(str(i), tokens=[1, 2, 3, 1000 + i]) for i in range(101)]
-    order = learned(documents[:1], config_of()).token_order
-    dedup = Deduplicator(config_of(threshold=0.6, bucket_candidates_max=3, token_order=order))
+    order = learned(documents[:1], config_of()).scheme_options.token_order
+    dedup = Deduplicator(config_of(threshold=0.6, bucket_candidates_max=3, scheme_options={"token_order": order}))
     assert len(dedup.process(documents)) == 101 * 100 // 2
     assert dedup.counts()["cuts"] == 0
 
@@ -221,14 +221,21 @@ def test_what_decides_keys_is_part_of_the_fingerprint() -> None:
     """Each order of tokens, threshold, seed and position has its own generation; without an order, hashes decide."""
     prefix = [
         Config(scheme="prefix"), Config(scheme="prefix", threshold=0.9), Config(scheme="prefix", seed=2),
-        Config(scheme="prefix", token_order=some_order()), Config(scheme="prefix", measure="jaccard_bag"),
+        Config(scheme="prefix", scheme_options={"token_order": some_order()}),
+        Config(scheme="prefix", measure="jaccard_bag"),
         Config(scheme="prefix", k=6),
     ]  # fmt: skip
     identical = [
         Config(scheme="identical", **settings)
-        for settings in ({}, {"identical_positions": 3}, {"identical_positions": 4}, {"nfkc": False}, {"seed": 2})
+        for settings in (
+            {},
+            {"scheme_options": {"positions": 3}},
+            {"scheme_options": {"positions": 4}},
+            {"nfkc": False},
+            {"seed": 2},
+        )
     ]
     fingerprints = [config.signing_fingerprint for config in (*prefix, *identical)]
     assert len(set(fingerprints)) == len(fingerprints)
-    assert Config(scheme="prefix", token_order=TokenOrder()).signing_fingerprint == fingerprints[0]
+    assert Config(scheme="prefix", scheme_options={"token_order": TokenOrder()}).signing_fingerprint == fingerprints[0]
     assert Config(scheme="identical", threshold=0.9).signing_fingerprint == fingerprints[len(prefix)]

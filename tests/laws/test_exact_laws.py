@@ -46,7 +46,7 @@ def test_every_emitted_pair_has_its_true_similarity(measure: str, scheme: str, s
     settings = {
         "shingles": "words",
         "k": 1,
-        "shingle_bytes": shingle_bytes,
+        "scheme_options": {"shingle_bytes": shingle_bytes},
         "scheme": scheme,
         "rows_max": 128,
         "sketch_bits": 16,
@@ -95,7 +95,7 @@ def test_a_summed_union_needs_a_threshold_that_bags_can_reach(settings: dict[str
     [
         (token_stream, {}),
         (token_stream, {"measure": "jaccard_bag"}),
-        (rating_stream, {"measure": "jaccard_bag", "ratings": "stars"}),
+        (rating_stream, {"measure": "jaccard_bag", "scheme_options": {"ratings": "stars"}}),
     ],
     ids=["tokens", "a bag of tokens", "stars"],
 )
@@ -219,7 +219,9 @@ def test_elements_kept_for_verification_are_bounded() -> None:
     rng = random.Random(7)
     documents = [Document(str(n), " ".join(prose(rng, 4000))) for n in range(60)]
     for shingle_bytes in (4, 8):
-        config = Config(verify="exact", shingle_bytes=shingle_bytes, evidence_bytes_max=1 << 20, k=20)
+        config = Config(
+            verify="exact", scheme_options={"shingle_bytes": shingle_bytes}, evidence_bytes_max=1 << 20, k=20
+        )
         dedup = Deduplicator(config)
         dedup.process(documents)
         held[shingle_bytes] = dedup.matcher.table.documents
@@ -230,7 +232,7 @@ def test_elements_kept_for_verification_are_bounded() -> None:
 def test_items_are_ragged_sorted_sets() -> None:
     """The evidence next to a sketch: the elements in ascending order, without repetition, in the requested bytes."""
     for shingle_bytes, dtype in ((4, "<u4"), (8, "<u8")):
-        config = Config(verify="exact", shingle_bytes=shingle_bytes)
+        config = Config(verify="exact", scheme_options={"shingle_bytes": shingle_bytes})
         row = SCHEMES[config.scheme]
         reading = row.features([Document("a", "banana banana banana"), Document("b", "bandana")], config.plan)
         evidence = row.evidence(reading.features, config.plan)

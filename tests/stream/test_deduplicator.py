@@ -45,7 +45,7 @@ def test_wrong_tokens_vectors_and_fields_are_refusals_too():
     """Nested, of other types, or missing."""
     for config, wrong in (
         (Config(shingles="tokens"), [{"tokens": [["a"], ["b", "c"]]}, {"tokens": "ab"}, {"tokens": [None]}, {}]),
-        (Config(scheme="hyperplane", dimension=2), [{"vector": [[1, 2], [3]]}, {"vector": "ab"},
+        (Config(scheme="hyperplane:dimension=2"), [{"vector": [[1, 2], [3]]}, {"vector": "ab"},
                                                     {"vector": [None, 1]}, {}]),
         (Config(scheme="records:fields=name,keys=name"),
          [{"fields": {"name": 7}}, {"fields": ["name"]}, {"fields": {"name": None}}, {}]),

@@ -26,7 +26,7 @@ from neardup.schemes.rows import SCHEMES
 WIRE = Path(__file__).parents[1] / "wire.jsonl"
 # Whole texts are compared by their shingles, parts by passages of 60 characters: sentences are short.
 WHOLE = Config(scheme="prefix")
-PARTS = Config(scheme="passages", passage_gram=20, passage_characters=60)
+PARTS = Config(scheme="passages:gram=20,characters=60")
 
 
 def essays() -> dict[str, str]:

@@ -24,7 +24,7 @@ from neardup.schemes.rows import SCHEMES
 WIRE = Path(__file__).parents[1] / "wire.jsonl"
 PATHS = Config(shingles="tokens", scheme="prefix", threshold=0.5)
 # The stories are short: a sentence is a passage.
-TEXTS = Config(scheme="passages", passage_gram=20, passage_characters=60)
+TEXTS = Config(scheme="passages:gram=20,characters=60")
 Pairs = set[tuple[str, str]]
 
 

@@ -29,13 +29,9 @@ from pydantic.fields import FieldInfo
 from neardup.errors import ConfigError
 from neardup.features.texts.shingles import SHINGLES
 from neardup.features.texts.words import stop_languages
-from neardup.features.tokens.elements import RATINGS
 from neardup.features.tokens.verify import SET_MEASURES
 from neardup.schemes.interface import Plan
 from neardup.schemes.parameters import (
-    PLANE_COMPONENTS,
-    SHINGLE_BYTES,
-    VECTOR_EVIDENCE,
     VECTOR_MEASURE_NAMES,
     VERIFICATIONS,
     Parameters,
@@ -128,8 +124,7 @@ class Config(Parameters):
             raise ConfigError(_sentences(error, kind.model_fields, scheme)) from None
 
     @field_validator(
-        "scheme", "shingles", "sketch_bits", "languages", "shingle_bytes", "measure", "verify", "ratings", "planes",
-        "vector_evidence",
+        "scheme", "shingles", "sketch_bits", "languages", "measure", "verify",
     )  # fmt: skip
     @classmethod
     def _known(cls, value: Any, info: Any) -> Any:
@@ -258,8 +253,8 @@ OF_SCHEMES = Parameters.model_fields.keys() - {
 }  # fmt: skip
 
 
-# The settings that are kept as values. An order of tokens and a list of templates are files of their own.
-_NAMED = {"scheme", *Parameters.model_fields} - {"token_order", "passage_templates"}
+# The settings that are kept as values.
+_NAMED = {"scheme", *Parameters.model_fields}
 
 
 class Asked:
@@ -301,12 +296,8 @@ def _digest(parts: list[Any]) -> str:
 _CHOICES: dict[str, Any] = {
     "scheme": lambda: tuple(SCHEMES),
     "shingles": lambda: tuple(SHINGLES),
-    "shingle_bytes": lambda: SHINGLE_BYTES,
     "measure": lambda: (None, *SET_MEASURES, *VECTOR_MEASURE_NAMES),
     "verify": lambda: VERIFICATIONS,
-    "ratings": lambda: tuple(RATINGS),
-    "planes": lambda: PLANE_COMPONENTS,
-    "vector_evidence": lambda: VECTOR_EVIDENCE,
     "sketch_bits": lambda: (None, *SKETCH_BITS),
     "languages": stop_languages,
 }

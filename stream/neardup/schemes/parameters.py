@@ -8,26 +8,16 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, InstanceOf
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from neardup.features.texts.shingles import SHINGLES
-from neardup.features.tokens.elements import RATINGS
-from neardup.features.tokens.token_order import TokenOrder
 from neardup.schemes.theory.tuning import ROWS_LIMIT
 
 # Seconds: 3,170 years. In microseconds it leaves room for sums of times in 64 bits.
 _SECONDS_MAX = 1e11
 # What the similarity of a candidate is computed from: two sketches, or the elements themselves.
 VERIFICATIONS = ("sketch", "exact")
-# Bytes of a hashed shingle.
-SHINGLE_BYTES = (4, 8)
-# Components of a vector at most: so many squares, or products with drawn numbers, have a finite sum.
-DIMENSION_MAX = 65_536
-# What may be stored of a vector.
-VECTOR_EVIDENCE = ("float32", "float16", "sketch")
-# The keys of tables that are loaded with the schemes of vectors: ``PLANES`` of
-# ``neardup_textbook.signatures.hyperplanes``, and ``VECTOR_MEASURES`` of ``neardup_textbook.kinds.vector_measures``.
-PLANE_COMPONENTS = ("normal", "signs")
+# The keys of ``VECTOR_MEASURES`` of ``neardup_textbook.kinds.vector_measures``, which is loaded with its schemes.
 VECTOR_MEASURE_NAMES = ("cosine", "dot", "euclidean", "hamming", "hamming_symbols", "l1")
 
 
@@ -64,9 +54,6 @@ class Parameters(BaseModel):
         le=100,
         description="characters, words or parts of a URL in a shingle; by default 5 characters, 3 words, 2 parts",
     )
-    shingle_bytes: int = Field(
-        default=8, description="bytes of a hashed shingle: 8, or 4 for half the memory of verification"
-    )
     measure: str | None = Field(
         default=None,
         description="what similarity is: jaccard (the default), jaccard_bag, jaccard_bag_sum or containment of sets; "
@@ -77,15 +64,6 @@ class Parameters(BaseModel):
         description="how the similarity of a candidate is computed: sketch (estimated from two sketches), exact (from "
         "its elements, which are then kept, shingle_bytes each)",
     )
-    groups: int = Field(
-        default=8,
-        ge=1,
-        le=ROWS_LIMIT,
-        description="parts of the universe of which partial_minhash looks at one for a row",
-    )
-    ratings: str = Field(default="ignore_low", description="what ratings of tokens become: " + ", ".join(RATINGS))
-    rating_high_min: float = Field(default=3.0, ge=0.0, le=1000.0, description="the least rating that is not low")
-    rating_max: float = Field(default=5.0, ge=1.0, le=1000.0, description="the greatest rating allowed; the least is 0")
     tokens_max: int = Field(default=1_000_000, ge=1, le=2**28, description="tokens of a document at most")
     languages: tuple[str, ...] = Field(
         default=("en",), description="stop lists of the stopwords shingles, by language code"
@@ -135,36 +113,6 @@ class Parameters(BaseModel):
         le=1_000_000,
         description="characters of a normalised text at least; shorter texts are compared for equality only",
     )
-    token_order: InstanceOf[TokenOrder] | None = Field(
-        default=None,
-        description="order of tokens that prefix indexes by, as learn-order makes it; by default that of hashes",
-    )
-    identical_positions: int | None = Field(
-        default=None,
-        ge=1,
-        le=1024,
-        description="characters that the key of identical is made of; by default the whole text",
-    )
-    passage_gram: int = Field(
-        default=40, ge=2, le=100, description="characters of a run that passages hash together; shorter runs are unseen"
-    )
-    passage_characters: int = Field(
-        default=150,
-        ge=2,
-        le=10_000,
-        description="normalised characters of a run that two texts share, from which passages certainly find it",
-    )
-    passage_templates: tuple[str, ...] | None = Field(
-        default=None,
-        description="texts that a corpus repeats, as neardup passages --templates lists them: passages leaves them out",
-    )
-    passage_part_min: float | None = Field(
-        default=None,
-        ge=0.5,
-        le=1,
-        description="part of a text that stands in an earlier one, from which it is a duplicate; by default only "
-        "copies are",
-    )
     window_seconds: float | None = Field(
         default=None,
         gt=0,
@@ -206,40 +154,6 @@ class Parameters(BaseModel):
         ge=1 << 20,
         le=1 << 42,
         description="bytes of ids and ragged evidence in the window at most; the oldest documents are evicted first",
-    )
-    grid_squares: int = Field(
-        default=1000, ge=1, le=65536, description="squares of a grid; tokens are numbers below it"
-    )
-    grid_functions: int = Field(default=1024, ge=1, le=65536, description="functions of a group, joined by OR")
-    grid_groups: int = Field(default=2, ge=1, le=16, description="groups of functions, joined by AND")
-    grid_function_squares: int = Field(default=3, ge=1, le=16, description="squares that a function asks for")
-    dimension: int | None = Field(
-        default=None, ge=1, le=DIMENSION_MAX, description="components of a vector; vector schemes need it"
-    )
-    vector_evidence: str = Field(
-        default="float32",
-        description="what is kept of a vector to score it: float32 (bits and whole numbers as they are), float16, or "
-        "sketch (nothing, and the similarity is an estimate)",
-    )
-    planes: str = Field(
-        default="normal",
-        description="components of random hyperplanes: " + ", ".join(PLANE_COMPONENTS) + ", not for vectors "
-        "that few components rule",
-    )
-    distance_scale: float | None = Field(
-        default=None, gt=0, le=1e30, description="distance from which the similarity is 0, of measures euclidean and l1"
-    )
-    segment_width: float | None = Field(
-        default=None,
-        gt=0,
-        le=1e30,
-        description="width of the segments of lines; by default 4 distances at the threshold",
-    )
-    component_max: int | None = Field(
-        default=None, ge=1, le=65_535, description="greatest number in a vector of whole numbers, of measure l1"
-    )
-    norm_max: float | None = Field(
-        default=None, gt=0, le=1e30, description="greatest length of a vector, of measure dot"
     )
     text_characters_max: int = Field(default=5_000_000, ge=1, le=2**28, description="characters of a text at most")
     id_bytes_max: int = Field(

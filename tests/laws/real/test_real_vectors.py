@@ -57,34 +57,34 @@ class RealVectors(NamedTuple):
 
 SETS = {
     "images by cosine": RealVectors(
-        lambda: images(1500), {"scheme": "hyperplane", "dimension": 784, "threshold": 0.9}, cosines
+        lambda: images(1500), {"scheme": "hyperplane:dimension=784", "threshold": 0.9}, cosines
     ),
     "images by cosine, signs": RealVectors(
-        lambda: images(1500), {"scheme": "hyperplane", "dimension": 784, "threshold": 0.9, "planes": "signs"}, cosines
+        lambda: images(1500), {"scheme": "hyperplane:dimension=784,planes=signs", "threshold": 0.9}, cosines
     ),
     "images by distance": RealVectors(
         lambda: images(800),
-        {"scheme": "p_stable", "dimension": 784, "threshold": 0.87, "distance_scale": 10_000.0},
+        {"scheme": "p_stable:dimension=784,distance_scale=10000.0", "threshold": 0.87},
         lambda x: 1 - distances(x) / 10_000,
     ),
     "images by differing bits": RealVectors(
         lambda: black(1500),
-        {"scheme": "bit_sampling", "dimension": 784, "threshold": 0.96},
+        {"scheme": "bit_sampling:dimension=784", "threshold": 0.96},
         lambda x: 1 - np.rint(distances(x) ** 2) / 784,  # of bits, their number is the square
     ),
     "images by sum of differences": RealVectors(
         lambda: images(500),
-        {"scheme": "bit_sampling", "measure": "l1", "dimension": 784, "component_max": 255, "threshold": 0.96},
+        {"scheme": "bit_sampling:dimension=784,component_max=255", "measure": "l1", "threshold": 0.96},
         lambda x: 1 - sums_of_differences(x) / (784 * 255),
     ),
     "histograms by distance": RealVectors(
         lambda: histograms("final8_10K.txt", 2000),
-        {"scheme": "p_stable", "dimension": 8, "threshold": 0.98, "distance_scale": 1.0},
+        {"scheme": "p_stable:dimension=8,distance_scale=1.0", "threshold": 0.98},
         lambda x: 1 - distances(x),
     ),
     "histograms by cosine": RealVectors(
         lambda: histograms("final128_query1K.txt", 1000),
-        {"scheme": "hyperplane", "dimension": 128, "threshold": 0.8},
+        {"scheme": "hyperplane:dimension=128", "threshold": 0.8},
         cosines,
     ),
 }
@@ -142,7 +142,7 @@ class Search(NamedTuple):
 def images_by_cosine() -> Search:
     """Search the first images among the images from number 1,000 on."""
     exact = np.load(MNIST / "gt_cosine_top100_ids.npy")[:QUERIES, :NEIGHBOURS]
-    settings = {"scheme": "hyperplane", "dimension": 784, "threshold": 0.8, "rows_max": 1024}
+    settings = {"scheme": "hyperplane:dimension=784", "threshold": 0.8, "rows_max": 1024}
     every = images(10_000)
     return Search(every[1000:], every[:QUERIES], [""] * QUERIES, exact, settings)
 
@@ -150,7 +150,7 @@ def images_by_cosine() -> Search:
 def histograms_by_distance() -> Search:
     """Search the first histograms of 8 numbers among the histograms from number 1,000 on."""
     exact = np.load(NMSLIB / "final8_gt_euclid_top10.npy")[:QUERIES]
-    settings = {"scheme": "p_stable", "dimension": 8, "threshold": 0.85, "distance_scale": 1.0}
+    settings = {"scheme": "p_stable:dimension=8,distance_scale=1.0", "threshold": 0.85}
     every = histograms("final8_10K.txt", 10_000)
     return Search(every[1000:], every[:QUERIES], [""] * QUERIES, exact, settings)
 
@@ -158,7 +158,7 @@ def histograms_by_distance() -> Search:
 def histograms_by_cosine() -> Search:
     """Search histograms of 128 numbers among the other histograms."""
     exact = np.load(NMSLIB / "final128_query1K_gt_cosine_top10.npy")[:QUERIES]
-    settings = {"scheme": "hyperplane", "dimension": 128, "threshold": 0.65}
+    settings = {"scheme": "hyperplane:dimension=128", "threshold": 0.65}
     every = histograms("final128_query1K.txt", 1000)
     return Search(every, every[:QUERIES], [str(n) for n in range(QUERIES)], exact, settings)
 

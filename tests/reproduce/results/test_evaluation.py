@@ -31,7 +31,7 @@ calls, plain = [], learn_order.wrong_values
 learn_order.wrong_values = lambda *given, **named: calls.append(1) or plain(*given, **named)
 chunk = SimpleNamespace(documents=[Document(str(n), "some words and the number %d" % n) for n in range(300)])
 session = SimpleNamespace(look_ahead=lambda paths, follow: iter([chunk, None]), notes=[])
-order = learn_order.with_order(session, ["x"], Settings(scheme="prefix")).token_order
+order = learn_order.with_order(session, ["x"], Settings(scheme="prefix")).scheme_options.token_order
 print(len(calls), len(order.tokens) > 10)
 """
 RAND = """

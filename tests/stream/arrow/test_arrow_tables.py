@@ -180,7 +180,7 @@ def test_a_table_that_cannot_be_documents_is_refused_by_a_sentence(
 def test_a_scheme_that_compares_no_texts_takes_no_table() -> None:
     """The sentence names what it compares."""
     with pytest.raises(ConfigError, match="bring vector"):
-        Deduplicator(Config(scheme="hyperplane", dimension=2)).decide_table(table(documents(3)))
+        Deduplicator(Config(scheme="hyperplane:dimension=2")).decide_table(table(documents(3)))
 
 
 def test_an_exception_of_the_stream_carries_the_verdicts_before_it() -> None:

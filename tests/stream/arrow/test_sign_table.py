@@ -85,7 +85,7 @@ def test_a_row_without_a_signature_is_null_in_its_place() -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [{"scheme": "prefix"}, {"scheme": "grouped"}, {"scheme": "bit_sampling", "dimension": 8}]
+    "settings", [{"scheme": "prefix"}, {"scheme": "grouped"}, {"scheme": "bit_sampling:dimension=8"}]
 )
 def test_a_scheme_without_rows_in_bands_is_refused(settings) -> None:
     """Tokens in order, rows that may be missing, vectors."""

@@ -74,9 +74,9 @@ def test_a_part_is_a_duplicate_by_a_setting() -> None:
     """From its part on; what contains or shares is kept, and each dropped text stands in one that is kept."""
     given = documents(4, "report", "article", "stub", "mixed", "other")
     for least, dropped in ((None, []), (0.7, ["stub"]), (0.95, [])):
-        verdicts = Deduplicator(Config(scheme="passages", passage_part_min=least)).decide(given)
+        verdicts = Deduplicator(Config(scheme="passages", scheme_options={"part_min": least})).decide(given)
         assert [verdict.id for verdict in verdicts if verdict.status == "duplicate"] == dropped
-    (verdict,) = [one for one in Deduplicator(Config(scheme="passages", passage_part_min=0.7)).decide(given)
+    (verdict,) = [one for one in Deduplicator(Config(scheme="passages:part_min=0.7")).decide(given)
                   if one.status == "duplicate"]  # fmt: skip
     assert verdict.duplicate_of in ("report", "article")
     assert verdict.relation is not None
@@ -88,7 +88,7 @@ def test_a_part_of_a_dropped_text_is_kept_unless_it_is_part_of_the_kept_one() ->
     rng = random.Random(5)
     report, addition = prose(rng, "az", 2400), prose(rng, "az", 600)
     given = [Document("report", report), Document("copy", f"{report} {addition}"), Document("addition", addition)]
-    verdicts = Deduplicator(Config(scheme="passages", passage_part_min=0.6)).decide(given)
+    verdicts = Deduplicator(Config(scheme="passages:part_min=0.6")).decide(given)
     assert [verdict.status for verdict in verdicts] == ["original", "duplicate", "original"]
     assert verdicts[2].relation is not None
     assert verdicts[2].relation.id == "copy"
@@ -105,7 +105,7 @@ def test_settings_that_would_drop_what_is_not_a_copy_are_refused() -> None:
     """A threshold of 1 says that an estimate of 1 is a copy; a part below a half is none."""
     with pytest.raises(ConfigError, match=r"threshold=1.0.*identical"):
         Config(scheme="passages", threshold=1.0)
-    with pytest.raises(ConfigError, match="passage_part_min"):
-        Config(scheme="passages", passage_part_min=0.4)
-    with pytest.raises(ConfigError, match="passage_part_min has no meaning with scheme one_permutation"):
-        Config(passage_part_min=0.8)
+    with pytest.raises(ConfigError, match="passages:part_min"):
+        Config(scheme="passages:part_min=0.4")
+    with pytest.raises(ConfigError, match="unknown option 'part_min' of scheme one_permutation"):
+        Config(scheme_options={"part_min": 0.8})

@@ -31,7 +31,7 @@ streams = {
     "words": (Config(threshold=0.5, shingles="words", k=1), [Document(str(i), text) for i, text in enumerate(texts)]),
     "chars": (Config(threshold=0.5), [Document(one.id, one.text) for one in found]),
     "planes": (
-        Config(scheme="hyperplane", dimension=37, threshold=0.9),
+        Config(scheme="hyperplane:dimension=37", threshold=0.9),
         [Document(str(i), vector=vector.tolist()) for i, vector in enumerate(vectors)],
     ),
 }

@@ -100,9 +100,9 @@ def test_the_bound_follows_texts_that_repeat_themselves() -> None:
 SETTINGS: list[dict[str, object]] = [
     {},
     {"shingles": "words"},
-    {"shingle_bytes": 4},
+    {"scheme_options": {"shingle_bytes": 4}},
     {"shingles": "stopwords", "languages": ("en",)},
-    {"shingle_bytes": 4, "verify": "exact"},
+    {"scheme_options": {"shingle_bytes": 4}, "verify": "exact"},
     {"measure": "jaccard_bag", "verify": "exact"},
 ]
 

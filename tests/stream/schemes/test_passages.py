@@ -20,7 +20,7 @@ from neardup.schemes.rows import SCHEMES
 @pytest.mark.parametrize("script", quick_first(SCRIPTS, 2))
 def test_texts_that_share_a_run_share_a_key(script: str, shape: tuple[int, int]) -> None:
     """Of ``passage_characters``, wherever it stands, also where it repeats itself."""
-    config = Config(scheme="passages", passage_gram=shape[0], passage_characters=shape[1])
+    config = Config(scheme="passages", scheme_options={"gram": shape[0], "characters": shape[1]})
     rng = random.Random(f"{script} {shape}")
     pairs = [sharing(rng, SCRIPTS[script], shape[1]) for _ in range(200)]
     sides = [signed(config, side) for side in zip(*pairs, strict=True)]
@@ -81,8 +81,8 @@ def test_the_evidence_of_a_text_is_its_length_and_eight_bytes_a_hash() -> None:
 
 def test_a_passage_shorter_than_its_gram_is_refused() -> None:
     """With the rule and the remedy."""
-    with pytest.raises(ConfigError, match=r"passage_characters=30 is below passage_gram=40.*set passage_gram"):
-        Config(scheme="passages", passage_characters=30)
+    with pytest.raises(ConfigError, match=r"passages:characters=30 is below gram=40.*set gram"):
+        Config(scheme="passages:characters=30")
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
@@ -91,7 +91,7 @@ def test_a_run_outside_of_templates_shares_a_key_and_a_template_none(script: str
     rng = random.Random(script)
     letters = SCRIPTS[script]
     templates = tuple(prose(rng, letters, rng.randint(60, 900)) for _ in range(5))
-    config = Config(scheme="passages", passage_templates=templates)
+    config = Config(scheme="passages", scheme_options={"templates": templates})
     pairs = [sharing(rng, letters, 150) for _ in range(200)]
     sides = [[f"{rng.choice(templates)}\n{text} {rng.choice(templates)}" for text in side] for side in
              zip(*pairs, strict=True)]  # fmt: skip
@@ -110,7 +110,7 @@ def test_templates_count_in_no_fraction() -> None:
     sides = [[f"{menu} {report}"], [f"{report} {prose(rng, 'az', 4_000)}"]]
     fractions = []
     for templates in (None, (menu,)):
-        config = Config(scheme="passages", passage_templates=templates)
+        config = Config(scheme="passages", scheme_options={"templates": templates})
         a, b = (signed(config, side) for side in sides)
         fractions.append(SCHEMES["passages"].shared(a, b, config.plan).fractions[0].tolist())
     assert fractions == [pytest.approx([0.1, 0.2], abs=0.03), pytest.approx([0.95, 0.2], abs=0.06)]
@@ -118,12 +118,12 @@ def test_templates_count_in_no_fraction() -> None:
 
 @pytest.mark.parametrize(
     ("templates", "message"),
-    [((), "passage_templates is empty"), (("x" * 40, "short"), "template 2 has 5 characters, but .* passage_gram=40")],
+    [((), "passages:templates is empty"), (("x" * 40, "short"), "template 2 has 5 characters, but .* gram=40")],
 )
 def test_templates_that_have_no_hash_are_refused(templates: tuple[str, ...], message: str) -> None:
     """With the rule and the remedy."""
     with pytest.raises(ConfigError, match=f"{message}.*leave it out"):
-        Config(scheme="passages", passage_templates=templates)
+        Config(scheme="passages", scheme_options={"templates": templates})
 
 
 def test_the_threshold_of_passages_is_a_third_unless_it_is_given() -> None:

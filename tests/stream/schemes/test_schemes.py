@@ -14,10 +14,12 @@ from reference import code_points, content, keys, kgrams, minhash, one_permutati
 from neardup import Config, Deduplicator
 from neardup.features.texts.shingles import SHINGLES
 from neardup.features.tokens.verify import SET_MEASURES
-from neardup.schemes.parameters import PLANE_COMPONENTS, SHINGLE_BYTES, VECTOR_EVIDENCE, VECTOR_MEASURE_NAMES
+from neardup.schemes.kinds.set_options import SHINGLE_BYTES
+from neardup.schemes.parameters import VECTOR_MEASURE_NAMES
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.theory.tuning import SKETCH_BITS
 from neardup_textbook.kinds.vector_measures import VECTOR_MEASURES
+from neardup_textbook.kinds.vector_options import VECTOR_EVIDENCE
 from neardup_textbook.signatures.hyperplanes import PLANES
 
 TEXT = "The quick brown fox jumps over the lazy dog"
@@ -108,14 +110,13 @@ def test_examples_stand_for_every_value_of_the_settings_that_choose_a_kernel() -
     }
     choices = {
         "shingles": SHINGLES, "sketch_bits": SKETCH_BITS, "measure": SET_MEASURES, "shingle_bytes": SHINGLE_BYTES,
-        "vector_evidence": VECTOR_EVIDENCE, "planes": PLANES,
+        "evidence": VECTOR_EVIDENCE, "planes": PLANES,
     }  # fmt: skip
     assert {(name, value) for name, values in choices.items() for value in values} <= used
 
 
 def test_the_names_of_choices_are_the_keys_of_their_tables() -> None:
-    """The settings name planes and measures of vectors without loading them."""
-    assert tuple(PLANES) == PLANE_COMPONENTS
+    """The settings name measures of vectors without loading them."""
     assert tuple(VECTOR_MEASURES) == VECTOR_MEASURE_NAMES
 
 

@@ -91,8 +91,8 @@ def test_given_bands_rows_and_cut_are_kept() -> None:
         {},
         {"verify": "exact"},
         {"scheme": "partial_minhash"},
-        {"scheme": "hyperplane", "dimension": 8},
-        {"scheme": "p_stable", "dimension": 8, "distance_scale": 10.0, "vector_evidence": "sketch"},
+        {"scheme": "hyperplane:dimension=8"},
+        {"scheme": "p_stable:dimension=8,distance_scale=10.0,evidence=sketch"},
     ],
 )
 def test_a_weight_decides_instead_of_the_recall(settings: dict[str, Any]) -> None:

@@ -215,8 +215,8 @@ RECORD_CASES = [
         {"scheme": "records:keys=phone,shingled=name,address", "threshold": 0.7},
         record_stream,
     ),
-    Case("grid", {"scheme": "grid", "grid_squares": SQUARES, "threshold": 0.7}, print_stream),
-    Case("grid of one group", {"scheme": "grid", "grid_squares": SQUARES, "grid_groups": 1}, print_stream),
+    Case("grid", {"scheme": "grid", "scheme_options": {"squares": SQUARES}, "threshold": 0.7}, print_stream),
+    Case("grid of one group", {"scheme": "grid", "scheme_options": {"squares": SQUARES, "groups": 1}}, print_stream),
 ]
 # Cases of other ways to bring elements and to measure similarity.
 ELEMENT_CASES = [
@@ -231,10 +231,12 @@ ELEMENT_CASES = [
         {"shingles": "tokens", "measure": "jaccard_bag_sum", "verify": "exact", "threshold": 0.4},
         token_stream,
     ),
-    Case("ratings", {"shingles": "tokens", "ratings": "liked_hated"}, rating_stream),
-    Case("stars", {"shingles": "tokens", "ratings": "stars", "measure": "jaccard_bag"}, rating_stream),
+    Case("ratings", {"shingles": "tokens", "scheme_options": {"ratings": "liked_hated"}}, rating_stream),
+    Case(
+        "stars", {"shingles": "tokens", "scheme_options": {"ratings": "stars"}, "measure": "jaccard_bag"}, rating_stream
+    ),
     Case("exact", {"verify": "exact"}),
-    Case("exact, minhash in 4 bytes", {"verify": "exact", "scheme": "minhash", "shingle_bytes": 4}),
+    Case("exact, minhash in 4 bytes", {"verify": "exact", "scheme": "minhash:shingle_bytes=4"}),
     Case("bags of words", {"shingles": "words", "measure": "jaccard_bag", "k": 1}),
     Case("containment", {"verify": "exact", "measure": "containment", "rows_max": 256}),
     Case("buckets shared", {"buckets_shared_min": 2, "bands": 32, "rows": 4}),
@@ -244,7 +246,7 @@ PARTIAL_CASES = [
     Case("partial_minhash words", {"scheme": "partial_minhash", "shingles": "words"}, long_stream),
     Case("grouped chars", {"scheme": "grouped"}, long_stream),
     Case("grouped words", {"scheme": "grouped", "shingles": "words", "k": 2}, long_stream),
-    Case("grouped, exact", {"scheme": "grouped", "verify": "exact", "shingle_bytes": 4}, long_stream),
+    Case("grouped, exact", {"scheme": "grouped:shingle_bytes=4", "verify": "exact"}, long_stream),
 ]
 EXACT_CASES = [
     *(
@@ -256,25 +258,23 @@ EXACT_CASES = [
         {"scheme": "prefix", "shingles": "tokens", "measure": "jaccard_bag", "threshold": 0.6},
         token_stream,
     ),
-    Case("prefix ordered", {"scheme": "prefix", "token_order": some_order()}),
+    Case("prefix ordered", {"scheme": "prefix", "scheme_options": {"token_order": some_order()}}),
     Case("identical", {"scheme": "identical"}, copious_stream),
     Case("passages", {"scheme": "passages"}, long_stream),
-    Case("passages, short", {"scheme": "passages", "passage_gram": 20, "passage_characters": 60}),
-    Case("passages, templates", {"scheme": "passages", "passage_templates": some_templates()}, long_stream),
-    Case("identical positions", {"scheme": "identical", "identical_positions": 5}, copious_stream),
+    Case("passages, short", {"scheme": "passages:gram=20,characters=60"}),
+    Case("passages, templates", {"scheme": "passages", "scheme_options": {"templates": some_templates()}}, long_stream),
+    Case("identical positions", {"scheme": "identical:positions=5"}, copious_stream),
 ]
 _VECTORS: dict[str, dict[str, Any]] = {
-    "cosine": {"scheme": "hyperplane", "dimension": DIMENSION},
-    "dot": {"scheme": "hyperplane_dot", "dimension": DIMENSION, "norm_max": NORM_MAX, "vector_evidence": "float16"},
-    "euclidean": {"scheme": "p_stable", "dimension": DIMENSION, "distance_scale": 10.0},
-    "euclidean sketch": {
-        "scheme": "p_stable", "dimension": DIMENSION, "distance_scale": 10.0, "vector_evidence": "sketch",
-    },
-    "hamming": {"scheme": "bit_sampling", "dimension": 8 * DIMENSION},
-    "symbols": {"scheme": "bit_sampling", "measure": "hamming_symbols", "dimension": DIMENSION},
+    "cosine": {"scheme": "hyperplane", "scheme_options": {"dimension": DIMENSION}},
+    "dot": {"scheme": f"hyperplane_dot:dimension={DIMENSION},norm_max={NORM_MAX},evidence=float16"},
+    "euclidean": {"scheme": "p_stable", "scheme_options": {"dimension": DIMENSION, "distance_scale": 10.0}},
+    "euclidean sketch": {"scheme": f"p_stable:dimension={DIMENSION},distance_scale=10,evidence=sketch"},
+    "hamming": {"scheme": "bit_sampling", "scheme_options": {"dimension": 8 * DIMENSION}},
+    "symbols": {"scheme": "bit_sampling", "measure": "hamming_symbols", "scheme_options": {"dimension": DIMENSION}},
     "l1": {
-        "scheme": "bit_sampling", "measure": "l1", "dimension": DIMENSION, "component_max": COMPONENT_MAX,
-        "distance_scale": 200.0,
+        "scheme": f"bit_sampling:dimension={DIMENSION},component_max={COMPONENT_MAX},distance_scale=200",
+        "measure": "l1",
     },
 }  # fmt: skip
 VECTOR_CASES = [

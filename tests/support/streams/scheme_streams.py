@@ -16,10 +16,10 @@ OTHERS = set(SCHEMES) - {*SKETCHED, *PARTIAL}
 ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
     **{name: (case.stream, case.settings) for name, case in CASES.items() if case.settings.get("scheme") in OTHERS},
     **{scheme: (long_stream, {"scheme": scheme}) for scheme in ("permutation", *PARTIAL)},
-    "exact": (long_stream, {"verify": "exact", "shingle_bytes": 4}),
+    "exact": (long_stream, {"verify": "exact", "scheme_options": {"shingle_bytes": 4}}),
     "urls": (url_stream, {"shingles": "urls", "threshold": 0.6, "recall": 0.8}),
     "tokens": (token_stream, {"shingles": "tokens", "verify": "exact"}),
-    "stars": (rating_stream, {"shingles": "tokens", "ratings": "stars", "measure": "jaccard_bag"}),
+    "stars": (rating_stream, {"shingles": "tokens", "scheme_options": {"ratings": "stars"}, "measure": "jaccard_bag"}),
     "containment": (long_stream, {"verify": "exact", "measure": "containment"}),
     "buckets shared": (long_stream, {"buckets_shared_min": 2}),
 }

@@ -16,13 +16,13 @@ NAN = math.nan
 WRONG: dict[str, list[Any]] = {
     "scheme": ["minhsh", 5],
     "shingles": ["word", None],
-    "shingle_bytes": [2, 16],
+    "one_permutation:shingle_bytes": [2, 16],
     "measure": ["jacard", 5],
     "verify": ["exactly", None],
-    "groups": [0, 1025],
-    "ratings": ["star", None],
-    "rating_high_min": [-0.1, 1000.1, NAN],
-    "rating_max": [0.9, 1000.1, NAN],
+    "partial_minhash:groups": [0, 1025],
+    "one_permutation:ratings": ["star", None],
+    "one_permutation:rating_high_min": [-0.1, 1000.1, NAN],
+    "one_permutation:rating_max": [0.9, 1000.1, NAN],
     "tokens_max": [0, 2**28 + 1],
     "k": [0, 101, 1.5, "three"],
     "languages": [("xx",), "en"],
@@ -58,23 +58,24 @@ WRONG: dict[str, list[Any]] = {
     "records:penalty": [-1, 1e7, NAN],
     "records:missing": [-0.1, 1.1, NAN],
     "records:nicknames": ["english", 5],
-    "grid_squares": [0, 65537],
-    "grid_functions": [0, 65537],
-    "grid_groups": [0, 17],
-    "grid_function_squares": [0, 17],
-    "dimension": [0, 65537],
-    "vector_evidence": ["float64", 5],
-    "planes": ["round", None],
-    "distance_scale": [0, -1, 1e31, NAN],
-    "segment_width": [0, -1, 1e31, NAN],
-    "component_max": [0, 65536],
-    "norm_max": [0, -1, 1e31, NAN],
-    "passage_gram": [1, 101],
-    "passage_characters": [1, 10_001],
-    "passage_templates": ["a text", 5],
-    "passage_part_min": [0.4, 1.1, NAN],
-    "token_order": ["order.npy", np.array([1], np.uint64)],
-    "identical_positions": [0, 1025],
+    "grid:squares": [0, 65537],
+    "grid:functions": [0, 65537],
+    "grid:groups": [0, 17],
+    "grid:function_squares": [0, 17],
+    "hyperplane:dimension": [0, 65537],
+    "hyperplane:evidence": ["float64", 5],
+    "hyperplane:planes": ["round", None],
+    "p_stable:distance_scale": [0, -1, 1e31, NAN],
+    "p_stable:segment_width": [0, -1, 1e31, NAN],
+    "bit_sampling:component_max": [0, 65536],
+    "bit_sampling:distance_scale": [0, -1, 1e31, NAN],
+    "hyperplane_dot:norm_max": [0, -1, 1e31, NAN],
+    "passages:gram": [1, 101],
+    "passages:characters": [1, 10_001],
+    "passages:templates": ["a text", 5],
+    "passages:part_min": [0.4, 1.1, NAN],
+    "prefix:token_order": ["order.npy", np.array([1], np.uint64)],
+    "identical:positions": [0, 1025],
     "text_characters_max": [0, 2**28 + 1],
     "id_bytes_max": [0, 65536],
     "collection_field": [0],
@@ -85,13 +86,13 @@ AGAIN = SCHEMES["prefix"].features([Document("", "again")], Config(scheme="prefi
 CHANGES: dict[str, tuple[Any, set[str]]] = {
     "scheme": ("minhash", {"signing"}),
     "shingles": ("words", {"signing"}),
-    "shingle_bytes": (4, {"signing"}),
+    "one_permutation:shingle_bytes": (4, {"signing"}),
     "measure": ("jaccard_bag", {"signing", "matching"}),
     "verify": ("exact", {"signing", "matching"}),
-    "groups": (4, {"signing"}),
-    "ratings": ("liked_hated", {"signing"}),
-    "rating_high_min": (4.0, {"signing"}),
-    "rating_max": (4.0, {"signing"}),  # which ratings are refused
+    "partial_minhash:groups": (4, {"signing"}),
+    "one_permutation:ratings": ("liked_hated", {"signing"}),
+    "one_permutation:rating_high_min": (4.0, {"signing"}),
+    "one_permutation:rating_max": (4.0, {"signing"}),  # which ratings are refused
     "tokens_max": (2, {"signing"}),
     "k": (7, {"signing"}),
     "languages": (("de", "en"), set()),  # but see the stopwords shingles below
@@ -127,53 +128,62 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "records:penalty": (1.0, {"matching"}),
     "records:missing": (0.0, {"matching"}),
     "records:nicknames": (("bill=william",), {"matching"}),
-    "grid_squares": (900, {"signing"}),
-    "grid_functions": (1000, {"signing"}),
-    "grid_groups": (1, {"matching"}),  # only the first group decides keys
-    "grid_function_squares": (2, {"signing"}),
-    "dimension": (4, {"signing"}),
-    "vector_evidence": ("float16", {"signing"}),
-    "planes": ("signs", {"signing"}),
-    "distance_scale": (9.0, {"signing", "matching"}),
-    "segment_width": (9.0, {"signing"}),
-    "component_max": (8, {"signing", "matching"}),
-    "norm_max": (11.0, {"signing", "matching"}),
-    "token_order": (TokenOrder(AGAIN), {"signing"}),
-    "identical_positions": (3, {"signing"}),
-    "passage_gram": (30, {"signing"}),
-    "passage_characters": (41, {"signing"}),
-    "passage_templates": (("The quick brown fox finds strasse and strasse, again and again",), {"signing"}),
-    "passage_part_min": (0.8, set()),
+    "grid:squares": (900, {"signing"}),
+    "grid:functions": (1000, {"signing"}),
+    "grid:groups": (1, {"matching"}),  # only the first group decides keys
+    "grid:function_squares": (2, {"signing"}),
+    "hyperplane:dimension": (4, {"signing"}),
+    "hyperplane:evidence": ("float16", {"signing"}),
+    "hyperplane:planes": ("signs", {"signing"}),
+    "p_stable:distance_scale": (9.0, {"signing", "matching"}),
+    "p_stable:segment_width": (9.0, {"signing"}),
+    "bit_sampling:component_max": (8, {"signing", "matching"}),
+    "bit_sampling:distance_scale": (9.0, {"signing", "matching"}),
+    "hyperplane_dot:norm_max": (11.0, {"signing", "matching"}),
+    "prefix:token_order": (TokenOrder(AGAIN), {"signing"}),
+    "identical:positions": (3, {"signing"}),
+    "passages:gram": (30, {"signing"}),
+    "passages:characters": (41, {"signing"}),
+    "passages:templates": (("The quick brown fox finds strasse and strasse, again and again",), {"signing"}),
+    "passages:part_min": (0.8, set()),
     "text_characters_max": (1000, {"signing"}),  # which texts are signed at all
     "id_bytes_max": (9, set()),
     "collection_field": ("collection", {"signing"}),
 }
 # Fields whose other value refuses what is signed here.
-REFUSING = ("text_characters_max", "dimension", "rating_max", "tokens_max", "planes")
-SHAPE_OF_SHINGLED = ("records:shingle_k", "records:bands", "records:rows")
-# Field -> settings that give it a meaning, if the defaults give it none.
-BASES: dict[str, dict[str, Any]] = {
+REFUSING = (
+    "text_characters_max",
+    "hyperplane:dimension",
+    "one_permutation:rating_max",
+    "tokens_max",
+    "hyperplane:planes",
+)
+# Option -> options that give it a meaning, if the defaults of its scheme give it none.
+_OPTIONS: dict[str, dict[str, Any]] = {
+    **{f"records:{name}": {"shingled": ("name",)} for name in ("shingle_k", "bands", "rows")},
+    **{f"hyperplane:{name}": {"dimension": 3} for name in ("dimension", "evidence", "planes")},
+    **{f"p_stable:{name}": {"dimension": 3, "distance_scale": 10.0} for name in ("distance_scale", "segment_width")},
+    **{f"bit_sampling:{name}": {"dimension": 3, "component_max": 9} for name in ("component_max", "distance_scale")},
+    "hyperplane_dot:norm_max": {"dimension": 3, "norm_max": 10.0},
+}
+# Field -> other settings that give it a meaning.
+_BASES: dict[str, dict[str, Any]] = {
     "stop_words": {"shingles": "stopwords"},
-    "token_order": {"scheme": "prefix"},
-    "identical_positions": {"scheme": "identical"},
-    **{field: {"scheme_options": {"shingled": ("name",)}} for field in SHAPE_OF_SHINGLED},
-    **{field: {"scheme": "grid"} for field in CHANGES if field.startswith("grid_")},
-    **{field: {"scheme": "hyperplane", "dimension": 3} for field in ("dimension", "vector_evidence", "planes")},
-    **{x: {"scheme": "p_stable", "dimension": 3, "distance_scale": 10} for x in ("distance_scale", "segment_width")},
-    "component_max": {"scheme": "bit_sampling", "measure": "l1", "dimension": 3, "component_max": 9},
-    "norm_max": {"scheme": "hyperplane_dot", "dimension": 3, "norm_max": 10.0},
-    "groups": {"scheme": "partial_minhash"},
-    **{field: {"scheme": "passages"} for field in CHANGES if field.startswith("passage_")},
-    **{field: {"shingles": "tokens"} for field in ("ratings", "rating_high_min", "rating_max", "tokens_max")},
+    **{f"bit_sampling:{name}": {"measure": "l1"} for name in ("component_max", "distance_scale")},
+    **{f"one_permutation:{name}": {"shingles": "tokens"} for name in ("ratings", "rating_high_min", "rating_max")},
+    "tokens_max": {"shingles": "tokens"},
 }
 
 
 def given(field: str, value: Any = None) -> dict[str, Any]:
     """The settings that give a field a meaning, and the value; ``records:bands`` is an option of a scheme."""
     scheme, _, option = field.rpartition(":")
-    settings = {**({"scheme": scheme} if scheme else {}), **BASES.get(field, {})}
+    settings = {
+        **({"scheme": scheme, "scheme_options": _OPTIONS.get(field, {})} if scheme else {}),
+        **_BASES.get(field, {}),
+    }
     if value is None:
         return settings
     if not scheme:
         return {**settings, field: value}
-    return {**settings, "scheme_options": {**settings.get("scheme_options", {}), option: value}}
+    return {**settings, "scheme_options": {**settings["scheme_options"], option: value}}

@@ -122,5 +122,5 @@ def test_a_bitmap_has_a_bit_for_each_square():
 
 def test_functions_of_more_squares_than_the_grid_are_refused():
     """They could not be different."""
-    with pytest.raises(ConfigError, match="grid_function_squares=3"):
+    with pytest.raises(ConfigError, match="grid:function_squares=3"):
         grid_functions.functions(2, 1, 4, 3, seed=1)

@@ -31,12 +31,12 @@ def test_fingerprints_of_one_finger_are_found_as_often_as_the_law_says():
     fingerprints = documents(*(np.flatnonzero(row) for row in np.concatenate([fingers, again])))
     settings = {"bucket_candidates_max": 2**20, "threshold": 0.5}
     for groups in (1, 2):
-        dedup = Deduplicator(config(grid_groups=groups, **settings))
+        dedup = Deduplicator(config(scheme_options={"groups": groups}, **settings))
         pairs = dedup.process(fingerprints)
         assert {int(p.newer) - int(p.older) for p in pairs} == {300}
         expected = candidate_probability(0.16, 1000, groups, 1024, 3)
         assert abs(len(pairs) / 300 - expected) < 4 * (expected * (1 - expected) / 300) ** 0.5
-        met = Deduplicator(config(grid_groups=groups, **settings), candidates=True).process(fingerprints)
+        met = Deduplicator(config(scheme_options={"groups": groups}, **settings), candidates=True).process(fingerprints)
         others, expected = 600 * 599 / 2 - 300, candidate_probability(0.04, 1000, groups, 1024, 3)
         # Pairs of one print are not independent: what one has in common with all others varies with its squares.
         assert len(met) - len(pairs) == pytest.approx(others * expected, rel=0.15)
@@ -44,13 +44,13 @@ def test_fingerprints_of_one_finger_are_found_as_often_as_the_law_says():
 
 def test_the_similarity_equals_that_of_the_sets():
     """Jaccard similarity; the order and the repetition of squares make no difference."""
-    pairs = Deduplicator(config(grid_squares=20)).process(documents([1, 2, 3, 4, 5], [5, 4, 4, 3, 2]))
+    pairs = Deduplicator(config(scheme_options={"squares": 20})).process(documents([1, 2, 3, 4, 5], [5, 4, 4, 3, 2]))
     assert [(pair.older, pair.newer, pair.similarity) for pair in pairs] == [("0", "1", 0.8)]
 
 
 def test_equal_sets_are_one_content():
     """A fingerprint without a function still finds its copies."""
-    pairs = Deduplicator(config(grid_functions=1)).process(documents([7], [7, 7], [8]))
+    pairs = Deduplicator(config(scheme_options={"functions": 1})).process(documents([7], [7, 7], [8]))
     assert [(pair.older, pair.newer, pair.similarity) for pair in pairs] == [("0", "1", 1.0)]
 
 
@@ -63,7 +63,7 @@ def test_equal_sets_are_one_content():
 )  # fmt: skip
 def test_sets_that_are_no_squares_of_the_grid_are_refused(squares, reason):
     """Each has its reason; the documents around it are signed."""
-    signed = Signer(config(grid_squares=20)).sign(documents([1], squares, [19]))
+    signed = Signer(config(scheme_options={"squares": 20})).sign(documents([1], squares, [19]))
     assert [tuple(refusal) for refusal in signed.refusals] == [(1, "1", reason)]
     assert signed.batch.size == 2
 
@@ -86,5 +86,5 @@ def test_a_print_has_known_keys_and_evidence():
 
 def test_functions_larger_than_the_grid_are_refused():
     """The configuration raises the error."""
-    with pytest.raises(ConfigError, match="grid_function_squares=3 is more than grid_squares=2"):
-        config(grid_squares=2)
+    with pytest.raises(ConfigError, match="grid:function_squares=3 is more than squares=2"):
+        config(scheme_options={"squares": 2})

@@ -20,18 +20,24 @@ from neardup_textbook.vectors import packed_bits
 
 DIMENSION = 32
 SETTINGS: dict[str, dict[str, Any]] = {
-    "cosine": {"scheme": "hyperplane", "dimension": DIMENSION},
-    "dot": {"scheme": "hyperplane_dot", "dimension": DIMENSION, "norm_max": 3.0},
-    "euclidean": {"scheme": "p_stable", "dimension": DIMENSION, "distance_scale": 8.0},
-    "hamming": {"scheme": "bit_sampling", "dimension": 1000},
-    "hamming_symbols": {"scheme": "bit_sampling", "measure": "hamming_symbols", "dimension": 200},
+    "cosine": {"scheme": "hyperplane", "scheme_options": {"dimension": DIMENSION}},
+    "dot": {"scheme": "hyperplane_dot", "scheme_options": {"dimension": DIMENSION, "norm_max": 3.0}},
+    "euclidean": {"scheme": "p_stable", "scheme_options": {"dimension": DIMENSION, "distance_scale": 8.0}},
+    "hamming": {"scheme": "bit_sampling", "scheme_options": {"dimension": 1000}},
+    "hamming_symbols": {"scheme": "bit_sampling", "measure": "hamming_symbols", "scheme_options": {"dimension": 200}},
     "l1": {
-        "scheme": "bit_sampling", "measure": "l1", "dimension": DIMENSION, "component_max": 300,
-        "distance_scale": 2000.0,
+        "scheme": "bit_sampling", "measure": "l1",
+        "scheme_options": {"dimension": DIMENSION, "component_max": 300, "distance_scale": 2000.0},
     },
 }  # fmt: skip
 KEPT = [(measure, kept) for measure, row in VECTOR_MEASURES.items() for kept in row.evidence_choices]
 Pairs = tuple[np.ndarray, np.ndarray]
+
+
+def config_of(measure: str, options: dict[str, Any], **settings: Any) -> Config:
+    """The settings of a measure, with other options."""
+    base = SETTINGS[measure]
+    return Config(**{**base, **settings, "scheme_options": {**base["scheme_options"], **options}})
 
 
 def unit(x: np.ndarray) -> np.ndarray:
@@ -102,11 +108,10 @@ def test_pairs_are_found_by_the_s_curve(measure: str, kept: str) -> None:
 
     Within six standard deviations of a quarter as many independent pairs: those of one seed share its planes.
     """
-    settings = {**SETTINGS[measure], "vector_evidence": kept, "threshold": 0.9}
     for s in (0.6, 0.8, 0.9, 0.95):
         met = emitted = 0
         for seed in range(8):
-            config = Config(**settings, seed=seed)
+            config = config_of(measure, {"evidence": kept}, threshold=0.9, seed=seed)
             found = common_of(config, AT[measure](np.random.default_rng(seed), 250, s))
             met += int((found.keys > 0).sum())
             emitted += int(((found.keys > 0) & (found.similarity >= config.tuning.score_min - 1e-6)).sum())
@@ -119,7 +124,7 @@ def test_pairs_are_found_by_the_s_curve(measure: str, kept: str) -> None:
 @pytest.mark.parametrize(("measure", "kept"), KEPT)
 def test_the_similarity_equals_that_of_the_measure(measure: str, kept: str) -> None:
     """To six digits of the vectors kept whole, to a thousandth of those kept in half precision; else as an estimate."""
-    config = Config(**SETTINGS[measure], vector_evidence=kept, threshold=0.9)
+    config = config_of(measure, {"evidence": kept}, threshold=0.9)
     allowed = {"float32": 1e-6, "float16": 2e-3, "sketch": 0.2}[kept]
     for s in (0.3, 0.6, 0.9, 1.0):
         found = common_of(config, AT[measure](np.random.default_rng(7), 50, s)).similarity
@@ -129,7 +134,7 @@ def test_the_similarity_equals_that_of_the_measure(measure: str, kept: str) -> N
 
 def test_an_estimate_of_segments_is_unbiased_near_the_threshold() -> None:
     """The share of equal rows, less those equal by chance, gives the distance."""
-    config = Config(**SETTINGS["euclidean"], vector_evidence="sketch", threshold=0.9, bands=128, rows=8, rows_max=1024)
+    config = config_of("euclidean", {"evidence": "sketch"}, threshold=0.9, bands=128, rows=8, rows_max=1024)
     found = common_of(config, at_euclidean(np.random.default_rng(3), 2000, 0.9)).similarity
     assert abs(found.mean() - 0.9) < 0.002
 
@@ -146,7 +151,7 @@ def test_shorter_vectors_are_found_more_often_by_their_dot_product() -> None:
 
 def test_a_stream_pairs_vectors_by_name() -> None:
     """From documents to pairs: the near ones with their similarity, the others not at all."""
-    dedup = Deduplicator(Config(scheme="hyperplane", dimension=3, threshold=0.9))
+    dedup = Deduplicator(Config(scheme="hyperplane:dimension=3", threshold=0.9))
     vectors = {"a": [1, 0, 0], "b": [0, 1, 0], "c": [1.0, 0.1, 0.0], "d": [2, 0, 0], "e": [1, 0, 0]}
     pairs = dedup.process([Document(id_, vector=vector) for id_, vector in vectors.items()])
     found = {(pair.older, pair.newer): round(pair.similarity, 4) for pair in pairs}
@@ -171,10 +176,10 @@ def test_a_stream_pairs_vectors_by_name() -> None:
 )
 def test_a_vector_that_cannot_be_used_is_refused(measure: str, vector: Any, reason: str) -> None:
     """The others are signed, in their order."""
-    kept = {"vector_evidence": "float16"} if measure == "euclidean" else {}
+    kept = {"evidence": "float16"} if measure == "euclidean" else {}
     good = np.zeros(125, np.uint8) if measure == "hamming" else [0.0] * 31 + [1.0]
     documents = [Document("a", vector=good), Document("bad", vector=vector), Document("b", vector=good)]
-    signed = Signer(Config(**SETTINGS[measure], **kept)).sign(documents)
+    signed = Signer(config_of(measure, kept)).sign(documents)
     assert [(r.position, r.id, r.reason) for r in signed.refusals] == [(1, "bad", reason)]
     assert signed.batch.ids_at(np.arange(signed.batch.size)) == ["a", "b"]
 
@@ -186,7 +191,7 @@ def test_planes_of_signs_refuse_vectors_that_few_components_rule(measure: str) -
     documents = [Document(name, vector=x) for name, x in (("few", few), ("small", small), ("enough", enough))]
     sparse = [(0, "few", "vector_sparse"), (1, "small", "vector_sparse")]
     for planes, refused in (("signs", sparse), ("normal", [])):
-        signed = Signer(Config(**SETTINGS[measure], planes=planes)).sign(documents)
+        signed = Signer(config_of(measure, {"planes": planes})).sign(documents)
         assert [(r.position, r.id, r.reason) for r in signed.refusals] == refused
 
 
@@ -194,7 +199,7 @@ def test_planes_of_signs_need_more_components_for_a_smaller_angle() -> None:
     """At a cosine of .9 20 of one size, at .99 200; at 1 equal directions are found anyway."""
     for threshold, least in ((0.8, 16), (0.9, 20), (0.99, 200), (1.0, 16)):
         vectors = [[1.0] * ones + [0.0] * (256 - ones) for ones in (least - 1, least)]
-        config = Config(scheme="hyperplane", dimension=256, threshold=threshold, planes="signs")
+        config = Config(scheme="hyperplane:dimension=256,planes=signs", threshold=threshold)
         signed = Signer(config).sign([Document(str(i), vector=x) for i, x in enumerate(vectors)])
         assert [r.id for r in signed.refusals] == ["0"], threshold
 
@@ -203,7 +208,7 @@ def test_planes_of_signs_need_more_components_for_a_smaller_angle() -> None:
 def test_planes_of_signs_keep_the_promise_for_vectors_that_they_take(threshold: float) -> None:
     """Also if all of the length of one side lies in as few components as may be; with fewer they would lose pairs."""
     least = math.ceil(hyperplanes.components_min(threshold))
-    promised = Config(scheme="hyperplane", dimension=128, threshold=threshold).tuning.recall
+    promised = Config(scheme="hyperplane:dimension=128", threshold=threshold).tuning.recall
     assert recall_of_signs(threshold, components=least) > promised - 0.05
     assert recall_of_signs(threshold, components=4) < promised - 0.07
 
@@ -217,7 +222,7 @@ def recall_of_signs(threshold: float, components: int) -> float:
     y = threshold * x + math.sqrt(1 - threshold**2) * unit(y - (x * y).sum(axis=1, keepdims=True) * x)
     met = 0
     for seed in range(100):
-        plan = Config(scheme="hyperplane", dimension=128, threshold=threshold, planes="signs", seed=seed).tuning
+        plan = Config(scheme="hyperplane:dimension=128,planes=signs", threshold=threshold, seed=seed).tuning
         part = slice(20 * seed, 20 * seed + 20)
         a, b = (
             hyperplanes.sign(np.asarray(side[part], np.float32), plan.bands, plan.rows, seed, "signs")
@@ -236,7 +241,7 @@ def test_a_zero_vector_has_a_dot_product_and_a_distance() -> None:
 def test_a_vector_as_long_as_norm_max_is_no_longer() -> None:
     """Up to the rounding of its components; and then its similarity with itself is 1."""
     x = unit(np.random.default_rng(1).standard_normal((200, DIMENSION))).astype(np.float32)
-    config = Config(scheme="hyperplane_dot", dimension=DIMENSION, norm_max=1.0)
+    config = Config(scheme="hyperplane_dot", scheme_options={"dimension": DIMENSION, "norm_max": 1.0})
     found = common_of(config, (x, x))
     assert found.similarity.max() <= 1
     assert found.similarity == pytest.approx(np.ones(200), abs=1e-6)
@@ -246,20 +251,20 @@ def test_a_vector_as_long_as_norm_max_is_no_longer() -> None:
     ("settings", "words"),
     [
         ({"scheme": "hyperplane"}, "dimension is not set"),
-        ({"scheme": "hyperplane", "dimension": 3, "measure": "l1"}, "set cosine"),
-        ({"scheme": "hyperplane", "dimension": 3, "planes": "round"}, "must be one of normal, signs"),
-        ({"scheme": "hyperplane_dot", "dimension": 3}, "norm_max is not set"),
-        ({"scheme": "hyperplane_dot", "dimension": 3, "norm_max": 1, "vector_evidence": "sketch"}, "float16"),
-        ({"scheme": "p_stable", "dimension": 3}, "distance_scale is not set"),
-        ({"scheme": "p_stable", "dimension": 3, "distance_scale": 1, "threshold": 1.0}, "set segment_width"),
-        ({"scheme": "bit_sampling", "dimension": 3, "measure": "l1"}, "component_max is not set"),
-        ({"scheme": "bit_sampling", "dimension": 3, "measure": "cosine"}, "set hamming or l1 or hamming_symbols"),
+        ({"scheme": "hyperplane:dimension=3", "measure": "l1"}, "set cosine"),
+        ({"scheme": "hyperplane:dimension=3,planes=round"}, "must be one of normal, signs"),
+        ({"scheme": "hyperplane_dot:dimension=3"}, "norm_max is not set"),
+        ({"scheme": "hyperplane_dot:dimension=3,norm_max=1,evidence=sketch"}, "float16"),
+        ({"scheme": "p_stable:dimension=3"}, "distance_scale is not set"),
+        ({"scheme": "p_stable:dimension=3,distance_scale=1", "threshold": 1.0}, "set segment_width"),
+        ({"scheme": "bit_sampling:dimension=3", "measure": "l1"}, "component_max is not set"),
+        ({"scheme": "bit_sampling:dimension=3", "measure": "cosine"}, "set hamming or l1 or hamming_symbols"),
         (
-            {"scheme": "bit_sampling", "dimension": 3, "measure": "l1", "component_max": 9, "distance_scale": 28},
+            {"scheme": "bit_sampling:dimension=3,component_max=9,distance_scale=28", "measure": "l1"},
             "set it to 27 or less",
         ),
-        ({"scheme": "bit_sampling", "dimension": 3, "vector_evidence": "float16"}, "float32 and sketch"),
-        ({"scheme": "hyperplane", "dimension": 70_000}, "65,536"),
+        ({"scheme": "bit_sampling:dimension=3,evidence=float16"}, "float32 and sketch"),
+        ({"scheme": "hyperplane:dimension=70000"}, "65,536"),
     ],
 )
 def test_a_plan_that_cannot_work_says_what_to_set(settings: dict[str, Any], words: str) -> None:
@@ -278,9 +283,9 @@ def test_vectors_have_more_rows_than_sets_by_default() -> None:
 @pytest.mark.parametrize(
     ("measure", "changed"),
     [
-        ("cosine", {"planes": "signs"}), ("cosine", {"vector_evidence": "sketch"}), ("cosine", {"dimension": 33}),
+        ("cosine", {"planes": "signs"}), ("cosine", {"evidence": "sketch"}), ("cosine", {"dimension": 33}),
         ("dot", {"norm_max": 4.0}), ("euclidean", {"distance_scale": 9.0}), ("euclidean", {"segment_width": 5.0}),
-        ("l1", {"component_max": 299}), ("l1", {"distance_scale": 1900.0}), ("hamming", {"seed": 2}),
+        ("l1", {"component_max": 299}), ("l1", {"distance_scale": 1900.0}), ("hamming", {"dimension": 999}),
     ],
 )  # fmt: skip
 def test_what_decides_evidence_or_similarity_is_another_generation(measure: str, changed: dict[str, Any]) -> None:
@@ -290,16 +295,20 @@ def test_what_decides_evidence_or_similarity_is_another_generation(measure: str,
         return config.signing_fingerprint, config.matching_fingerprint
 
     before = Config(**SETTINGS[measure])
-    assert fingerprints(before) != fingerprints(before.model_copy(update=changed))
-    idle = {"planes": "signs"} if measure in ("euclidean", "hamming", "l1") else {"segment_width": 7.0}
-    with pytest.raises(ConfigError, match="has no meaning with scheme"):
-        before.model_copy(update=idle)
+    assert fingerprints(before) != fingerprints(config_of(measure, changed))
+    idle = "planes" if measure in ("euclidean", "hamming", "l1") else "segment_width"
+    with pytest.raises(ConfigError, match=f"unknown option '{idle}' of scheme {before.scheme}: its options are dim"):
+        config_of(measure, {idle: 7.0})
+    with pytest.raises(ConfigError, match="bit_sampling:component_max has no meaning with scheme bit_sampling"):
+        config_of("hamming", {"component_max": 7})
 
 
 def test_another_scale_of_distances_needs_no_new_signatures() -> None:
     """Where vectors are kept whole and the segments are given: only the similarity is another."""
-    settings = {**SETTINGS["euclidean"], "segment_width": 6.0, "bands": 8, "rows": 4, "min_similarity": 0.1}
-    one, two = (Config(**{**settings, "distance_scale": scale}) for scale in (8.0, 9.0))
+    settings = {"bands": 8, "rows": 4, "min_similarity": 0.1}
+    one, two = (
+        config_of("euclidean", {"segment_width": 6.0, "distance_scale": scale}, **settings) for scale in (8.0, 9.0)
+    )
     assert one.signing_fingerprint == two.signing_fingerprint
     assert one.matching_fingerprint != two.matching_fingerprint
 
@@ -307,7 +316,7 @@ def test_another_scale_of_distances_needs_no_new_signatures() -> None:
 def test_evidence_has_a_known_answer() -> None:
     """A format: these bytes change only with ``SIGNING_VERSION``."""
     x = np.arange(-2, 2, dtype=np.float32)
-    config = Config(scheme="hyperplane", dimension=4, bands=2, rows=4, min_similarity=0.0, vector_evidence="float16")
+    config = Config(scheme="hyperplane:dimension=4,evidence=float16", bands=2, rows=4, min_similarity=0.0)
     [row] = Signer(config).sign([Document("x", vector=x)]).batch.fixed
     assert row.tolist() == KNOWN
 
@@ -318,7 +327,7 @@ KNOWN = [12, 0, 136, 186, 136, 182, 0, 0, 136, 54]
 @pytest.mark.parametrize("form", [list, np.array, lambda vector: np.array(vector, "<f4").tobytes()])
 def test_a_query_longer_than_norm_max_is_answered(form) -> None:  # type: ignore[no-untyped-def]
     """Probed, it is scaled to the greatest length; added, it is refused as before."""
-    dedup = Deduplicator(Config(scheme="hyperplane_dot", dimension=3, norm_max=2.0, threshold=0.3))
+    dedup = Deduplicator(Config(scheme="hyperplane_dot:dimension=3,norm_max=2.0", threshold=0.3))
     dedup.process([Document("near", vector=[1.9, 0.1, 0.0]), Document("far", vector=[1.5, 1.2, 0.0])])
     query = Document("query", vector=form([100.0, 0.0, 0.0]))
     near, far = dedup.nearest([query], 2)[0]
@@ -332,7 +341,7 @@ def test_a_query_longer_than_norm_max_is_answered(form) -> None:  # type: ignore
 
 def test_a_query_that_is_no_vector_is_refused() -> None:
     """With its reason, and not by an exception."""
-    dedup = Deduplicator(Config(scheme="hyperplane_dot", dimension=3, norm_max=2.0, threshold=0.3))
+    dedup = Deduplicator(Config(scheme="hyperplane_dot:dimension=3,norm_max=2.0", threshold=0.3))
     queries = [Document("", vector=vector) for vector in ([1.0, float("nan"), 0.0], b"12345", [[1.0]], None)]
     assert dedup.nearest(queries, 1) == [[]] * 4
     assert len(dedup.refusals) == 4

@@ -54,7 +54,7 @@ def test_a_text_of_n_characters_has_n_less_k_and_one_shingles_at_most() -> None:
 
     def shingles(text: str) -> int:
         evidence = Signer(config).sign([Document("a", text)]).batch.evidence
-        return evidence.ragged.size // config.shingle_bytes
+        return evidence.ragged.size // config.scheme_options.shingle_bytes
 
     assert shingles("abcdefghijkl") == shingles("The most eff") == 12 - 3 + 1
     assert shingles("ababababab") == 2

@@ -203,7 +203,7 @@ def test_what_cannot_be_audited_is_refused_in_a_sentence(
     with pytest.raises(Failure, match="compares none"):
         audit(
             AuditOptions([path], pairs="x"),
-            Settings(scheme="p_stable", measure="euclidean", dimension=2, threshold=0.5, distance_scale=1.0),
+            Settings(scheme="p_stable:dimension=2,distance_scale=1.0", measure="euclidean", threshold=0.5),
         )
 
 

@@ -23,8 +23,12 @@ from neardup_workers.running.cli.setting_rows import setting_rows
 GROUP = get_command(app)
 DEFAULT = re.compile(r" \(default ([^()]*)\)$")
 # What a setting of a scheme needs besides it.
-NEEDED = {"hyperplane": {"dimension": 64}, "hyperplane_dot": {"dimension": 64, "norm_max": 9.0},
-          "p_stable": {"dimension": 64, "distance_scale": 9.0}, "bit_sampling": {"dimension": 64}}  # fmt: skip
+NEEDED = {
+    "hyperplane": "hyperplane:dimension=64",
+    "hyperplane_dot": "hyperplane_dot:dimension=64,norm_max=9",
+    "p_stable": "p_stable:dimension=64,distance_scale=9",
+    "bit_sampling": "bit_sampling:dimension=64",
+}
 
 
 class Loaded(Exception):
@@ -102,7 +106,7 @@ def test_the_defaults_of_schemes_are_in_the_help():
     """Of a threshold, of the bound on a probe, and of the number of rows of vectors."""
     helps = {row.name: row.help for row in setting_rows("Config")}
     for scheme in SCHEMES:
-        config = Config(scheme=scheme, **NEEDED.get(scheme, {}))
+        config = Config(scheme=NEEDED.get(scheme, scheme))
         for name in ("threshold", "bucket_candidates_max"):
             plain, of_schemes = shown(helps[name])
             assert str(getattr(config, name)) == of_schemes.get(scheme, plain)

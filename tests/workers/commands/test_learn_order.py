@@ -52,21 +52,21 @@ def test_an_order_is_used_from_every_place_that_settings_have(monkeypatch, tmp_p
     """Command line, environment and file name its path; the order is part of the fingerprint."""
     monkeypatch.chdir(tmp_path)
     np.save("order.npy", np.array([3, 5], np.uint64))
-    (tmp_path / "other.toml").write_text('scheme = "prefix"\ntoken_order = "order.npy"\n')
-    found = [load({"scheme": "prefix", "token_order": "order.npy"}), load({}, "other.toml")]
-    monkeypatch.setenv("NEARDUP_TOKEN_ORDER", "order.npy")
+    (tmp_path / "other.toml").write_text('scheme = "prefix:token_order=order.npy"\n')
+    found = [load({"scheme": "prefix:token_order=order.npy"}), load({}, "other.toml")]
+    monkeypatch.setenv("NEARDUP_SCHEME", "prefix:token_order=order.npy")
     found.append(load({"scheme": "prefix"}))
-    assert [settings.token_order.tokens.tolist() for settings in found] == [[3, 5]] * 3
+    assert [settings.scheme_options.token_order.tokens.tolist() for settings in found] == [[3, 5]] * 3
     assert len({settings.signing_fingerprint for settings in found}) == 1
     assert found[0].signing_fingerprint != Config(scheme="prefix").signing_fingerprint
-    assert found[0].model_copy(update={"seed": 2}).token_order == found[0].token_order
+    assert found[0].model_copy(update={"seed": 2}).scheme_options == found[0].scheme_options
 
 
 def test_an_order_finds_the_same_pairs(neardup, sample):
     """It only makes buckets shorter."""
     neardup("learn-order", sample, "--output", "order.npy", "--k", 2, "-q")
-    common = ["run", "-q", "--scheme", "prefix", "--k", "2", "--threshold", "0.4", sample]
-    plain, ordered = neardup(*common), neardup(*common, "--set", "token_order=order.npy")
+    common = ["run", "-q", "--k", "2", "--threshold", "0.4", sample, "--scheme"]
+    plain, ordered = neardup(*common, "prefix"), neardup(*common, "prefix:token_order=order.npy")
     assert plain.returncode == ordered.returncode == Exit.SUCCESS
     with_similarity = [
         [json.loads(line)["similarity"] for line in done.stdout.splitlines()] for done in (plain, ordered)
@@ -77,7 +77,7 @@ def test_an_order_finds_the_same_pairs(neardup, sample):
 
 def test_an_order_can_be_learned_where_the_settings_name_it_already(neardup, sample, tmp_path):
     """The settings may name the file that the command writes."""
-    (tmp_path / "neardup.toml").write_text('token_order = "order.npy"\n')
+    (tmp_path / "neardup.toml").write_text('scheme = "prefix:token_order=order.npy"\n')
     assert neardup("learn-order", sample, "--output", "order.npy", "--k", 2).returncode == Exit.SUCCESS
     assert len(read_order(str(tmp_path / "order.npy")).tokens) >= 1
 
@@ -101,7 +101,7 @@ def test_a_file_that_holds_no_order_is_refused(monkeypatch, tmp_path, content, e
     elif content is not None:
         np.save("order.npy", content, allow_pickle=True)
     with pytest.raises(error, match=message):
-        load({"scheme": "prefix", "token_order": "order.npy"})
+        load({"scheme": "prefix:token_order=order.npy"})
 
 
 def test_an_order_that_cannot_be_written_is_reported_before_anything_is_read(neardup, sample):

@@ -47,10 +47,10 @@ def test_menus_are_listed_and_left_out(neardup, folder):
         assert len(line["text"]) < len(MENUS[line["source"]]) + 5
         assert (line["documents"], line["source_fraction"]) == (12, 1.0)
         assert line["example"] == f"{line['source']}-0"
-    command = ["run", "-q", "--scheme", "passages", "pages.jsonl"]
+    command = ["run", "-q", "pages.jsonl", "--scheme"]
     pairs = [
-        [json.loads(line) for line in neardup(*command, *more).stdout.splitlines()]
-        for more in ((), ("--set", "passage_templates=list.jsonl"))
+        [json.loads(line) for line in neardup(*command, scheme).stdout.splitlines()]
+        for scheme in ("passages", "passages:templates=list.jsonl")
     ]
     copies = [pair for pair in pairs[0] if pair["similarity"] == 1]
     assert len(copies) == 90
@@ -104,7 +104,7 @@ def test_a_question_that_cannot_be_answered_is_refused(neardup, folder, words, m
     ("content", "error", "message"),
     [
         (None, Failure, r"^cannot read the templates in list.jsonl: No such file"),
-        (b"\n", ConfigError, r"list.jsonl holds no template; leave it out$"),
+        (b"\n", ConfigError, r"list.jsonl holds no template: leave it out$"),
         (b'{"text":"a"}\nmenu\n', ConfigError, r'line 2 of list.jsonl is no object of JSON with a "text": write one'),
         (b'{"text":5}', ConfigError, r"line 1 of list.jsonl is no object"),
         (b" " * (1 << 24) + b" ", ConfigError, r"longer than 16,777,216 bytes"),
@@ -115,7 +115,7 @@ def test_a_file_without_templates_is_refused(folder, content, error, message):
     if content is not None:
         (folder / "list.jsonl").write_bytes(content)
     with pytest.raises(error, match=message):
-        load({"scheme": "passages", "passage_templates": "list.jsonl"})
+        load({"scheme": "passages:templates=list.jsonl"})
 
 
 def test_every_text_of_a_file_is_read(folder):

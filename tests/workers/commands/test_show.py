@@ -69,7 +69,7 @@ def test_what_is_no_pair_of_texts_is_refused(tmp_path: Path, capsys: pytest.Capt
         shown(tmp_path, capsys, [])
     assert ended.value.code == 12
     with pytest.raises(Failure, match="show compares texts, but documents of hyperplane bring none"):
-        run(ShowOptions("p", ["d"]), Settings(scheme="hyperplane", dimension=3))
+        run(ShowOptions("p", ["d"]), Settings(scheme="hyperplane:dimension=3"))
 
 
 def test_pairs_of_other_documents_end_with_code_12_and_a_sentence(

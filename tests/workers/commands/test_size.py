@@ -179,4 +179,4 @@ def test_what_cannot_be_sized_is_refused_by_a_sentence() -> None:
     with pytest.raises(ConfigError, match=r"--memory='16 apples'.*as in 16GiB"):
         bytes_of("--memory", "16 apples")
     with pytest.raises(ConfigError, match=r"compares vector.*neardup_table_bytes"):
-        sampled(settings_of(scheme="hyperplane", dimension=8), 400, 20)
+        sampled(settings_of(scheme="hyperplane:dimension=8"), 400, 20)

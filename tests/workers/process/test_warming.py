@@ -102,7 +102,7 @@ def loaded_later(code: str, *arguments: str) -> str:
         "{}",
         '{"verify": "exact", "shingles": "words"}',
         '{"scheme": "records"}',
-        '{"scheme": "bit_sampling", "dimension": 64}',
+        '{"scheme": "bit_sampling:dimension=64"}',
     ],
     ids=["sketch", "exact", "records", "vectors"],
 )

@@ -7,6 +7,7 @@ import pytest
 from neardup.errors import ConfigError
 from neardup.pairs.json_lines import Fields
 from neardup.schemes.config import Config
+from neardup.schemes.scheme_text import split_scheme
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.readers.field_names import FieldNames
 from neardup_workers.outside.settings.files import Settings, fields_of
@@ -190,7 +191,10 @@ def test_every_source_overrides_a_preset_and_each_preset_is_valid(monkeypatch, t
     preset = PRESETS[name]
     assert preset.reason
     settings = load({"preset": name})
-    assert {field: getattr(settings, field) for field in preset.values} == dict(preset.values)
+    scheme, options = split_scheme(preset.values.get("scheme", settings.scheme))
+    values = {**preset.values, "scheme": scheme}
+    assert {field: getattr(settings, field) for field in values} == values
+    assert {option: str(getattr(settings.scheme_options, option)) for option in options} == options
     monkeypatch.setenv("NEARDUP_PRESET", name)
     (tmp_path / FILE_DEFAULT).write_text("threshold = 0.77\n")
     assert load({}).threshold == 0.77

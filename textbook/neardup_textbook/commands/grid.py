@@ -5,10 +5,13 @@ Source: Mining of Massive Datasets, 3.8.5, and Exercises 3.8.2 to 3.8.5.
 
 from __future__ import annotations
 
+from typing import cast
+
 from rich.table import Table
 
 from neardup.schemes.config import Config
 from neardup_textbook.kinds.grid_functions import candidate_probability
+from neardup_textbook.kinds.grids import GridOptions
 
 # Of a print, the part of the squares that hold a minutia; and for two prints of one finger, the part of these that hold
 # one in the other too (Mining of Massive Datasets, Example 3.23).
@@ -18,16 +21,17 @@ _MINUTIAE, _REPEATED = 0.2, 0.8
 def rates(config: Config) -> list[dict[str, float]]:
     """Return for each number of groups how likely two prints are candidates, of one finger and of two fingers: if
     functions were independent, and as they are on this grid."""
-    shape = config.grid_functions, config.grid_function_squares
+    options = cast(GridOptions, config.scheme_options)
+    shape = options.functions, options.function_squares
     chances = {"one_finger": _MINUTIAE * _REPEATED, "two_fingers": _MINUTIAE * _MINUTIAE}
     return [
         {
             "groups": groups,
-            **{f"{name}_function": chance**config.grid_function_squares for name, chance in chances.items()},
+            **{f"{name}_function": chance**options.function_squares for name, chance in chances.items()},
             **{f"{name}_independent": candidate_probability(p, None, groups, *shape) for name, p in chances.items()},
-            **{name: candidate_probability(p, config.grid_squares, groups, *shape) for name, p in chances.items()},
+            **{name: candidate_probability(p, options.squares, groups, *shape) for name, p in chances.items()},
         }
-        for groups in range(1, config.grid_groups + 1)
+        for groups in range(1, options.groups + 1)
     ]
 
 

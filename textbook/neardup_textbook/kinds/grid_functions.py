@@ -59,7 +59,7 @@ def functions(squares: int, groups: int, count: int, size: int, seed: int) -> Fu
     """
     if size > squares:
         raise ConfigError(
-            f"grid_function_squares={size} is more than grid_squares={squares}, but a function has different squares: "
+            f"grid:function_squares={size} is more than squares={squares}, but a function has different squares: "
             "make it smaller"
         )
     out = np.empty((groups, count, size), np.int32)

@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from neardup.documents.document import Document, Features
 from neardup.errors import Reason
@@ -35,6 +36,15 @@ from neardup.schemes.parameters import Parameters, SchemeOptions
 from neardup.schemes.theory.tuning import Tuning, keyed
 from neardup_textbook.kinds import grid_functions
 from neardup_textbook.kinds.grid_functions import Functions
+
+
+class GridOptions(SchemeOptions):
+    """The grid, and its functions."""
+
+    squares: int = Field(default=1000, ge=1, le=65536, description="squares of a grid; tokens are numbers below it")
+    functions: int = Field(default=1024, ge=1, le=65536, description="functions of a group, joined by OR")
+    groups: int = Field(default=2, ge=1, le=16, description="groups of functions, joined by AND")
+    function_squares: int = Field(default=3, ge=1, le=16, description="squares that a function asks for")
 
 
 class GridPlan(NamedTuple):
@@ -52,12 +62,11 @@ class GridPlan(NamedTuple):
         return grid_functions.width(self.squares)
 
 
-def plan(parameters: Parameters, options: SchemeOptions) -> GridPlan:
+def plan(p: Parameters, o: GridOptions) -> GridPlan:
     """Raises ``ConfigError`` for functions of more squares than the grid has."""
-    p = parameters
-    shape = p.grid_groups, p.grid_functions, p.grid_function_squares
-    chosen = grid_functions.functions(p.grid_squares, *shape, p.seed)
-    return GridPlan(p.grid_squares, chosen, p.seed, keyed(p.threshold, p.min_similarity))
+    shape = o.groups, o.functions, o.function_squares
+    chosen = grid_functions.functions(o.squares, *shape, p.seed)
+    return GridPlan(o.squares, chosen, p.seed, keyed(p.threshold, p.min_similarity))
 
 
 def features(documents: Sequence[Document], plan: GridPlan) -> Reading:
@@ -133,10 +142,11 @@ SCHEME = Scheme(
     plan, features, contents, evidence, keys, common, signing,
     by_content=True,
     exact=False,
+    options=GridOptions,
     guarantee="candidate with about (1 - (1 - p^3)^1024)^2 where two prints share a square with chance p",
     scoring=score_settings,
     sample=sample,
-    examples=({"grid_squares": 64},),
+    examples=({"scheme_options": {"squares": 64}},),
 )  # fmt: skip
 
 

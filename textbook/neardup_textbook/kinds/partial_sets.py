@@ -13,23 +13,36 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from pydantic import Field
 
 from neardup.documents.document import Features
 from neardup.schemes.interface import DEFAULTS, NO_PAYLOADS, Common, Evidence, Keys, sign_features
 from neardup.schemes.kinds import sets
+from neardup.schemes.kinds.set_options import SetOptions
 from neardup.schemes.kinds.sets import SetPlan
-from neardup.schemes.parameters import Parameters, SchemeOptions
-from neardup.schemes.theory.tuning import SKETCH_BITS
+from neardup.schemes.parameters import Parameters
+from neardup.schemes.theory.tuning import ROWS_LIMIT, SKETCH_BITS
 from neardup_textbook.signatures import partial, partial_banding
 
 
-def plan(parameters: Parameters, options: SchemeOptions) -> SetPlan:
+class PartialOptions(SetOptions):
+    """How many parts the universe has, too."""
+
+    groups: int = Field(
+        default=8,
+        ge=1,
+        le=ROWS_LIMIT,
+        description="parts of the universe of which a row looks at one",
+    )
+
+
+def plan(parameters: Parameters, options: PartialOptions) -> SetPlan:
     """Each hash function makes ``groups`` rows, at most all rows."""
     chosen = _with_score_min(sets.common_plan(parameters, options))
-    return chosen._replace(groups=min(parameters.groups, chosen.signature_rows))
+    return chosen._replace(groups=min(options.groups, chosen.signature_rows))
 
 
-def grouped_plan(parameters: Parameters, options: SchemeOptions) -> SetPlan:
+def grouped_plan(parameters: Parameters, options: SetOptions) -> SetPlan:
     """One hash function makes all rows: as many groups as rows."""
     chosen = _with_score_min(sets.common_plan(parameters, options))
     return chosen._replace(groups=chosen.signature_rows)
@@ -74,10 +87,11 @@ SCHEME = sets.SCHEME._replace(
     keys=keys,
     common=common,
     partial=True,
+    options=PartialOptions,
     sign=sign_features,
     guarantee=sets.S_CURVE
     + "; for sets so large that few of their rows are infinite, since a band with one has no key: "
     "a row is infinite with probability (1 - 1 / groups)^n",
     examples=EXAMPLES,
 )
-GROUPED = SCHEME._replace(plan=grouped_plan, examples=DEFAULTS)
+GROUPED = SCHEME._replace(plan=grouped_plan, options=SetOptions, examples=DEFAULTS)

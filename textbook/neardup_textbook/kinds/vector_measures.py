@@ -23,7 +23,6 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from neardup.schemes.parameters import Parameters
 from neardup.schemes.signatures import banding
 from neardup.schemes.theory.curves import AgreementLaw
 from neardup.schemes.theory.tuning import BIT_ROW, Tuning
@@ -102,8 +101,8 @@ class VectorPlan(NamedTuple):
 class VectorMeasure(NamedTuple):
     """A row of ``VECTOR_MEASURES``; arrays have one row a vector."""
 
-    required: tuple[str, ...]  # parameters that have no default here
-    scale: Callable[[Parameters], float]  # of the similarity
+    required: tuple[str, ...]  # options that have no default here
+    scale: Callable[[Any], float]  # of the similarity
     read: Callable[[Sequence[Any], VectorPlan], VectorRows]
     sketch: Callable[[Values, VectorPlan], Bytes]
     compare: Callable[[Bytes, Bytes, VectorPlan], tuple[Counts, Counts]]  # bands, rows that agree
@@ -294,7 +293,7 @@ def _l1(a: Values, b: Values, plan: VectorPlan) -> Floats:
 
 _COSINE = VectorMeasure(
     required=("dimension",),
-    scale=lambda p: 1.0,
+    scale=lambda o: 1.0,
     read=_read_directions,
     sketch=_hyperplane_sketch,
     compare=_compare_bits,
@@ -311,7 +310,7 @@ _COSINE = VectorMeasure(
 )
 _HAMMING = VectorMeasure(
     required=("dimension",),
-    scale=lambda p: float(p.dimension or 0),
+    scale=lambda o: float(o.dimension or 0),
     read=_read_packed,
     sketch=_bits_sketch,
     compare=_compare_bits,
@@ -330,7 +329,7 @@ VECTOR_MEASURES: dict[str, VectorMeasure] = {
     "cosine": _COSINE,
     "dot": _COSINE._replace(
         required=("dimension", "norm_max"),
-        scale=lambda p: p.norm_max or 0.0,
+        scale=lambda o: o.norm_max or 0.0,
         read=_read_bounded,
         sketch=_lifted_sketch,
         store=_store_scaled,
@@ -340,7 +339,7 @@ VECTOR_MEASURES: dict[str, VectorMeasure] = {
     ),
     "euclidean": VectorMeasure(
         required=("dimension", "distance_scale"),
-        scale=lambda p: p.distance_scale or 0.0,
+        scale=lambda o: o.distance_scale or 0.0,
         read=_read_points,
         sketch=_segment_sketch,
         compare=_compare_rows,
@@ -370,7 +369,7 @@ VECTOR_MEASURES: dict[str, VectorMeasure] = {
     ),
     "l1": _HAMMING._replace(
         required=("dimension", "component_max"),
-        scale=lambda p: p.distance_scale or float((p.dimension or 0) * (p.component_max or 0)),
+        scale=lambda o: o.distance_scale or float((o.dimension or 0) * (o.component_max or 0)),
         read=_read_whole,
         sketch=_unary_sketch,
         agreement=_unary_agreement,

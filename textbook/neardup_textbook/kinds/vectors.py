@@ -1,6 +1,6 @@
 """Schemes of vectors: sketches find the candidates, the vectors themselves score them.
 
-Evidence is the sketch and, unless ``vector_evidence`` is ``sketch``, the vector after it: then the similarity is the
+Evidence is the sketch and, unless option ``evidence`` is ``sketch``, the vector after it: then the similarity is the
 true one, and no pair below the threshold is emitted. ``VECTOR_MEASURES`` has what differs between measures.
 
 Source: Mining of Massive Datasets, 3.7.
@@ -9,6 +9,7 @@ Source: Mining of Massive Datasets, 3.7.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import mmh3
 import numpy as np
@@ -17,11 +18,18 @@ import numpy.typing as npt
 from neardup.documents.document import Document, Features
 from neardup.errors import ConfigError
 from neardup.schemes.interface import Common, Evidence, Keys, Reading, Scheme, fixed_evidence, regular_keys
-from neardup.schemes.parameters import VECTOR_EVIDENCE, Parameters, SchemeOptions
+from neardup.schemes.parameters import Parameters
 from neardup.schemes.signatures import banding
 from neardup.schemes.theory.tuning import SKETCH_BITS, Tuning, choose, complete
 from neardup.schemes.theory.weighing import weigh
 from neardup_textbook.kinds.vector_measures import VECTOR_MEASURES, Values, VectorPlan
+from neardup_textbook.kinds.vector_options import (
+    VECTOR_EVIDENCE,
+    DotOptions,
+    HyperplaneOptions,
+    SampledOptions,
+    SegmentOptions,
+)
 from neardup_textbook.signatures.hyperplanes import PLANES
 
 # Default of rows_max: a row of one bit holds less information than a row of a set, so few false candidates need more
@@ -42,23 +50,23 @@ _REMEDIES = {
 }
 
 
-def plan_of(*measures: str) -> Callable[[Parameters, SchemeOptions], VectorPlan]:
+def plan_of(*measures: str) -> Callable[[Parameters, Any], VectorPlan]:
     """Return the ``plan`` of a scheme with these measures; the first is the default."""
 
-    def plan(p: Parameters, options: SchemeOptions) -> VectorPlan:
+    def plan(p: Parameters, o: Any) -> VectorPlan:
         measure = measures[0] if p.measure is None else p.measure
         if measure not in measures:
             raise ConfigError(f"measure={measure!r} is not a measure of this scheme: set {' or '.join(measures)}")
-        _check(p, measure)
+        _check(o, measure)
         row = VECTOR_MEASURES[measure]
         untuned = VectorPlan(
             measure=measure,
-            dimension=p.dimension or 0,
-            vector_evidence=p.vector_evidence,
-            planes=p.planes if row.planes else "",
-            scale=row.scale(p),
-            segment_width=_segment_width(p, row.scale(p)) if "distance_scale" in row.required else 0.0,
-            component_max=p.component_max or 0 if "component_max" in row.required else 0,
+            dimension=o.dimension or 0,
+            vector_evidence=o.evidence,
+            planes=o.planes if row.planes else "",
+            scale=row.scale(o),
+            segment_width=_segment_width(p, o, row.scale(o)) if "distance_scale" in row.required else 0.0,
+            component_max=o.component_max or 0 if "component_max" in row.required else 0,
             tuning=complete(p.threshold),
             seed=p.seed,
             kind=row.kind,
@@ -134,34 +142,36 @@ def scoring(plan: VectorPlan) -> tuple[object, ...]:
     return (plan.scale,)
 
 
-def _check(p: Parameters, measure: str) -> None:
+def _check(o: Any, measure: str) -> None:
     """Raises ``ConfigError`` for a missing parameter that the measure needs, and for parameters that do not fit."""
     row = VECTOR_MEASURES[measure]
     for name in row.required:
-        if getattr(p, name) is None:
-            raise ConfigError(f"{name} is not set, but the measure {measure} needs it: set it to {_REMEDIES[name]}")
-    if p.vector_evidence not in row.evidence_choices:
+        if getattr(o, name) is None:
+            raise ConfigError(
+                f"option {name} is not set, but the measure {measure} needs it: set it to {_REMEDIES[name]}"
+            )
+    if o.evidence not in row.evidence_choices:
         raise ConfigError(
-            f"vector_evidence={p.vector_evidence!r} with the measure {measure}, which has "
+            f"evidence={o.evidence!r} with the measure {measure}, which has "
             f"{' and '.join(row.evidence_choices)}: set one of them"
         )
-    most = (p.dimension or 0) * (p.component_max or 0)
-    if measure == "l1" and row.scale(p) > most:
+    most = (o.dimension or 0) * (o.component_max or 0) if measure == "l1" else 0
+    if measure == "l1" and row.scale(o) > most:
         raise ConfigError(
-            f"distance_scale={p.distance_scale} is more than {most}, the greatest distance of {p.dimension} numbers up "
-            f"to {p.component_max}: set it to {most} or less"
+            f"distance_scale={o.distance_scale} is more than {most}, the greatest distance of {o.dimension} numbers up "
+            f"to {o.component_max}: set it to {most} or less"
         )
 
 
-def _segment_width(p: Parameters, scale: float) -> float:
-    if p.segment_width is not None:
-        if p.segment_width > SEGMENT_SCALES_MAX * scale:
+def _segment_width(p: Parameters, o: SegmentOptions, scale: float) -> float:
+    if o.segment_width is not None:
+        if o.segment_width > SEGMENT_SCALES_MAX * scale:
             raise ConfigError(
-                f"segment_width={p.segment_width:g} is more than {SEGMENT_SCALES_MAX:,} times distance_scale "
+                f"segment_width={o.segment_width:g} is more than {SEGMENT_SCALES_MAX:,} times distance_scale "
                 f"({scale:g}), so nearly all vectors fall into one segment: leave it out, or set it to some distances "
                 "between near-duplicates"
             )
-        return p.segment_width
+        return o.segment_width
     if p.threshold >= 1:
         raise ConfigError(
             "threshold=1.0 is a distance of 0, from which no width of a segment follows: set segment_width, or a "
@@ -221,19 +231,20 @@ def shortened(document: Document, plan: VectorPlan) -> Document:
     return document._replace(vector=np.asarray(values * (plan.scale / length), np.float64))
 
 
-_DIMENSION = {"dimension": 24}
+_DIMENSION: dict[str, Any] = {"dimension": 24}
 _Q = "candidate with probability 1 - (1 - q^r)^b, where q "
 _EMITTED = "; emitted if its similarity is at or above the threshold"
 HYPERPLANE = Scheme(
     plan_of("cosine"), features, contents, evidence, keys, common, signing,
     by_content=True,
     exact=False,
+    options=HyperplaneOptions,
     guarantee=_Q + "= 1 - angle / 180" + _EMITTED,
     scoring=scoring,
     sample=sample,
     examples=(
-        *({**_DIMENSION, "vector_evidence": choice} for choice in VECTOR_EVIDENCE),
-        *({"dimension": 64, "planes": planes} for planes in PLANES),  # half of a sample is zeros; signs need 16
+        *({"scheme_options": {**_DIMENSION, "evidence": choice}} for choice in VECTOR_EVIDENCE),
+        *({"scheme_options": {"dimension": 64, "planes": planes}} for planes in PLANES),  # signs need 16 ones
     ),
 )  # fmt: skip
 # The dot product of a vector with itself is the square of its length, so a copy is compared like any other.
@@ -242,22 +253,29 @@ HYPERPLANE_DOT = HYPERPLANE._replace(
     query=shortened,
     by_content=False,
     guarantee="candidate with at least the probability of hyperplanes, of the angle whose cosine is the similarity",
-    examples=({**_DIMENSION, "norm_max": 10.0, "threshold": 0.05},),
+    examples=({"scheme_options": {**_DIMENSION, "norm_max": 10.0}, "threshold": 0.05},),
+    options=DotOptions,
 )
 P_STABLE = HYPERPLANE._replace(
     plan=plan_of("euclidean"),
     guarantee=_Q + "is the chance that two points at their distance share a segment of a random line" + _EMITTED,
-    examples=({**_DIMENSION, "distance_scale": 10.0, "threshold": 0.5},),
+    examples=({"scheme_options": {**_DIMENSION, "distance_scale": 10.0}, "threshold": 0.5},),
+    options=SegmentOptions,
 )
 BIT_SAMPLING = HYPERPLANE._replace(
     plan=plan_of("hamming", "l1", "hamming_symbols"),
     guarantee=_Q + "is the share of equal bits, of the vectors or of their unary codes, or of equal symbols" + _EMITTED,
     examples=(
-        {**_DIMENSION, "threshold": 0.5},
-        {**_DIMENSION, "threshold": 0.5, "measure": "hamming_symbols"},
+        {"scheme_options": _DIMENSION, "threshold": 0.5},
+        {"scheme_options": _DIMENSION, "threshold": 0.5, "measure": "hamming_symbols"},
         *(
-            {**_DIMENSION, "measure": "l1", "component_max": most, "distance_scale": 10.0, "threshold": 0.5}
+            {
+                "scheme_options": {**_DIMENSION, "component_max": most, "distance_scale": 10.0},
+                "measure": "l1",
+                "threshold": 0.5,
+            }
             for most in (1, 1000)
         ),
     ),
+    options=SampledOptions,
 )

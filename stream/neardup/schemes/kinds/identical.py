@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from neardup.documents.document import Document, Features
 from neardup.errors import ConfigError
@@ -86,6 +87,17 @@ def hash_keys(hashes: Hashes, seed: int) -> Hashes:
     return out
 
 
+class IdenticalOptions(SchemeOptions):
+    """What the key is made of."""
+
+    positions: int | None = Field(
+        default=None,
+        ge=1,
+        le=1024,
+        description="characters that the key is made of; by default the whole text",
+    )
+
+
 class IdenticalPlan(NamedTuple):
     """The resolved settings; without ``positions`` the key is made of the whole text."""
 
@@ -107,7 +119,7 @@ class IdenticalPlan(NamedTuple):
         return complete(self.threshold)
 
 
-def plan(parameters: Parameters, options: SchemeOptions) -> IdenticalPlan:
+def plan(parameters: Parameters, options: IdenticalOptions) -> IdenticalPlan:
     """Raises ``ConfigError`` for settings that would lose pairs or have no effect."""
     p = parameters
     for name, reason in _REFUSED.items():
@@ -117,7 +129,7 @@ def plan(parameters: Parameters, options: SchemeOptions) -> IdenticalPlan:
     return IdenticalPlan(
         normal_form=NormalForm(p.nfkc, p.fold_case, p.fold_space),
         text_characters_max=p.text_characters_max,
-        positions=tuple(random_positions(p.identical_positions or 0, p.seed).tolist()),
+        positions=tuple(random_positions(options.positions or 0, p.seed).tolist()),
         threshold=float(p.threshold),
         seed=p.seed,
     )
@@ -174,8 +186,9 @@ SCHEME = Scheme(
     plan, features, contents, evidence, keys, common, signing,
     by_content=True,
     exact=True,
+    options=IdenticalOptions,
     guarantee="every text that is equal to an earlier one after normalisation, and no other",
-    examples=({}, {"identical_positions": 4}),
+    examples=({}, {"scheme_options": {"positions": 4}}),
 )  # fmt: skip
 
 

@@ -1,15 +1,15 @@
 """Passages: texts that share a run of characters, wherever it stands in each.
 
 A text is represented by its winnowed hashes (``neardup.schemes.signatures.winnowing``) with their positions, and by its
-length. Every hash is a key, so two texts that share ``passage_characters`` normalised characters share a key. The
+length. Every hash is a key, so two texts that share ``characters`` normalised characters share a key. The
 similarity is the estimated fraction of the shorter text that stands in the longer one
 (``neardup.schemes.signatures.passage_runs``).
 
-Guarantee: two texts of one window that share a run of at least ``passage_characters`` normalised characters are
+Guarantee: two texts of one window that share a run of at least ``characters`` normalised characters are
 candidates, unless the run stands in ``bucket_candidates_max`` newer texts. Shorter runs meet by chance. Copied text is
 found; text in other words is not.
 
-Templates are a list, not a memory: texts that the settings name. Where a text repeats ``passage_characters`` of one,
+Templates are a list, not a memory: texts that the settings name. Where a text repeats ``characters`` of one,
 its characters of the template have no hash and count in no fraction. Then a text has four bytes more.
 
 Source: Schleimer, Wilkerson, Aiken, "Winnowing: local algorithms for document fingerprinting", SIGMOD 2003.
@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from neardup.documents.document import Document, Features
 from neardup.errors import ConfigError
@@ -62,8 +63,35 @@ _TEMPLATES_SHIFT = np.uint64(32)
 _LENGTH_BYTES = 4
 
 
+class PassageOptions(SchemeOptions):
+    """Which runs are found, and what they make of a text."""
+
+    in_files: ClassVar[tuple[str, ...]] = ("templates",)
+
+    gram: int = Field(
+        default=40, ge=2, le=100, description="characters of a run that have one hash; shorter runs are unseen"
+    )
+    characters: int = Field(
+        default=150,
+        ge=2,
+        le=10_000,
+        description="normalised characters of a run that two texts share, from which it is certainly found",
+    )
+    templates: tuple[str, ...] | None = Field(
+        default=None,
+        description="texts that a corpus repeats, as neardup passages --templates lists them: they are left out",
+    )
+    part_min: float | None = Field(
+        default=None,
+        ge=0.5,
+        le=1,
+        description="part of a text that stands in an earlier one, from which it is a duplicate; by default only "
+        "copies are",
+    )
+
+
 class PassagePlan(NamedTuple):
-    """The resolved settings; a ``window`` is the hashes of ``passage_characters`` characters. ``templates`` are the
+    """The resolved settings; a ``window`` is the hashes of ``characters`` characters. ``templates`` are the
     bytes of hashes as ``winnowing.listed`` returns them, ``part_min`` is of verdicts."""
 
     normal_form: NormalForm
@@ -78,13 +106,12 @@ class PassagePlan(NamedTuple):
     part_min: float | None = None
 
 
-def plan(parameters: Parameters, options: SchemeOptions) -> PassagePlan:
+def plan(p: Parameters, o: PassageOptions) -> PassagePlan:
     """Raises ``ConfigError`` for passages that are shorter than a gram, and for a threshold of 1."""
-    p = parameters
-    if p.passage_characters < p.passage_gram:
+    if o.characters < o.gram:
         raise ConfigError(
-            f"passage_characters={p.passage_characters} is below passage_gram={p.passage_gram}, the characters that "
-            "have one hash: set passage_gram to a third of passage_characters"
+            f"passages:characters={o.characters} is below gram={o.gram}, the characters that "
+            "have one hash: set gram to a third of characters"
         )
     if p.threshold == 1:
         raise ConfigError(
@@ -92,19 +119,17 @@ def plan(parameters: Parameters, options: SchemeOptions) -> PassagePlan:
             "identical"
         )
     normal_form = NormalForm(p.nfkc, p.fold_case, p.fold_space)
-    templates = (
-        b"" if p.passage_templates is None else _listed(p.passage_templates, normal_form, p.passage_gram, p.seed)
-    )
+    templates = b"" if o.templates is None else _listed(o.templates, normal_form, o.gram, p.seed)
     return PassagePlan(
         normal_form=normal_form,
         text_characters_max=p.text_characters_max,
-        gram=p.passage_gram,
-        window=p.passage_characters - p.passage_gram + 1,
+        gram=o.gram,
+        window=o.characters - o.gram + 1,
         seed=p.seed,
         tuning=keyed(p.threshold, p.min_similarity)._replace(exact_score=False),
         templates=templates,
         width=_LENGTH_BYTES * (2 if templates else 1),
-        part_min=p.passage_part_min,
+        part_min=o.part_min,
     )
 
 
@@ -116,9 +141,9 @@ def _listed(texts: tuple[str, ...], normal_form: NormalForm, gram: int, seed: in
         wrong = (
             f"template {short[0] + 1} has {codes.lengths[short[0]]} characters"
             if texts
-            else "passage_templates is empty"
+            else "passages:templates is empty"
         )
-        raise ConfigError(f"{wrong}, but a template has at least passage_gram={gram}, normalised: leave it out")
+        raise ConfigError(f"{wrong}, but a template has at least gram={gram}, normalised: leave it out")
     return listed(chars(codes, gram, _NO_STOPS).values, int(seed_of(seed, _HASH_PURPOSE))).tobytes()
 
 
@@ -223,9 +248,10 @@ SCHEME = Scheme(
     plan, features, contents, evidence, keys, common, signing,
     by_content=True,
     exact=False,
+    options=PassageOptions,
     direct=False,  # a short text within a long one would swallow others
-    guarantee="candidates are all pairs that share a run of passage_characters normalised characters, unless it "
-    "stands in bucket_candidates_max newer texts",
+    guarantee="candidates are all pairs that share a run of so many normalised characters as the option characters "
+    "says, unless it stands in bucket_candidates_max newer texts",
     sample=sample,
     shared=shared,
     lengths=lengths,

@@ -23,10 +23,11 @@ WWW 2008.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field, InstanceOf
 
 from neardup.documents.document import Document, Features
 from neardup.errors import ConfigError
@@ -37,13 +38,14 @@ from neardup.machine.compile import inlined, kernel
 from neardup.machine.kernels.hashing import derive_seed, mix64
 from neardup.schemes.interface import Common, Evidence, Keys, Reading, Scheme, ragged_evidence, ragged_values
 from neardup.schemes.kinds import sets
-from neardup.schemes.parameters import Parameters, SchemeOptions
+from neardup.schemes.kinds.set_options import SetOptions, TokenOptions
+from neardup.schemes.parameters import Parameters
 from neardup.schemes.theory.tuning import Tuning, complete
 from neardup.window.admit import payload_of
 
 # The settings that decide how documents are read.
 _READING = (
-    "shingles", "k", "measure", "ratings", "rating_high_min", "rating_max", "tokens_max", "languages", "stop_words",
+    "shingles", "k", "measure", "tokens_max", "languages", "stop_words",
     "nfkc", "fold_case", "fold_space", "text_characters_max",
 )  # fmt: skip
 # The Jaccard similarity of bags is that of sets in which each copy of a token is a different element.
@@ -54,7 +56,6 @@ _REFUSED = {
     "probe_two_per_band": "prefix misses no pair",
     "buckets_shared_min": "prefix misses no pair",
     "min_similarity": "prefix emits the pairs at or above the threshold and no other",
-    "shingle_bytes": "prefix keeps eight bytes of each token",
 }
 
 Strings = npt.NDArray[np.uint64]
@@ -62,6 +63,17 @@ Starts = npt.NDArray[np.int64]
 
 # Separates these from the seeds of rows, which count from 0, and of bands, which count from 2^32.
 _TOKEN_PURPOSE = np.uint64(1 << 33)
+
+
+class PrefixOptions(TokenOptions):
+    """How tokens are read and ordered."""
+
+    in_files: ClassVar[tuple[str, ...]] = ("token_order",)
+
+    token_order: InstanceOf[TokenOrder] | None = Field(
+        default=None,
+        description="order of tokens that prefix indexes by, as learn-order makes it; by default that of hashes",
+    )
 
 
 class PrefixPlan(NamedTuple):
@@ -114,7 +126,7 @@ def shared(
     return out
 
 
-def plan(parameters: Parameters, options: SchemeOptions) -> PrefixPlan:
+def plan(parameters: Parameters, options: PrefixOptions) -> PrefixPlan:
     """Raises ``ConfigError`` for settings that contradict each other or would lose promised pairs."""
     for name, reason in _REFUSED.items():
         value = getattr(parameters, name)
@@ -124,9 +136,10 @@ def plan(parameters: Parameters, options: SchemeOptions) -> PrefixPlan:
         raise ConfigError(
             f"measure is {parameters.measure}, but prefix knows only {', '.join(_MEASURES)}: set one of them"
         )
+    rated = SetOptions(**{name: getattr(options, name) for name in TokenOptions.model_fields})
     return PrefixPlan(
-        reading=sets.plan(Parameters(**{name: getattr(parameters, name) for name in _READING}), options),
-        order=parameters.token_order or TokenOrder(),
+        reading=sets.plan(Parameters(**{name: getattr(parameters, name) for name in _READING}), rated),
+        order=options.token_order or TokenOrder(),
         threshold=float(parameters.threshold),
         seed=parameters.seed,
     )
@@ -164,6 +177,7 @@ SCHEME = Scheme(
     by_content=True,
     exact=True,
     has_payloads=True,
+    options=PrefixOptions,
     guarantee="every pair of sets with a Jaccard similarity at or above the threshold, and no other",
     sample=lambda text, plan: sets.sample(text, plan.reading),
     examples=tuple({"shingles": shingles, "threshold": 0.6} for shingles in SHINGLES),

@@ -43,8 +43,9 @@ from neardup.schemes.interface import (
     sign_features,
 )
 from neardup.schemes.kinds import one_pass
+from neardup.schemes.kinds.set_options import SHINGLE_BYTES, SetOptions
 from neardup.schemes.kinds.short_texts import equality_only
-from neardup.schemes.parameters import SHINGLE_BYTES, Parameters, SchemeOptions
+from neardup.schemes.parameters import Parameters
 from neardup.schemes.signatures import banding, one_permutation
 from neardup.schemes.theory.tuning import SKETCH_BITS, Tuning, choose
 from neardup.schemes.theory.weighing import weigh
@@ -95,7 +96,7 @@ class SetPlan(NamedTuple):
         return verify.SET_MEASURES[self.measure].of_bags
 
 
-def plan(parameters: Parameters, options: SchemeOptions) -> SetPlan:
+def plan(parameters: Parameters, options: SetOptions) -> SetPlan:
     """Return the plan of a scheme with whole sketches. Raises ``ConfigError`` like ``common_plan``."""
     chosen, least = common_plan(parameters, options), parameters.characters_min
     if least and chosen.kind != "text":
@@ -103,9 +104,9 @@ def plan(parameters: Parameters, options: SchemeOptions) -> SetPlan:
     return chosen._replace(characters_min=least)
 
 
-def common_plan(p: Parameters, options: SchemeOptions) -> SetPlan:
+def common_plan(p: Parameters, o: SetOptions) -> SetPlan:
     """Raises ``ConfigError`` where settings contradict or no shape of bands reaches the recall."""
-    _check(p)
+    _check(p, o)
     return SetPlan(
         shingles=p.shingles,
         k=p.k if p.k is not None else SHINGLES[p.shingles].k_default,
@@ -114,10 +115,10 @@ def common_plan(p: Parameters, options: SchemeOptions) -> SetPlan:
         text_characters_max=p.text_characters_max,
         tuning=_tuned(p),
         seed=p.seed,
-        shingle_bytes=p.shingle_bytes,
+        shingle_bytes=o.shingle_bytes,
         measure=measure_of(p),
         exact=p.verify == "exact",
-        ratings=RatingRule(p.ratings, p.rating_high_min, p.rating_max),
+        ratings=RatingRule(o.ratings, o.rating_high_min, o.rating_max),
         tokens_max=p.tokens_max,
         groups=1,
         characters_min=0,
@@ -156,7 +157,7 @@ def measure_of(p: Parameters) -> str:
     return measure
 
 
-def _check(p: Parameters) -> None:
+def _check(p: Parameters, o: SetOptions) -> None:
     """Rules between several settings."""
     shingling, measure = SHINGLES[p.shingles], verify.SET_MEASURES[measure_of(p)]
     if shingling.k_fixed and p.k not in (None, shingling.k_default):
@@ -165,7 +166,7 @@ def _check(p: Parameters) -> None:
         raise ConfigError(f"languages is empty, but {p.shingles} shingles need a stop list: name at least one language")
     if p.stop_words is not None:
         _check_stop_words(p)
-    if p.ratings == "stars" and not measure.of_bags:
+    if o.ratings == "stars" and not measure.of_bags:
         raise ConfigError(
             f"ratings=stars puts an item into a bag n times, but measure is {measure_of(p)}: set measure to jaccard_bag"
         )
@@ -366,7 +367,7 @@ EXAMPLES: tuple[Mapping[str, object], ...] = (
             "verify": "exact",
             "measure": measure,
             "threshold": 0.8 * row.similarity_max,
-            "shingle_bytes": size,
+            "scheme_options": {"shingle_bytes": size},
             "rows_max": 256,
         }
         for shingles in ("chars", "tokens")
@@ -385,6 +386,7 @@ SCHEME = Scheme(
     plan, features, bag_contents, one_permutation_evidence, keys, common, signing,
     by_content=True,
     exact=False,
+    options=SetOptions,
     guarantee=S_CURVE,
     scoring=scoring,
     sign=with_short_texts(sign_one_pass),

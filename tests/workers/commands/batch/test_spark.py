@@ -119,7 +119,7 @@ def test_passages_do_not_depend_on_the_engine(spark: Any, batch: Any, tmp_path: 
             text = rng.choice([report, report[:600], f"{prose(rng, 'az', 300)} {report} {prose(rng, 'az', 900)}"])
             file.write(json.dumps({"id": f"d{n}", "text": text}) + "\n")
     spark.conf.set("spark.sql.shuffle.partitions", "2")
-    settings = {"scheme": "passages", "passage_part_min": "0.7"}
+    settings = {"scheme": "passages:part_min=0.7"}
     wanted = batch("local", "in.jsonl", **settings)
     assert batch("spark", "in.jsonl", **settings) == wanted
     assert all(b'"relation"' in lines and b'"passages"' in lines for lines in wanted[:3])

@@ -72,7 +72,7 @@ def test_an_annotated_line_says_where_its_text_has_the_passage(given: dict[str, 
 
 def test_parts_are_removed_by_a_setting_with_their_passages(given: dict[str, str], tmp_path: Path) -> None:
     """The removed line says of what it is a part; in batch the same lines stay."""
-    settings = {"scheme": "passages", "passage_part_min": "0.8"}
+    settings = {"scheme": "passages:part_min=0.8"}
     out = deduplicated("in.jsonl", folder=tmp_path, **settings)
     removed = verdicts_of(out["removed"])
     assert set(removed) == {"part", "copy"}
@@ -88,7 +88,7 @@ def test_parts_are_removed_by_a_setting_with_their_passages(given: dict[str, str
 def test_a_preference_decides_which_text_is_the_part(given: dict[str, str], tmp_path: Path) -> None:
     """The longest first: then the report is a part of the article, which comes after it."""
     options = BatchOptions(["in.jsonl"], quiet=True, verdicts="verdicts", prefer="longest")
-    assert run(options, load({"scheme": "passages", "passage_part_min": "0.8"}, None)) == Exit.SUCCESS
+    assert run(options, load({"scheme": "passages:part_min=0.8"}, None)) == Exit.SUCCESS
     found = {one["id"]: one for one in map(json.loads, (tmp_path / "verdicts").read_bytes().splitlines())}
     assert [id_ for id_, one in found.items() if one["status"] == "original"] == ["article", "changed", "other"]
     assert (found["report"]["duplicate_of"], found["report"]["relation_to"]) == ("article", "article")
@@ -97,5 +97,5 @@ def test_a_preference_decides_which_text_is_the_part(given: dict[str, str], tmp_
 
 def test_workers_refuse_the_setting() -> None:
     """With the remedy: their verdicts drop copies only."""
-    with pytest.raises(ConfigError, match=r"passage_part_min.*use dedup, batch or serve"):
-        StreamSettings(scheme="passages", passage_part_min=0.8)
+    with pytest.raises(ConfigError, match=r"passages:part_min.*use dedup, batch or serve"):
+        StreamSettings(scheme="passages:part_min=0.8")

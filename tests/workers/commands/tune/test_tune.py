@@ -131,7 +131,7 @@ def test_the_rates_of_a_grid_are_those_of_the_textbook():
     assert (one["one_finger_independent"], one["two_fingers_independent"]) == pytest.approx((0.985, 0.063), abs=0.0005)
     assert (two["one_finger_independent"], two["two_fingers_independent"]) == pytest.approx((0.970, 0.004), abs=0.0005)
     assert two["one_finger"] < two["one_finger_independent"] < one["one_finger_independent"]
-    (row,) = summary(Config(scheme="grid", grid_functions=1030, grid_groups=1))["rates"]
+    (row,) = summary(Config(scheme="grid:functions=1030,groups=1"))["rates"]
     assert row["one_finger_independent"] == pytest.approx(1 - (1 - 0.004096) ** 1030)
     assert "rates" not in summary(Config())
 

@@ -208,7 +208,7 @@ def test_judged_lines_that_say_nothing_are_counted(sample, tmp_path):
     "settings",
     [
         ("prefix",),
-        ("passages", "--set", "passage_characters=40", "--set", "passage_gram=20"),
+        ("passages:characters=40,gram=20",),
         ("minhash", "--bands", "20", "--rows", "5", "--recall", "0.9"),
     ],
 )

@@ -99,7 +99,7 @@ def texts() -> dict[str, str]:
 
 def test_an_answer_says_what_the_document_is_to_each_earlier_one(tmp_path: Path, texts: dict[str, str]) -> None:
     """As the newer one, also in what stands near an id; a part is a duplicate by the setting."""
-    with world_in(tmp_path / "state", scheme="passages", threshold=0.3, passage_part_min=0.8) as world:
+    with world_in(tmp_path / "state", scheme="passages:part_min=0.8", threshold=0.3) as world:
         answers = {id_: world.check(id_, text) for id_, text in texts.items()}
         statuses = {id_: answer["status"] for id_, answer in answers.items()}
         assert statuses == {"report": "original", "article": "original", "part": "duplicate", "other": "original"}
@@ -143,7 +143,7 @@ def test_templates_are_left_out_of_the_answers(tmp_path: Path) -> None:
     pages = {id_: f"{menu} {prose(rng, 'az', 900)}" for id_ in ("a", "b")}
     (tmp_path / "list.jsonl").write_text(json.dumps({"text": menu}) + "\n")
     for path, count in ((None, 1), (tmp_path / "list.jsonl", 0)):
-        settings = {} if path is None else {"passage_templates": str(path)}
+        settings = {} if path is None else {"scheme_options": {"templates": str(path)}}
         with world_in(tmp_path / f"state{count}", scheme="passages", threshold=0.3, **settings) as world:
             found = [world.check(id_, text)["pairs"] for id_, text in pages.items()]
             assert list(map(len, found)) == [0, count]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ from neardup.documents.document import Document
 from neardup.features.tokens.bags import sorted_sets
 from neardup.features.tokens.token_order import NO_FREQUENCIES, TokenOrder, counted, most_frequent
 from neardup.pairs.values import wrong_values
+from neardup.schemes.kinds.prefix import PrefixOptions
 from neardup.schemes.rows import SCHEMES
 from neardup_workers.doing.session.session import Session
 from neardup_workers.outside.settings.files import Settings
@@ -34,12 +36,12 @@ def with_order(
     available input. With ``window_files`` it keeps the order of hashes: a window is read with the order with which it
     was written.
     """
-    if settings.scheme != "prefix" or settings.token_order is not None:
+    if settings.scheme != "prefix" or cast(PrefixOptions, settings.scheme_options).token_order is not None:
         return settings
     if window_files:
         session.notes.append(
             "scheme prefix indexes by the hashes of tokens, because a window file needs one order for all runs: "
-            "--set token_order=FILE with a file of neardup learn-order is many times as fast"
+            "--scheme prefix:token_order=FILE with a file of neardup learn-order is many times as fast"
         )
         return settings
     documents: list[Document] = []
@@ -56,9 +58,10 @@ def with_order(
     tokens = frequent([sets], _AHEAD_TOKENS)
     session.notes.append(
         f"scheme prefix indexes by an order of {len(tokens):,} tokens, learned from the first {len(good):,} documents; "
-        "--set token_order=FILE takes one that neardup learn-order made"
+        "--scheme prefix:token_order=FILE takes one that neardup learn-order made"
     )
-    return settings.model_copy(update={"token_order": TokenOrder(tokens)})
+    given = dict(cast(PrefixOptions, settings.scheme_options))
+    return settings.model_copy(update={"scheme_options": {**given, "token_order": TokenOrder(tokens)}})
 
 
 def frequent(sets: Iterable[npt.NDArray[np.uint64]], tokens_max: int) -> npt.NDArray[np.uint64]:

@@ -184,7 +184,7 @@ class PassagesOptions(SessionOptions):
 
     templates: Annotated[
         bool,
-        typer.Option("--templates", help="list the texts that the documents repeat, for the setting passage_templates"),
+        typer.Option("--templates", help="list the texts that the documents repeat, for passages:templates=FILE"),
     ] = False
     documents: Annotated[
         int,

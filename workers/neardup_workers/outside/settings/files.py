@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
@@ -150,6 +150,12 @@ class ReadingOptions(BaseModel):
 class Settings(ReadingOptions, Config):
     """All settings of a process; a ``Config`` as well. Raises ``ConfigError`` like it."""
 
+    # Option of a scheme whose value stands in a file -> what reads it.
+    option_files: ClassVar[Mapping[str, Callable[[str], Any]]] = {
+        "token_order": read_order,
+        "templates": read_templates,
+    }
+
     @model_validator(mode="before")
     @classmethod
     def _read_durations(cls, values: dict[str, Any]) -> dict[str, Any]:
@@ -168,17 +174,16 @@ class Settings(ReadingOptions, Config):
             return {**({"collection_field": collection} if collection else {}), **values}
         return values
 
-    @field_validator("token_order", mode="before")
+    @model_validator(mode="before")
     @classmethod
-    def _read_order(cls, value: Any) -> Any:
-        """Read an order of tokens from the file whose path the setting holds."""
-        return read_order(value) if isinstance(value, str) else value
-
-    @field_validator("passage_templates", mode="before")
-    @classmethod
-    def _read_templates(cls, value: Any) -> Any:
-        """Read templates from the file whose path the setting holds."""
-        return read_templates(value) if isinstance(value, str) else value
+    def _read_options(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Read the options of the scheme that stand in files, whose paths they hold."""
+        options = values.get("scheme_options")
+        if not isinstance(options, Mapping):
+            return values
+        read = {name: cls.option_files[name](str(options[name])) for name in options.keys() & cls.option_files.keys()
+                if isinstance(options[name], str)}  # fmt: skip
+        return {**values, "scheme_options": {**options, **read}}
 
     @field_validator("stop_words", mode="before")
     @classmethod

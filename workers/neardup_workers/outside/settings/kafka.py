@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 
-from pydantic import BaseModel, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
+from neardup.errors import ConfigError
+from neardup.schemes.rows import SCHEMES
 from neardup_workers.outside.settings.client_properties import ClientProperties, read_properties
 from neardup_workers.outside.settings.files import Settings
 
@@ -37,10 +39,6 @@ GENERATION = re.compile(r"[0-9a-f]{12}")
 FORWARDED = ("original", "update", "unchanged")
 _DAY_SECONDS = 86_400
 _PARTITIONS_MAX = 4096
-# Settings of the stream that topics do not have -> why.
-_LEFT_OUT = {
-    "passage_part_min": "verdicts on Kafka drop copies only; use dedup, batch or serve",
-}
 
 
 class ConnectionOptions(BaseModel):
@@ -257,12 +255,15 @@ class StreamSettings(TopicOptions, StreamOptions, ConnectionOptions, Settings):
             raise ValueError(f"must be {', '.join(STARTS)}, or of a filter a generation of 12 hexadecimal digits")
         return value
 
-    @field_validator(*_LEFT_OUT)
-    @classmethod
-    def _is_left_out(cls, value: object, info: ValidationInfo) -> object:
-        if value is not None:
-            raise ValueError(f"must be left out: {_LEFT_OUT[str(info.field_name)]}")
-        return value
+    @model_validator(mode="after")
+    def _drops_copies_only(self) -> StreamSettings:
+        part_min = SCHEMES[self.scheme].part_min(self.plan)
+        if part_min is not None:
+            raise ConfigError(
+                f"{self.scheme}:part_min={part_min}, but verdicts on Kafka drop copies only: leave it out, or use "
+                "dedup, batch or serve"
+            )
+        return self
 
     @field_validator("forward")
     @classmethod

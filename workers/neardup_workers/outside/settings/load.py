@@ -15,7 +15,7 @@ import os
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, get_args, get_origin
 
 from pydantic import SecretStr, TypeAdapter
 from pydantic.fields import FieldInfo
@@ -28,6 +28,7 @@ from neardup_workers.outside.settings.presets import PRESETS
 from neardup_workers.outside.settings.removed import REMOVED, removal
 
 if TYPE_CHECKING:
+    from neardup.schemes.kinds.prefix import PrefixOptions
     from neardup_workers.outside.settings.kafka import StreamSettings
 
 FILE_DEFAULT = "neardup.toml"
@@ -79,10 +80,11 @@ def load_stream(given: dict[str, object], file: str | None = None, *, window: bo
             "window_seconds is not set, but workers on Kafka restore the window from the log, so it needs an end: "
             "set how far apart in time two documents may be, for instance --window-seconds 86400"
         )
-    if window and settings.scheme == "prefix" and settings.token_order is None:
+    if window and settings.scheme == "prefix" and cast("PrefixOptions", settings.scheme_options).token_order is None:
         raise ConfigError(
-            "token_order is not set, but without one scheme prefix compares nearly every document with every other on "
-            "Kafka, where no worker sees all tokens: make one with neardup learn-order, and give --set token_order=FILE"
+            "scheme=prefix has no token_order, but without one it compares nearly every document with every other on "
+            "Kafka, where no worker sees all tokens: make one with neardup learn-order, and give "
+            "--scheme prefix:token_order=FILE"
         )
     return settings
 

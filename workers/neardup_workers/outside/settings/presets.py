@@ -33,12 +33,12 @@ PRESETS: dict[str, Preset] = {
         "seldom repeat by chance in pages of any length",
     ),
     "excerpts": Preset(
-        {"scheme": "passages", "passage_gram": 30, "passage_characters": 100},
+        {"scheme": "passages:gram=30,characters=100"},
         "a quotation or a paragraph within another text is often no longer than a hundred characters; a document has "
         "half as many hashes again as with the 150 characters of the scheme",
     ),
     "excerpts-short": Preset(
-        {"scheme": "passages", "passage_gram": 20, "passage_characters": 60},
+        {"scheme": "passages:gram=20,characters=60"},
         "blurbs are short, and where a character is a syllable or a word (Chinese, Japanese, Thai), 60 of them say "
         "what takes 150 elsewhere",
     ),

@@ -50,7 +50,7 @@ def read_templates(path: str) -> tuple[str, ...]:
             )
         texts.append(value["text"])
     if not texts:
-        raise ConfigError(f"{path} holds no template")
+        raise ConfigError(f"{path} holds no template: leave it out")
     return tuple(texts)
 
 

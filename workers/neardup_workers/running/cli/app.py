@@ -204,7 +204,7 @@ def audit_command(options: AuditOptions, given: Given) -> None:
 @command_of(PassagesOptions)
 def passages_command(options: PassagesOptions, given: Given) -> None:
     """List the texts that documents repeat, such as menus and licence headers, a line of JSON each, for a file of
-    the setting passage_templates.
+    the option templates of scheme passages.
 
     Read it before you use it: scheme passages does not find what the list has.
     """
@@ -217,7 +217,7 @@ def passages_command(options: PassagesOptions, given: Given) -> None:
 @app.command("learn-order", cls=SchemeCommand, epilog=_EPILOG)
 @command_of(LearnOrderOptions)
 def learn_order_command(options: LearnOrderOptions, given: Given) -> None:
-    """Learn from a sample which tokens are frequent, as the order for scheme prefix (setting token_order)."""
+    """Learn from a sample which tokens are frequent, as the order for scheme prefix (its option token_order)."""
     from neardup_workers.outside.settings.load import load
     from neardup_workers.running.commands.learn_order import OrderSettings, learn
 

@@ -17,7 +17,7 @@ from neardup_workers.outside.settings.removed import REMOVED
 
 _FILE = Path(__file__).with_name("setting_rows.json")
 # Settings whose value is in a separate file: their options take its path.
-_IN_FILES = ("token_order", "stop_words", "passage_templates", "blocked", "kafka_config")
+_IN_FILES = ("stop_words", "blocked", "kafka_config")
 # The models, in the order of the table.
 MODELS = (
     "Config", "ReadingOptions", "ConnectionOptions", "StreamOptions", "TopicOptions", "ServeOptions", "FeedOptions",

@@ -1,4 +1,4 @@
-"""``neardup learn-order``: learns the frequent tokens of a sample, and writes a file for ``token_order``.
+"""``neardup learn-order``: learns the frequent tokens of a sample, and writes a file for ``prefix:token_order=FILE``.
 
 The tokens are those of scheme prefix under the settings of the text, counted by the number of documents that have each.
 Tokens outside the sample count as rare. So only frequent tokens matter, and a part of a stream suffices as a sample.
@@ -7,12 +7,11 @@ Memory is bounded by counters for sixteen times the number of tokens in the orde
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import field_validator
 
 from neardup.features.tokens.bags import sorted_sets
 from neardup.schemes.rows import SCHEMES
@@ -29,10 +28,7 @@ from neardup_workers.outside.settings.order_file import write_order
 class OrderSettings(Settings):
     """The settings without an order of tokens: its file may be the output of the command."""
 
-    @field_validator("token_order", mode="before")
-    @classmethod
-    def _read_order(cls, value: Any) -> Any:
-        del value
+    option_files: ClassVar[Mapping[str, Callable[[str], Any]]] = {"token_order": lambda path: None}
 
 
 def learn(options: LearnOrderOptions, settings: OrderSettings) -> Exit:

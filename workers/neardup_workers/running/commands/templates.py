@@ -1,4 +1,4 @@
-"""``neardup passages --templates``: lists the texts that a corpus repeats, for ``passage_templates``.
+"""``neardup passages --templates``: lists the texts that a corpus repeats, for option ``templates`` of scheme passages.
 
 It counts in how many contents each selected hash of scheme passages stands, over the whole corpus and by source: a copy
 of a document counts once. The corpus is read twice: the second reading takes, from the first document that has them,
@@ -11,14 +11,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise, takewhile
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from neardup.features.texts.normalize import NormalForm, normalize
+from neardup.features.texts.normalize import normalize
 from neardup.pairs.pipeline import Signed, Signer
 from neardup.schemes.interface import ragged_values
+from neardup.schemes.kinds.passages import PassagePlan
 from neardup.schemes.signatures.winnowing import POSITION_BITS, WINDOW_MAX
 from neardup_workers.doing.session.session import Session, judged
 from neardup_workers.outside.options.judging import PassagesOptions
@@ -131,32 +132,31 @@ def _texts(settings: Settings, paths: Sequence[str], repeats: Repeated) -> list[
     runs: list[_Run] = []
     missing = np.ones(len(repeats.hashes), np.bool_)
     edges: tuple[dict[int, list[_Run]], ...] = ({}, {})
-    form = NormalForm(settings.nfkc, settings.fold_case, settings.fold_space)
+    plan = cast(PassagePlan, settings.plan)
+    form, characters_max = plan.normal_form, plan.gram + plan.window - 1
     with Session(settings, SessionOptions(list(paths), quiet=True)) as session:
         for chunk, signed in session.signed_chunks(paths, Signer(settings)):
             rows = np.setdiff1d(np.arange(len(chunk.documents)), [refusal.position for refusal in signed.refusals])
             for row, held, positions in _repeating(signed, repeats):
                 document = chunk.documents[int(rows[row])]
                 text = normalize(document.text, form)
-                if len(text) < settings.passage_gram:
+                if len(text) < plan.gram:
                     continue  # the text has one hash, of all of it
                 for first, last in _series(held):
                     if missing[held[first:last]].any():
                         missing[held[first:last]] = False
                         rarest = held[first:last][np.argmin(repeats.contents[held[first:last]])]
                         line = {**repeats.line(int(rarest)), "example": document.id}
-                        end = positions[last - 1] + settings.passage_gram
+                        end = positions[last - 1] + plan.gram
                         run = _Run(text, positions[first], end, line, Counter(), Counter())
                         runs.append(run)
                         edges[0].setdefault(int(held[first]), []).append(run)
                         edges[1].setdefault(int(held[last - 1]), []).append(run)
                 for hash_, position in zip(held.tolist(), positions, strict=True):
                     for run in edges[0].get(hash_, ()):
-                        run.before[_agreeing(run.text[: run.begin][::-1], text[:position][::-1], settings)] += 1
+                        run.before[_agreeing(run.text[: run.begin][::-1], text[:position][::-1], characters_max)] += 1
                     for run in edges[1].get(hash_, ()):
-                        run.after[
-                            _agreeing(run.text[run.end :], text[position + settings.passage_gram :], settings)
-                        ] += 1
+                        run.after[_agreeing(run.text[run.end :], text[position + plan.gram :], characters_max)] += 1
     return [{"text": run.whole(), **run.line} for run in runs]
 
 
@@ -184,9 +184,9 @@ def _of_half(numbers: Counter[int]) -> int:
     return ordered[(len(ordered) - 1) // 2]
 
 
-def _agreeing(one: str, other: str, settings: Settings) -> int:
+def _agreeing(one: str, other: str, characters_max: int) -> int:
     """How many characters two texts begin with alike; no more than a passage certainly has."""
-    pairs = zip(one[: settings.passage_characters], other, strict=False)
+    pairs = zip(one[:characters_max], other, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 

@@ -1,0 +1,31 @@
+"""The options of schemes of sets."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from neardup.features.tokens.elements import RATINGS
+from neardup.schemes.parameters import SchemeOptions, one_of
+
+# Bytes of a hashed shingle.
+SHINGLE_BYTES = (4, 8)
+
+
+class TokenOptions(SchemeOptions):
+    """How ratings of tokens become elements."""
+
+    ratings: Annotated[str, one_of(*RATINGS)] = Field(
+        default="ignore_low", description="what ratings of tokens become: " + ", ".join(RATINGS)
+    )
+    rating_high_min: float = Field(default=3.0, ge=0.0, le=1000.0, description="the least rating that is not low")
+    rating_max: float = Field(default=5.0, ge=1.0, le=1000.0, description="the greatest rating allowed; the least is 0")
+
+
+class SetOptions(TokenOptions):
+    """How elements are stored, too."""
+
+    shingle_bytes: Annotated[int, one_of(*SHINGLE_BYTES)] = Field(
+        default=8, description="bytes of a hashed shingle: 8, or 4 for half the memory of verification"
+    )
