@@ -42,7 +42,7 @@ from neardup_workers.outside.options.running import (
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.settings.serve import ViewSettings
 from neardup_workers.outside.store.view import View
-from neardup_workers.outside.topics.names import FILTER, LINK, ROLES, SIGN, names_of
+from neardup_workers.outside.topics.names import LINK, ROLES, SIGN, names_of
 from neardup_workers.outside.transport.kafka.connect import connect
 from neardup_workers.outside.transport.kafka.transport import KafkaTransport
 from neardup_workers.outside.transport.protocol import Message, TransportError
@@ -273,9 +273,8 @@ def test_a_command_works_with_the_printed_rights_and_names_each_that_is_missing(
     )
     changes = {"bootstrap_servers": f"{HOST}:{guarded.proxied_port}", "kafka_config": str(file)}
     settings = StreamSettings(**{**world.given, **changes})  # type: ignore[arg-type]
-    if user == "replay":  # the signer and the filter that worked are gone
-        for role in (SIGN, FILTER):
-            world.transport.leave(world.names.group(role), world.names.worker(role, "0"))
+    if user == "replay":  # the signer that worked is gone
+        world.transport.leave(world.names.group(SIGN), world.names.worker(SIGN, "0"))
     if user == "create":
         settings = settings.model_copy(update={"topic_prefix": "made."})
     act = partial(COMMANDS[user], settings, tmp_path)

@@ -116,11 +116,10 @@ def _of_groups(names: Names, user: str, settings: StreamSettings) -> Iterator[Ri
     if user == "status":
         roles = ROLES if settings.verdicts else (SIGN, MATCH)
         yield from (Right("group", names.group(role), (_DESCRIBE,)) for role in roles)
-    if user == "replay":  # it commits as a signer, and as a filter
+    if user == "replay":  # it commits as a signer
         yield Right("group", names.group(SIGN), (_READ,))
         if settings.verdicts:
             yield Right("group", names.group(LINK), (_DESCRIBE,))
-            yield Right("group", names.group(FILTER), (_READ,))
     if user in _WITH_GROUP:
         yield Right("group", f"{names.prefix}-{user}-", (_READ,), is_prefix=True)
     if user in _WITH_TRANSACTIONS:
