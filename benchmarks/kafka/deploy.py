@@ -29,7 +29,7 @@ from benchmarks.measure import ONE_THREAD
 from benchmarks.report import Size
 from benchmarks.texts import draw_words
 from neardup_workers.doing.stages.member import WorkerMember
-from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.settings.kafka import LIMITS, StreamSettings
 from neardup_workers.outside.settings.load import load_stream
 from neardup_workers.outside.telemetry.observer import Silent
 from neardup_workers.outside.topics.messages import partition_of_key
@@ -197,13 +197,13 @@ def drained(name: str, settings: StreamSettings, partitions: int, count: int) ->
     member = names.worker(role.name, settings.instance)
     producer = transport.producer(member)
     consumer = transport.consumer(role.topic(names.topics), names.group(role.name), member)
-    worker = role.make(WorkerMember(transport, consumer, producer, tally), settings).worker
+    worker = role.make(WorkerMember(transport, consumer, producer, tally), settings, LIMITS).worker
     while len(worker.running) < partitions:
         worker.turn(0.0, 1)
     before = tally.sums.get("documents", 0)
     started, own = time.perf_counter(), time.process_time()
     while tally.sums.get("documents", 0) < count:
-        worker.turn(wait_seconds(role, settings), role.records_max(settings))
+        worker.turn(wait_seconds(role, LIMITS), role.records_max(LIMITS))
     scale = count / (tally.sums["documents"] - before)
     seconds = (time.perf_counter() - started) * scale, (time.process_time() - own) * scale
     for each in (producer, consumer, transport):

@@ -23,7 +23,7 @@ from neardup.pairs.pipeline import Signer
 from neardup_workers.doing.stages.matching.matcher import MatchWorker
 from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.doing.stages.signer import SignPlan, sign_records
-from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.settings.kafka import LIMITS, StreamSettings
 from neardup_workers.outside.telemetry.observer import SILENT
 from neardup_workers.outside.topics.names import names_of
 from neardup_workers.outside.topics.signed import offset_and_row
@@ -162,7 +162,7 @@ def matched(connected: Callable[[], Transport], settings: StreamSettings, end: i
     timed, timed_documents, stages = (0.0, 0.0), 0.0, dict[str, float]()
     passed = 0
     while passed < end:
-        worker.turn(settings.commit_interval_ms / 1000, settings.step_messages_max)
+        worker.turn(LIMITS.commit_seconds, LIMITS.step_messages_max)
         passed = _passed(worker)
         if not timed_documents and passed >= _TIMED_FRACTION * end:
             timed = time.perf_counter() - started, time.process_time() - own
@@ -206,7 +206,7 @@ def _worker(transport: Transport, settings: StreamSettings, tally: Tally) -> tup
     name = names.worker(role.name, settings.instance)
     producer = transport.producer(name)
     consumer = transport.consumer(role.topic(names.topics), names.group(role.name), name)
-    worker = role.make(WorkerMember(transport, consumer, producer, tally), settings).worker
+    worker = role.make(WorkerMember(transport, consumer, producer, tally), settings, LIMITS).worker
     assert isinstance(worker, MatchWorker)
 
     def close() -> None:

@@ -22,7 +22,7 @@ from benchmarks.kafka.deploy import (
     with_group,
 )
 from benchmarks.report import Result, Size, Target
-from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.settings.kafka import LIMITS, StreamSettings
 from neardup_workers.outside.topics.names import names_of
 from neardup_workers.outside.transport.kafka.connect import kafka_settings
 from neardup_workers.running.service.roles import ROLES
@@ -62,7 +62,7 @@ def bare(settings: StreamSettings, count: int) -> tuple[float, float]:
     started, own = time.perf_counter(), time.process_time()
     found = 0
     while found < count:
-        for records in client.poll(timeout_ms=200, max_records=settings.step_documents_max).values():
+        for records in client.poll(timeout_ms=200, max_records=LIMITS.step_documents_max).values():
             for record in records:
                 orjson.loads(record.value)
             found += len(records)

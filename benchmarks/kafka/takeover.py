@@ -17,7 +17,7 @@ from benchmarks.kafka.deploy import Bench, Tally, deployment
 from benchmarks.report import Result, Size, Target
 from neardup_workers.doing.stages.matching.matcher import MatchWorker
 from neardup_workers.doing.stages.member import WorkerMember
-from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.settings.kafka import LIMITS, StreamSettings
 from neardup_workers.outside.topics.names import names_of
 from neardup_workers.running.service.roles import ROLES
 
@@ -50,16 +50,16 @@ def taken_over(cluster: MemoryCluster, settings: StreamSettings) -> tuple[float,
     end = cluster.log(names_of(settings).topics.signed, 0).end
     while not _is_even(dying, survivor, settings, end):
         for worker in (dying, survivor):
-            worker.turn(0.0, settings.step_messages_max)
+            worker.turn(0.0, LIMITS.step_messages_max)
     while (
         survivor.member.joined
         and len(survivor.running) + len(survivor.restoring) + len(survivor.member.waiting) < settings.shards
     ):
         cluster.advance(cluster.session_seconds / 3)
         before, started = tally.sums.get("restored_documents", 0.0), time.perf_counter()
-        survivor.turn(0.0, settings.step_messages_max)
+        survivor.turn(0.0, LIMITS.step_messages_max)
     while len(survivor.running) < settings.shards:
-        survivor.turn(0.0, settings.step_messages_max)
+        survivor.turn(0.0, LIMITS.step_messages_max)
     return time.perf_counter() - started, int(tally.sums.get("restored_documents", 0.0) - before)
 
 
@@ -76,6 +76,6 @@ def _member(cluster: MemoryCluster, settings: StreamSettings, group: str, name: 
     role, topics = ROLES["match"], names_of(settings).topics
     transport = MemoryTransport(cluster)
     consumer, producer = transport.consumer(role.topic(topics), group, name), transport.producer(f"{group}-{name}")
-    worker = role.make(WorkerMember(transport, consumer, producer, tally), settings).worker
+    worker = role.make(WorkerMember(transport, consumer, producer, tally), settings, LIMITS).worker
     assert isinstance(worker, MatchWorker)
     return worker

@@ -34,7 +34,7 @@ from benchmarks.report import Result, Size, Target
 from neardup.stories.verdicts.fields import Verdicts
 from neardup.stories.verdicts.representatives import NO_RANK
 from neardup.stories.verdicts.rule import DOCUMENT
-from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.settings.kafka import LIMITS, StreamSettings
 from neardup_workers.outside.topics.arrivals import ArrivalRows
 from neardup_workers.outside.topics.links import decode_links
 from neardup_workers.outside.topics.names import Topics, names_of
@@ -213,7 +213,7 @@ def bare(settings: StreamSettings, count: int) -> tuple[float, float]:
     started, own = time.perf_counter(), time.process_time()
     found = 0
     while found < count:
-        for records in client.poll(timeout_ms=200, max_records=settings.step_documents_max).values():
+        for records in client.poll(timeout_ms=200, max_records=LIMITS.step_documents_max).values():
             for record in records:
                 producer.send(
                     topics.candidates, record.value, key=record.key, partition=record.partition,

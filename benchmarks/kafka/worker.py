@@ -18,7 +18,7 @@ from kafka import KafkaProducer
 from benchmarks.kafka.deploy import Tally, values
 from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.outside.process.interpreter import settle
-from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.settings.kafka import LIMITS, StreamSettings
 from neardup_workers.outside.settings.load import load_stream
 from neardup_workers.outside.topics.messages import partition_of_key
 from neardup_workers.outside.topics.names import names_of
@@ -45,7 +45,7 @@ def work(role_name: str, settings: StreamSettings, partitions: int) -> None:
     transport = connect(settings)
     producer = transport.producer(name)
     consumer = transport.consumer(role.topic(names.topics), names.group(role.name), name)
-    worker = role.make(WorkerMember(transport, consumer, producer, tally), settings).worker
+    worker = role.make(WorkerMember(transport, consumer, producer, tally), settings, LIMITS).worker
     said = False
     settle()
     while not _line_waits():
@@ -56,11 +56,11 @@ def work(role_name: str, settings: StreamSettings, partitions: int) -> None:
     sys.stdin.readline()
     done = int(tally.sums.get("documents", 0))
     _say([time.monotonic(), done, time.process_time()])
-    wait = wait_seconds(role, settings)
+    wait = wait_seconds(role, LIMITS)
     while not _line_waits():
         started = time.monotonic()
-        taken = worker.turn(wait, role.records_max(settings))
-        wait = wait_seconds(role, settings, wait, time.monotonic() - started)
+        taken = worker.turn(wait, role.records_max(LIMITS))
+        wait = wait_seconds(role, LIMITS, wait, time.monotonic() - started)
         before, done = done, int(tally.sums.get("documents", 0))
         if taken or done > before:  # a linker may decide what it has read before
             _say([time.monotonic(), done, time.process_time()])

@@ -34,7 +34,7 @@ from neardup_workers.doing.stages.verdicts.intake import LinkPlan
 from neardup_workers.doing.stages.verdicts.linker import LinkWorker
 from neardup_workers.doing.stages.verdicts.sources import Sources
 from neardup_workers.main import COLLECT_OBJECTS
-from neardup_workers.outside.settings.kafka import UNDECIDED_MAX
+from neardup_workers.outside.settings.kafka import LIMITS
 from neardup_workers.outside.telemetry.metrics import Metrics
 from neardup_workers.outside.topics.links import LinkMessage, Links, encode_links
 from neardup_workers.outside.topics.names import LINK, topic_names
@@ -47,7 +47,7 @@ SEED = 14
 ID = "S14-linker"
 RATE_MIN, RESTORE_SECONDS_MAX, RATE = 50_000, 20.0, 5_000
 _DOCUMENTS: dict[Size, int] = {"smoke": 10_000, "default": 1_000_000, "large": 4_000_000}
-_UNDECIDED: dict[Size, int] = {"smoke": 10_000, "default": UNDECIDED_MAX, "large": UNDECIDED_MAX}
+_UNDECIDED: dict[Size, int] = {"smoke": 10_000, "default": LIMITS.undecided_max, "large": LIMITS.undecided_max}
 STEP, _PARTITIONS, _SHARDS, _PAIRED = 5_000, 8, 8, 0.3
 _ID_BYTES, _SOURCES, _TRIM_STEPS = 20, 500, 20
 _RECORDS_MAX = 128
@@ -117,7 +117,7 @@ def _contents(numbers: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, n
 class World:
     """The topics of a linker in memory, and the linker."""
 
-    def __init__(self, undecided_max: int = UNDECIDED_MAX) -> None:
+    def __init__(self, undecided_max: int = LIMITS.undecided_max) -> None:
         self.topics = topic_names("", _FINGERPRINT, _SHARDS)
         self.cluster = MemoryCluster()
         topics = self.topics

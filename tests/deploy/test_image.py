@@ -30,6 +30,7 @@ from neardup_workers.outside.topics.names import MATCH, SIGN
 from neardup_workers.outside.telemetry.observer import SILENT
 from neardup_workers.running.service.roles import ROLES
 from neardup_workers.outside.topics.names import names_of
+from neardup_workers.outside.settings.kafka import LIMITS
 from neardup_workers.outside.settings.load import load_stream
 from neardup_workers.doing.stages.member import WorkerMember
 from memory_transport import MemoryCluster, MemoryTransport
@@ -54,7 +55,7 @@ for _ in range(2):  # the second time, windows are restored
     for role in (ROLES[SIGN], ROLES[MATCH]):
         consumer = transport.consumer(role.topic(names.topics), names.group(role.name), "")
         member = WorkerMember(transport, consumer, transport.producer(role.name), SILENT)
-        made = role.make(member, settings)
+        made = role.make(member, settings, LIMITS)
         for _ in range(20):
             made.worker.turn(0.0, 50)
         made.observe()

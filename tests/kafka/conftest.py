@@ -154,8 +154,13 @@ def worlds(request: pytest.FixtureRequest, quiet_client: None, compiled: None) -
     else:
         address = request.getfixturevalue("bootstrap_servers")
 
-    def make(quick: dict[str, object] | None = None, workers_bootstrap: str = "", **changes: object) -> World:
-        made.append(World(address, quick, workers_bootstrap, **changes))
+    def make(
+        quick: dict[str, object] | None = None,
+        workers_bootstrap: str = "",
+        limits: dict[str, object] | None = None,
+        **changes: object,
+    ) -> World:
+        made.append(World(address, quick, workers_bootstrap, limits, **changes))
         return made[-1]
 
     yield make

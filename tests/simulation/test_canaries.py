@@ -23,7 +23,7 @@ from neardup_workers.doing.stages.matching.cursors import TRAIL_BYTES
 from neardup_workers.doing.stages.matching.matcher import MatchWorker
 from neardup_workers.doing.stages.matching.shard_table import ShardTable
 from neardup_workers.doing.stages.matching.stretches import Stretch
-from neardup_workers.outside.settings.kafka import MESSAGES_BYTES_MAX, STEP_BYTES_MAX
+from neardup_workers.outside.settings.kafka import LIMITS
 from neardup_workers.outside.telemetry.observer import Values
 from neardup_workers.outside.topics.signed import decode_signed, encode_signed, position_of
 
@@ -59,7 +59,11 @@ class Reported(Counting):
 
 def simulated(seed: int, every: int, observer: Counting | None = None) -> Simulation:
     """The schedule of a seed; bytes of steps, messages and trails bound nothing, because canaries are bytes, too."""
-    unbounded = {"step_bytes": STEP_BYTES_MAX, "messages_bytes": MESSAGES_BYTES_MAX, "trail_bytes": TRAIL_BYTES}
+    unbounded = {
+        "step_bytes": LIMITS.step_bytes_max,
+        "messages_bytes": LIMITS.messages_bytes_max,
+        "trail_bytes": TRAIL_BYTES,
+    }
     simulation = Simulation(replace(scenario_of(seed), canaries_every=every, **unbounded), seed)
     simulation.observer = observer or simulation.observer
     simulation.run()

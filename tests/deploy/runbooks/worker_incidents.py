@@ -17,16 +17,13 @@ from memory_transport import MemoryTransport
 from shell_harness import TEXT, Bench
 
 from neardup_workers.doing.stages.member import WorkerMember
+from neardup_workers.outside.settings.kafka import LIMITS
 from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN
 from neardup_workers.outside.transport.protocol import Committed, Consumer, UnreachableError
 from neardup_workers.running.service.roles import ROLES
 
 Incident = Callable[[Place], Iterator[None]]
 VERDICTS = {"verdicts": True}
-
-
-def now() -> float:
-    return time.time()
 
 
 def unlike(number: int) -> str:
@@ -47,7 +44,7 @@ class Documents:
         """Send documents that nothing is like, or with this text; ``at`` is their time, now if nothing is said."""
         for n in itertools.islice(self._numbers, count):
             said = unlike(n) if text is None else text
-            value = json.dumps({"id": f"d{n}", "text": said, "timestamp": now() if at is None else at}).encode()
+            value = json.dumps({"id": f"d{n}", "text": said, "timestamp": time.time() if at is None else at}).encode()
             given = None if message_at is None else round(message_at * 1000)
             self.bench.cluster.append(self.bench.names.topics.documents, n % 2, value, b"d%d" % n, given)
 
@@ -167,8 +164,9 @@ def idle(place: Place) -> Iterator[None]:
         return turns()
 
     bench.cluster.session_seconds = 1e9
-    turns = looks(30)
-    bench.run(SIGN, lambda: shared(turns), instance="9", leave_group=False)
+    turns, staying = looks(30), MemoryTransport(bench.cluster)
+    staying.leave = lambda *_: None  # type: ignore[method-assign]
+    bench.run(SIGN, lambda: shared(turns), lambda: staying, instance="9")
     while True:
         yield
 
@@ -177,9 +175,9 @@ def lag(place: Place) -> Iterator[None]:
     """Documents come faster than a signer signs them."""
     bench, documents = worked(place, SIGN)
     yield
-    documents.send(1_200, message_at=now() - 120)
+    documents.send(1_200, message_at=time.time() - 120)
     while True:
-        documents.send(300, message_at=now() - 120)  # more for each partition than are signed in all
+        documents.send(300, message_at=time.time() - 120)  # more for each partition than are signed in all
         bench.run(SIGN, looks(8), step_documents_max=10)
         yield
 
@@ -212,7 +210,7 @@ def late_pairs(place: Place) -> Iterator[None]:
     bench, documents = worked(place, MATCH)
     yield
     while True:
-        documents.send(4, TEXT, at=now() - 3_000)
+        documents.send(4, TEXT, at=time.time() - 3_000)
         work(bench, SIGN, MATCH)
         yield
 
@@ -225,7 +223,7 @@ def refused(place: Place) -> Iterator[None]:
         bench.add(("x", "some text"), text_field=1)
         for n in range(3):
             value = json.dumps({"id": f"r{n}", "body": TEXT}).encode()
-            bench.cluster.append(bench.names.topics.documents, 0, value, b"r%d" % n, round(now() * 1000))
+            bench.cluster.append(bench.names.topics.documents, 0, value, b"r%d" % n, round(time.time() * 1000))
         work(bench, SIGN)
         yield
 
@@ -261,7 +259,7 @@ def late(place: Place) -> Iterator[None]:
     while True:
         documents.send(4)
         work(bench, SIGN)
-        documents.send(4, at=now() - 10_000, message_at=now() - 10_000)
+        documents.send(4, at=time.time() - 10_000, message_at=time.time() - 10_000)
         work(bench, SIGN, MATCH)
         yield
 
@@ -271,7 +269,7 @@ def clocks_ahead(place: Place) -> Iterator[None]:
     bench, documents = worked(place, SIGN)
     yield
     while True:
-        documents.send(4, at=now() + 86_400)
+        documents.send(4, at=time.time() + 86_400)
         work(bench, SIGN)
         yield
 
@@ -286,9 +284,10 @@ class Hand:
         self._topic, self._group = ROLES[role].topic(bench.names.topics), bench.names.group(role)
         name, settings = bench.names.worker(role, "0"), bench.settings.model_copy(update=changes)
         consumer, producer = transport.consumer(self._topic, self._group, name), transport.producer(name)
-        self.made: Any = ROLES[role].make(WorkerMember(transport, consumer, producer, bench.metrics[role]), settings)
+        member = WorkerMember(transport, consumer, producer, bench.metrics[role])
+        self.made: Any = ROLES[role].make(member, settings, LIMITS)
         self.made.worker.now = lambda: time.monotonic() + self.ahead
-        self.made.worker.member.clock = lambda: now() + self.ahead
+        self.made.worker.member.clock = lambda: time.time() + self.ahead
 
     def turn(self, count: int = 1, seconds: float = 0.0, records_max: int = 100) -> None:
         for _ in range(count):
@@ -331,7 +330,7 @@ def partition_behind(place: Place) -> Iterator[None]:
     hand.turn(3)
     yield
     while True:
-        documents.send(100, at=now() - 3_600, message_at=now() - 3_600)
+        documents.send(100, at=time.time() - 3_600, message_at=time.time() - 3_600)
         hand.turn(2, records_max=10)
         yield
 

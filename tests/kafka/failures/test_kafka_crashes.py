@@ -18,7 +18,7 @@ from neardup_workers.outside.topics.names import MATCH, SIGN
 DYING = [sys.executable, dying_worker.__file__]
 CALLS = ("send", "flush", "send_offsets", "commit")
 DOCUMENTS = stories(240)
-SETTINGS = {"step_documents_max": 15, "step_messages_max": 3}
+LIMITS = {"step_documents_max": 15, "step_messages_max": 3}
 PROPERTIES = {"session.timeout.ms": 3_000, "transaction.timeout.ms": 4_000}
 Worlds = Callable[..., World]
 
@@ -28,7 +28,7 @@ class Processes:
 
     def __init__(self, world: World, folder: Path) -> None:
         self.world = world
-        self.deployment = Deployment(world.kafka.bootstrap_servers, folder, PROPERTIES, **world.given)
+        self.deployment = Deployment(world.kafka.bootstrap_servers, folder, PROPERTIES, LIMITS, **world.given)
         del self.deployment.environment["NEARDUP_START"]
 
     def dying(self, role: str, number: int, *calls: str) -> None:
@@ -53,7 +53,7 @@ class Processes:
 
 @pytest.fixture
 def processes(worlds: Worlds, tmp_path: Path) -> Iterator[Processes]:
-    made = Processes(worlds(**SETTINGS), tmp_path)
+    made = Processes(worlds(), tmp_path)
     yield made
     made.deployment.close()
 

@@ -102,7 +102,7 @@ def test_a_flood_of_one_document_gives_a_link_each(worlds: Worlds) -> None:
 
 def test_a_clock_that_is_years_ahead_or_behind_ends_no_window(worlds: Worlds) -> None:
     """A document from the future gets the time of its message; a document from the past has no pair."""
-    world = worlds(window_seconds=3_600.0, lateness_seconds=60.0, skew_seconds=10.0)
+    world = worlds(window_seconds=3_600.0, lateness_seconds=60.0, limits={"skew_seconds": 10.0})
     world.place(SIGN)
     world.place(MATCH)
     text = stories(1)[0].text

@@ -74,11 +74,13 @@ def counted(port: int) -> Counter[str]:
 
 def test_the_shards_of_a_killed_process_go_to_its_standby(worlds: Callable[..., World], tmp_path: Path) -> None:
     """`neardup status` shows who stands by; after SIGKILL the survivor's metrics say that it read no window again."""
-    world = worlds(standbys=1, step_messages_max=STEP_DOCUMENTS)
+    world = worlds(standbys=1)
     killed, survivor = (world.names.worker(MATCH, instance) for instance in ("0", "1"))
     port = free_port()
     short = {"session.timeout.ms": round(SESSION_SECONDS * 1_000)}
-    with closing(Deployment(world.kafka.bootstrap_servers, tmp_path, short, **world.given)) as deployment:
+    with closing(
+        Deployment(world.kafka.bootstrap_servers, tmp_path, short, {"step_messages_max": STEP_DOCUMENTS}, **world.given)
+    ) as deployment:
 
         def shown() -> list[tuple[str, list[str]]]:
             done = deployment.run("status", "--json")

@@ -19,8 +19,9 @@ from neardup_workers.outside.topics.verdicts import parse_run
 Worlds = Callable[..., World]
 # Logs are kept, so that the test can read them whole.
 SETTINGS = {
-    "verdicts": True, "shards": 2, "step_messages_max": 3, "trim_interval_seconds": 3_600.0,
+    "verdicts": True, "shards": 2,
 }  # fmt: skip
+LIMITS = {"step_messages_max": 3, "trim_seconds": 3_600.0}
 PROPERTIES = {"session.timeout.ms": 3_000, "transaction.timeout.ms": 4_000}
 DOCUMENTS = stories(360)
 
@@ -30,7 +31,7 @@ class Growing:
 
     def __init__(self, world: World, folder: Path) -> None:
         self.world = world
-        self.deployment = Deployment(world.kafka.bootstrap_servers, folder, PROPERTIES, **world.given)
+        self.deployment = Deployment(world.kafka.bootstrap_servers, folder, PROPERTIES, LIMITS, **world.given)
         self.members: dict[tuple[str, str], subprocess.Popen[bytes]] = {}
 
     def start(self, role: str, instance: str = "0") -> None:

@@ -7,6 +7,7 @@ process that started them ends in whatever way.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+import limited
 from broker import BECOME_JAVA
 from brokers import Brokers
 from confluent_kafka.admin import AdminClient, NewPartitions
@@ -78,7 +80,7 @@ class Worker:
     def __init__(self, role: str, instance: int, folder: Path, environment: dict[str, str]) -> None:
         self.role, self.name = role, f"{role}-{instance}"
         self._folder, self._environment = folder, environment
-        self._command = [sys.executable, "-m", "neardup", role, "--instance", str(instance), "--from", "latest"]
+        self._command = [sys.executable, limited.__file__, role, "--instance", str(instance), "--from", "latest"]
         self.process: subprocess.Popen[bytes] | None = None
         self.wakes: float | None = None  # when it is stopped
         self.due = 0.0  # when there is no process: when to start one
@@ -128,14 +130,17 @@ class Cluster:
         values: dict[str, object] = {
             "bootstrap_servers": self.brokers.bootstrap, "topic_prefix": "torture.", "window_seconds": given.window,
             "lateness_seconds": given.lateness, "shards": SHARDS, "documents_partitions": DOCUMENTS_PARTITIONS,
-            "kafka_config": str(properties), "health_port": 0, "trim_interval_seconds": TRIM_SECONDS,
-            "step_documents_max": STEPS[given.seed % len(STEPS)], "sign_threads": 1,
-            "turn_seconds_max": 60, "stall_seconds_max": 60, "verdicts": given.linkers > 0, "standbys": given.standbys,
+            "kafka_config": str(properties), "health_port": 0, "sign_threads": 1,
+            "verdicts": given.linkers > 0, "standbys": given.standbys,
             "representative": REPRESENTATIVES[given.seed % len(REPRESENTATIVES)],
         }  # fmt: skip
         kept = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
         own = {f"NEARDUP_{name.upper()}": str(value) for name, value in values.items()}
-        self.environment = {**kept, **own, "PYTHONPATH": SOURCES}
+        limits = {
+            "trim_seconds": TRIM_SECONDS, "step_documents_max": STEPS[given.seed % len(STEPS)],
+            "turn_seconds_max": 60, "stall_seconds_max": 60,
+        }  # fmt: skip
+        self.environment = {**kept, **own, "PYTHONPATH": SOURCES, "STREAM_LIMITS": json.dumps(limits)}
         self.settings: StreamSettings = load_stream(values)
         self.names = names_of(self.settings)
         self.transport = KafkaTransport(KafkaSettings(self.brokers.bootstrap, session_timeout_seconds=SESSION_SECONDS))

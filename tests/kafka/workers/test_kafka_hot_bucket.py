@@ -23,7 +23,9 @@ def near_copies() -> list[Document]:
 def test_a_hot_bucket_passes_in_small_steps_over_a_restart(bootstrap_servers: str) -> None:
     """Steps end inside the message. A matcher killed between two is restored there; readers see each pair once."""
     documents = near_copies()
-    world = World(bootstrap_servers, shards=1, documents_partitions=1, step_pairs_max=PAIRS_MAX, threshold=0.6)
+    world = World(
+        bootstrap_servers, shards=1, documents_partitions=1, limits={"step_pairs_max": PAIRS_MAX}, threshold=0.6
+    )
     try:
         world.place(SIGN)
         world.load(documents)

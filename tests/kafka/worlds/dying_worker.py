@@ -14,6 +14,8 @@ import signal
 import sys
 from typing import Any
 
+import limited
+
 from neardup_workers.outside.settings.load import load_stream
 from neardup_workers.outside.transport.kafka.producer import KafkaTransactionalProducer
 from neardup_workers.running.cli import app as cli
@@ -51,6 +53,7 @@ def die_with(parent: int) -> None:
 
 def main() -> int:
     role, instance, number, *calls = sys.argv[1:]
+    limited.apply()
     settings = load_stream({})
     ROLES["sign"].warm(settings)
     for call in [*calls, ORDINARY]:

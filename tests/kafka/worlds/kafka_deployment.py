@@ -16,7 +16,7 @@ from pathlib import Path
 from import_path import SOURCES
 
 ROOT = Path(__file__).resolve().parents[3]
-COMMAND = [sys.executable, "-m", "neardup"]
+COMMAND = [sys.executable, str(Path(__file__).with_name("limited.py"))]
 WAIT_SECONDS_MAX = 180.0
 SEED = 20_261_121
 
@@ -24,11 +24,16 @@ SEED = 20_261_121
 class Deployment:
     """Commands of one deployment with its own prefix and settings; ``close`` ends its processes.
 
-    ``properties`` are lines of its client.properties, in addition to a short session.
+    ``properties`` are lines of its client.properties, in addition to a short session; ``limits`` those of its workers.
     """
 
     def __init__(
-        self, bootstrap: str, folder: Path, properties: Mapping[str, object] | None = None, **settings: object
+        self,
+        bootstrap: str,
+        folder: Path,
+        properties: Mapping[str, object] | None = None,
+        limits: Mapping[str, object] | None = None,
+        **settings: object,
     ) -> None:
         self.properties: dict[str, object] = {"session.timeout.ms": 6_000, **(properties or {})}
         self.folder = folder
@@ -39,7 +44,8 @@ class Deployment:
             "NEARDUP_WINDOW_SECONDS": "1e9", "NEARDUP_LATENESS_SECONDS": "1e9",
             "NEARDUP_RETENTION_SECONDS": "1000000000",
             "NEARDUP_SHARDS": "4", "NEARDUP_DOCUMENTS_PARTITIONS": "4",
-            "NEARDUP_HEALTH_PORT": "0", "NEARDUP_KAFKA_CONFIG": self.written("client.properties"),
+            "NEARDUP_HEALTH_PORT": "0", "STREAM_LIMITS": json.dumps(limits or {}),
+            "NEARDUP_KAFKA_CONFIG": self.written("client.properties"),
             **{f"NEARDUP_{name.upper()}": str(value) for name, value in settings.items()},
         }  # fmt: skip
         self.started: list[subprocess.Popen[bytes]] = []

@@ -18,7 +18,7 @@ from kafka_harness import WAIT_SECONDS_MAX, quick_settings
 
 from neardup import Deduplicator, Document
 from neardup_workers.doing.stages.member import WorkerMember
-from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.settings.kafka import LIMITS, StreamSettings
 from neardup_workers.outside.telemetry.observer import Silent
 from neardup_workers.outside.topics.messages import partition_of_key
 from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN, names_of
@@ -50,18 +50,23 @@ class World:
     """Its own topics on a broker, and the places of workers; ``close`` closes everything that the world made.
 
     The workers may use another address than the test, ``workers_bootstrap``: the address of a proxy. ``quick`` changes
-    the waits of the workers, and not those of the test.
+    the waits of the workers, and not those of the test; ``limits`` those of ``StreamLimits``.
     """
 
     def __init__(
-        self, bootstrap: str, quick: Mapping[str, object] | None = None, workers_bootstrap: str = "", **changes: object
+        self,
+        bootstrap: str,
+        quick: Mapping[str, object] | None = None,
+        workers_bootstrap: str = "",
+        limits: Mapping[str, Any] | None = None,
+        **changes: object,
     ) -> None:
         given: dict[str, object] = {
             "topic_prefix": f"world-{uuid.uuid4().hex[:12]}.", "window_seconds": 1e9, "lateness_seconds": 1e9,
             "shards": 2, "documents_partitions": 2, "start": "earliest",
             "sign_threads": 1, **changes,
         }  # fmt: skip
-        self.given = given
+        self.given, self.limits = given, LIMITS._replace(**(limits or {}))
         self.settings = StreamSettings(**given)  # type: ignore[arg-type]
         self.names = names_of(self.settings)
         self.topics = self.names.topics
@@ -211,7 +216,7 @@ class Place:
             self.producer = self.transport.producer(self.name)
             self.consumer = self.transport.consumer(self.topic, self.world.names.group(self.role), self.name)
             member = WorkerMember(self.transport, self.consumer, self.producer, Silent())
-            self.made = ROLES[self.role].make(member, self.settings)
+            self.made = ROLES[self.role].make(member, self.settings, self.world.limits)
             self.worker = self.made.worker
         except tuple(CAUSES) as error:
             self.endings.append(type(error).__name__)

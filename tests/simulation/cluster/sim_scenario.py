@@ -14,7 +14,7 @@ from neardup_workers.doing.stages.matching.matcher import MatchWorker
 from neardup_workers.doing.stages.matching.shard_table import ShardTable
 from neardup_workers.doing.stages.sign_worker import SignWorker
 from neardup_workers.doing.stages.verdicts.linker import LinkWorker
-from neardup_workers.outside.settings.kafka import MESSAGES_BYTES_MAX, STEP_BYTES_MAX, STEP_PAIRS_MAX, UNDECIDED_MAX
+from neardup_workers.outside.settings.kafka import LIMITS
 
 
 class Crash(BaseException):
@@ -41,10 +41,10 @@ class Scenario:
     weights: dict[str, float] = field(default_factory=dict)
     message_bytes: int = 512 << 10
     stretch_records: int = 500
-    step_bytes: int = STEP_BYTES_MAX
-    step_pairs: int = STEP_PAIRS_MAX  # and the candidates of a slice
-    undecided_max: int = UNDECIDED_MAX
-    messages_bytes: int = MESSAGES_BYTES_MAX  # of signed in a linker
+    step_bytes: int = LIMITS.step_bytes_max
+    step_pairs: int = LIMITS.step_pairs_max  # and the candidates of a slice
+    undecided_max: int = LIMITS.undecided_max
+    messages_bytes: int = LIMITS.messages_bytes_max  # of signed in a linker
     link_rows: int = 50_000  # of a linker's step
     sources_stories: int = 20_000  # stories that change before a linker writes its ledger of sources
     canaries_every: int = 3  # documents

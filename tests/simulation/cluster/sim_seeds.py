@@ -15,7 +15,7 @@ from sim_scenario import Scenario
 
 from neardup.schemes.config import Config
 from neardup_workers.doing.stages.matching.cursors import TRAIL_BYTES
-from neardup_workers.outside.settings.kafka import MESSAGES_BYTES_MAX, STEP_BYTES_MAX, STEP_PAIRS_MAX, UNDECIDED_MAX
+from neardup_workers.outside.settings.kafka import LIMITS
 
 WEIGHTS = {
     "turn": 70.0, "produce": 12.0, "advance": 8.0, "sleep": 1.5, "crash": 1.5, "crash_in": 1.0, "fault": 3.0,
@@ -84,13 +84,13 @@ def _scenario_of(seed: int) -> Scenario:
         weights=weights,
         message_bytes=rng.choice([100, 512 << 10]),
         stretch_records=rng.choice([1, 2, 500]),
-        step_bytes=rng.choice([1_000, 10_000, STEP_BYTES_MAX]),
-        step_pairs=rng.choice([1, 1, 3, STEP_PAIRS_MAX]),
+        step_bytes=rng.choice([1_000, 10_000, LIMITS.step_bytes_max]),
+        step_pairs=rng.choice([1, 1, 3, LIMITS.step_pairs_max]),
         linkers=(linkers := rng.choice([0, 1, 2])),
         filters=rng.choice([0, 1, 2]) if linkers else 0,
         forward=rng.choice([("original",), ("original", "unchanged")]),
-        undecided_max=rng.choice([1, 5, UNDECIDED_MAX]),
-        messages_bytes=random.Random(f"{seed}/messages").choice([1, 2_000, MESSAGES_BYTES_MAX]),
+        undecided_max=rng.choice([1, 5, LIMITS.undecided_max]),
+        messages_bytes=random.Random(f"{seed}/messages").choice([1, 2_000, LIMITS.messages_bytes_max]),
         sources_stories=random.Random(f"{seed}/sources").choice([0, 3, 20_000]),
         link_rows=rng.choice([1, 3, 50_000]),
         representative=rng.choice(["first", "longest", "timestamp"]),

@@ -116,16 +116,17 @@ def test_standbys_take_the_memory_of_the_tables_once_more(standbys: int) -> None
 
 
 def test_memory_of_a_linker_has_its_messages_its_stories_and_its_ledger() -> None:
-    """Messages up to their setting or the window, stories with the evidence of documents up to theirs."""
+    """Messages up to half of memory_max or the window, stories with the evidence of documents up to theirs."""
 
     def memory(rate: float = 2_000.0, evidence: float = 20.0, **given: object) -> float:
         found = size_of(settings_of(verdicts=True, **given), load_of(rate=rate, counted=evidence))
         return next(role for role in found.roles if role.role == "link").memory
 
-    more = memory(messages_bytes_max=3 << 30) - memory(messages_bytes_max=1 << 30)
-    assert more == pytest.approx(2 << 30)
+    more = memory(memory_max=6 << 30) - memory(memory_max=2 << 30)
+    assert more == pytest.approx((2 << 30) + 100 * (1 << 30) // 128)  # and what may wait: a quarter, by 128 bytes
     window = {"window_seconds": 1_000.0, "lateness_seconds": 0.0}
-    assert memory(messages_bytes_max=3 << 30, **window) == memory(messages_bytes_max=1 << 30, **window)
+    waiting = 100 * (1 << 30) // 128
+    assert memory(memory_max=6 << 30, **window) - memory(memory_max=2 << 30, **window) == pytest.approx(waiting)
     assert memory(evidence=120.0, **window) - memory(evidence=20.0, **window) == pytest.approx(2e6 * 0.1 * 100)
     assert memory(evidence_bytes_max=1 << 36) - memory(evidence_bytes_max=1 << 35) < 1 << 35
     singles = memory(rate=0.02, **window) - memory(rate=0.01, **window)

@@ -8,6 +8,7 @@ from shell_harness import TEXT, Bench, settings_of
 
 from neardup_workers.outside.process.backoff import SECONDS_MAX, backoff_seconds
 from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.settings.kafka import LIMITS
 from neardup_workers.outside.telemetry.metrics import Metrics
 from neardup_workers.outside.topics.names import Topics, names_of
 from neardup_workers.outside.transport.protocol import (
@@ -320,7 +321,7 @@ def test_a_partition_that_grows_and_does_not_advance_ends_the_process(bench):
 
 def test_the_log_is_trimmed_to_the_beginning_of_the_window():
     """The worker trims expired records at intervals; a new matcher restores from the rest."""
-    bench = Bench(window_seconds=10.0, lateness_seconds=60.0, trim_interval_seconds=1.0, shards=1)
+    bench = Bench(window_seconds=10.0, lateness_seconds=60.0, trim_seconds=1.0, shards=1)
     for i in range(4):
         bench.add((f"{i}", f"{TEXT} {i}"), timestamp=1_600_000_000 - 400 + i * 100)
         bench.sign(i + 1)
@@ -366,12 +367,10 @@ def test_names_are_stable_and_tell_deployments_generations_and_roles_apart():
     assert issubclass(OffsetGoneError, TransportError)
 
 
-@pytest.mark.parametrize("leave_group", [True, False])
-def test_a_worker_that_is_stopped_leaves_its_group_unless_it_keeps_its_place(bench, leave_group):
-    """Then others take over at once, or the worker gets its partitions back."""
-    bench.run("sign", lambda: bench.has_taken_all("sign"), leave_group=leave_group)
-    group = bench.cluster.group(bench.names.group("sign"), bench.names.topics.documents)
-    assert bool(group.members) != leave_group
+def test_a_worker_that_is_stopped_leaves_its_group(bench):
+    """Then others take over at once."""
+    bench.run("sign", lambda: bench.has_taken_all("sign"))
+    assert not bench.cluster.group(bench.names.group("sign"), bench.names.topics.documents).members
 
 
 @pytest.mark.parametrize(
@@ -391,9 +390,9 @@ def test_a_poll_waits_for_what_the_step_before_it_left_of_the_interval(
     role: str, waited: float, turn: float, expected: float
 ) -> None:
     """Commits follow one another at the interval; a matcher's interval is a quarter of a signer's."""
-    assert wait_seconds(ROLES[role], settings_of(commit_interval_ms=200), waited, turn) == pytest.approx(expected)
+    assert wait_seconds(ROLES[role], LIMITS, waited, turn) == pytest.approx(expected)
 
 
 def test_an_interval_shorter_than_the_least_wait_is_kept() -> None:
-    """A user who asks for immediate commits gets them."""
-    assert wait_seconds(ROLES["sign"], settings_of(commit_interval_ms=5), 0.005, 9.0) == pytest.approx(0.005)
+    """Without documents a commit is not delayed by the least wait."""
+    assert wait_seconds(ROLES["sign"], LIMITS._replace(commit_seconds=0.005), 0.005, 9.0) == pytest.approx(0.005)

@@ -41,7 +41,7 @@ def steps(*changes: str) -> list[Consequence]:
 def test_each_class_of_settings_has_its_steps() -> None:
     """Worker, matching, topic and signing settings, alone and together."""
     assert steps() == []
-    (restart,) = steps("commit_interval_ms=100")
+    (restart,) = steps("memory_max=268435456")
     assert restart.means.startswith("In place")
     (replay,) = steps("min_similarity=0.9")
     assert replay.means.startswith("A replay")
@@ -58,7 +58,7 @@ def test_each_class_of_settings_has_its_steps() -> None:
     assert [step.means.partition(":")[0] for step in steps("retention_seconds=3600", "window_seconds=200")] == [
         "The topics", "A replay"
     ]  # fmt: skip
-    both = steps("retention_seconds=3600", "commit_interval_ms=100")
+    both = steps("retention_seconds=3600", "memory_max=268435456")
     assert [step.means.partition(":")[0] for step in both] == ["The topics", "In place"]
     (more,) = steps("shards=16")
     assert more.means.startswith("In place: the running stream gets more shards. Leave the setting shards as it is")

@@ -21,7 +21,7 @@ from neardup_workers.running.commands.topics.replay import replay
 def replayed(bench: Bench, capsys: pytest.CaptureFixture[str], *, window: bool = True, **changes: object) -> str:
     """Run the command; what it prints."""
     settings = bench.settings.model_copy(update=changes)
-    replay(ReplayOptions(window=window), MemoryTransport(bench.cluster), settings)
+    replay(ReplayOptions(window=window), MemoryTransport(bench.cluster), settings, bench.limits)
     return capsys.readouterr().out
 
 

@@ -10,7 +10,7 @@ import time
 from memory_transport import MemoryCluster, MemoryTransport
 
 from neardup_workers.outside.process.watchdog import Watchdog
-from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.settings.kafka import LIMITS, StreamLimits, StreamSettings
 from neardup_workers.outside.telemetry.health import Health
 from neardup_workers.outside.telemetry.metrics import Metrics
 from neardup_workers.outside.topics.names import names_of
@@ -58,11 +58,18 @@ class Until:
             self._cluster.advance(seconds)
 
 
+def divided(changes):
+    """The changes of settings, and those of limits."""
+    limits = {name: value for name, value in changes.items() if name in StreamLimits._fields}
+    return {name: value for name, value in changes.items() if name not in limits}, limits
+
+
 class Bench:
-    """A deployment in memory, with the reports of its workers."""
+    """A deployment in memory, with the reports of its workers. Changes are of settings or of limits."""
 
     def __init__(self, **changes) -> None:
-        self.settings = settings_of(**changes)
+        changes, limits = divided(changes)
+        self.settings, self.limits = settings_of(**changes), LIMITS._replace(**limits)
         self.cluster = cluster_of(self.settings)
         self.names = names_of(self.settings)
         self.metrics = {role: Metrics(role) for role in ROLES}
@@ -86,7 +93,9 @@ class Bench:
             self.stop, lambda: float(next(ticks)), self.stuck.append,
             lambda: self.collected.append("loaded"), lambda: self.collected.append("collect"),
         )  # fmt: skip
-        return Shell(ROLES[role], self.settings.model_copy(update=changes), outside).run()
+        changes, limits = divided(changes)
+        settings = self.settings.model_copy(update=changes)
+        return Shell(ROLES[role], settings, outside, self.limits._replace(**limits)).run()
 
     def sign(self, documents: int, **changes):
         """Run a signer until it has signed this number of documents."""

@@ -28,7 +28,7 @@ from neardup_workers.doing.stages.canary_writer import CanaryWriter
 from neardup_workers.doing.stages.record_sizes import all_fit, bytes_of_utf8_byte
 from neardup_workers.doing.stages.step_rows import StepRows
 from neardup_workers.outside.readers.json.columns import decode_columns
-from neardup_workers.outside.settings.kafka import STEP_BYTES_MAX
+from neardup_workers.outside.settings.kafka import LIMITS
 from neardup_workers.outside.store.blocked import NOTHING_BLOCKED, BlockList
 from neardup_workers.outside.telemetry.observer import SILENT, Observer, stage
 from neardup_workers.outside.topics.messages import (
@@ -58,7 +58,7 @@ class SignPlan(NamedTuple):
     dead_partitions: int
     skew_seconds: float  # how far an event time may lie ahead of the time of its record
     start: str | None  # "earliest" or "latest" for a group without committed offsets; None refuses it
-    step_bytes_max: int = STEP_BYTES_MAX
+    step_bytes_max: int = LIMITS.step_bytes_max
     document_bytes_max: int = UNBOUNDED  # of key, value and headers; what a filter can send
     align_wait_seconds_max: float | None = None  # how long another partition may hold back records; None: forever
     verdicts: bool = False  # filters forward documents, so each must fit a message of theirs

@@ -41,7 +41,7 @@ MEANINGS: dict[Exit, str] = {
     Exit.GAP: "a part of the log that is still needed is gone; --allow-gap goes on without it",
     Exit.GENERATION: "a message of signed was made under another configuration",
     Exit.FENCED: "another process took over from this worker again and again: give each its own --instance",
-    Exit.STUCK: "a step outlasted turn_seconds_max, or a partition did not advance, or begin, for stall_seconds_max",
+    Exit.STUCK: "a step outlasted two minutes, or a partition did not advance, or begin, for as long",
     Exit.UNUSABLE: "there was input, but nothing of it could be used; the summary says why",
     Exit.REFUSED: "--strict: a document was refused, and the reading ended there; or documents left the window before "
     "their time, so that later ones were not compared with them; or batch would lose nearly all documents of a source",

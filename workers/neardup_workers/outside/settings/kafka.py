@@ -7,6 +7,7 @@ machine can read.
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
@@ -15,19 +16,13 @@ from neardup.schemes.rows import SCHEMES
 from neardup_workers.outside.settings.client_properties import ClientProperties, read_properties
 from neardup_workers.outside.settings.files import Settings
 
-# Approximate bytes of the records and of the output of a step: the default of ``step_bytes_max``.
-STEP_BYTES_MAX = 64 << 20
-# Approximate pairs of a step. The producer sends them in about a second, so a slow broker has time before the
-# transaction timeout.
-STEP_PAIRS_MAX = 20_000
-# Documents that may wait for a verdict: about 100 bytes each, and their pairs.
-UNDECIDED_MAX = 1_000_000
-# Of signed, in a linker: the default of ``messages_bytes_max``.
-MESSAGES_BYTES_MAX = 256 << 20
-# The memory of a worker next to its tables, and the part of it that a step has. A compressed batch of a producer
-# unpacks to at most as much: it has a megabyte in the log by default, and text compresses to a fifth or a tenth.
-MEMORY_MAX, STEP_PART = 512 << 20, 8
+# The memory of a worker in addition to its tables. A step has an eighth of it, and so has a compressed batch of a
+# producer, unpacked: a batch has a megabyte in the log by default, and text compresses to a fifth or a tenth. A linker
+# has a half for the contents of signed, and a quarter for documents that wait.
+MEMORY_MAX, STEP_PART, MESSAGES_PART, UNDECIDED_PART = 512 << 20, 8, 2, 4
 BATCH_BYTES_MAX = MEMORY_MAX // STEP_PART
+# Bytes of documents in a message of signed, and of a document that waits for its verdict, with its pairs.
+_MESSAGE_BYTES, _UNDECIDED_BYTES = 512 << 10, 128
 # Of a request: batch header (61), record header with lengths and offsets (at most 36), some room.
 MESSAGE_OVERHEAD_BYTES = 256
 # Characters that every broker allows in names of groups, members and topics.
@@ -101,55 +96,15 @@ class StreamOptions(CanaryOptions):
         default=MEMORY_MAX,
         ge=STEP_PART << 20,
         le=1 << 43,
-        description="bytes of memory of a worker in addition to its tables: an eighth for a step, or for a compressed "
-        "batch of a producer, unpacked",
+        description="bytes of memory of a worker in addition to its tables: an eighth for a step; in a linker half for "
+        "contents to compare, a quarter for documents that wait",
     )
     allow_gap: bool = Field(
         default=False, description="go on when the beginning of a window is no longer in the log; pairs may be missed"
     )
-    commit_interval_ms: int = Field(
-        default=200,
-        ge=1,
-        le=10_000,
-        description="milliseconds from one commit of a signer to the next while documents come; in other roles a "
-        "quarter of it",
-    )
-    step_documents_max: int = Field(
-        default=5_000, ge=1, le=1_000_000, description="documents of a signer's step at most"
-    )
-    step_messages_max: int = Field(
-        default=128,
-        ge=1,
-        le=100_000,
-        description="messages of a matcher's step at most; each holds up to 512 KiB of documents",
-    )
-    step_bytes_max: int = Field(
-        default=STEP_BYTES_MAX,
-        ge=1 << 20,
-        le=1 << 34,
-        description="bytes of a step at most: of the messages that it reads, and, in a matcher, of the pairs they make",
-    )
-    step_pairs_max: int = Field(
-        default=STEP_PAIRS_MAX,
-        ge=256,
-        le=1 << 24,
-        description="pairs of a matcher's step at most, about; where a step is aborted, the next ones are smaller",
-    )
     verdicts: bool = Field(
         default=False,
         description="matchers write links, which linkers read; without linkers links and signed would grow without end",
-    )
-    undecided_max: int = Field(
-        default=UNDECIDED_MAX,
-        ge=1_000,
-        le=1 << 30,
-        description="documents that may wait for a verdict in a linker, before it reads no more; about 100 bytes each",
-    )
-    messages_bytes_max: int = Field(
-        default=MESSAGES_BYTES_MAX,
-        ge=1 << 20,
-        le=1 << 40,
-        description="bytes of signed that a linker keeps in memory to compare documents; it reads others again",
     )
     standbys: int = Field(
         default=0,
@@ -166,39 +121,12 @@ class StreamOptions(CanaryOptions):
         default=("original", "update"),
         description="verdicts whose documents a filter forwards, of original, update and unchanged",
     )
-    leave_group: bool = Field(
-        default=True,
-        description="leave the group when stopped, so that others take over at once; off keeps the membership for the "
-        "session, for a restart without a rebalance",
-    )
-    skew_seconds: float = Field(
-        default=300.0,
-        ge=0,
-        le=1e9,
-        description="how far a document's time may lie ahead of its message's; later ones are moved back to that",
-    )
     align_wait_seconds_max: float | None = Field(
         default=None,
         ge=1,
         le=1e9,
         description="how long records of a signer wait for partitions that are behind; then they are signed without "
         "them, and counted as unaligned. By default they wait until those have caught up",
-    )
-    turn_seconds_max: float = Field(
-        default=120.0, ge=1, le=3600, description="how long a step may last before the process ends itself"
-    )
-    stall_seconds_max: float = Field(
-        default=120.0,
-        ge=1,
-        le=86_400,
-        description="how long a growing partition may not advance before the process ends itself; how long a committed "
-        "offset may be undecided before the worker restarts, and then ends",
-    )
-    trim_interval_seconds: float = Field(
-        default=60.0,
-        ge=1,
-        le=86_400,
-        description="how often a matcher drops what has left the windows from the log of signed",
     )
     health_host: str = Field(
         default="127.0.0.1", description="address that /metrics, /healthz and /readyz are served on; 0.0.0.0 for all"
@@ -210,6 +138,61 @@ class StreamOptions(CanaryOptions):
         description="their port; 0 takes a free one; up gives its workers this one and the next",
     )
     log_format: str = Field(default="text", pattern="^(text|json)$", description="lines of the log: text or json")
+
+
+class StreamLimits(NamedTuple):
+    """Bounds of the workers that no setting names.
+
+    Attributes:
+        commit_seconds: from one commit of a signer to the next while documents come; in other roles a quarter of it. A
+            transaction takes some milliseconds, and a pair is published within half a second.
+        step_documents_max: of a signer. A transaction of 5,000 documents costs less than a microsecond each.
+        step_messages_max: of a matcher or linker; as many as fill the bytes of a step.
+        step_bytes_max: of the messages that a step reads, and, in a matcher, of the pairs that they make.
+        step_pairs_max: of a matcher, about. The producer sends them in about a second, so a slow broker has time before
+            the transaction timeout. Where a step is aborted, the next ones are smaller.
+        undecided_max: documents that wait for a verdict in a linker, before it reads no more.
+        messages_bytes_max: of signed, which a linker holds to compare documents; it reads others again.
+        skew_seconds: by which the time of a document may lie ahead of its message's; a later one is moved back to that.
+            Clocks differ by less.
+        turn_seconds_max: after which a step ends the process. A step takes about a second, and kernels compile in less
+            than a minute.
+        stall_seconds_max: in which a growing partition advances, or the process ends; in which a committed offset is
+            decided, or the worker restarts, and then ends. A broker restarts in less.
+        trim_seconds: from one removal to the next of what has left the windows. Kafka deletes whole segments, so a
+            shorter time frees no disk.
+    """
+
+    commit_seconds: float = 0.2
+    step_documents_max: int = 5_000
+    step_messages_max: int = BATCH_BYTES_MAX // _MESSAGE_BYTES
+    step_bytes_max: int = BATCH_BYTES_MAX
+    step_pairs_max: int = 20_000
+    undecided_max: int = MEMORY_MAX // UNDECIDED_PART // _UNDECIDED_BYTES
+    messages_bytes_max: int = MEMORY_MAX // MESSAGES_PART
+    skew_seconds: float = 300.0
+    turn_seconds_max: float = 120.0
+    stall_seconds_max: float = 120.0
+    trim_seconds: float = 60.0
+
+
+# The limits at the default of ``memory_max``.
+LIMITS = StreamLimits()
+
+
+def limits_of(memory_max: int) -> StreamLimits:
+    """Return the limits of a worker with this memory.
+
+    >>> limits_of(512 << 20) == LIMITS
+    True
+    """
+    step_bytes = memory_max // STEP_PART
+    return LIMITS._replace(
+        step_messages_max=step_bytes // _MESSAGE_BYTES,
+        step_bytes_max=step_bytes,
+        undecided_max=memory_max // UNDECIDED_PART // _UNDECIDED_BYTES,
+        messages_bytes_max=memory_max // MESSAGES_PART,
+    )
 
 
 class TopicOptions(BaseModel):

@@ -325,6 +325,7 @@ def _work(role: str, options: WorkerOptions, given: Given) -> None:
     from neardup_workers.outside.process.logs import start_log
     from neardup_workers.outside.process.stop import Stop
     from neardup_workers.outside.process.watchdog import Watchdog
+    from neardup_workers.outside.settings.kafka import limits_of
     from neardup_workers.outside.telemetry.health import Health, serve
     from neardup_workers.outside.telemetry.metrics import Metrics
     from neardup_workers.outside.topics.names import names_of
@@ -336,6 +337,7 @@ def _work(role: str, options: WorkerOptions, given: Given) -> None:
 
     start_log(_log_format(given), role)
     settings = _settings(given, options.config, options.start)
+    limits = limits_of(settings.memory_max)
     names, log = names_of(settings), logging.getLogger(__name__)
     name = names.worker(role, settings.instance)
     start_log(settings.log_format, name)
@@ -344,7 +346,7 @@ def _work(role: str, options: WorkerOptions, given: Given) -> None:
         "role": role, "instance": settings.instance, "group": names.group(role), "generation": names.generation,
         "scheme": settings.scheme, "version": version("neardup"),
     }  # fmt: skip
-    metrics, health, watchdog, stop = Metrics(role, info), Health(settings.turn_seconds_max), Watchdog(), Stop()
+    metrics, health, watchdog, stop = Metrics(role, info), Health(limits.turn_seconds_max), Watchdog(), Stop()
     if options.supervised:
         watch_parent()
     port = serve(settings.health_host, settings.health_port, metrics.registry, health)
@@ -366,4 +368,4 @@ def _work(role: str, options: WorkerOptions, given: Given) -> None:
         settle()
 
     outside = Outside(lambda: connect(settings), metrics, health, watchdog, stop, loaded=loaded, collect=give_back)
-    raise typer.Exit(Shell(ROLES[role], settings, outside).run())
+    raise typer.Exit(Shell(ROLES[role], settings, outside, limits).run())

@@ -28,7 +28,7 @@ from neardup.window.steps import step
 from neardup_workers.outside.display.printing import facts, print_found
 from neardup_workers.outside.options.running import SizeOptions
 from neardup_workers.outside.process.exits import Exit
-from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.settings.kafka import StreamSettings, limits_of
 from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN
 
 _SEED = 25
@@ -218,8 +218,9 @@ def _roles(settings: StreamSettings, load: Load, documents: int, matching: Role)
     yield shared(SIGN, SIGNER_DOCUMENT + SIGNER_KILOBYTE * load.sent / 1e3)
     yield matching
     if settings.verdicts:
-        decided = documents * (_LINKER_BYTES + load.id) + settings.undecided_max * _WAITING_BYTES
-        messages = min(settings.messages_bytes_max, documents * load.table)
+        limits = limits_of(settings.memory_max)
+        decided = documents * (_LINKER_BYTES + load.id) + limits.undecided_max * _WAITING_BYTES
+        messages = min(limits.messages_bytes_max, documents * load.table)
         stories = min(settings.evidence_bytes_max, documents * _WITH_STORY * (STORY_BYTES + load.counted + load.id))
         memory = decided + messages + stories + min(documents, STORIES_MAX) * _LEDGER_BYTES
         yield Role(LINK, 2, load.rate * LINKER_DOCUMENT / 1e6, PROCESS_BYTES + memory)

@@ -45,7 +45,7 @@ from neardup_workers.doing.stages.verdicts.state import LinkState
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.readers.json.columns import decode_columns
 from neardup_workers.outside.settings.files import fields_of
-from neardup_workers.outside.settings.kafka import MESSAGE_OVERHEAD_BYTES, STARTS, StreamSettings
+from neardup_workers.outside.settings.kafka import MESSAGE_OVERHEAD_BYTES, STARTS, StreamLimits, StreamSettings
 from neardup_workers.outside.store.blocked import read_block_list
 from neardup_workers.outside.topics.arrivals import ArrivalRows
 from neardup_workers.outside.topics.messages import Envelope
@@ -117,13 +117,13 @@ class Role(NamedTuple):
 
     name: str
     topic: Callable[[Topics], str]
-    records_max: Callable[[StreamSettings], int]
+    records_max: Callable[[StreamLimits], int]
     interval_fraction: float
-    make: Callable[[WorkerMember, StreamSettings], Made]
+    make: Callable[[WorkerMember, StreamSettings, StreamLimits], Made]
     warm: Callable[[StreamSettings], None]
 
 
-def _signer(member: WorkerMember, settings: StreamSettings) -> Made:
+def _signer(member: WorkerMember, settings: StreamSettings, limits: StreamLimits) -> Made:
     topics, transport = names_of(settings).topics, member.transport
     check_topics(transport, settings, (topics.documents, topics.dead, topics.signed))
     # A filter adds this header to a document that it forwards.
@@ -133,9 +133,9 @@ def _signer(member: WorkerMember, settings: StreamSettings) -> Made:
         fields=fields_of(settings, sources=settings.verdicts),
         topics=topics,
         dead_partitions=transport.partitions(topics.dead),
-        skew_seconds=settings.skew_seconds,
+        skew_seconds=limits.skew_seconds,
         start=settings.start,
-        step_bytes_max=settings.step_bytes_max,
+        step_bytes_max=limits.step_bytes_max,
         document_bytes_max=settings.client.request_bytes_max - MESSAGE_OVERHEAD_BYTES - added,
         align_wait_seconds_max=settings.align_wait_seconds_max,
         verdicts=settings.verdicts,
@@ -150,7 +150,7 @@ def _signer(member: WorkerMember, settings: StreamSettings) -> Made:
     return Made(worker, observe=worker.observe, waiting_records=worker.waiting_records)
 
 
-def _matcher(member: WorkerMember, settings: StreamSettings) -> Made:
+def _matcher(member: WorkerMember, settings: StreamSettings, limits: StreamLimits) -> Made:
     names, transport = names_of(settings), member.transport
     check_shards(transport, settings)
     check_topics(transport, settings, (names.topics.signed, names.topics.candidates, names.topics.links))
@@ -164,8 +164,8 @@ def _matcher(member: WorkerMember, settings: StreamSettings) -> Made:
         start=settings.start,
         allow_gap=settings.allow_gap,
         link_group=names.group(LINK),
-        step_bytes_max=settings.step_bytes_max,
-        step_pairs_max=settings.step_pairs_max,
+        step_bytes_max=limits.step_bytes_max,
+        step_pairs_max=limits.step_pairs_max,
         canaries=settings.canaries_every > 0,
         verdicts=settings.verdicts,
         standbys=settings.standbys,
@@ -186,7 +186,7 @@ def _matcher(member: WorkerMember, settings: StreamSettings) -> Made:
     )
 
 
-def _linker(member: WorkerMember, settings: StreamSettings) -> Made:
+def _linker(member: WorkerMember, settings: StreamSettings, limits: StreamLimits) -> Made:
     topics, transport = names_of(settings).topics, member.transport
     _check_verdicts(settings)
     read = (topics.signed, topics.links, topics.verdicts, topics.clusters, topics.originals, topics.sources)
@@ -200,9 +200,9 @@ def _linker(member: WorkerMember, settings: StreamSettings) -> Made:
         start=settings.start,
         allow_gap=settings.allow_gap,
         match_group=names_of(settings).group(MATCH),
-        step_bytes_max=settings.step_bytes_max,
-        undecided_max=settings.undecided_max,
-        messages_bytes_max=settings.messages_bytes_max,
+        step_bytes_max=limits.step_bytes_max,
+        undecided_max=limits.undecided_max,
+        messages_bytes_max=limits.messages_bytes_max,
         sources_max=settings.sources_max,
     )
     worker = LinkWorker(member, plan)
@@ -217,13 +217,13 @@ def _linker(member: WorkerMember, settings: StreamSettings) -> Made:
     )
 
 
-def _filter(member: WorkerMember, settings: StreamSettings) -> Made:
+def _filter(member: WorkerMember, settings: StreamSettings, limits: StreamLimits) -> Made:
     names, start, follows = names_of(settings), settings.start, None
     _check_verdicts(settings)
     check_topics(member.transport, settings, (names.topics.verdicts, names.topics.documents, names.topics.unique))
     if start is not None and start not in STARTS:
         start, follows = "earliest", names_of(settings, start)
-    plan = FilterPlan(names, settings.forward, start, settings.allow_gap, settings.step_bytes_max, follows)
+    plan = FilterPlan(names, settings.forward, start, settings.allow_gap, limits.step_bytes_max, follows)
     worker = FilterWorker(member, plan)
     return Made(worker, waiting_records=worker.waiting_records, close=worker.close)
 
@@ -240,13 +240,13 @@ def _check_verdicts(settings: StreamSettings) -> None:
 _WAIT_SECONDS_MIN = 0.02
 
 
-def wait_seconds(role: Role, settings: StreamSettings, waited: float = 0.0, turn: float = 0.0) -> float:
+def wait_seconds(role: Role, limits: StreamLimits, waited: float = 0.0, turn: float = 0.0) -> float:
     """Return the seconds that the next poll of a worker may wait.
 
     The last turn lasted ``turn`` seconds, and its poll could wait ``waited`` of them. The difference is subtracted, so
     that commits follow one another at the interval.
     """
-    interval = role.interval_fraction * settings.commit_interval_ms / 1000
+    interval = role.interval_fraction * limits.commit_seconds
     return min(interval, max(_WAIT_SECONDS_MIN, interval - max(0.0, turn - waited)))
 
 
@@ -348,13 +348,15 @@ def warm_decisions(config: Config) -> None:
 ROLES: dict[str, Role] = {
     role.name: role
     for role in (
-        Role(SIGN, lambda topics: topics.documents, lambda given: given.step_documents_max, 1.0, _signer, _warm_signer),
-        Role(MATCH, lambda topics: topics.links, lambda given: given.step_messages_max, 0.25, _matcher, _warm_tables),
         Role(
-            LINK, lambda topics: topics.signed, lambda given: given.step_messages_max, 0.25, _linker, warm_decisions,
+            SIGN, lambda topics: topics.documents, lambda limits: limits.step_documents_max, 1.0, _signer, _warm_signer
+        ),
+        Role(MATCH, lambda topics: topics.links, lambda limits: limits.step_messages_max, 0.25, _matcher, _warm_tables),
+        Role(
+            LINK, lambda topics: topics.signed, lambda limits: limits.step_messages_max, 0.25, _linker, warm_decisions,
         ),
         Role(
-            FILTER, lambda topics: topics.verdicts, lambda given: given.step_documents_max, 0.25, _filter,
+            FILTER, lambda topics: topics.verdicts, lambda limits: limits.step_documents_max, 0.25, _filter,
             lambda given: warm_batches(),
         ),
     )

@@ -12,7 +12,7 @@ Theory of operation. The shell has these states. It logs each change once, and e
   the count restarts. If a partition waits that long a second time, the process ends: another process may start
   elsewhere, and an operator sees it.
 - *stopped*: after a signal. The current turn and its transaction end, the shell closes all of its parts, and the worker
-  leaves its group (``leave_group``).
+  leaves its group.
 
 A failure that no restart can repair ends the process with one sentence and its exit code: the table ``ENDINGS``. A
 crash at any moment is no more than a restart, because all state is in the log. A member that dies or restarts keeps its
@@ -34,7 +34,7 @@ from neardup_workers.outside.process.backoff import backoff_seconds
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.process.stop import Stop
 from neardup_workers.outside.process.watchdog import Stall, Waits, Watchdog, end_process
-from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.settings.kafka import StreamLimits, StreamSettings
 from neardup_workers.outside.telemetry.health import START_SECONDS_MAX, Health, HealthAnswer
 from neardup_workers.outside.telemetry.observer import Observer
 from neardup_workers.outside.topics.names import names_of
@@ -116,8 +116,8 @@ class _Chore(NamedTuple):
 class Shell:
     """The life of one worker; the module describes its states."""
 
-    def __init__(self, role: Role, settings: StreamSettings, outside: Outside) -> None:
-        self.role, self.settings, self.outside = role, settings, outside
+    def __init__(self, role: Role, settings: StreamSettings, outside: Outside, limits: StreamLimits) -> None:
+        self.role, self.settings, self.outside, self.limits = role, settings, outside, limits
         self.names = names_of(settings)
         self.name = self.names.worker(role.name, settings.instance)
         self.topic = role.topic(self.names.topics)
@@ -126,9 +126,9 @@ class Shell:
         self._logged: object = None  # the last state that the log shows
         self._tables: Tables = {}  # the tables of the last worker, for the next one
         self._is_away = False  # the broker did not answer the last request
-        self._stall = Stall(settings.stall_seconds_max)
+        self._stall = Stall(limits.stall_seconds_max)
         usual = settings.client.transaction_timeout_seconds + _OVERDUE_SECONDS
-        self._waits = Waits(usual, max(usual, settings.stall_seconds_max))
+        self._waits = Waits(usual, max(usual, limits.stall_seconds_max))
 
     def run(self) -> Exit:
         """Work until a signal arrives; raises ``Failure`` for an error that no restart can repair."""
@@ -159,7 +159,9 @@ class Shell:
                 consumer = transport.consumer(self.topic, self.names.group(self.role.name), self.name)
                 closing.callback(consumer.close)
                 closing.callback(producer.close)  # first: an open transaction holds up readers
-                made = self.role.make(WorkerMember(transport, consumer, producer, self.outside.observer), self.settings)
+                made = self.role.make(
+                    WorkerMember(transport, consumer, producer, self.outside.observer), self.settings, self.limits
+                )
                 closing.callback(made.close)
                 made.inherit(self._tables)
                 self._tables = {}
@@ -171,22 +173,22 @@ class Shell:
                 raise
 
     def _leave(self, transport: Transport) -> None:
-        """Leave the group if a signal came and ``leave_group`` is set."""
-        if self.outside.stop.signal and self.settings.leave_group:
+        """Leave the group if a signal came, so that others take over at once."""
+        if self.outside.stop.signal:
             with suppress(TransportError):
                 transport.leave(self.names.group(self.role.name), self.name)
 
     def _turns(self, made: Made, producer: Producer, chores: list[_Chore]) -> None:
-        outside, settings = self.outside, self.settings
-        records_max, wait = self.role.records_max(settings), wait_seconds(self.role, settings)
+        outside, limits = self.outside, self.limits
+        records_max, wait = self.role.records_max(limits), wait_seconds(self.role, limits)
         due = [outside.now()] * len(chores)
         began = outside.now()
         while not outside.stop.signal:
-            with outside.watchdog.guard("a turn", settings.turn_seconds_max):
+            with outside.watchdog.guard("a turn", limits.turn_seconds_max):
                 try:
                     started = outside.now()
                     made.worker.turn(wait, records_max)
-                    wait = wait_seconds(self.role, settings, wait, outside.now() - started)
+                    wait = wait_seconds(self.role, limits, wait, outside.now() - started)
                     for i, chore in enumerate(chores):
                         if due[i] <= outside.now() or self._is_away:
                             chore.run()
@@ -261,14 +263,14 @@ class Shell:
             if stalled is not None:
                 self.outside.stuck(
                     f"{self.name}: partition {stalled} of {self.topic} stays at {positions[stalled]} of "
-                    f"{ends[stalled]} for {self.settings.stall_seconds_max:g} s"
+                    f"{ends[stalled]} for {self.limits.stall_seconds_max:g} s"
                 )
             self._check_waits(worker, {*worker.running, *made.restoring()})
 
         return [
             _Chore(_OBSERVE_SECONDS, observe),
             _Chore(_CHECK_SECONDS, check),
-            _Chore(self.settings.trim_interval_seconds, made.trim),
+            _Chore(self.limits.trim_seconds, made.trim),
             _Chore(_COLLECT_SECONDS, self.outside.collect),
         ]
 

@@ -33,7 +33,7 @@ from neardup_workers.doing.stages.filtering.cutover import (
 )
 from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.doing.stages.starts import committed_start
-from neardup_workers.outside.settings.kafka import STEP_BYTES_MAX
+from neardup_workers.outside.settings.kafka import LIMITS
 from neardup_workers.outside.telemetry.observer import stage
 from neardup_workers.outside.topics.names import Names, generation_header
 from neardup_workers.outside.topics.verdicts import parse_run
@@ -61,7 +61,7 @@ class FilterPlan(NamedTuple):
     forward: tuple[str, ...]
     start: str | None  # "earliest" or "latest" for a group without committed offsets; None refuses it
     allow_gap: bool  # continue without documents that retention has deleted
-    step_bytes_max: int = STEP_BYTES_MAX
+    step_bytes_max: int = LIMITS.step_bytes_max
     follows: Names | None = None
 
 

@@ -12,7 +12,7 @@ from neardup_workers.doing.stages.matching.shard_table import ShardTable, Window
 from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.doing.stages.starts import committed_start, start_offset
 from neardup_workers.doing.stages.verdicts.positions import decode_signed_metadata
-from neardup_workers.outside.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX
+from neardup_workers.outside.settings.kafka import LIMITS
 from neardup_workers.outside.topics.links import NO_LINKS, LinkMessage, encode_links
 from neardup_workers.outside.topics.messages import Envelope
 from neardup_workers.outside.topics.names import Topics
@@ -41,8 +41,8 @@ class MatchPlan(NamedTuple):
     start: str | None  # "earliest" or "latest" for a group without committed offsets; None refuses it
     allow_gap: bool  # continue if the beginning of a window is no longer in the log
     link_group: str  # the group of linkers, which read signed too
-    step_bytes_max: int = STEP_BYTES_MAX
-    step_pairs_max: int = STEP_PAIRS_MAX
+    step_bytes_max: int = LIMITS.step_bytes_max
+    step_pairs_max: int = LIMITS.step_pairs_max
     canaries: bool = False  # look up those of signed
     verdicts: bool = False  # publish links for linkers, and trim nothing before the first linker works
     standbys: int = 0  # other members that keep a table of each shard

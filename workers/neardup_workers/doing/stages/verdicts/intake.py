@@ -20,7 +20,7 @@ from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.doing.stages.verdicts.evidence import Compared
 from neardup_workers.doing.stages.verdicts.state import LinkState
 from neardup_workers.doing.stages.verdicts.watermarks import Hole, Watermarks
-from neardup_workers.outside.settings.kafka import MESSAGES_BYTES_MAX, STEP_BYTES_MAX, UNDECIDED_MAX
+from neardup_workers.outside.settings.kafka import LIMITS
 from neardup_workers.outside.topics.links import decode_links
 from neardup_workers.outside.topics.names import Topics
 from neardup_workers.outside.topics.places import partitions_of
@@ -51,9 +51,9 @@ class LinkPlan(NamedTuple):
     start: str | None  # "earliest" or "latest" for a group without committed offsets; None refuses it
     allow_gap: bool  # continue without deleted verdicts, and without pairs that no matcher reports
     match_group: str  # the group of matchers, which know how many shards there are
-    step_bytes_max: int = STEP_BYTES_MAX
-    undecided_max: int = UNDECIDED_MAX
-    messages_bytes_max: int = MESSAGES_BYTES_MAX
+    step_bytes_max: int = LIMITS.step_bytes_max
+    undecided_max: int = LIMITS.undecided_max
+    messages_bytes_max: int = LIMITS.messages_bytes_max
     sources_max: int = SOURCES_MAX
 
 

@@ -1,7 +1,7 @@
 """The ledger of sources of a linker: it counts committed verdicts, and ``sources``, a compacted topic, keeps it.
 
 Theory of operation. A verdict counts after its transaction: the ledger is a function of the log, and no step of it is
-undone. The parts of it that have changed are written at each trim (``trim_interval_seconds``), or with verdicts before
+undone. The parts of it that have changed are written at each trim (``trim_seconds``), or with verdicts before
 that if many stories have changed. So the topic grows by sources and stories, not by verdicts. The record ``step`` says
 how many arrivals the topic counts. A restart reads the topic and counts the verdicts from there on again, with
 their sources and times of arrival from ``signed``: then it has the ledger of the linker before it.

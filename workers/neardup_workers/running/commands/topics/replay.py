@@ -22,7 +22,7 @@ from neardup_workers.doing.stages.verdicts.restore import last_record, last_verd
 from neardup_workers.outside.display.printing import time_text
 from neardup_workers.outside.options.running import ReplayOptions
 from neardup_workers.outside.process.exits import Exit, Failure
-from neardup_workers.outside.settings.kafka import StreamSettings
+from neardup_workers.outside.settings.kafka import LIMITS, StreamLimits, StreamSettings
 from neardup_workers.outside.topics.names import LINK, SIGN, Names, names_of
 from neardup_workers.outside.topics.signed import PARTITION
 from neardup_workers.outside.transport.protocol import (
@@ -48,7 +48,9 @@ class Begin(NamedTuple):
     before: int
 
 
-def replay(options: ReplayOptions, transport: Transport, settings: StreamSettings) -> None:
+def replay(
+    options: ReplayOptions, transport: Transport, settings: StreamSettings, limits: StreamLimits = LIMITS
+) -> None:
     """Set the signers back and say what they repeat.
 
     Raises:
@@ -64,7 +66,7 @@ def replay(options: ReplayOptions, transport: Transport, settings: StreamSetting
     is_new = transport.bounds(names.topics.signed)[PARTITION][1] == 0
     if options.window:
         _check_new(names, is_new=is_new)
-        since = _window_begins(transport, topic, begins, firsts, settings)
+        since = _window_begins(transport, topic, begins, firsts, settings, limits.skew_seconds)
         at = transport.offsets_at(topic, int(since * _MILLISECONDS))
         sys.stdout.write(f"the window begins at {time_text(since)}\n")
         _check_kept(settings, {p: first for p, first in firsts.items() if 0 < first == at[p] < begins.get(p, 0)}, since)
@@ -109,12 +111,17 @@ def _check_new(names: Names, *, is_new: bool) -> None:
 
 
 def _window_begins(
-    transport: Transport, topic: str, reached: Mapping[int, int], firsts: Mapping[int, int], settings: StreamSettings
+    transport: Transport,
+    topic: str,
+    reached: Mapping[int, int],
+    firsts: Mapping[int, int],
+    settings: StreamSettings,
+    skew_seconds: float,
 ) -> float:
     """Return the time in seconds before which no document can be in the window, from the last one that was signed."""
     begins = [last_record(transport, topic, p, firsts[p], offset) for p, offset in reached.items()]
     times = [record.timestamp_ms / _MILLISECONDS for record in begins if record is not None]
-    spans = (settings.window_seconds or 0.0) + settings.lateness_seconds + settings.skew_seconds
+    spans = (settings.window_seconds or 0.0) + settings.lateness_seconds + skew_seconds
     return max(0.0, min(time.time(), max(times, default=0.0)) - spans)
 
 
