@@ -27,7 +27,7 @@ from neardup.schemes.config import Config
 from neardup.schemes.rows import SCHEMES
 from neardup.stories.verdicts import saved
 from neardup.stories.verdicts.decisions import Compare, Decisions, Found, VerdictLimits
-from neardup.stories.verdicts.fields import NAMES, Verdicts, values_of
+from neardup.stories.verdicts.fields import NAMES, Verdicts, join_verdicts, values_of
 from neardup.stories.verdicts.kept import (
     KeptStories,
     TableHoldings,
@@ -140,8 +140,7 @@ class Decider:
         decisions, first_place = self.decisions, self._places
         offset, relations = self._offset(), list[Relations]()
         with self.step():
-            parts = list(self._decide(accepted, signed, offset, relations, seen))
-            verdicts = parts[0] if len(parts) == 1 else Verdicts(*map(np.concatenate, zip(*parts, strict=True)))
+            verdicts = join_verdicts(list(self._decide(accepted, signed, offset, relations, seen)))
             ids = self._original_ids(verdicts)
             if self._matcher.config.separate:
                 ids = bare_ids(ids)

@@ -38,6 +38,15 @@ class Verdicts(NamedTuple):
     equal: npt.NDArray[np.bool_]
     late: npt.NDArray[np.bool_]
 
+    def select(self, rows: npt.NDArray[np.int64]) -> Verdicts:
+        """Return some verdicts, in the given order."""
+        return Verdicts._make(column[rows] for column in self)
+
+
+def join_verdicts(parts: Sequence[Verdicts]) -> Verdicts:
+    """Return the verdicts of all parts, one after the other; at least one part."""
+    return parts[0] if len(parts) == 1 else Verdicts(*map(np.concatenate, zip(*parts, strict=True)))
+
 
 def new_verdicts(count: int) -> Verdicts:
     """Return columns to fill, ``count`` long."""

@@ -40,7 +40,7 @@ from neardup.stories.sources.losses import NamedLosses, named_losses
 from neardup.stories.sources.names import Shown, shown_by, source_of
 from neardup.stories.sources.reports import Reports, refusals
 from neardup.stories.verdicts.decider import Decided, Decider
-from neardup.stories.verdicts.fields import Verdicts
+from neardup.stories.verdicts.fields import Verdicts, join_verdicts
 from neardup.stories.verdicts.row_columns import NONE
 from neardup.stories.verdicts.rule import UNCHANGED, Arrivals
 from neardup.window import NO_TIME
@@ -378,7 +378,7 @@ class Keeper:
         removals = removals_of(list(gone))
         parts.append((removals, restored_of([], len(gone))))
         arrivals = Arrivals._make(np.concatenate(columns) for columns in zip(*(part[0] for part in parts), strict=True))
-        restored = Verdicts._make(np.concatenate(columns) for columns in zip(*(part[1] for part in parts), strict=True))
+        restored = join_verdicts([part[1] for part in parts])
         if gone:
             with step(table):
                 for id_ in gone:

@@ -27,7 +27,7 @@ from neardup.pairs.batches import id_columns
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS
 from neardup.pairs.window_message import WireError
 from neardup.schemes.interface import in_parts
-from neardup.stories.verdicts.fields import MESSAGE_FIELDS, Verdicts, has_value
+from neardup.stories.verdicts.fields import MESSAGE_FIELDS, Verdicts, has_value, join_verdicts
 from neardup.stories.verdicts.representatives import NO_RANK
 from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL, STATUSES
 from neardup.window import NO_TIME
@@ -66,10 +66,9 @@ class DecidedRows(NamedTuple):
 
     def select(self, order: npt.NDArray[np.int64]) -> DecidedRows:
         """Return some rows, in the given order."""
-        verdicts = Verdicts._make(column[order] for column in self.verdicts)
         ids = [self.original_ids[i] for i in order.tolist()]
         return DecidedRows(
-            self.numbers[order], self.rows.select(order), verdicts, ids, self.incomplete[order],
+            self.numbers[order], self.rows.select(order), self.verdicts.select(order), ids, self.incomplete[order],
             self.original_times[order], self.original_ranks[order], self.arrived[order],
         )  # fmt: skip
 
@@ -246,7 +245,7 @@ def join_decided(parts: Sequence[DecidedRows]) -> DecidedRows:
     """Return the verdicts of all parts in order of arrival; at least one part."""
     numbers, rows, verdicts, ids, *others = zip(*parts, strict=True)
     joined = DecidedRows(
-        np.concatenate(numbers), join_arrivals(list(rows)), Verdicts(*map(np.concatenate, zip(*verdicts, strict=True))),
+        np.concatenate(numbers), join_arrivals(list(rows)), join_verdicts(verdicts),
         [id_ for part in ids for id_ in part], *map(np.concatenate, others),
     )  # fmt: skip
     return joined.select(np.argsort(joined.numbers, kind="stable"))

@@ -31,7 +31,7 @@ from neardup.stories.sources.ledger import Ledger
 from neardup.stories.sources.reports import Reports
 from neardup.stories.verdicts.decider import Decided
 from neardup.stories.verdicts.decisions import Decisions, Found, VerdictLimits
-from neardup.stories.verdicts.fields import Verdicts
+from neardup.stories.verdicts.fields import Verdicts, join_verdicts
 from neardup.stories.verdicts.rule import DOCUMENT, DUPLICATE, REFUSED, STATUSES, Arrivals
 from neardup.window import NO_TIME
 from neardup_workers.doing.session.session import Chunk, judged
@@ -258,11 +258,11 @@ def decide(
         compare = partial(_compared, similarity, order, first) if similarity else None
         parts.append(decisions.decide(arrivals, links.found(order, first, end), compare))
         decisions.commit()
-    decided = Verdicts._make(np.concatenate([part[n] for part in parts]) for n in range(len(Verdicts._fields)))
+    decided = join_verdicts(parts)
     originals = np.where(decided.originals >= 0, order[decided.originals], -1)
     by_row = np.empty(count, np.int64)
     by_row[order] = np.arange(count)
-    return Verdicts._make(column[by_row] for column in decided._replace(originals=originals))
+    return decided._replace(originals=originals).select(by_row)
 
 
 def _compared(
@@ -336,7 +336,7 @@ def decided_between(
 def _decisions(
     rows: RowFiles, at: Rows, verdicts: Verdicts, relations: RelationsOf | None
 ) -> Iterator[tuple[str, VerdictValues]]:
-    part = Verdicts._make(column[at] for column in verdicts)
+    part = verdicts.select(at)
     shared = None if relations is None else relations(at)
     decided = Decided(part, 0, 0, rows.ids(part.originals[part.originals >= 0]), shared)
     names = rows.collections(at) or [None] * len(at)
