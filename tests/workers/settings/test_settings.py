@@ -14,6 +14,7 @@ from neardup_workers.outside.settings.files import Settings, fields_of
 from neardup_workers.outside.settings.load import FILE_DEFAULT, changed, load, values
 from neardup_workers.outside.settings.presets import PRESETS
 from neardup_workers.outside.settings.removed import REMOVED
+from neardup_workers.outside.settings.serve import LIMITS
 
 
 @pytest.fixture(autouse=True)
@@ -144,6 +145,15 @@ def test_a_removed_setting_is_refused_with_the_new_way(monkeypatch, tmp_path, na
     monkeypatch.setenv(f"neardup_{name}", "1")
     with pytest.raises(ConfigError, match=f"neardup_{name} in the environment {rule}"):
         load({})
+
+
+def test_a_removed_limit_of_the_service_is_refused_with_the_bound_that_holds():
+    """The sentence has the number of the constant."""
+    names = LIMITS._asdict().keys() & REMOVED.keys()
+    assert len(names) > 5
+    for name in names:
+        number, unit = re.findall(r"([\d,]*\d)( MiB)?", REMOVED[name])[0]
+        assert int(number.replace(",", "")) << 20 * bool(unit) == getattr(LIMITS, name), name
 
 
 def test_a_value_that_cannot_work_says_where_it_came_from(monkeypatch, tmp_path):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from neardup_workers.doing.http.described import parameters as of
 from neardup_workers.doing.http.described.parameters import Parameter
 from neardup_workers.doing.http.described.schemas import SCHEMAS, link, listed, record
+from neardup_workers.outside.settings.serve import LIMITS
 
 JSON, JSON_LINES, PROBLEM = "application/json", "application/x-ndjson", "application/problem+json"
 
@@ -108,7 +109,7 @@ RESPONSES: dict[str, Answered] = {
     "openapi": Answered(200, "This description.", JSON, _OBJECT),
     "undecided": Answered(
         202, "Only with --from-kafka: the document is in the topic of documents, and its verdict takes longer than "
-        "10 seconds. GET /v1/documents/{id} has it later.", JSON, link("Undecided"),
+        f"{LIMITS.verdict_seconds_max:g} seconds. GET /v1/documents/{id} has it later.", JSON, link("Undecided"),
     ),
     "unchanged": Answered(304, "The client has this answer: If-None-Match names its ETag.", None),
     "not_http": Answered(400, "The request is not HTTP.", None),
@@ -120,7 +121,7 @@ RESPONSES: dict[str, Answered] = {
     "host": Answered(421, "The host of the request is not this machine."),
     "value": Answered(422, "A value cannot be used; the problem names the field, the rule and the remedy."),
     "busy": Answered(429, "So many documents wait that no more are accepted; see Retry-After."),
-    "readers": Answered(429, "64 clients read events already; see Retry-After."),
+    "readers": Answered(429, f"{LIMITS.event_readers_max} clients read events already; see Retry-After."),
     "needs_window": Answered(501, "Only with --from-kafka: the request needs signatures or sources of a window."),
     "restarts": Answered(503, "The service restarts."),
     "full": Answered(507, "The disk is full; nothing was added."),
