@@ -12,7 +12,8 @@ from verdict_model import Event, VerdictModel
 
 from neardup import Config, ConfigError, Deduplicator, Document, Pair, Verdict
 from neardup.pairs.batches import CONTENT_HALF, MICROSECONDS
-from neardup.pairs.pair_rule import compares_directly, scored
+from neardup.pairs.comparing import compared, is_novel
+from neardup.pairs.pair_rule import compares_directly
 from neardup.pairs.window_message import WireError
 from neardup.schemes.rows import SCHEMES
 from neardup.stories.verdicts.decisions import Decisions, VerdictLimits
@@ -29,15 +30,13 @@ def stream_of(case: Case, seed: int, size: int = 150) -> list[Document]:
 
 
 def directly(config: Config, documents: Sequence[Document]) -> Callable[[int, int], float]:
-    """How similar two contents are by their evidence alone, by their hashes; below 0 if they are no pair."""
+    """What a comparison of two contents says by their evidence alone, by their hashes (``comparing.compared``)."""
     batch = Deduplicator(config).signer.sign(documents).batch
     row = {int(content): n for n, content in enumerate(batch.contents[:, CONTENT_HALF])}
-    scheme = SCHEMES[config.scheme]
 
     def compare(one: int, other: int) -> float:
         sides = (batch.evidence.select(np.array([row[content]])) for content in (one, other))
-        common, tuning = scheme.common(*sides, config.plan), config.tuning
-        return float(np.float32(scored(common, tuning.score_min, exact_score=tuning.exact_score)[0]))
+        return float(np.float32(compared(config, *sides)[0]))
 
     return compare
 
@@ -54,7 +53,7 @@ def modelled(case: Case, documents: Sequence[Document], pairs: Sequence[Pair], r
         found.setdefault(later, []).append((earlier, float(np.float32(pair.similarity))))
     signer = Deduplicator(config).signer
     compare = directly(config, documents) if compares_directly(config) else None
-    model = VerdictModel(3600 * MICROSECONDS, 0, SCHEMES[config.scheme].by_content, compare)
+    model = VerdictModel(3600 * MICROSECONDS, 0, SCHEMES[config.scheme].by_content, compare, novel=is_novel(config))
     out = []
     for n, document in enumerate(documents):
         if n in refused:

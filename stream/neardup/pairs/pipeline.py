@@ -31,8 +31,9 @@ from neardup.pairs.batches import (
     table_items,
     times_of,
 )
+from neardup.pairs.comparing import compared
 from neardup.pairs.estimates.limits import NO_LOSSES, Losses, documents_of, losses_of
-from neardup.pairs.pair_rule import NO_MATCHES, Matches, joined, judge, orient, scored, shared_of
+from neardup.pairs.pair_rule import NO_MATCHES, Matches, joined, judge, orient, shared_of
 from neardup.pairs.shards import WHOLE_STREAM, Shard, shared_limits
 from neardup.pairs.values import wrong_values
 from neardup.schemes.config import Config
@@ -294,28 +295,36 @@ class Matcher:
         return orient(arrived), items, slots, losses
 
     def common(self, batch: Batch, items: npt.NDArray[Any], slots: npt.NDArray[np.int64]) -> Common:
-        """Return what items of a batch have in common with documents of the table, compared in parts because evidence
-        may be large."""
-        sizes = self.table.ragged_lengths(slots) + np.diff(batch.ragged_starts)[items]
-        compared = []
-        for rows in in_parts(sizes + 2 * batch.fixed.shape[1], _COMPARED_BYTES):
+        """Return what items of a batch have in common with documents of the table."""
+        parts = []
+        for rows in self._parts(batch, items, slots):
             older = self.evidence(slots[rows])
-            compared.append(self._scheme.common(batch.evidence.select(items[rows]), older, self.config.plan))
-        return compared[0] if len(compared) == 1 else Common(*map(np.concatenate, zip(*compared, strict=True)))
+            parts.append(self._scheme.common(batch.evidence.select(items[rows]), older, self.config.plan))
+        return parts[0] if len(parts) == 1 else Common(*map(np.concatenate, zip(*parts, strict=True)))
 
     def evidence(self, slots: npt.NDArray[np.int64]) -> Evidence:
         """Return the evidence of documents of the table."""
         return Evidence(self.table.fixed(slots), *self.table.ragged(slots))
 
-    def similarity(
+    def compared(
         self, batch: Batch, items: npt.NDArray[np.int64], older: npt.NDArray[np.int64] | Evidence
     ) -> npt.NDArray[np.float64]:
-        """Return the similarity of m items and m others, ``float64[m]``, whether or not they share a key; -1 where it
-        is below the least score or a condition of the scheme fails. ``older`` are slots of the table or evidence."""
+        """Compare m items with m others for a verdict (``neardup.pairs.comparing``), whether or not they share a key.
+        ``older`` are slots of the table or evidence."""
         if isinstance(older, Evidence):
-            return similarity_of(self.config, batch.evidence.select(items), older, self.score_min)
-        common = self.common(batch, items, older)
-        return scored(common, self.score_min, exact_score=self.config.tuning.exact_score)
+            return compared(self.config, batch.evidence.select(items), older)
+        parts = [
+            compared(self.config, batch.evidence.select(items[rows]), self.evidence(older[rows]))
+            for rows in self._parts(batch, items, older)
+        ]
+        return np.concatenate(parts)
+
+    def _parts(
+        self, batch: Batch, items: npt.NDArray[Any], slots: npt.NDArray[np.int64]
+    ) -> list[npt.NDArray[np.int64]]:
+        """Divide comparisons of items with documents of the table, because evidence may be large."""
+        sizes = self.table.ragged_lengths(slots) + np.diff(batch.ragged_starts)[items]
+        return in_parts(sizes + 2 * batch.fixed.shape[1], _COMPARED_BYTES)
 
     def remove(self, id_: bytes) -> int:
         """Remove every version of an id (its UTF-8 bytes; a full id, if there are collections); returns how many there
@@ -345,13 +354,6 @@ def match_steps(matcher: Matcher, batch: Batch, *, add: bool = True) -> Iterator
             part = next(slices)
         end = part.end
         yield part
-
-
-def similarity_of(config: Config, newer: Evidence, older: Evidence, score_min: float) -> npt.NDArray[np.float64]:
-    """Return the similarity of m documents and m others by their evidence, ``float64[m]``, -1 where it is below
-    ``score_min`` or a condition of the scheme fails."""
-    common = SCHEMES[config.scheme].common(newer, older, config.plan)
-    return scored(common, score_min, exact_score=config.tuning.exact_score)
 
 
 def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:

@@ -32,6 +32,7 @@ from neardup.features.texts.words import stop_languages
 from neardup.features.tokens.verify import SET_MEASURES
 from neardup.schemes.interface import Plan
 from neardup.schemes.parameters import (
+    NOVELTIES,
     VECTOR_MEASURE_NAMES,
     VERIFICATIONS,
     Parameters,
@@ -124,7 +125,7 @@ class Config(Parameters):
             raise ConfigError(_sentences(error, kind.model_fields, scheme)) from None
 
     @field_validator(
-        "scheme", "shingles", "sketch_bits", "languages", "measure", "verify",
+        "scheme", "shingles", "sketch_bits", "languages", "measure", "verify", "novelty",
     )  # fmt: skip
     @classmethod
     def _known(cls, value: Any, info: Any) -> Any:
@@ -298,6 +299,7 @@ _CHOICES: dict[str, Any] = {
     "shingles": lambda: tuple(SHINGLES),
     "measure": lambda: (None, *SET_MEASURES, *VECTOR_MEASURE_NAMES),
     "verify": lambda: VERIFICATIONS,
+    "novelty": lambda: NOVELTIES,
     "sketch_bits": lambda: (None, *SKETCH_BITS),
     "languages": stop_languages,
 }

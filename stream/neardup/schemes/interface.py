@@ -113,6 +113,14 @@ class Shared(NamedTuple):
         return Shared(np.where(swap[:, None], self.fractions[:, ::-1], self.fractions), spans, self.starts)
 
 
+class Said(NamedTuple):
+    """What m pairs of texts say: the part of the newer text that the older one has said (``float64[m]`` in [0, 1]), by
+    the weight of its words and numbers, and the number of its numbers that are new (``int64[m]``)."""
+
+    part: npt.NDArray[np.float64]
+    new_numbers: npt.NDArray[np.int64]
+
+
 NO_SHARED = Shared(np.empty((0, 2)), np.empty((0, 4), np.int64), np.zeros(1, np.int64))
 
 
@@ -219,6 +227,9 @@ class Scheme(NamedTuple, Generic[PlanT]):
     shared: Callable[[Evidence, Evidence, PlanT], Shared] | None = None
     # the normalised code points of each text, ``int64[n]``, where ``shared`` is known
     lengths: Callable[[Evidence], npt.NDArray[np.int64]] | None = None
+    # which part of what m newer texts say the older ones have said (``float64[m]``), and how many numbers of theirs are
+    # new (``int64[m]``), by their evidence; None: the scheme does not know
+    said: Callable[[Evidence, Evidence, PlanT], Said | None] | None = None
     # the part of a text that stands in an earlier one, from which it is a duplicate, where ``shared`` is known; None:
     # only copies are
     part_min: Callable[[PlanT], float | None] = no_part
@@ -252,6 +263,27 @@ def ragged_values(evidence: Evidence, dtype: type[np.generic]) -> tuple[npt.NDAr
     """Return the ragged part as numbers, the reverse of ``ragged_evidence``: values and starts."""
     stored = np.dtype(dtype).newbyteorder("<")
     return np.ascontiguousarray(evidence.ragged).view(stored), evidence.starts // stored.itemsize
+
+
+def with_first(section: Evidence, evidence: Evidence) -> Evidence:
+    """Return evidence whose ragged part begins with the ragged part of ``section``, whose first four bytes are its
+    length."""
+    lengths = np.diff(section.starts) + np.diff(evidence.starts)
+    starts = starts_of_lengths(lengths)
+    out = np.empty(int(starts[-1]), np.uint8)
+    _put(section.ragged, section.starts, starts[:-1], out)
+    _put(evidence.ragged, evidence.starts, starts[:-1] + np.diff(section.starts), out)
+    return Evidence(evidence.fixed, out, starts)
+
+
+def without_first(evidence: Evidence) -> Evidence:
+    """Return the evidence that ``with_first`` was given: without the first section of the ragged part."""
+    values, starts = ragged_values(evidence, np.uint32)
+    begins = evidence.starts[:-1] + values[starts[:-1]]
+    out_starts = starts_of_lengths(evidence.starts[1:] - begins)
+    out = np.empty(int(out_starts[-1]), np.uint8)
+    _take(evidence.ragged, begins, out_starts, out)
+    return Evidence(evidence.fixed, out, out_starts)
 
 
 def regular_keys(values: npt.NDArray[np.uint64]) -> Keys:
@@ -291,6 +323,18 @@ def select_ragged(
         source.flags.writeable = False  # some are, some are not: one kernel for both
     _gather(*sources, out_starts, out)
     return out, out_starts
+
+
+@kernel
+def _put(data, starts, begins, out):
+    for i in range(len(begins)):
+        copy_range(data, starts[i], out, begins[i], starts[i + 1] - starts[i])
+
+
+@kernel
+def _take(data, begins, out_starts, out):
+    for i in range(len(begins)):
+        copy_range(data, begins[i], out, out_starts[i], out_starts[i + 1] - out_starts[i])
 
 
 @kernel

@@ -17,6 +17,8 @@ from neardup.schemes.theory.tuning import ROWS_LIMIT
 _SECONDS_MAX = 1e11
 # What the similarity of a candidate is computed from: two sketches, or the elements themselves.
 VERIFICATIONS = ("sketch", "exact")
+# When a document may be dropped: by overlap alone, if it has no new number, or if all that it says was said.
+NOVELTIES = ("off", "numbers", "words")
 # The keys of ``VECTOR_MEASURES`` of ``neardup_textbook.kinds.vector_measures``, which is loaded with its schemes.
 VECTOR_MEASURE_NAMES = ("cosine", "dot", "euclidean", "hamming", "hamming_symbols", "l1")
 
@@ -63,6 +65,11 @@ class Parameters(BaseModel):
         default="sketch",
         description="how the similarity of a candidate is computed: sketch (estimated from two sketches), exact (from "
         "its elements, which are then kept, shingle_bytes each)",
+    )
+    novelty: str = Field(
+        default="off",
+        description="what a dropped document must not have that the one it repeats lacks: off (anything), numbers, "
+        "words (numbers, and more than an eighth of its words, by weight)",
     )
     tokens_max: int = Field(default=1_000_000, ge=1, le=2**28, description="tokens of a document at most")
     languages: tuple[str, ...] = Field(

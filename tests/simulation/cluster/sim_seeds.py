@@ -24,11 +24,13 @@ WEIGHTS = {
 
 
 @lru_cache(256)
-def config(window: float, lateness: float, documents: int = 1_000_000, candidates: int = 256) -> Config:
+def config(
+    window: float, lateness: float, documents: int = 1_000_000, candidates: int = 256, novelty: str = "off"
+) -> Config:
     """8 bands of 4 rows: cheap, and at the texts of ``sim_documents`` about half of the variants are pairs."""
     return Config(
         threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5, window_seconds=window,
-        lateness_seconds=lateness, window_documents=documents, bucket_candidates_max=candidates,
+        lateness_seconds=lateness, window_documents=documents, bucket_candidates_max=candidates, novelty=novelty,
     )  # fmt: skip
 
 
@@ -72,6 +74,7 @@ def _scenario_of(seed: int) -> Scenario:
             lateness,
             documents,
             candidates,
+            random.Random(f"{seed}/novelty").choice(["off", "off", "off", "numbers", "words"]),
         ),
         habits=habits,
         documents_partitions=rng.randint(1, 4),

@@ -81,6 +81,9 @@ class VerdictModel:
     story: int = _FOREVER
     bytes_max: int = _FOREVER
     story_bytes: int = 0
+    # Whether only comparisons say that a document repeats a content: of a version that says something new, ``compare``
+    # returns its similarity less 4.
+    novel: bool = False
     # By what the earlier of two contents is found that are equally similar; a linker knows documents by place.
     tie: Callable[[int], int] = int
     rows_max: int = _FOREVER
@@ -143,7 +146,7 @@ class VerdictModel:
                 near.append((_steps(similarity), -met.place, met))
                 if met.story is not None and self._open(met.story, row):
                     leads[met.story] = max(leads.get(met.story, 0), _steps(similarity))
-                    if met.kept:
+                    if met.kept and not self.novel:
                         direct.append((similarity, met.matched, met.story))
         if version is not None and self._open(version.story, row):
             assert version.story is not None
@@ -177,6 +180,8 @@ class VerdictModel:
                     compared += 1
                     if (similarity := self.compare(row.content, content.content)) >= 0:
                         yield similarity, content.place, story
+                    elif similarity < -2 and story.id == row.id:
+                        yield similarity + 4, content.place, story
 
     def _joined(
         self, row: _Row, story: _Story, similarity: float, matched: int, kept: bool, late: bool, out: Decision

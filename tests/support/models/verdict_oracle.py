@@ -15,8 +15,9 @@ from verdict_model import Decision, Event, VerdictModel
 
 from neardup.documents.document import Column, Document, Refusal, Verdict
 from neardup.pairs.batches import CONTENT_HALF
+from neardup.pairs.comparing import compared
 from neardup.pairs.pair_rule import compares_directly
-from neardup.pairs.pipeline import Matcher, Signed, similarity_of, table_limits
+from neardup.pairs.pipeline import Matcher, Signed, table_limits
 from neardup.schemes.config import Config
 from neardup.schemes.interface import Evidence
 from neardup.schemes.rows import SCHEMES
@@ -117,7 +118,7 @@ def model_of(config: Config, compare: Callable[[int, int], float] | None) -> Ver
     limits = limits_of(config)
     return VerdictModel(
         limits.window, limits.lateness, limits.by_content, compare, story=limits.story_age,
-        bytes_max=limits.story_bytes, rows_max=limits.rows, story_bytes=STORY_BYTES,
+        bytes_max=limits.story_bytes, rows_max=limits.rows, story_bytes=STORY_BYTES, novel=limits.novel,
     )  # fmt: skip
 
 
@@ -133,7 +134,7 @@ def compare_of(records: Sequence[Record], config: Config) -> Callable[[int, int]
 
     @functools.cache
     def compare(newer: int, older: int) -> float:
-        (found,) = similarity_of(config, known[newer], known[older], config.tuning.score_min).tolist()
+        (found,) = compared(config, known[newer], known[older]).tolist()
         return float(np.float32(found))
 
     return compare

@@ -48,6 +48,10 @@ EXCLUDED: dict[tuple[str, str], str] = {
         ): "copies alone are duplicates, not what is near"
         for case in ("passages", "passages, short", "passages, templates")
     },
+    **{
+        ("test_the_sequence_is_decided_as_it_must_be", case): "what is near says something new, so it is kept"
+        for case in ("new words, exact", "new numbers")
+    },
     ("test_a_copy_is_a_pair_of_similarity_1", "vectors dot"): "a dot product with itself is the square of a length",
     ("test_copies_are_linked_once_each_and_hide_no_other_pair", "vectors dot"): "copies are compared like any others",
 }
@@ -240,6 +244,8 @@ ELEMENT_CASES = [
     Case("bags of words", {"shingles": "words", "measure": "jaccard_bag", "k": 1}),
     Case("containment", {"verify": "exact", "measure": "containment", "rows_max": 256}),
     Case("buckets shared", {"buckets_shared_min": 2, "bands": 32, "rows": 4}),
+    Case("new words, exact", {"novelty": "words", "verify": "exact", "threshold": 0.45}),
+    Case("new numbers", {"novelty": "numbers", "threshold": 0.6}),
 ]
 PARTIAL_CASES = [
     Case("partial_minhash chars", {"scheme": "partial_minhash"}),
@@ -291,7 +297,7 @@ CASES: dict[str, Case] = {
 # case of grids takes longest, so that it is left to ``make test``.
 QUICK = {
     "one_permutation chars", "one_permutation words", "minhash urls", "tokens", "exact", "containment",
-    "grouped, exact", "prefix chars", "identical", "passages", "vectors cosine", "records exact",
+    "new words, exact", "grouped, exact", "prefix chars", "identical", "passages", "vectors cosine", "records exact",
 }  # fmt: skip
 
 

@@ -28,7 +28,7 @@ class Dead:
     """Topics in memory with documents and the letters about them."""
 
     def __init__(self) -> None:
-        self.cluster = MemoryCluster(start_seconds=time.time())
+        self.cluster = MemoryCluster(start_seconds=NOW_MS / 1000)
         self.cluster.create(TOPICS.documents, 2, {"retention.ms": "86400000"})
         self.cluster.create(TOPICS.dead, 2)
         self.transport = MemoryTransport(self.cluster, wait=lambda seconds: None)

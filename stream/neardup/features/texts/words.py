@@ -62,6 +62,7 @@ _HEBREW_QUOTE, _FLAG_WHOLE = 19, 20
 
 _CLASS_MASK, _PICTOGRAPHIC, _WORDLIKE = 0x1F, 0x20, 0x40  # the bits of a table entry
 WORD_CLASS, WORDLIKE, NUMERIC = _CLASS_MASK, _WORDLIKE, _NUMERIC  # the same for other cuts of text
+LETTER, HEBREW, KATAKANA = _LETTER, _HEBREW, _KATAKANA
 PLAIN_LETTER = _LETTER | _WORDLIKE  # the entry of nearly every letter, so of the inner loop
 # For ``neardup.features.texts.plain_words``: the entries of digits, of code points between which words stand, and of
 # bridges between two letters or two digits.
@@ -76,7 +77,7 @@ def _bits(*classes: int) -> int:
 
 
 _BREAKS = _bits(_CR, _LF, _NEWLINE)
-_INVISIBLE = _bits(_EXTEND, _FORMAT, _ZWJ)
+INVISIBLE = _INVISIBLE = _bits(_EXTEND, _FORMAT, _ZWJ)
 _AHLETTER = _bits(_LETTER, _HEBREW)
 _WORD_PARTS = _bits(_LETTER, _HEBREW, _NUMERIC, _EXTENDNUM)
 

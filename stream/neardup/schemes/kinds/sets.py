@@ -24,7 +24,7 @@ from neardup.errors import ConfigError
 from neardup.features.texts.normalize import UNICODE_VERSION, CodePoints, NormalForm
 from neardup.features.texts.reading import read_texts
 from neardup.features.texts.shingles import SHINGLES, TEXT_SHINGLES, Split
-from neardup.features.texts.words import StopList
+from neardup.features.texts.words import StopList, word_rules
 from neardup.features.tokens import verify
 from neardup.features.tokens.bags import numbered, sorted_sets
 from neardup.features.tokens.elements import RatingRule, elements
@@ -41,14 +41,16 @@ from neardup.schemes.interface import (
     ragged_values,
     regular_keys,
     sign_features,
+    without_first,
 )
 from neardup.schemes.kinds import one_pass
 from neardup.schemes.kinds.set_options import SHINGLE_BYTES, SetOptions
-from neardup.schemes.kinds.short_texts import equality_only
+from neardup.schemes.kinds.short_texts import with_short_texts
 from neardup.schemes.parameters import Parameters
 from neardup.schemes.signatures import banding, one_permutation
 from neardup.schemes.theory.tuning import SKETCH_BITS, Tuning, choose
 from neardup.schemes.theory.weighing import weigh
+from neardup.schemes.word_evidence import check_novelty, said, with_word_sets, without_words
 
 # Bits of a row where the settings name none: the second number if the first one cannot reach the recall.
 _BITS = SKETCH_BITS[:2]
@@ -74,6 +76,7 @@ class SetPlan(NamedTuple):
     tokens_max: int
     groups: int
     characters_min: int
+    novelty: str
 
     @property
     def signature_rows(self) -> int:
@@ -101,7 +104,8 @@ def plan(parameters: Parameters, options: SetOptions) -> SetPlan:
     chosen, least = common_plan(parameters, options), parameters.characters_min
     if least and chosen.kind != "text":
         raise ConfigError(f"characters_min={least} with {chosen.shingles} shingles, which are of no text: leave it out")
-    return chosen._replace(characters_min=least)
+    check_novelty(parameters.novelty, chosen.kind)
+    return chosen._replace(characters_min=least, novelty=parameters.novelty)
 
 
 def common_plan(p: Parameters, o: SetOptions) -> SetPlan:
@@ -122,6 +126,7 @@ def common_plan(p: Parameters, o: SetOptions) -> SetPlan:
         tokens_max=p.tokens_max,
         groups=1,
         characters_min=0,
+        novelty="off",
     )
 
 
@@ -261,15 +266,18 @@ def evidence_by(sign: Sign) -> Callable[[Features, SetPlan], Evidence]:
 
 
 def with_elements(sketches: npt.NDArray[np.uint8], features: Features, plan: SetPlan) -> Evidence:
-    """Return sketches as evidence, together with the elements if similarity is exact."""
-    if not plan.exact:
-        return fixed_evidence(sketches)
-    values, starts = sorted_sets(features.values, features.starts)
-    return ragged_evidence(values.astype(_STORED[plan.shingle_bytes]), starts, sketches)
+    """Return sketches as evidence, together with the elements if similarity is exact. Features have no words."""
+    evidence = fixed_evidence(sketches)
+    if plan.exact:
+        values, starts = sorted_sets(features.values, features.starts)
+        evidence = ragged_evidence(values.astype(_STORED[plan.shingle_bytes]), starts, sketches)
+    return evidence if plan.novelty == "off" else without_words(evidence)
 
 
 def exact_similarity(a: Evidence, b: Evidence, plan: SetPlan) -> npt.NDArray[np.float64]:
     """Return the measure of the elements stored with two sketches, pairwise."""
+    if plan.novelty != "off":
+        a, b = (without_first(evidence) for evidence in (a, b))
     (values_a, starts_a), (values_b, starts_b) = (ragged_values(x, _STORED[plan.shingle_bytes]) for x in (a, b))
     return verify.SET_MEASURES[plan.measure].similarity(
         values_a.astype(np.uint64, copy=False), starts_a, values_b.astype(np.uint64, copy=False), starts_b
@@ -301,7 +309,8 @@ def signing(plan: SetPlan) -> tuple[object, ...]:
     else:
         reading = (UNICODE_VERSION, *plan.normal_form, plan.text_characters_max)
     shortest = ("characters_min", plan.characters_min) if plan.characters_min else ()
-    return (*elements, *bands, *reading, *shingling.rules(plan.stops), *shortest)
+    novelty = ("novelty", plan.novelty, word_rules()) if plan.novelty != "off" else ()
+    return (*elements, *bands, *reading, *shingling.rules(plan.stops), *shortest, *novelty)
 
 
 def scoring(plan: SetPlan) -> tuple[object, ...]:
@@ -326,23 +335,6 @@ def sign_one_pass(scheme: Scheme[SetPlan], documents: Sequence[Document], plan: 
         _refuse_bare(refused, counts)
         contents, sketches = contents[counts > 0], sketches[counts > 0]
     return Signing(contents, fixed_evidence(sketches), refused, int(codes.lengths.sum()), int(counts.sum()))
-
-
-Signs = Callable[[Scheme[SetPlan], Sequence[Document], SetPlan], Signing]
-
-
-def with_short_texts(sign: Signs) -> Signs:
-    """Return the function that signs texts below ``characters_min`` so that only equal ones are found."""
-
-    def signed(scheme: Scheme[SetPlan], documents: Sequence[Document], plan: SetPlan) -> Signing:
-        signing = sign(scheme, documents, plan)
-        if not plan.characters_min:
-            return signing
-        lengths = read_texts(documents, plan.normal_form, plan.text_characters_max)[0].lengths
-        usable = np.delete(lengths, list(signing.refused))
-        return equality_only(signing, usable < plan.characters_min)
-
-    return signed
 
 
 def sign_codes(
@@ -389,8 +381,9 @@ SCHEME = Scheme(
     options=SetOptions,
     guarantee=S_CURVE,
     scoring=scoring,
-    sign=with_short_texts(sign_one_pass),
+    sign=with_word_sets(with_short_texts(sign_one_pass)),
     sample=sample,
     examples=EXAMPLES,
     probe_candidates_max=PROBE_CANDIDATES_MAX,
+    said=said,
 )  # fmt: skip

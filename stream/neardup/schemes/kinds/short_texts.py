@@ -7,18 +7,37 @@ sketches share a given band of 32 bits with probability 2^-32. The table finds e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
+from neardup.documents.document import Document
+from neardup.features.texts.reading import read_texts
 from neardup.machine.kernels.hashing import GOLDEN
 from neardup.schemes.interface import Signing
+from neardup.schemes.word_evidence import Signs, TextPlan
 
 # The two multipliers of ``neardup.machine.kernels.hashing.mix64``, which is a kernel for kernels alone.
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _WORD_BYTES = 8
 
 
-def equality_only(signing: Signing, is_short: npt.NDArray[np.bool_]) -> Signing:
+def with_short_texts(sign: Signs) -> Signs:
+    """Return the function that signs texts below ``characters_min`` so that only equal ones are found."""
+
+    def signed(scheme: object, documents: Sequence[Document], plan: TextPlan) -> Signing:
+        signing = sign(scheme, documents, plan)
+        if not plan.characters_min:
+            return signing
+        lengths = read_texts(documents, plan.normal_form, plan.text_characters_max)[0].lengths
+        usable = np.delete(lengths, list(signing.refused))
+        return _equality_only(signing, usable < plan.characters_min)
+
+    return signed
+
+
+def _equality_only(signing: Signing, is_short: npt.NDArray[np.bool_]) -> Signing:
     """Return the same signed documents, with drawn sketches for those that are short (``bool[n]``)."""
     fixed = signing.evidence.fixed.copy()
     fixed[is_short] = _drawn(signing.contents[is_short], fixed.shape[1])

@@ -20,6 +20,7 @@ from neardup.documents.document import COLLECTION, ID, Document, Relation, Verdi
 from neardup.documents.ids import bare_ids
 from neardup.errors import ConfigError
 from neardup.pairs.batches import CONTENT_HALF, MICROSECONDS, Batch, id_columns, id_hashes
+from neardup.pairs.comparing import is_novel
 from neardup.pairs.explanations.relations import Relations, by_arrival, closest, joined_relations
 from neardup.pairs.pair_rule import compares_directly, deciding_parts
 from neardup.pairs.pipeline import Matcher, Signed, Slice
@@ -272,13 +273,13 @@ class Decider:
             # What left in this step is still in the table.
             held[held] = [row in self._holdings.evidence for row in numbers[held].tolist()]
             if not held.any():
-                return self._matcher.similarity(batch, positions, slots).astype(np.float32)
+                return self._matcher.compared(batch, positions, slots).astype(np.float32)
             similarities = np.empty(len(items), np.float32)
             parts = [self._holdings.evidence[row] for row in numbers[held].tolist()]
             older = joined_parts(parts, self._matcher.config.plan.width)
-            similarities[held] = self._matcher.similarity(batch, positions[held], older)
+            similarities[held] = self._matcher.compared(batch, positions[held], older)
             if not held.all():
-                similarities[~held] = self._matcher.similarity(batch, positions[~held], slots[~held])
+                similarities[~held] = self._matcher.compared(batch, positions[~held], slots[~held])
             return similarities
 
         return compare
@@ -307,7 +308,7 @@ def verdict_limits(config: Config, limits: Limits) -> VerdictLimits:
     age = int(NO_WINDOW)  # without a window a story has no end
     if config.window_seconds is not None:
         age = round(max(config.story_seconds_max, config.window_seconds) * MICROSECONDS)
-    return VerdictLimits.of(limits, story_age=age, story_bytes=config.evidence_bytes_max)
+    return VerdictLimits.of(limits, story_age=age, story_bytes=config.evidence_bytes_max, novel=is_novel(config))
 
 
 _NOTHING_FOUND = Found(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))

@@ -20,7 +20,7 @@ A row takes 73 bytes, and 4 in each of two maps; a story with two members or mor
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -86,7 +86,9 @@ class VerdictLimits(NamedTuple):
     """What verdicts depend on besides the documents.
 
     Window and lateness in microseconds, the most rows, and whether equal contents are duplicates of each other. A story
-    lasts at most ``story_age`` microseconds, and the evidence of all stories takes at most ``story_bytes``.
+    lasts at most ``story_age`` microseconds, and the evidence of all stories takes at most ``story_bytes``. If
+    ``novel``, a pair does not say that a document repeats another one: it is compared with every content of the stories
+    that its pairs lead to.
     """
 
     window: int
@@ -95,9 +97,10 @@ class VerdictLimits(NamedTuple):
     by_content: bool = True
     story_age: int = int(NO_WINDOW)
     story_bytes: int = int(NO_WINDOW)
+    novel: bool = False
 
     @classmethod
-    def of(cls, limits: Limits, **values: int) -> VerdictLimits:
+    def of(cls, limits: Limits, **values: Any) -> VerdictLimits:
         """The limits of verdicts about the documents of a table with these limits; ``values`` are those of stories."""
         return cls(limits.window, limits.lateness, limits.items, limits.by_content, **values)
 

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.machine.compile import inlined, raw_inner
+from neardup.pairs.comparing import NEW_LESS
 from neardup.stories.verdicts.records import OLDER, newest_story
 from neardup.stories.verdicts.row_columns import (
     IGNORED,
@@ -51,7 +52,8 @@ COMPARED_MAX = 64
 OWN_MAX = 8
 # Comparisons that one call asks for at most.
 ASKED_MAX = 1 << 14
-# What a comparison says of two documents that are no pair, and the result of a comparison that was not made.
+# What a comparison says of two documents that are no pair, and the result of a comparison that was not made. Values
+# below both are of pairs whose newer document says something new (``NEW_LESS``).
 NO_PAIR, MISSING = np.float32(-1.0), np.float32(-2.0)
 
 
@@ -250,7 +252,7 @@ def nearest(columns, rules, document, decided, pairs, comparing):
         story = story_of(columns, other)
         if not is_open(columns, rules, story, document.time):
             continue
-        if columns.kept[at] == IS_KEPT:
+        if columns.kept[at] == IS_KEPT and not rules.novel:
             best = better(columns, best, document, story, columns.matched[at], similarity)
             if direct < COMPARED_MAX and not is_among(comparing.direct, direct, columns.matched[at]):
                 comparing.direct[direct] = columns.matched[at]
@@ -277,6 +279,8 @@ def nearest(columns, rules, document, decided, pairs, comparing):
                 missing += 1
             elif similarity >= 0:
                 best = better(columns, best, document, story, place, similarity)
+            elif similarity < MISSING and id_of(columns, story) == document.id:  # a version that says something new
+                best = better(columns, best, document, story, place, similarity + np.float32(NEW_LESS))
     return Nearest(best, near, missing, cut)
 
 

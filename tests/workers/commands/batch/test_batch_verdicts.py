@@ -21,6 +21,7 @@ from neardup_workers.running.commands.batch.corpus import run
 TEXT = f"{WORDS}; " * 5
 SCHEMES = [
     "one_permutation chars", "tokens", "prefix chars", "identical", "passages", "vectors cosine", "vectors dot", "grid",
+    "new words, exact",
 ]  # fmt: skip
 
 

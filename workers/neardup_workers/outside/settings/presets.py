@@ -21,11 +21,12 @@ _HOUR_SECONDS = 3600.0
 # The name of a preset -> its settings.
 PRESETS: dict[str, Preset] = {
     "news": Preset(
-        {"threshold": 0.45, "verify": "exact", "characters_min": 60, "window_seconds": 48 * _HOUR_SECONDS,
-         "lateness_seconds": 6 * _HOUR_SECONDS},
+        {"threshold": 0.45, "verify": "exact", "novelty": "words", "characters_min": 60,
+         "window_seconds": 48 * _HOUR_SECONDS, "lateness_seconds": 6 * _HOUR_SECONDS},
         "editors cut, merge and extend a story, so copies of one story share about half of their shingles, within two "
-        "days; at so low a threshold estimates are too coarse, so pairs are verified; texts below 60 characters are "
-        "bylines and captions of other articles",
+        "days; at so low a threshold estimates are too coarse, so pairs are verified; half of such pairs on a wire are "
+        "other reports in the same form, so a report is dropped only if what it says was said; texts below 60 "
+        "characters are bylines and captions of other articles",
     ),
     "crawl": Preset(
         {"threshold": 0.9, "shingles": "words", "k": 5},

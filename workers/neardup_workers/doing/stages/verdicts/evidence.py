@@ -18,8 +18,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from neardup.pairs.comparing import compared
 from neardup.pairs.pair_rule import compares_directly
-from neardup.pairs.pipeline import similarity_of
 from neardup.schemes.config import Config
 from neardup.schemes.interface import Evidence, in_parts
 from neardup.stories.verdicts.decisions import Compare
@@ -109,7 +109,7 @@ class Compared:
                         fit.append(n)
                 if fit:
                     a, b = (joined_parts([side[n] for n in fit], config.plan.width) for side in (newer, older))
-                    similarities[rows[fit]] = similarity_of(config, a, b, config.tuning.score_min)
+                    similarities[rows[fit]] = compared(config, a, b)
             return similarities
 
         return compare

@@ -25,10 +25,11 @@ import numpy.typing as npt
 
 from neardup.documents.document import Neighbour
 from neardup.pairs.batches import Batch
+from neardup.pairs.comparing import compared, is_novel
 from neardup.pairs.explanations.relations import Relations
 from neardup.pairs.json_lines import encode_matches, encode_nearest
 from neardup.pairs.neighbours.nearest import Ranked, chance_found
-from neardup.pairs.pair_rule import Matches, compares_directly, orient, scored, shared_of
+from neardup.pairs.pair_rule import Matches, compares_directly, orient, shared_of
 from neardup.pairs.pipeline import Signer, table_limits
 from neardup.pairs.window_message import WindowMessage
 from neardup.schemes.interface import NO_SHARED, Shared, in_parts, joined_shared
@@ -205,7 +206,14 @@ class Corpus:
         if self._links is None:
             raise AssertionError("link comes before decide")
         similarity = self._similarity if compares_directly(self.settings) else None
-        return verdicts.decide(self._links, self.rows, order, places, VerdictLimits.of(self._limits), similarity)
+        return verdicts.decide(
+            self._links,
+            self.rows,
+            order,
+            places,
+            VerdictLimits.of(self._limits, novel=is_novel(self.settings)),
+            similarity,
+        )
 
     def matches(self) -> Iterator[Matches]:
         """Return the pairs in the form of ``Matcher``, in order of arrival."""
@@ -262,15 +270,12 @@ class Corpus:
         return self._found.pairs()
 
     def _similarity(self, rows: Rows, others: Rows) -> npt.NDArray[np.float64]:
-        """The similarity of rows that are compared directly, as of ``Matcher.similarity``."""
+        """Compare rows for a verdict, as ``Matcher.compared`` does."""
         at = np.arange(len(rows))
         sides = (
             (self.rows.evidence(rows[part]), self.rows.evidence(others[part])) for part in self._parts(at, rows, others)
         )
-        plan, tuning = self.settings.plan, self.settings.tuning
-        common = (self._scheme.common(*both, plan) for both in sides)
-        parts = [scored(one, tuning.score_min, exact_score=tuning.exact_score) for one in common]
-        return np.concatenate([np.empty(0), *parts])
+        return np.concatenate([np.empty(0), *(compared(self.settings, *both) for both in sides)])
 
     def _batches(self, first: int, end: int) -> Iterator[Batch]:
         for at in range(first, end, _MESSAGE_ROWS):

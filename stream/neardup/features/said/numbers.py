@@ -1,0 +1,157 @@
+"""Numbers in texts: digits of any script with the separators between them, as one value, hashed.
+
+``2,650`` is 2650, ``8-1/2`` is 8.5, ``2.50`` is 2.5. A colon stays (``7:05``), so do several points (``1.2.3``).
+A number of more than ``CHARACTERS_MAX`` characters is split.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from neardup.machine.compile import inlined, kernel, raw_inner
+from neardup.machine.kernels.hashing import BASE, mix64
+
+# A number as characters: digits, and the separators between them.
+_POINT, _COMMA, _COLON, CHARACTERS_MAX = 10, 11, 12, 40
+NO_DIGIT = np.uint8(255)
+# Part of a fraction that is kept: four digits.
+_SCALE = 10_000
+_FRACTION_MAX = 10**9
+
+
+@inlined
+def next_hash(h, code):
+    """Return the polynomial of a word or number with one more code point or character."""
+    return h * BASE + np.uint64(code) + np.uint64(1)
+
+
+def hash_of_digits(number: str) -> int:
+    """Return the hash of a number in ASCII digits, 64 bits."""
+    return int(_hash_of_characters(np.array([int(digit) for digit in number], np.uint8)))
+
+
+@kernel
+def _hash_of_characters(characters):
+    return _hash_of(characters, len(characters))
+
+
+@raw_inner
+def number_at(codes, i, digits, characters):
+    """Return where the number that begins at i ends, and its hash; ``characters`` is scratch."""
+    end, scaled = _fraction(codes, i, digits)
+    if end:
+        return end, _hash_of(characters, _spell(scaled, characters))
+    n, count = np.int64(len(codes)), np.int64(0)
+    while i < n and count < CHARACTERS_MAX:
+        digit = digits[codes[i]]
+        if digit != NO_DIGIT:
+            characters[count] = digit
+        else:
+            separator = _separator(codes[i])
+            if not separator or i + 1 == n or digits[codes[i + 1]] == NO_DIGIT:
+                break
+            characters[count] = separator
+        count += 1
+        i += 1
+    return i, _hash_of(characters, _plain(characters, count))
+
+
+@inlined
+def _separator(code):
+    if code == 0x2E or code == 0x66B:  # full stop, Arabic decimal separator
+        return _POINT
+    if code == 0x2C or code == 0x66C:  # comma, Arabic thousands separator
+        return _COMMA
+    return _COLON if code == 0x3A else 0
+
+
+@raw_inner
+def _fraction(codes, i, digits):
+    """Return where the fraction that begins at i ends, and its value in 1 / 10,000; 0 and 0 if there is none.
+
+    ``1/2`` and ``8-1/2`` are fractions, ``11/20/1986`` is none.
+    """
+    whole, n = np.int64(0), np.int64(len(codes))
+    if i > 0 and codes[i - 1] == 0x2F:  # the rest of a date
+        return np.int64(0), np.int64(0)
+    over, j = _integer(codes, i, digits)
+    if j + 1 < n and codes[j] == 0x2D and digits[codes[j + 1]] != NO_DIGIT:
+        whole = over
+        over, j = _integer(codes, j + 1, digits)
+    if not (j + 1 < n and (codes[j] == 0x2F or codes[j] == 0x2044) and digits[codes[j + 1]] != NO_DIGIT):
+        return np.int64(0), np.int64(0)
+    under, j = _integer(codes, j + 1, digits)
+    is_date = j + 1 < n and codes[j] == 0x2F and digits[codes[j + 1]] != NO_DIGIT
+    if is_date or under == 0 or max(whole, over, under) >= _FRACTION_MAX:
+        return np.int64(0), np.int64(0)
+    return j, whole * _SCALE + (over * _SCALE + under // 2) // under
+
+
+@raw_inner
+def _integer(codes, i, digits):
+    """Return the integer that begins at i, ``_FRACTION_MAX`` for a greater one, and where it ends."""
+    value = np.int64(0)
+    while i < len(codes) and digits[codes[i]] != NO_DIGIT:
+        value = min(value * 10 + np.int64(digits[codes[i]]), np.int64(_FRACTION_MAX))
+        i += 1
+    return value, i
+
+
+@raw_inner
+def _spell(scaled, characters):
+    """Write a number in 1 / 10,000 as characters; return how many."""
+    count, power = np.int64(0), np.int64(1)
+    while power * 10 <= scaled // _SCALE:
+        power *= 10
+    rest = scaled // _SCALE
+    while power:
+        characters[count] = rest // power
+        rest, power, count = rest % power, power // 10, count + 1
+    rest, power = scaled % _SCALE, np.int64(_SCALE // 10)
+    if rest:
+        characters[count] = _POINT
+        count += 1
+    while rest:
+        characters[count] = rest // power
+        rest, power, count = rest % power, power // 10, count + 1
+    return count
+
+
+@raw_inner
+def _plain(characters, count):
+    """Drop the commas between thousands, and the zeros at the end of a decimal fraction; return the new length."""
+    commas, points, others, since, regular = 0, 0, 0, 0, True
+    for j in range(count):
+        if characters[j] < _POINT:
+            since += 1
+            continue
+        if characters[j] == _COMMA:
+            regular &= points == 0 and (since == 3 if commas else since <= 3)
+            commas += 1
+        else:
+            regular &= not commas or points > 0 or since == 3
+            points += characters[j] == _POINT
+            others += characters[j] == _COLON
+        since = 0
+    regular &= points > 0 or since == 3
+    if commas and regular and not others and points < 2:
+        kept = np.int64(0)
+        for j in range(count):
+            if characters[j] != _COMMA:
+                characters[kept] = characters[j]
+                kept += 1
+        count, commas = kept, 0
+    if points == 1 and not commas and not others:
+        while characters[count - 1] == 0:
+            count -= 1
+        if characters[count - 1] == _POINT:
+            count -= 1
+    return count
+
+
+@inlined
+def _hash_of(characters, count):
+    h = np.uint64(0)
+    for j in range(count):
+        h = next_hash(h, characters[j])
+    return mix64(~h)  # not the hash of a word

@@ -1,0 +1,27 @@
+"""Words that stand for a number, and words that mark a correction, in the languages of many wires."""
+
+from __future__ import annotations
+
+# The words for 2, 3, 4 and so on; a dash for a word that means something else too (French "six" is English "six").
+_COUNTED = (
+    "two three four five six seven eight nine ten eleven twelve",
+    "zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
+    "deux trois quatre cinq - sept huit neuf dix onze douze",
+    "dos tres cuatro cinco seis siete ocho nueve diez - doce",
+    "due tre quattro cinque - sette otto nove dieci undici dodici",
+    "dois três quatro - - sete oito - dez - doze",
+    "twee drie - vijf zes zeven - negen tien - twaalf",
+    "два три четыре пять шесть семь восемь девять десять",
+    "- ثلاثة أربعة خمسة ستة سبعة ثمانية تسعة عشرة",
+)
+NUMBER_WORDS: dict[str, int] = {"nil": 0, "zero": 0, "one": 1} | {
+    word: number for row in _COUNTED for number, word in enumerate(row.split(), 2) if word != "-"
+}
+
+_CORRECTIONS = """
+corrected correction corrects correcting corrections corrigendum erratum refiled
+korrektur korrigiert berichtigung berichtigt rectificatif rectification corrigé
+corrección rectificación corregido correzione rettifica correção retificação correctie rectificatie
+исправление исправлено уточнение поправка تصحيح تصويب
+"""
+CORRECTIONS = tuple(_CORRECTIONS.split())

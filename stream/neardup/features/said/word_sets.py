@@ -1,0 +1,380 @@
+"""Word sets: the distinct words and numbers of a text, as evidence of what it says.
+
+Two word sets tell which part of one text the other has said, and whether a number of it is new. No dictionary of a
+language is needed:
+
+- A *word* is a run of letters. Text without blanks between words gives every two ideographs or kana in a row, or every
+  four letters (Thai, Lao, Khmer, Burmese). Of a word two 16-bit hashes are kept: the least of the hashes of its runs of
+  four letters, so that inflected forms of a word mostly share one. A word of up to four letters has its own hash.
+- A *number* is a run of digits of any script, with the points, commas and colons between them. ``2,650`` is 2650,
+  ``8-1/2`` is 8.5, ``2.50`` is 2.5, and ``three`` is 3. A number has a hash of 32 bits.
+- A word of correction (``corrected``) is stored as a number, so it is new where it was not before.
+- Words weigh by their length, as rare words are long: the weights of 1 to 8 letters in 15ths.
+
+A set is a row of 32-bit units, padded to an even number: its length in bytes, the number of words, the number of
+numbers, 1 if the text has more than a set holds; then the words (two hashes each), the numbers in ascending order, and
+the weights, eight to a unit.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.features.said.numbers import CHARACTERS_MAX, NO_DIGIT, hash_of_digits, next_hash, number_at
+from neardup.features.said.spoken import CORRECTIONS, NUMBER_WORDS
+from neardup.features.texts.normalize import CodePoints
+from neardup.features.texts.unicode_table import code_points_of
+from neardup.features.texts.words import HEBREW, INVISIBLE, KATAKANA, LETTER, NUMERIC, WORD_CLASS, WORDLIKE, word_table
+from neardup.machine.compile import inlined, kernel, raw_inner, raw_kernel
+from neardup.machine.kernels.hashing import mix64
+
+# Words and numbers of a set at most: a text of more says something that the set does not hold.
+WORDS_MAX, NUMBERS_MAX = 1 << 14, 1 << 12
+HEADER_UNITS = 4
+_WORDS, _NUMBERS, _CUT = 1, 2, 3  # units of the header after the length
+# The set of a text without words and numbers.
+NO_WORDS = np.array([4 * HEADER_UNITS, 0, 0, 0], np.uint32)
+# Letters of a run of a word, and of a run in a script without blanks; the code point from which a letter is a syllable.
+_RUN, _IDEOGRAPH_RUN, _IDEOGRAPHS = 4, 2, 0x2E80
+# Weight of a word by its letters, of a run in a script without blanks, and of a number.
+_WEIGHTS = np.array([0, 2, 2, 5, 9, 9, 12, 12, 15], np.uint32)
+_RUN_WEIGHT, NUMBER_WEIGHT = np.uint32(9), 15
+_WEIGHT_BITS, _WEIGHTS_A_UNIT = np.uint32(4), 8
+_MARK = "correction"
+_BITS_UNITS = (1 << 16) // 64
+_SIX, _LOW_SIX = np.uint64(6), np.uint64(63)
+
+
+class WordTables(NamedTuple):
+    """The classes of code points (``uint8[0x110000]``), the digits among them (255 for none), and a hash table of the
+    words that stand for a number: keys, and hashes of the numbers (``uint64[m]`` each)."""
+
+    entries: npt.NDArray[np.uint8]
+    digits: npt.NDArray[np.uint8]
+    spoken: npt.NDArray[np.uint64]
+    numbers: npt.NDArray[np.uint64]
+
+
+class _Scratch(NamedTuple):
+    """What one text needs: a table of the tokens seen, the words and weights, the numbers, the characters of one."""
+
+    seen: npt.NDArray[np.uint64]
+    words: npt.NDArray[np.uint32]
+    weights: npt.NDArray[np.uint32]
+    numbers: npt.NDArray[np.uint32]
+    characters: npt.NDArray[np.uint8]
+    counts: npt.NDArray[np.int64]  # words, numbers, whether the text has more
+
+
+def word_sets(codes: CodePoints, *, words: bool = True) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+    """Return the word set of each text.
+
+    Args:
+        codes: the normalised texts.
+        words: whether to keep words; without them a set has numbers and corrections only.
+
+    Returns:
+        The units of all sets, and where each begins, ``int64[n + 1]``.
+    """
+    longest = int(codes.lengths.max(initial=0))
+    kept = min(longest + 1, WORDS_MAX), min(longest + 1, NUMBERS_MAX)
+    seen = np.empty(1 << (2 * min(longest + 1, sum(kept)) - 1).bit_length(), np.uint64)
+    scratch = _Scratch(
+        seen, np.empty(kept[0], np.uint32), np.empty(kept[0], np.uint32), np.empty(kept[1], np.uint32),
+        np.empty(CHARACTERS_MAX + 1, np.uint8), np.zeros(3, np.int64),
+    )  # fmt: skip
+    n = len(codes.lengths)
+    room = n * (HEADER_UNITS + 2) + int(2 * np.minimum(codes.lengths, sum(kept)).sum())
+    out, starts = np.empty(room, np.uint32), np.zeros(n + 1, np.int64)
+    _make_sets(codes, word_tables(), scratch, words, out, starts)
+    return out[: starts[-1]].copy(), starts
+
+
+@functools.cache
+def word_tables() -> WordTables:
+    """Return the tables, built at the first call."""
+    digits = np.full(0x110000, NO_DIGIT, np.uint8)
+    for code in np.flatnonzero(word_table() & WORD_CLASS == NUMERIC).tolist():
+        if chr(code).isdecimal():
+            digits[code] = int(chr(code))
+    spoken = {word: str(number) for word, number in NUMBER_WORDS.items()} | dict.fromkeys(CORRECTIONS, _MARK)
+    size = 1 << (4 * len(spoken)).bit_length()
+    keys, numbers = np.zeros((2, size), np.uint64)
+    for word, stands_for in spoken.items():
+        key, mark = (_hash_of(code_points_of(text).astype(np.uint32)) for text in (word, stands_for))
+        number = mark if stands_for == _MARK else hash_of_digits(stands_for)
+        at = int(key) % size
+        while keys[at]:
+            at = (at + 1) % size
+        keys[at], numbers[at] = key, number
+    tables = WordTables(word_table(), digits, keys, numbers)
+    for table in tables:
+        table.flags.writeable = False
+    return tables
+
+
+@kernel
+def _hash_of(codes):
+    h = np.uint64(0)
+    for i in range(len(codes)):
+        h = next_hash(h, codes[i])
+    return mix64(h)
+
+
+@raw_kernel
+def _make_sets(codes, tables, scratch, with_words, out, starts):
+    at = np.int64(0)
+    for i in range(len(codes.lengths)):
+        first, end = codes.starts[i], codes.starts[i] + codes.lengths[i]
+        scratch.counts[:] = 0
+        entries = np.int64(1)
+        while entries < 2 * (end - first) and entries < len(scratch.seen):
+            entries *= 2
+        scratch.seen[:entries] = 0
+        if codes.is_wide[i]:
+            _scan(codes.wide[first:end], tables, scratch, entries - 1, with_words)
+        else:
+            _scan(codes.narrow[first:end], tables, scratch, entries - 1, with_words)
+        at = _write(scratch, out, at)
+        starts[i + 1] = at
+
+
+@raw_inner
+def _write(scratch, out, at):
+    """Write the set in the scratch; return where the next one begins."""
+    words, numbers = scratch.counts[0], scratch.counts[1]
+    packed = (words + _WEIGHTS_A_UNIT - 1) // _WEIGHTS_A_UNIT
+    size = HEADER_UNITS + words + numbers + packed
+    size += size & 1
+    out[at] = size * 4
+    out[at + _WORDS], out[at + _NUMBERS], out[at + _CUT] = words, numbers, scratch.counts[2]
+    begin = at + HEADER_UNITS
+    for n in range(words):
+        out[begin + n] = scratch.words[n]
+    begin += words
+    for n in range(numbers):
+        out[begin + n] = scratch.numbers[n]
+    begin += numbers
+    for n in range(begin, at + size):
+        out[n] = 0
+    for n in range(words):
+        out[begin + n // _WEIGHTS_A_UNIT] |= scratch.weights[n] << (np.uint32(n % _WEIGHTS_A_UNIT) * _WEIGHT_BITS)
+    return at + size
+
+
+@raw_inner
+def _scan(codes, tables, scratch, mask, with_words):
+    """Collect the words and numbers of a text."""
+    i, n = np.int64(0), np.int64(len(codes))
+    while i < n:
+        entry = tables.entries[codes[i]]
+        kind = entry & WORD_CLASS
+        if tables.digits[codes[i]] != NO_DIGIT:
+            i, token = number_at(codes, i, tables.digits, scratch.characters)
+            _add_number(token, scratch, mask)
+        elif not entry & WORDLIKE:
+            i += 1
+        elif kind in (LETTER, HEBREW, KATAKANA):
+            i = _take_word(codes, i, tables, scratch, mask, with_words)
+        else:
+            i = _take_runs(codes, i, tables.entries, scratch, mask, with_words)
+
+
+@raw_inner
+def _take_word(codes, i, tables, scratch, mask, with_words):
+    """Take the word that begins at i; return where it ends, after the ``'s`` of a possessive."""
+    n, begin, h = np.int64(len(codes)), i, np.uint64(0)
+    while i < n and _is_letter(tables.entries[codes[i]]):
+        h = next_hash(h, codes[i])
+        i += 1
+    token = mix64(h)
+    at = np.int64(token % np.uint64(len(tables.spoken)))
+    while tables.spoken[at] != 0 and tables.spoken[at] != token:
+        at = (at + 1) % len(tables.spoken)
+    if tables.spoken[at] == token:
+        _add_number(tables.numbers[at], scratch, mask)
+    elif with_words and _is_new(token, scratch, mask):
+        _add_word(_stems(codes, begin, i, token), _WEIGHTS[min(i - begin, len(_WEIGHTS) - 1)], scratch)
+    is_possessive = i + 1 < n and (codes[i] == 0x27 or codes[i] == 0x2019) and codes[i + 1] == 0x73
+    if is_possessive and (i + 2 == n or not tables.entries[codes[i + 2]] & WORDLIKE):
+        i += 2
+    return i
+
+
+@inlined
+def _is_letter(entry):
+    """Whether a code point goes on with a word: a letter, or a mark on one."""
+    kind = entry & WORD_CLASS
+    return kind in (LETTER, HEBREW, KATAKANA) or (INVISIBLE >> kind) & 1
+
+
+@raw_inner
+def _take_runs(codes, i, entries, scratch, mask, with_words):
+    """Take the runs of a stretch without blanks that begins at i; return where it ends."""
+    n, begin = np.int64(len(codes)), i
+    run = _IDEOGRAPH_RUN if codes[i] >= _IDEOGRAPHS else _RUN
+    while i < n and _is_unspaced(entries[codes[i]]):
+        i += 1
+    if with_words:
+        last = max(begin, i - run)
+        for at in range(begin, last + 1):
+            h = np.uint64(0)
+            for j in range(at, min(at + run, i)):
+                h = next_hash(h, codes[j])
+            token = mix64(h)
+            if _is_new(token, scratch, mask):
+                half = np.uint32(token & np.uint64(0xFFFF))
+                _add_word(half | half << np.uint32(16), _RUN_WEIGHT, scratch)
+    return i
+
+
+@inlined
+def _is_unspaced(entry):
+    """Whether a code point goes on with a stretch without blanks: a letter that is a segment of its own, or a mark."""
+    kind = entry & WORD_CLASS
+    return (kind == 0 and entry & WORDLIKE) or (INVISIBLE >> kind) & 1
+
+
+@raw_inner
+def _stems(codes, begin, end, token):
+    """Return the two hashes of a word: those of its two least runs, in one unit."""
+    half = np.uint32(token & np.uint64(0xFFFF))
+    if end - begin <= _RUN:
+        return half | half << np.uint32(16)
+    least, second = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0xFFFFFFFFFFFFFFFF)
+    for at in range(begin, end - _RUN + 1):
+        h = np.uint64(0)
+        for j in range(at, at + _RUN):
+            h = next_hash(h, codes[j])
+        h = mix64(h)
+        if h < least:
+            least, second = h, least
+        elif h < second and h != least:
+            second = h
+    low, high = np.uint32(least & np.uint64(0xFFFF)), np.uint32(second & np.uint64(0xFFFF))
+    return low | high << np.uint32(16)
+
+
+@inlined
+def _is_new(token, scratch, mask):
+    """Whether a token was not seen before in the text; then it is seen now."""
+    seen = scratch.seen
+    slot = np.int64(token & np.uint64(mask))
+    left = mask
+    while seen[slot] != 0 and seen[slot] != token and left:
+        slot = (slot + 1) & mask
+        left -= 1
+    if seen[slot] == token:
+        return False
+    if left:
+        seen[slot] = token
+    else:
+        scratch.counts[2] = 1
+    return True
+
+
+@inlined
+def _add_word(stem, weight, scratch):
+    at = scratch.counts[0]
+    if at < len(scratch.words):
+        scratch.words[at], scratch.weights[at] = stem, weight
+        scratch.counts[0] = at + 1
+    else:
+        scratch.counts[2] = 1
+
+
+@raw_inner
+def _add_number(token, scratch, mask):
+    """Add a number, in ascending order."""
+    if not _is_new(token, scratch, mask):
+        return
+    at = scratch.counts[1]
+    if at == len(scratch.numbers):
+        scratch.counts[2] = 1
+        return
+    value = np.uint32(token >> np.uint64(32))
+    while at > 0 and scratch.numbers[at - 1] > value:
+        scratch.numbers[at] = scratch.numbers[at - 1]
+        at -= 1
+    scratch.numbers[at] = value
+    scratch.counts[1] += 1
+
+
+def said_parts(
+    newer: tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]],
+    older: tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]],
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Compare m word sets with m others.
+
+    Args:
+        newer: the units of the sets (and of what follows them), and where each begins.
+        older: the same of the others.
+
+    Returns:
+        The part of what each says that the other says, by weight, ``float64[m]`` in [0, 1]; 0 for a set without words
+        and numbers. And the number of its numbers that the other lacks, ``int64[m]``; 1 more if the text has more than
+        its set holds.
+    """
+    m = len(newer[1]) - 1
+    said, new = np.empty(m), np.empty(m, np.int64)
+    _compare(*newer, *older, np.zeros(_BITS_UNITS, np.uint64), said, new)
+    return said, new
+
+
+@raw_kernel
+def _compare(newer, newer_starts, older, older_starts, bits, said, new):
+    for i in range(len(said)):
+        a, b = newer_starts[i], older_starts[i]
+        words, numbers = np.int64(newer[a + _WORDS]), np.int64(newer[a + _NUMBERS])
+        older_words, older_numbers = np.int64(older[b + _WORDS]), np.int64(older[b + _NUMBERS])
+        begin = b + HEADER_UNITS
+        for n in range(begin, begin + older_words):
+            _mark(bits, older[n])
+        total, found = np.int64(0), np.int64(0)
+        first = a + HEADER_UNITS
+        weights = first + words + numbers
+        for n in range(words):
+            unit = newer[weights + n // _WEIGHTS_A_UNIT]
+            weight = np.int64(unit >> (np.uint32(n % _WEIGHTS_A_UNIT) * _WEIGHT_BITS) & np.uint32(15))
+            total += weight
+            if _is_marked(bits, newer[first + n]):
+                found += weight
+        for n in range(begin, begin + older_words):
+            bits[(older[n] & np.uint32(0xFFFF)) >> np.uint32(6)] = 0
+            bits[older[n] >> np.uint32(22)] = 0
+        known = _common(
+            newer[first + words : weights], older[begin + older_words : begin + older_words + older_numbers]
+        )
+        total, found = total + numbers * NUMBER_WEIGHT, found + known * NUMBER_WEIGHT
+        said[i] = found / total if total else 0.0
+        new[i] = numbers - known + np.int64(newer[a + _CUT])
+
+
+@inlined
+def _mark(bits, word):
+    for half in (np.uint64(word & np.uint32(0xFFFF)), np.uint64(word >> np.uint32(16))):
+        bits[half >> _SIX] |= np.uint64(1) << (half & _LOW_SIX)
+
+
+@inlined
+def _is_marked(bits, word):
+    low, high = np.uint64(word & np.uint32(0xFFFF)), np.uint64(word >> np.uint32(16))
+    return (bits[low >> _SIX] >> (low & _LOW_SIX) | bits[high >> _SIX] >> (high & _LOW_SIX)) & np.uint64(1)
+
+
+@inlined
+def _common(one, other):
+    """Return how many numbers two ascending rows have in common."""
+    i, j, count = 0, 0, np.int64(0)
+    while i < len(one) and j < len(other):
+        if one[i] == other[j]:
+            i, j, count = i + 1, j + 1, count + 1
+        elif one[i] < other[j]:
+            i += 1
+        else:
+            j += 1
+    return count

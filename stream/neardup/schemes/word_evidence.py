@@ -1,0 +1,79 @@
+"""The words and numbers of texts as evidence, where ``novelty`` asks for them.
+
+They are the first section of the ragged part, which begins with its length in bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from neardup.documents.document import Document
+from neardup.errors import ConfigError
+from neardup.features.said.word_sets import NO_WORDS, said_parts, word_sets
+from neardup.features.texts.normalize import NormalForm
+from neardup.features.texts.reading import read_texts
+from neardup.schemes.interface import Evidence, Said, Signing, ragged_evidence, ragged_values, with_first
+
+
+class TextPlan(Protocol):
+    """What a plan says of texts."""
+
+    @property
+    def novelty(self) -> str:
+        """``off``, ``numbers`` or ``words``."""
+
+    @property
+    def normal_form(self) -> NormalForm:
+        """How texts are normalised."""
+
+    @property
+    def text_characters_max(self) -> int:
+        """Characters of a text at most."""
+
+    @property
+    def characters_min(self) -> int:
+        """Characters of a text at least; shorter ones are compared for equality only."""
+
+
+Signs = Callable[[Any, Sequence[Document], Any], Signing]
+
+
+def check_novelty(novelty: str, kind: str) -> None:
+    """Raise ``ConfigError`` if documents have no text whose words could be new."""
+    if novelty != "off" and kind != "text":
+        raise ConfigError(f"novelty={novelty} asks for new words, but documents bring {kind}: leave novelty out")
+
+
+def with_word_sets(sign: Signs) -> Signs:
+    """Return the function that also keeps the words and numbers of each text, where ``novelty`` asks for them."""
+
+    def signed(scheme: object, documents: Sequence[Document], plan: Any) -> Signing:
+        if plan.novelty == "off":
+            return sign(scheme, documents, plan)
+        signing = sign(scheme, documents, plan._replace(novelty="off"))
+        codes, _ = read_texts(documents, plan.normal_form, plan.text_characters_max)
+        usable = np.delete(np.arange(len(codes.lengths)), list(signing.refused))
+        codes = codes._replace(
+            starts=codes.starts[usable], lengths=codes.lengths[usable], is_wide=codes.is_wide[usable]
+        )
+        units, starts = word_sets(codes, words=plan.novelty == "words")
+        return signing._replace(evidence=with_first(ragged_evidence(units, starts), signing.evidence))
+
+    return signed
+
+
+def without_words(evidence: Evidence) -> Evidence:
+    """Return evidence with an empty set of words for each item."""
+    n = len(evidence.fixed)
+    units, starts = np.tile(NO_WORDS, n), np.arange(n + 1) * len(NO_WORDS)
+    return with_first(ragged_evidence(units, starts), evidence)
+
+
+def said(newer: Evidence, older: Evidence, plan: TextPlan) -> Said | None:
+    """Return which part of what m texts say m others have said; ``None`` if their words are not kept."""
+    if plan.novelty == "off":
+        return None
+    return Said(*said_parts(*(ragged_values(evidence, np.uint32) for evidence in (newer, older))))

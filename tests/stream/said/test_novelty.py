@@ -1,0 +1,108 @@
+"""Laws of novelty: a document is dropped only if what it says was said before."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+from cases import CONTENT
+
+from neardup import Config, ConfigError, Deduplicator, Document
+
+SETTINGS = {
+    "words": {"novelty": "words", "verify": "exact", "threshold": 0.45},
+    "numbers": {"novelty": "numbers", "threshold": 0.6},
+}
+COMPANIES = [f"{a}{b}" for a in ("Amber", "Birch", "Cobalt", "Dover", "Elm", "Fjord", "Grove", "Harbor") for b in (
+    "bridge", "dale", "field", "ford", "gate", "haven", "land", "mark", "mont", "point", "ridge", "shore", "stone",
+    "ton", "vale", "view", "ville", "ward", "water", "way", "well", "wick", "wood", "worth", "yard")]  # fmt: skip
+RELEASE = (
+    "{name} Inc reported quarterly net profit of {profit} mln dlrs, or {share} cts a share, on revenue of {revenue} "
+    "mln dlrs. The directors of {name} declared a regular dividend, payable in April to holders of record in March."
+)
+
+
+def numbers(text: str) -> set[str]:
+    """The runs of digits of a text."""
+    return set(re.findall(r"\d+", text))
+
+
+def stream(seed: int, size: int) -> list[Document]:
+    """Texts of a few forms that differ in words and numbers, cuts and exact copies of them."""
+    rng = random.Random(seed)
+    forms = [[rng.choice(CONTENT) for _ in range(40)] for _ in range(4)]
+    texts: list[str] = []
+    for _ in range(size):
+        words = list(rng.choice(forms))
+        for _ in range(rng.choice((0, 0, 1, 3))):
+            words[rng.randrange(40)] = rng.choice([str(rng.randrange(60)), rng.choice(CONTENT)])
+        kind = rng.random()
+        if texts and kind < 0.2:
+            words = rng.choice(texts).split()
+        elif kind < 0.4:
+            words = words[: rng.randint(20, 40)]
+        texts.append(" ".join(words))
+    return [Document(str(n), text) for n, text in enumerate(texts)]
+
+
+@pytest.mark.parametrize("novelty", SETTINGS)
+def test_a_dropped_document_has_no_number_that_the_kept_one_lacks(novelty: str) -> None:
+    """The kept one is the content that it was compared with: an original, or a version of one."""
+    documents = stream(3, 400)
+    verdicts = Deduplicator(Config(**SETTINGS[novelty])).decide(documents)
+    dropped = [verdict for verdict in verdicts if verdict.status == "duplicate"]
+    assert len(dropped) > 100
+    for verdict in dropped:
+        assert verdict.matched is not None
+        assert verdicts[verdict.matched].status in ("original", "update")
+        assert numbers(documents[int(verdict.id)].text) <= numbers(documents[verdict.matched].text)
+    off = Deduplicator(Config(**{**SETTINGS[novelty], "novelty": "off"})).decide(documents)
+    lost = [v for v in off if v.status == "duplicate" and v.matched is not None
+            and not numbers(documents[int(v.id)].text) <= numbers(documents[v.matched].text)]  # fmt: skip
+    assert lost, "without novelty some of these numbers are lost"
+
+
+def test_releases_of_200_companies_are_200_originals() -> None:
+    """The form is the same, the names and numbers are not; reprints of each are dropped."""
+    rng = random.Random(4)
+    texts = [
+        RELEASE.format(name=name, profit=rng.randint(1, 999), share=rng.randint(1, 99), revenue=rng.randint(1000, 9999))
+        for name in COMPANIES[:200]
+    ]
+    dedup = Deduplicator(Config(**SETTINGS["words"]))
+    assert [v.status for v in dedup.decide([Document(f"a{n}", text) for n, text in enumerate(texts)])] == [
+        "original"
+    ] * 200
+    reprints = [Document(f"b{n}", f"{text} (Wire)") for n, text in enumerate(texts)]
+    again = dedup.decide(reprints)
+    assert [verdict.duplicate_of for verdict in again] == [f"a{n}" for n in range(200)]
+
+
+def test_a_toll_that_rises_is_kept_each_time() -> None:
+    """And a copy of each bulletin is dropped, also one that was cut."""
+    body = "Rescue teams searched the ruins of the market after the fire in the old town, officials said."
+    tolls = (40, 47, 57, 60, 71, 88, 90, 96, 101, 110, 115, 117)
+    bulletins = [Document(f"t{toll}", f"{toll} dead in market fire. {body}") for toll in tolls]
+    dedup = Deduplicator(Config(**SETTINGS["words"]))
+    assert [verdict.status for verdict in dedup.decide(bulletins)] == ["original"] * len(tolls)
+    copies = [Document(f"c{toll}", f"{toll} dead in market fire. {body[:75]}") for toll in tolls]
+    assert [verdict.duplicate_of for verdict in dedup.decide(copies)] == [f"t{toll}" for toll in tolls]
+
+
+def test_a_version_that_says_something_new_updates_its_story() -> None:
+    """And another document that repeats the new version is a copy of the story."""
+    body = "Rescue teams searched the ruins of the market after the fire in the old town, officials said."
+    dedup = Deduplicator(Config(**SETTINGS["words"]))
+    stream = [Document("a", f"40 dead. {body}"), Document("a", f"47 dead. {body}"), Document("b", f"47 dead. {body}!")]
+    assert [verdict.status for verdict in dedup.decide(stream)] == ["original", "update", "duplicate"]
+
+
+def test_novelty_needs_texts() -> None:
+    """Elements have no words, and schemes that keep no words say so."""
+    with pytest.raises(ConfigError, match="novelty=words asks for new words, but documents bring tokens"):
+        Config(novelty="words", shingles="tokens")
+    with pytest.raises(ConfigError, match="novelty has no meaning with scheme identical"):
+        Config(novelty="words", scheme="identical")
+    with pytest.raises(ConfigError, match="must be one of off, numbers, words"):
+        Config(novelty="word")
