@@ -29,7 +29,7 @@ PAGES = [
 OF_CODE = ("CONTRIBUTING.md", "ARCHITECTURE.md", "GLOSSARY.md", "MACHINE_CODE.md")
 # Options and variables of other programs that the pages start.
 FOREIGN = {
-    "--alter", "--build-arg", "--detach", "--kills", "--no-deps", "--only", "--partitions", "--profile",
+    "--alter", "--build-arg", "--command-config", "--detach", "--kills", "--no-deps", "--only", "--partitions", "--profile",
     "--project-name", "--seconds", "--topic", "NEARDUP_KEY", "NEARDUP_MACHINE_CODE",
 }  # fmt: skip
 # Of Zstandard, and of the programs of Kafka that plan prints.
