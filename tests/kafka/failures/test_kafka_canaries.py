@@ -54,7 +54,7 @@ def filled(world: World, time_ms: int) -> World:
         for place in (signer, matcher, linker, filter_):
             world.run(partial(is_idle, world, place), f"{place.role} has read all")
         outcomes = matcher.worker.canaries.looks.outcomes
-        assert (outcomes[FOUND] > 20, outcomes[FAULT]) == (world.settings.canaries_every > 0, 0)
+        assert (outcomes[FOUND] > 20, outcomes[FAULT]) == (world.limits.canaries_every > 0, 0)
         matcher.kill()
     assert world.pairs() == world.expected(DOCUMENTS) != []
     return world
@@ -68,9 +68,9 @@ def is_idle(world: World, place: Place) -> bool:
 
 def test_canaries_change_no_byte_and_are_found(worlds: Worlds) -> None:
     """Two deployments read the same documents, one without canaries; a killed matcher is restored from the log."""
-    given = {"verdicts": True, "documents_partitions": 1, "canaries_per_second_max": 10**9}
+    given, often = {"verdicts": True, "documents_partitions": 1}, {"canaries_per_second_max": 1e9}
     now_ms = int(time.time() * 1000)  # retention deletes old messages of documents and documents.unique
-    plain, watched = (filled(worlds(**given, canaries_every=every), now_ms) for every in (0, 4))
+    plain, watched = (filled(worlds(**given, limits={**often, "canaries_every": every}), now_ms) for every in (0, 4))
     expected, found = outputs(plain), outputs(watched)
     for name, value in expected.items():
         assert found[name] == value, name

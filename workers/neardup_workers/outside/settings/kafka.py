@@ -52,24 +52,7 @@ class ConnectionOptions(BaseModel):
     )
 
 
-class CanaryOptions(BaseModel):
-    """How many canaries measure the recall of a live window, in signers and in the service."""
-
-    canaries_every: int = Field(
-        default=100,
-        ge=0,
-        le=10**9,
-        description="of one document in so many an edited copy is looked up, to measure recall; 0 for none",
-    )
-    canaries_per_second_max: int = Field(
-        default=20,
-        ge=1,
-        le=10**9,
-        description="canaries a second at most, however fast documents come, so that they take about 1 % of the time",
-    )
-
-
-class StreamOptions(CanaryOptions):
+class StreamOptions(BaseModel):
     """How the workers share the stream, and their limits."""
 
     shards: int = Field(
@@ -161,6 +144,8 @@ class StreamLimits(NamedTuple):
             decided, or the worker restarts, and then ends. A broker restarts in less.
         trim_seconds: from one removal to the next of what has left the windows. Kafka deletes whole segments, so a
             shorter time frees no disk.
+        canaries_every: of one document in so many an edited copy is looked up, to measure recall; 0 for none.
+        canaries_per_second_max: so that canaries take about 1 % of the time however fast documents come.
     """
 
     commit_seconds: float = 0.2
@@ -174,6 +159,8 @@ class StreamLimits(NamedTuple):
     turn_seconds_max: float = 120.0
     stall_seconds_max: float = 120.0
     trim_seconds: float = 60.0
+    canaries_every: int = 100
+    canaries_per_second_max: float = 20.0
 
 
 # The limits at the default of ``memory_max``.

@@ -57,6 +57,8 @@ REMOVED: dict[str, str] = {
     "signed_retention_seconds": "matchers alone drop what has left the windows; alter the topic signed for a limit",
     "batch_bytes_max": "it is an eighth of memory_max",
     # Workers.
+    "canaries_every": "an edited copy of one document in 100 is looked up",
+    "canaries_per_second_max": "at most 20 canaries a second are looked up",
     "commit_interval_ms": "a signer commits every 200 milliseconds, other roles every 50",
     "leave_group": "a worker that is stopped leaves its group; with standbys others take over at once",
     "messages_bytes_max": "it is half of memory_max",

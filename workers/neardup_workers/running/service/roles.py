@@ -141,8 +141,8 @@ def _signer(member: WorkerMember, settings: StreamSettings, limits: StreamLimits
         verdicts=settings.verdicts,
         representative=settings.representative,
         blocked=read_block_list(settings.blocked),
-        canaries_every=settings.canaries_every,
-        canaries_per_second_max=settings.canaries_per_second_max,
+        canaries_every=limits.canaries_every,
+        canaries_per_second_max=limits.canaries_per_second_max,
         texts=signature_of(settings),
     )
     pool = ThreadPoolExecutor(1, "signer") if settings.sign_threads > 1 else None
@@ -166,7 +166,7 @@ def _matcher(member: WorkerMember, settings: StreamSettings, limits: StreamLimit
         link_group=names.group(LINK),
         step_bytes_max=limits.step_bytes_max,
         step_pairs_max=limits.step_pairs_max,
-        canaries=settings.canaries_every > 0,
+        canaries=limits.canaries_every > 0,
         verdicts=settings.verdicts,
         standbys=settings.standbys,
     )
