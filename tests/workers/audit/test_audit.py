@@ -230,15 +230,23 @@ def test_a_run_measures_itself_at_its_end(tmp_path: Path, capsys: pytest.Capture
     assert all("with an earlier kept neighbour" in line for line in said[1:])
 
 
-def test_a_miss_by_a_limit_is_explained_by_a_replay(tmp_path: Path) -> None:
-    """Two documents alone share a bucket; when the newer one came, a limit of candidates hid the older one."""
+def test_a_miss_by_a_limit_is_explained_by_a_replay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two documents alone share a bucket; when the newer one came, a limit of candidates hid the older one. The third
+    reading that finds it out says how far it is, too."""
+    monkeypatch.setattr(report, "_LINE_SECONDS", 1e-9)
     base = [f"w{n}" for n in range(60)]
     crowd = [" ".join([*base[:n], f"x{n}", *base[n + 1 :]]) for n in range(40)]
     path = tmp_path / "in.jsonl"
     path.write_text("".join(json.dumps({"id": f"d{n}", "text": text}) + "\n" for n, text in enumerate(crowd)))
     settings = Settings(threshold=0.6, sketch_bits=16, bucket_candidates_max=2, probe_candidates_max=2)
     output = written(tmp_path, [])
-    found = audit(AuditOptions([str(path)], pairs=output, sample=1_000), settings).misses
+    found = audit(AuditOptions([str(path)], pairs=output, sample=1_000), settings, quiet=False).misses
+    readings = [line.partition(":")[0] for line in capsys.readouterr().err.splitlines() if "audit, " in line]
+    assert list(dict.fromkeys(readings)) == [
+        "audit, reading 1 of 2", "audit, reading 2 of 2", "audit, why 10 were missed"
+    ]  # fmt: skip
     assert len(found) == 10
     assert "truncated" in {miss.reason for miss in found} <= {"truncated", "pair"}
     for miss in found:

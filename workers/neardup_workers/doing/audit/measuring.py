@@ -225,6 +225,7 @@ def _replayed(
                 begin, miss = end, misses[left[-1]]
                 yield left.pop(), explain(matcher, signer, miss.older.id, miss.newer, miss.older.collection).reason
             if not left:
+                session.report.advance(session.reader.bytes_read)
                 return
             _added(matcher, batch, begin, batch.size)
             place = last
