@@ -55,7 +55,6 @@ REMOVED: dict[str, str] = {
     "min_insync_replicas": "it is two, or one where replication_factor is one; alter the topics for another number",
     "retention_margin_seconds": "it is a day; signed has no retention by time unless you alter the topic",
     "signed_retention_seconds": "matchers alone drop what has left the windows; alter the topic signed for a limit",
-    "batch_bytes_max": "it is an eighth of memory_max",
     # Workers.
     "canaries_every": "an edited copy of one document in 100 is looked up",
     "canaries_per_second_max": "at most 20 canaries a second are looked up",
@@ -71,6 +70,8 @@ REMOVED: dict[str, str] = {
     "trim_interval_seconds": "matchers drop what has left the windows once a minute",
     "turn_seconds_max": "a step that lasts two minutes ends the process",
     "undecided_max": "a document that waits takes 128 bytes, and all of them a quarter of memory_max",
+    # The connection.
+    "batch_bytes_max": "it is an eighth of memory_max",
     "fast_fetch": "records are always read by our own compiled code",
     "security_protocol": _PROPERTY.format("security.protocol"),
     "sasl_mechanism": _PROPERTY.format("sasl.mechanism"),
