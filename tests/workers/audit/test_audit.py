@@ -325,3 +325,22 @@ def test_an_audit_says_how_far_it_is(
     assert [said[0], said[-1]] == ["audit, reading 1 of 2: 100 %", "audit, reading 2 of 2: 100 %"]
     run(RunOptions([path], quiet=True, **options), settings_of(windowed=False))
     assert capsys.readouterr().err == ""
+
+
+def test_what_says_something_new_is_no_miss_with_novelty(tmp_path: Path) -> None:
+    """A bulletin with another toll is kept on purpose; a copy that was cut is missed if it is kept."""
+    body = "Rescue teams searched the ruins of the market after the fire in the old town, officials said on Monday."
+    texts = [f"{toll} dead in market fire. {body}" for toll in range(20, 60)]
+    texts += [text.removesuffix(" on Monday.") for text in texts[:25]]
+    path, verdicts = tmp_path / "in.jsonl", tmp_path / "verdicts.jsonl"
+    path.write_text("".join(json.dumps({"id": str(n), "text": text}) + "\n" for n, text in enumerate(texts)))
+    settings = Settings(threshold=0.6, novelty="words", verify="exact")
+    dedup(DedupOptions([str(path)], output=str(tmp_path / "kept"), verdicts=str(verdicts), quiet=True), settings)
+    found = audit(AuditOptions([str(path)], verdicts=str(verdicts)), settings)
+    assert (found.units, found.recall.value, found.precision.value) == (25, 1.0, 1.0)
+    lines = [json.loads(line) for line in verdicts.read_text().splitlines()]
+    for line in lines[-5:]:
+        line |= {"status": "original", "duplicate_of": None}
+    missing = audit(AuditOptions([str(path)], verdicts=written(tmp_path, lines)), settings)
+    assert (missing.units, missing.recall.value) == (25, 0.8)
+    assert len(missing.misses) == 5

@@ -19,6 +19,7 @@ import numpy as np
 from neardup.deduplicator import Deduplicator
 from neardup.documents.document import EXPLANATIONS, Document
 from neardup.pairs.batches import Batch, select
+from neardup.pairs.comparing import is_novel
 from neardup.pairs.estimates.intervals import Stratum, effective_units, recall_of, share_of
 from neardup.pairs.evaluation.judging import Proportion, proportion
 from neardup.pairs.explanations.explain import explain
@@ -109,7 +110,8 @@ def audit(options: AuditOptions, settings: Settings, *, quiet: bool = True) -> A
     of_found, of_others = divided(options.sample, found.size, others.size)
     drawn = [*found.drawn(of_found), *others.drawn(of_others)]
     sample = [(one, claims.named(one)) for one in drawn]
-    neighbours = Neighbours(sample, settings, first.facts(), has_keys=signing.has_keys)
+    novel = options.verdicts is not None and is_novel(settings)
+    neighbours = Neighbours(sample, settings, first.facts(), has_keys=signing.has_keys, novel=novel)
     with _reading(options.paths, settings, "" if quiet else "audit, reading 2 of 2") as session:
         for read_again in session.unsigned_chunks(options.paths):
             neighbours.add(read_again.documents)

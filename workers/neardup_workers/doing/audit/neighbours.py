@@ -9,10 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.documents.document import Document
+from neardup.features.said.word_sets import said_parts, word_sets
 from neardup.features.texts.reading import read_texts
 from neardup.features.tokens import verify
 from neardup.features.tokens.bags import sorted_sets
 from neardup.pairs.batches import rows_of
+from neardup.pairs.comparing import SAID_MIN
 from neardup.pairs.estimates.sample_index import SampleIndex
 from neardup.schemes.kinds import sets
 from neardup.schemes.kinds.prefix import PrefixPlan
@@ -52,6 +54,25 @@ def elements(documents: Sequence[Document], plan: sets.SetPlan) -> tuple[npt.NDA
     return values, starts
 
 
+class SaidBefore:
+    """Which documents of the sample say nothing that another one has not said."""
+
+    def __init__(self, documents: Sequence[Document], settings: Settings, plan: sets.SetPlan) -> None:
+        self._plan, self._words = plan, settings.novelty == "words"
+        self._sets = self._sets_of(documents)
+
+    def by(self, others: Sequence[Document], sampled: Longs) -> Flags:
+        """Return whether each document of the sample (``int64[m]``) says nothing new to another one, ``bool[m]``."""
+        units, starts = self._sets
+        said, new_numbers = said_parts((units, np.append(starts[sampled], 0)), self._sets_of(others))
+        repeats: Flags = (new_numbers == 0) & ((said >= SAID_MIN) | (not self._words))
+        return repeats
+
+    def _sets_of(self, documents: Sequence[Document]) -> tuple[npt.NDArray[np.uint32], Longs]:
+        codes, _ = read_texts(documents, self._plan.normal_form, self._plan.text_characters_max)
+        return word_sets(codes, words=self._words)
+
+
 class Neighbours:
     """The earlier neighbours of each content of the sample, as arrays over the sample.
 
@@ -63,11 +84,19 @@ class Neighbours:
         settings: reading, measure and window.
         facts: of all documents.
         has_keys: whether only documents that share a key can be similar.
+        novel: whether a neighbour counts only if it has said what the document says (``neardup.pairs.comparing``).
     """
 
     def __init__(
-        self, sample: Sequence[tuple[Drawn, set[int]]], settings: Settings, facts: Facts, *, has_keys: bool
+        self,
+        sample: Sequence[tuple[Drawn, set[int]]],
+        settings: Settings,
+        facts: Facts,
+        *,
+        has_keys: bool,
+        novel: bool = False,
     ) -> None:
+        self._said = SaidBefore([drawn.document for drawn, _ in sample], settings, plan_of(settings)) if novel else None
         self._plan, self._threshold, self._facts = plan_of(settings), settings.threshold, facts
         self._measure, self._window, self._has_keys = (
             verify.SET_MEASURES[self._plan.measure],
@@ -134,6 +163,8 @@ class Neighbours:
         common, sizes = self._index.common(at, sampled, values, starts)
         similarity = self._measure.of_counts(common, sizes, self._index.sizes[sampled])
         reach = (similarity >= self._threshold) & (common > 0)
+        if self._said is not None:
+            reach[reach] = self._said.by(rows_of(documents, [rows[n] for n in met[reach].tolist()]), sampled[reach])
         self._meet(documents, rows, first, met[reach], sampled[reach], similarity[reach])
 
     def _can_be(self, places: Longs, sampled: Longs) -> Flags:
