@@ -111,6 +111,7 @@ class Neighbours:
             facts.keys[self._places].astype(np.uint64) if has_keys else None,
         )
         self._documents = self._at = 0
+        self._contents = int(facts.contents.max(initial=0)) + 1
         # Pairs of a content of the sample and another content, as one number: those that are true, and those that are
         # named.
         self._true, self._joined = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -129,10 +130,6 @@ class Neighbours:
 
     def _counted(self, pairs: list[Longs]) -> Longs:
         return np.bincount(np.unique(np.concatenate(pairs)) // self._contents, minlength=len(self._places))
-
-    @property
-    def _contents(self) -> int:
-        return int(self._facts.contents.max(initial=0)) + 1
 
     def add(self, documents: Sequence[Document]) -> None:
         """Compare the next documents, refused ones included, with the sample."""
