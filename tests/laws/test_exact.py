@@ -139,7 +139,7 @@ def test_texts_have_just_the_pairs_of_their_truth(
     documents = [
         x._replace(text=unicodedata.normalize("NFC", x.text).lower()) for x in json_lines(folder / "docs.jsonl")
     ]
-    config = Config(scheme="prefix", k=k, threshold=threshold, nfkc=False, fold_case=False)
+    config = Config(scheme="prefix", k=k, threshold=threshold, fold="space")
     number: dict[str, str] = {}
     content = {x.id: number.setdefault(" ".join(x.text.split()), x.id) for x in documents}
     expected = {}
@@ -231,7 +231,7 @@ def test_what_decides_keys_is_part_of_the_fingerprint() -> None:
             {},
             {"scheme_options": {"positions": 3}},
             {"scheme_options": {"positions": 4}},
-            {"nfkc": False},
+            {"fold": "case,space"},
             {"seed": 2},
         )
     ]

@@ -22,6 +22,8 @@ from neardup.machine.kernels.hashing import BASE, GOLDEN, mix64
 from neardup.machine.lanes import copy_range
 
 SEPARATOR = "\x1f"
+# Bytes of a full id in UTF-8 at most: longer than any URL that a browser sends, and short next to a text.
+ID_BYTES_MAX = 1024
 _SEPARATOR = np.uint8(ord(SEPARATOR))
 # Separates the hashes of collections from every other 64-bit hash.
 _SEED = np.uint64(0xC0_11EC)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.documents.document import Column, Document, DocumentColumns, Refusal, check_type
-from neardup.documents.ids import salts, same_collection, separated_contents
+from neardup.documents.ids import ID_BYTES_MAX, salts, same_collection, separated_contents
 from neardup.errors import ConfigError
 from neardup.pairs.batches import (
     MICROSECONDS,
@@ -172,7 +172,7 @@ class Signer:
         ids, unusable = id_column(documents, separate=self.config.separate)
         times, keepable = times_of(documents)
         refused = unusable | dict.fromkeys(np.flatnonzero(~keepable).tolist(), "timestamp_range")
-        too_long = np.flatnonzero(np.diff(ids.starts) > self.config.id_bytes_max)
+        too_long = np.flatnonzero(np.diff(ids.starts) > ID_BYTES_MAX)
         return ids, times, refused | dict.fromkeys(too_long.tolist(), "id_too_long")
 
 

@@ -27,6 +27,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from neardup.errors import ConfigError
+from neardup.features.texts.normalize import FOLDS
 from neardup.features.texts.shingles import SHINGLES
 from neardup.features.texts.words import stop_languages
 from neardup.features.tokens.verify import SET_MEASURES
@@ -108,6 +109,17 @@ class Config(Parameters):
         kept = self.model_dump(exclude_unset=True, exclude={"scheme_options"} if "scheme" in (update or {}) else None)
         return type(self)(**{**kept, **(update or {})})
 
+    @field_validator("fold", mode="before")
+    @classmethod
+    def _folds(cls, value: Any) -> Any:
+        names = value.split(",") if isinstance(value, str) else value
+        if not isinstance(names, tuple | list):
+            return value
+        stripped = [str(name).strip() for name in names]
+        if stripped != ["none"] and not set(stripped) <= set(FOLDS):
+            raise ValueError(f"must be none, or some of {', '.join(FOLDS)}")
+        return tuple(name for name in FOLDS if name in stripped)
+
     @field_validator("scheme_options", mode="plain")
     @classmethod
     def _of_scheme(cls, value: Any, info: ValidationInfo) -> SchemeOptions:
@@ -143,11 +155,6 @@ class Config(Parameters):
             raise ConfigError(
                 f"recall={self.recall} with false_weight={self.false_weight}, from which the recall results: leave one "
                 "of them out"
-            )
-        if self.probe_two_per_band and self.probe_candidates_max is not None:
-            raise ConfigError(
-                f"probe_candidates_max={self.probe_candidates_max} with probe_two_per_band, two limits of one probe: "
-                "leave one of them out"
             )
         asked, options = Asked(self), Asked(self.scheme_options)
         # Raises ConfigError where settings contradict or the target is out of reach. Kept as the cached ``plan``.
@@ -186,10 +193,8 @@ class Config(Parameters):
 
     @property
     def probe_limit(self) -> int | None:
-        """Candidates after which a probe stops: ``probe_candidates_max``, two for each band, or what the scheme names;
-        None: all. Two for each band: Indyk, Motwani, "Approximate nearest neighbors", STOC 1998."""
-        two_per_band = 2 * self.tuning.bands if self.probe_two_per_band else None
-        return self.probe_candidates_max or two_per_band or SCHEMES[self.scheme].probe_candidates_max
+        """Candidates after which a probe stops: ``probe_candidates_max``, or what the scheme names; None: all."""
+        return self.probe_candidates_max or SCHEMES[self.scheme].probe_candidates_max
 
     @functools.cached_property
     def signing_fingerprint(self) -> str:
@@ -249,8 +254,8 @@ class Config(Parameters):
 
 # The settings that a scheme may use or not; the others bound the table, or are met by a scheme that misses nothing.
 OF_SCHEMES = Parameters.model_fields.keys() - {
-    "bucket_candidates_max", "collection_field", "evidence_bytes_max", "id_bytes_max", "lateness_seconds",
-    "probe_candidates_max", "probe_two_per_band", "recall", "story_seconds_max", "window_documents", "window_seconds",
+    "bucket_candidates_max", "collection_field", "evidence_bytes_max", "lateness_seconds",
+    "probe_candidates_max", "recall", "story_seconds_max", "window_documents", "window_seconds",
 }  # fmt: skip
 
 

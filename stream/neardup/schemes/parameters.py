@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from neardup.features.texts.normalize import FOLDS
 from neardup.features.texts.shingles import SHINGLES
 from neardup.schemes.theory.tuning import ROWS_LIMIT
 
@@ -71,7 +72,6 @@ class Parameters(BaseModel):
         description="what a dropped document must not have that the one it repeats lacks: off (anything), numbers, "
         "words (numbers, and more than an eighth of its words, by weight)",
     )
-    tokens_max: int = Field(default=1_000_000, ge=1, le=2**28, description="tokens of a document at most")
     languages: tuple[str, ...] = Field(
         default=("en",), description="stop lists of the stopwords shingles, by language code"
     )
@@ -80,9 +80,11 @@ class Parameters(BaseModel):
         description="stop words of your own, one word a line: of the stopwords shingles instead of the lists of "
         "languages, of the urls shingles instead of htm, index and the like",
     )
-    nfkc: bool = Field(default=True, description="normalise texts to Unicode NFKC")
-    fold_case: bool = Field(default=True, description="fold the case of texts")
-    fold_space: bool = Field(default=True, description="take a run of white space as one blank, none at the ends")
+    fold: tuple[str, ...] = Field(
+        default=FOLDS,
+        description="what is not distinguished in texts, or none: nfkc (Unicode NFKC), case, space (white space is one "
+        "blank, none at the ends)",
+    )
     threshold: float = Field(default=0.8, ge=0.05, le=1.0, description="similarity from which two documents are a pair")
     recall: float = Field(
         default=0.95, gt=0.0, lt=1.0, description="probability that a pair at the threshold is emitted"
@@ -150,9 +152,6 @@ class Parameters(BaseModel):
     probe_candidates_max: int | None = Field(
         default=None, ge=1, le=2**30, description="candidates after which a probe stops, over all buckets"
     )
-    probe_two_per_band: bool = Field(
-        default=False, description="a probe stops after twice as many candidates as there are bands"
-    )
     buckets_shared_min: int = Field(
         default=1, ge=1, le=ROWS_LIMIT, description="buckets in which two documents must meet before they are a pair"
     )
@@ -163,9 +162,6 @@ class Parameters(BaseModel):
         description="bytes of ids and ragged evidence in the window at most; the oldest documents are evicted first",
     )
     text_characters_max: int = Field(default=5_000_000, ge=1, le=2**28, description="characters of a text at most")
-    id_bytes_max: int = Field(
-        default=1024, ge=1, le=65535, description="bytes of an id in UTF-8 at most, with its collection"
-    )
     collection_field: str | None = Field(
         default=None,
         description="name of the collection in JSON Lines and tables; documents of different ones never meet",

@@ -1,10 +1,16 @@
-"""Names of settings that became options of their schemes, each with the new way."""
+"""Names of settings of the library that were removed, each with the new way."""
 
 from __future__ import annotations
 
 _OPTION = "it is an option of its scheme, as in scheme = "
 # Name of a setting -> what to do instead, as the end of a sentence.
 REMOVED: dict[str, str] = {
+    "nfkc": 'leave nfkc out of fold, as in fold = "case,space"',
+    "fold_case": 'leave case out of fold, as in fold = "nfkc,space"',
+    "fold_space": 'leave space out of fold, as in fold = "nfkc,case"',
+    "tokens_max": "a document has at most 1,000,000 tokens",
+    "id_bytes_max": "an id has at most 1,024 bytes, with its collection",
+    "probe_two_per_band": "set probe_candidates_max to twice the bands that neardup tune shows",
     "record_fields": f'{_OPTION}"records:fields=name,phone:50"',
     "record_keys": f'{_OPTION}"records:keys=email"',
     "record_shingled": f'{_OPTION}"records:shingled=name"',

@@ -176,8 +176,8 @@ def test_a_collection_that_cannot_be_used_is_refused() -> None:
     assert [(r.position, r.reason) for r in without.refusals] == [(0, "collection_off")]
     with pytest.raises(ConfigError, match="collection_field is not set"):
         without.remove("a", "x")
-    long = Deduplicator(Config(collection_field="c", id_bytes_max=4))
-    long.decide([Document("abc", TEXT), Document("abc", TEXT, collection="x")])
+    long = Deduplicator(Config(collection_field="c"))
+    long.decide([Document("i" * 1_023, TEXT), Document("i" * 1_023, TEXT, collection="x")])
     assert [(r.position, r.reason) for r in long.refusals] == [(1, "id_too_long")]
 
 

@@ -24,13 +24,10 @@ WRONG: dict[str, list[Any]] = {
     "one_permutation:ratings": ["star", None],
     "one_permutation:rating_high_min": [-0.1, 1000.1, NAN],
     "one_permutation:rating_max": [0.9, 1000.1, NAN],
-    "tokens_max": [0, 2**28 + 1],
     "k": [0, 101, 1.5, "three"],
     "languages": [("xx",), "en"],
     "stop_words": ["the", 5],
-    "nfkc": ["perhaps"],
-    "fold_case": [2],
-    "fold_space": ["x"],
+    "fold": ["perhaps", ("nfkc", "none"), 2],
     "threshold": [0.04, 1.01, NAN, "high"],
     "recall": [0.0, 1.0, -1, NAN],
     "min_similarity": [-0.1, 1.1, NAN],
@@ -47,7 +44,6 @@ WRONG: dict[str, list[Any]] = {
     "window_documents": [0, 2**30 + 1],
     "bucket_candidates_max": [0, 2**20 + 1],
     "probe_candidates_max": [0, 2**30 + 1],
-    "probe_two_per_band": [2],
     "buckets_shared_min": [0, 1025],
     "evidence_bytes_max": [0, 2**42 + 1],
     "records:fields": ["name", 5],
@@ -78,7 +74,6 @@ WRONG: dict[str, list[Any]] = {
     "prefix:token_order": ["order.npy", np.array([1], np.uint64)],
     "identical:positions": [0, 1025],
     "text_characters_max": [0, 2**28 + 1],
-    "id_bytes_max": [0, 65536],
     "collection_field": [0],
 }
 # A shingle of the documents below.
@@ -95,13 +90,10 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "one_permutation:ratings": ("liked_hated", {"signing"}),
     "one_permutation:rating_high_min": (4.0, {"signing"}),
     "one_permutation:rating_max": (4.0, {"signing"}),  # which ratings are refused
-    "tokens_max": (2, {"signing"}),
     "k": (7, {"signing"}),
     "languages": (("de", "en"), set()),  # but see the stopwords shingles below
     "stop_words": (("The", "for"), {"signing"}),
-    "nfkc": (False, {"signing"}),
-    "fold_case": (False, {"signing"}),
-    "fold_space": (False, {"signing"}),
+    "fold": (("case", "space"), {"signing"}),
     "threshold": (0.9, {"signing", "matching"}),
     "recall": (0.99, {"signing", "matching"}),
     "min_similarity": (0.6, {"matching"}),
@@ -118,7 +110,6 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "window_documents": (10, {"matching"}),
     "bucket_candidates_max": (9, {"matching"}),
     "probe_candidates_max": (9, {"matching"}),
-    "probe_two_per_band": (True, {"matching"}),
     "buckets_shared_min": (2, {"signing", "matching"}),
     "evidence_bytes_max": (1 << 20, {"matching"}),
     "records:fields": (("name:50", "phone", "address"), {"signing", "matching"}),
@@ -149,7 +140,6 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "passages:templates": (("The quick brown fox finds strasse and strasse, again and again",), {"signing"}),
     "passages:part_min": (0.8, set()),
     "text_characters_max": (1000, {"signing"}),  # which texts are signed at all
-    "id_bytes_max": (9, set()),
     "collection_field": ("collection", {"signing"}),
 }
 # Fields whose other value refuses what is signed here.
@@ -157,7 +147,6 @@ REFUSING = (
     "text_characters_max",
     "hyperplane:dimension",
     "one_permutation:rating_max",
-    "tokens_max",
     "hyperplane:planes",
 )
 # Option -> options that give it a meaning, if the defaults of its scheme give it none.
@@ -173,7 +162,6 @@ _BASES: dict[str, dict[str, Any]] = {
     "stop_words": {"shingles": "stopwords"},
     **{f"bit_sampling:{name}": {"measure": "l1"} for name in ("component_max", "distance_scale")},
     **{f"one_permutation:{name}": {"shingles": "tokens"} for name in ("ratings", "rating_high_min", "rating_max")},
-    "tokens_max": {"shingles": "tokens"},
 }
 
 

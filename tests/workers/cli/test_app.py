@@ -84,9 +84,9 @@ def test_every_typed_setting_is_one():
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
-        (["--set", "rows_max=64", "--set", "nfkc=off"], Exit.SUCCESS, ""),
+        (["--set", "rows_max=64", "--set", "fold=none"], Exit.SUCCESS, ""),
         (["--rows-max", "64"], Exit.USAGE, "give --set rows_max=VALUE, NEARDUP_ROWS_MAX, or rows_max in neardup.toml"),
-        (["--no-nfkc"], Exit.USAGE, "--no-nfkc is a setting without an option: give --set nfkc=VALUE"),
+        (["--no-line-ids"], Exit.USAGE, "--no-line-ids is a setting without an option: give --set line_ids=VALUE"),
         (["--set", "rows_mx=64"], Exit.USAGE, "unknown setting rows_mx in --set; did you mean rows_max?"),
         (["--set", "hidden=on"], Exit.USAGE, "hidden in --set no longer exists: name a file"),
         (["--no-hidden"], Exit.USAGE, "--no-hidden in python -m neardup run no longer exists: name a file"),

@@ -257,7 +257,7 @@ HOSTILE = {
 
 def test_hostile_bodies_get_a_problem_that_names_rule_and_remedy(tmp_path):
     """The service continues."""
-    with world_in(tmp_path, body_bytes_max=1 << 17, id_bytes_max=1000, clock="event") as world:
+    with world_in(tmp_path, body_bytes_max=1 << 17, clock="event") as world:
         requests = []
         for name, (body, headers, _, _) in HOSTILE.items():
             requests.append(

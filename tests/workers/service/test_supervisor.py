@@ -174,6 +174,6 @@ def test_children_get_instances_ports_and_the_settings_of_the_command_line():
 
 def test_settings_go_to_children_as_they_came():
     """Switches, lists, and values that begin with a dash stay unchanged."""
-    assert arguments({"nfkc": False, "strict": True, "languages": ("de", "en"), "replication_factor": -1}) == [
-        "--set=nfkc=False", "--set=strict=True", "--set=languages=de,en", "--set=replication_factor=-1",
+    assert arguments({"line_ids": False, "strict": True, "languages": ("de", "en"), "replication_factor": -1}) == [
+        "--set=line_ids=False", "--set=strict=True", "--set=languages=de,en", "--set=replication_factor=-1",
     ]  # fmt: skip

@@ -47,9 +47,14 @@ def test_the_command_line_overrides_the_environment_which_overrides_the_file(mon
 def test_a_file_that_is_named_replaces_the_one_in_the_folder(tmp_path):
     """They are not mixed."""
     (tmp_path / FILE_DEFAULT).write_text("seed = 7\n")
-    (tmp_path / "other.toml").write_text('shingles = "words"\nlanguages = ["de", "en"]\nnfkc = false\n')
+    (tmp_path / "other.toml").write_text('shingles = "words"\nlanguages = ["de", "en"]\nfold = "case"\n')
     settings = load({}, "other.toml")
-    assert (settings.seed, settings.shingles, settings.languages, settings.nfkc) == (1, "words", ("de", "en"), False)
+    assert (settings.seed, settings.shingles, settings.languages, settings.fold) == (
+        1,
+        "words",
+        ("de", "en"),
+        ("case",),
+    )
 
 
 def test_the_environment_holds_lists_with_commas_and_empty_is_nothing(monkeypatch):

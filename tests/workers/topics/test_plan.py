@@ -82,7 +82,7 @@ def test_what_decides_keys_is_a_new_generation_with_its_cost(change: str) -> Non
 
 def test_every_setting_of_the_library_falls_into_one_class() -> None:
     """The one of the fingerprint that it changes, and that of a restart if it changes none."""
-    for change in ("k=7", "seed=3", "recall=0.9", "window_documents=50", "fold_case=false", "story_seconds_max=200"):
+    for change in ("k=7", "seed=3", "recall=0.9", "window_documents=50", "fold=none", "story_seconds_max=200"):
         after = StreamSettings(**changed(GIVEN, [change]))
         (step,) = steps(change)
         is_signed = after.signing_fingerprint != BEFORE.signing_fingerprint

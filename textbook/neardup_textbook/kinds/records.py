@@ -100,7 +100,7 @@ def plan(p: Parameters, o: RecordOptions) -> RecordPlan:
         blocking=blocking.parse_blocking(names, o.keys, o.shingled, *shape, p.seed),
         missing=o.missing,
         nicknames=scoring.parse_nicknames(o.nicknames),
-        normal_form=NormalForm(p.nfkc, p.fold_case, p.fold_space),
+        normal_form=NormalForm.of(p.fold),
         text_characters_max=p.text_characters_max,
         tuning=keyed(p.threshold, p.min_similarity),
     )

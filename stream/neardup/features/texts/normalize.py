@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -50,6 +50,10 @@ _ROOM = 256
 _STRETCH_MAX = 256
 
 
+# The steps of normalisation, by their names in the setting ``fold``.
+FOLDS = ("nfkc", "case", "space")
+
+
 class CodePoints(NamedTuple):
     """Normalised texts of one batch.
 
@@ -67,11 +71,20 @@ class CodePoints(NamedTuple):
 
 
 class NormalForm(NamedTuple):
-    """Which steps of normalisation are on; each is a field of ``Config``."""
+    """Which steps of normalisation are on, in the order of ``FOLDS``."""
 
     nfkc: bool = True
     fold_case: bool = True
     fold_space: bool = True
+
+    @classmethod
+    def of(cls, names: Collection[str]) -> NormalForm:
+        """Return the form with the steps that are named.
+
+        >>> NormalForm.of(["nfkc", "space"])
+        NormalForm(nfkc=True, fold_case=False, fold_space=True)
+        """
+        return cls(*(name in names for name in FOLDS))
 
 
 def code_points(texts: Sequence[str], form: NormalForm) -> CodePoints:

@@ -55,6 +55,10 @@ class Elements(NamedTuple):
     refused: dict[int, str]
 
 
+# Elements of a document at most: their signing takes a second.
+TOKENS_MAX = 1_000_000
+
+
 class _Refused(Exception):
     pass
 

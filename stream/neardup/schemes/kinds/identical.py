@@ -35,7 +35,6 @@ from neardup.schemes.theory.tuning import Tuning, complete
 # Settings that would lose pairs or have no effect here -> why they must be left out.
 _REFUSED = {
     "probe_candidates_max": "identical misses no pair",
-    "probe_two_per_band": "identical misses no pair",
     "buckets_shared_min": "a text of identical has one bucket",
     "min_similarity": "the similarity of identical is 1 or 0",
 }
@@ -127,7 +126,7 @@ def plan(parameters: Parameters, options: IdenticalOptions) -> IdenticalPlan:
         if value != Parameters.model_fields[name].default:
             raise ConfigError(f"{name} is {value}, but {reason}: leave it out")
     return IdenticalPlan(
-        normal_form=NormalForm(p.nfkc, p.fold_case, p.fold_space),
+        normal_form=NormalForm.of(p.fold),
         text_characters_max=p.text_characters_max,
         positions=tuple(random_positions(options.positions or 0, p.seed).tolist()),
         threshold=float(p.threshold),

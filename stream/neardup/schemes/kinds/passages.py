@@ -118,7 +118,7 @@ def plan(p: Parameters, o: PassageOptions) -> PassagePlan:
             "threshold=1.0 asks for equal texts, but a fraction of 1 is an estimate: set a lower threshold, or scheme "
             "identical"
         )
-    normal_form = NormalForm(p.nfkc, p.fold_case, p.fold_space)
+    normal_form = NormalForm.of(p.fold)
     templates = b"" if o.templates is None else _listed(o.templates, normal_form, o.gram, p.seed)
     return PassagePlan(
         normal_form=normal_form,

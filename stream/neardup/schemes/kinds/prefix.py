@@ -45,15 +45,13 @@ from neardup.window.admit import payload_of
 
 # The settings that decide how documents are read.
 _READING = (
-    "shingles", "k", "measure", "tokens_max", "languages", "stop_words",
-    "nfkc", "fold_case", "fold_space", "text_characters_max",
+    "shingles", "k", "measure", "languages", "stop_words", "fold", "text_characters_max",
 )  # fmt: skip
 # The Jaccard similarity of bags is that of sets in which each copy of a token is a different element.
 _MEASURES = ("jaccard", "jaccard_bag")
 # Settings that would lose pairs, or have no effect here -> why they must be left out.
 _REFUSED = {
     "probe_candidates_max": "prefix misses no pair",
-    "probe_two_per_band": "prefix misses no pair",
     "buckets_shared_min": "prefix misses no pair",
     "min_similarity": "prefix emits the pairs at or above the threshold and no other",
 }

@@ -27,7 +27,7 @@ from neardup.features.texts.shingles import SHINGLES, TEXT_SHINGLES, Split
 from neardup.features.texts.words import StopList, word_rules
 from neardup.features.tokens import verify
 from neardup.features.tokens.bags import numbered, sorted_sets
-from neardup.features.tokens.elements import RatingRule, elements
+from neardup.features.tokens.elements import TOKENS_MAX, RatingRule, elements
 from neardup.machine.kernels.hashing import hash_bags
 from neardup.schemes.interface import (
     Common,
@@ -73,7 +73,6 @@ class SetPlan(NamedTuple):
     measure: str
     exact: bool
     ratings: RatingRule
-    tokens_max: int
     groups: int
     characters_min: int
     novelty: str
@@ -115,7 +114,7 @@ def common_plan(p: Parameters, o: SetOptions) -> SetPlan:
         shingles=p.shingles,
         k=p.k if p.k is not None else SHINGLES[p.shingles].k_default,
         stops=stops_of(p),
-        normal_form=NormalForm(p.nfkc, p.fold_case, p.fold_space),
+        normal_form=NormalForm.of(p.fold),
         text_characters_max=p.text_characters_max,
         tuning=_tuned(p),
         seed=p.seed,
@@ -123,7 +122,6 @@ def common_plan(p: Parameters, o: SetOptions) -> SetPlan:
         measure=measure_of(p),
         exact=p.verify == "exact",
         ratings=RatingRule(o.ratings, o.rating_high_min, o.rating_max),
-        tokens_max=p.tokens_max,
         groups=1,
         characters_min=0,
         novelty="off",
@@ -225,7 +223,7 @@ def features(documents: Sequence[Document], plan: SetPlan) -> Reading:
 
 
 def _read_tokens(documents: Sequence[Document], plan: SetPlan) -> Reading:
-    read = elements((document.tokens for document in documents), plan.ratings, plan.tokens_max)
+    read = elements((document.tokens for document in documents), plan.ratings, TOKENS_MAX)
     usable = np.diff(read.starts) > 0
     starts = np.append(read.starts[:-1][usable], read.starts[-1:])
     return Reading(Features(read.values, starts), read.refused, 0)
@@ -305,7 +303,7 @@ def signing(plan: SetPlan) -> tuple[object, ...]:
     elements = plan.shingles, plan.k, plan.shingle_bytes, plan.of_bags, plan.exact, plan.groups
     bands = tuning.bands, tuning.rows, tuning.sketch_bits, plan.seed
     if shingling.split is None:
-        reading: tuple[object, ...] = (*plan.ratings, plan.tokens_max)
+        reading: tuple[object, ...] = (*plan.ratings, TOKENS_MAX)
     else:
         reading = (UNICODE_VERSION, *plan.normal_form, plan.text_characters_max)
     shortest = ("characters_min", plan.characters_min) if plan.characters_min else ()

@@ -31,7 +31,7 @@ from neardup_workers.outside.topics.names import topic_names
 from neardup_workers.outside.topics.signed import decode_signed
 from neardup_workers.outside.transport.protocol import Message, Record, UnreachableError, record_bytes
 
-CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5, id_bytes_max=100)
+CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5)
 TOPICS = topic_names("", CONFIG.signing_fingerprint, 4)
 PLAN = SignPlan(CONFIG, Fields(), TOPICS, 2, skew_seconds=60.0, start="earliest")
 WORDS = SignPlan(Config(shingles="words", rows_max=128), Fields(), TOPICS, 2, 60.0, "earliest")
@@ -85,7 +85,7 @@ REFUSED = [
     (PLAN, b"\xff", None, "id_not_utf8"),
     (PLAN, b"key", f'{{"id": [], {TEXT}}}'.encode(), "id_type"),
     (PLAN, b"key", f'{{"id": "\\udfff", {TEXT}}}'.encode(), "id_surrogate"),
-    (PLAN, b"k" * 101, f"{{{TEXT}}}".encode(), "id_too_long"),
+    (PLAN, b"k" * 1_025, f"{{{TEXT}}}".encode(), "id_too_long"),
     (PLAN, b"k" * 70_000, None, "id_too_long"),
     (PLAN, b"key", f'{{{TEXT}, "timestamp": "soon"}}'.encode(), "timestamp_type"),
     (PLAN, b"key", f'{{{TEXT}, "timestamp": 1700000000000}}'.encode(), "timestamp_unit"),
@@ -165,9 +165,11 @@ def test_a_time_far_ahead_of_its_record_is_clamped(timestamp: float | None, kept
     assert done.report.clamped == clamped
 
 
-def test_a_message_is_split_before_it_is_too_long() -> None:
+def test_a_message_is_split_before_it_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """For any poll, no message exceeds the broker's limit, no row is lost, and the order stays."""
-    plan = PLAN._replace(config=CONFIG.model_copy(update={"id_bytes_max": 60_000}))
+    for module in ("neardup.pairs.pipeline", "neardup_workers.doing.stages.signer"):
+        monkeypatch.setattr(f"{module}.ID_BYTES_MAX", 60_000)
+    plan = PLAN
     names = [f"{i:05}" + "x" * 50_000 for i in range(60)]
     records = [record(f"{{{TEXT}}}", name.encode(), i) for i, name in enumerate(names)]
     records += [record(None, name.encode(), 100 + i) for i, name in enumerate(names)]

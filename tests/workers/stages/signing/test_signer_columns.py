@@ -17,7 +17,7 @@ from neardup_workers.outside.topics.names import topic_names
 from neardup_workers.outside.topics.signed import decode_signed
 from neardup_workers.outside.transport.protocol import Record
 
-CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5, id_bytes_max=100)
+CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5)
 PLAN = SignPlan(CONFIG, Fields(), topic_names("", CONFIG.signing_fingerprint, 4), 2, 60.0, "earliest")
 SIGNER = Signer(CONFIG)
 APART = Config(**CONFIG.model_dump(exclude_defaults=True), collection_field="lang")

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.documents.document import Column, Document, DocumentColumns, Refusal
+from neardup.documents.ids import ID_BYTES_MAX
 from neardup.errors import Reason
 from neardup.pairs.json_lines import Fields, decode_document
 from neardup.pairs.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
@@ -242,7 +243,7 @@ class _Step:
         config, id_ = self._plan.config, record.key
         if id_ is not None and config.separate:
             id_ = full_id_of_key(id_)
-        reason = _no_removal(id_, config.id_bytes_max)
+        reason = _no_removal(id_)
         if reason is not None:
             self._refuse(record, reason)
         elif id_ is not None:
@@ -364,13 +365,13 @@ def _named(key: bytes | None, plan: SignPlan) -> tuple[bytes, bytes | None]:
     return (b"", key) if key is None or not plan.config.separate else key_parts(key)
 
 
-def _no_removal(key: bytes | None, id_bytes_max: int) -> str | None:
+def _no_removal(key: bytes | None) -> str | None:
     """Return why the key of a tombstone cannot be the id of an accepted document, or ``None``."""
     if key is None:
         return "no_id"
     if _as_text(key) is None:
         return "id_not_utf8"
-    return "id_too_long" if len(key) > id_bytes_max else None
+    return "id_too_long" if len(key) > ID_BYTES_MAX else None
 
 
 def _as_text(key: bytes) -> str | None:

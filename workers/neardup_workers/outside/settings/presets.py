@@ -44,7 +44,7 @@ PRESETS: dict[str, Preset] = {
         "what takes 150 elsewhere",
     ),
     "code": Preset(
-        {"threshold": 0.7, "fold_case": False, "k": 8},
+        {"threshold": 0.7, "fold": ("nfkc", "space"), "k": 8},
         "a copied file has names changed here and there; letters matter in their case, and eight characters hold more "
         "than the keywords of a language",
     ),

@@ -142,7 +142,7 @@ class ConfigCommand(HelpCommand):
         return [*own, *general, *(param for param in settings if param.name not in self.left_out)]
 
     def setting_of(self, option: str) -> str | None:
-        """Return the setting that an unknown option names, if the command has it: ``--rows-max`` and ``--no-nfkc``."""
+        """Return the setting that an unknown option names, if the command has it: ``--rows-max``, ``--no-line-ids``."""
         name = option.lstrip("-").replace("-", "_")
         names = {row.name for row in self.rows()}
         return next((one for one in (name, name.removeprefix("no_")) if one in names), None)

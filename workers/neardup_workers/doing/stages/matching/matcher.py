@@ -36,6 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from neardup.documents.ids import ID_BYTES_MAX
 from neardup.pairs.pipeline import SLICE_CANDIDATES
 from neardup.pairs.shards import Shard
 from neardup_workers.doing.stages.matching.canaries import ShardLooks
@@ -343,7 +344,7 @@ class MatchWorker:
         ``began`` gets the position of each table before its first row.
         """
         # A pair holds two ids, one of them also as its key: so a slice of pairs stays within the bytes of a step.
-        fitting = self.plan.step_bytes_max // (4 * self.plan.config.id_bytes_max)
+        fitting = self.plan.step_bytes_max // (4 * ID_BYTES_MAX)
         candidates_max = max(1, min(SLICE_CANDIDATES, self.pairs_max, fitting))
         for shard in sorted(self.tables, key=lambda shard: (self.tables[shard].position, shard)):
             table = self.tables[shard]

@@ -113,7 +113,7 @@ def _cost(settings: Settings, documents: Sequence[Document]) -> tuple[dict[str, 
 
 def _codes(settings: Settings, documents: Sequence[Document]) -> CodePoints:
     """Return the normalised texts of documents."""
-    form = NormalForm(settings.nfkc, settings.fold_case, settings.fold_space)
+    form = NormalForm.of(settings.fold)
     return code_points([document.text for document in documents], form)
 
 
