@@ -67,6 +67,9 @@ SEQUENCES: dict[str, tuple[list[Arrival], str]] = {
         [A("a", "x", 1000), A("b", "z", 0), A("c", "z", 1), A("d", "z", 1001), A("e", "y", 950)],
         "original 0, original 1 late, original 2 late, original 3, duplicate 0",
     ),
+    "an old version with the same content is late, and not unchanged": (
+        [A("a", "x", 1000), A("a", "x", 0), A("a", "x", 1001)], "original 0, original 1 related 0 late, unchanged 0",
+    ),
     "9: the same page again and again is unchanged, for ten windows": (
         [*(A("a", "x", 80.0 * n) for n in range(13)), A("b", "y", 1050)],
         "original 0" + ", unchanged 0" * 12 + ", duplicate 0",
