@@ -10,6 +10,7 @@ import typer
 from command import ROOT, clean_environment
 
 from neardup.schemes.config import Config
+from neardup.schemes.rows import SCHEMES
 from neardup_workers.outside.process.exits import MEANINGS, Exit
 from neardup_workers.outside.settings import option_name
 from neardup_workers.outside.settings.feed import FeedSettings
@@ -170,6 +171,19 @@ def test_the_exit_codes_have_a_page_of_their_own(neardup):
         shown = neardup(*arguments).stdout.decode()
         assert "neardup help exit-codes" in shown
         assert Exit.FENCED.name.lower() not in shown
+
+
+def test_the_schemes_have_a_page_with_their_options(neardup):
+    """``neardup help schemes`` has each scheme with its guarantee, and each option as it is typed; settings name it."""
+    shown = neardup("help", "schemes").stdout.decode().split("\n\n")
+    pages = {paragraph.partition(":")[0]: paragraph for paragraph in shown}
+    for name, scheme in SCHEMES.items():
+        first, *rows = pages[name].splitlines()
+        assert first == f"{name}: {scheme.guarantee}"
+        assert [re.match(r"  (\w+)(=\S+)?  (.+)", row)[1] for row in rows] == list(scheme.options.model_fields)
+    assert "  bands=16  bands of a field" in pages["records"]
+    assert "  templates=FILE  texts that" in pages["passages"]
+    assert b"neardup help schemes" in neardup("settings", "scheme").stdout
 
 
 def test_help_of_a_command_is_what_its_option_shows(neardup):
