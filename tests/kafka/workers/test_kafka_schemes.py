@@ -18,7 +18,11 @@ from neardup_workers.outside.topics.names import MATCH, SIGN
 # One row for each scheme; the default and minhash compare texts as permutation does.
 STREAMS = {
     **{scheme: (long_stream, {"scheme": scheme}) for scheme in ("one_permutation", "minhash")},
-    **{settings["scheme"]: (stream, settings) for stream, settings in ROWS.values() if "scheme" in settings},
+    **{
+        settings["scheme"].partition(":")[0]: (stream, settings)
+        for stream, settings in ROWS.values()
+        if "scheme" in settings
+    },
 }
 
 
