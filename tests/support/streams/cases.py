@@ -181,6 +181,11 @@ class Case(NamedTuple):
     settings: dict[str, Any]
     stream: Callable[..., list[Document]] = random_stream
 
+    @property
+    def scheme(self) -> str:
+        """The name of the scheme, without its options."""
+        return str(self.settings.get("scheme", "one_permutation")).partition(":")[0]
+
     def config(self, **settings: Any) -> Config:
         """Return the configuration; no bucket is truncated unless ``settings`` say so."""
         return Config(**{"bucket_candidates_max": 2**20, **self.settings, **settings})

@@ -14,11 +14,7 @@ from neardup.schemes.rows import SCHEMES
 # All cases of schemes that do not compare sets; and the schemes of sets with the most code of their own.
 OTHERS = set(SCHEMES) - {*SKETCHED, *PARTIAL}
 ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
-    **{
-        name: (case.stream, case.settings)
-        for name, case in CASES.items()
-        if str(case.settings.get("scheme")).partition(":")[0] in OTHERS
-    },
+    **{name: (case.stream, case.settings) for name, case in CASES.items() if case.scheme in OTHERS},
     **{scheme: (long_stream, {"scheme": scheme}) for scheme in ("permutation", *PARTIAL)},
     "exact": (long_stream, {"verify": "exact", "scheme_options": {"shingle_bytes": 4}}),
     "urls": (url_stream, {"shingles": "urls", "threshold": 0.6, "recall": 0.8}),
