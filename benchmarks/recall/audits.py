@@ -211,6 +211,7 @@ def _cpu_seconds() -> float:
 
 def _result(name: str, found: Sequence[Audit], truth: float, details: Mapping[str, object]) -> Result:
     """The fraction of draws with units whose interval holds the truth; the first draw is shown."""
+    details = {name: what for name, what in details.items() if what == what}  # NaN: nothing to count
     drawn = [one.recall for one in found if one.units]
     if not drawn:
         return Result(ID, name, None, "cover", details={**details, "note": "no content has an earlier neighbour"})
