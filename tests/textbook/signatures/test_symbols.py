@@ -15,12 +15,16 @@ from neardup_textbook.theory.measures import MEASURES
 from neardup_textbook.vectors.symbol_input import read_symbols
 
 LENGTH = 30
-SETTINGS: dict[str, Any] = {"scheme": "bit_sampling", "measure": "hamming_symbols"}
 ALPHABETS: dict[str, list[Any]] = {
     "bits": [0, 1],
     "bases": list("GATC"),
     "words": ["Straße", "", "a b", "7", 7, -1, 2**63 - 1],
 }
+
+
+def settings(length: int) -> dict[str, Any]:
+    """Vectors of so many symbols."""
+    return {"scheme": f"bit_sampling:dimension={length}", "measure": "hamming_symbols"}
 
 
 def sequences(rng: random.Random, alphabet: list[Any], count: int) -> list[list[Any]]:
@@ -48,7 +52,7 @@ def test_emitted_pairs_are_those_that_a_count_of_positions_finds(name: str) -> N
         for (i, a), (j, b) in combinations(enumerate(distinct), 2)
         if share(a, b) >= 0.8
     }
-    config = Config(**SETTINGS, dimension=LENGTH, threshold=0.8)
+    config = Config(**settings(LENGTH), threshold=0.8)
     pairs = Deduplicator(config).process([Document(str(n), tokens=one) for n, one in enumerate(distinct)])
     found = {frozenset(pair[:2]): pair.similarity for pair in pairs}
     assert found.items() <= true.items()
@@ -58,7 +62,7 @@ def test_emitted_pairs_are_those_that_a_count_of_positions_finds(name: str) -> N
 
 def test_the_worked_example_has_distance_3() -> None:
     """10101 and 11110 differ in three of five positions, as symbols, as byte strings, and by the measure of strings."""
-    config = Config(**SETTINGS, dimension=5, threshold=0.4, bands=128, rows=4)
+    config = Config(**settings(5), threshold=0.4, bands=128, rows=4)
     for a, b in ((list("10101"), list("11110")), ([1, 0, 1, 0, 1], [1, 1, 1, 1, 0])):
         (pair,) = Deduplicator(config).process([Document("a", tokens=a), Document("b", tokens=b)])
         assert pair.similarity == 1 - 3 / 5
@@ -110,6 +114,6 @@ def test_a_list_that_is_no_vector_of_symbols_is_refused(tokens: Any, reason: str
     """The others are signed, in their order."""
     good = ["a", "b", "c"]
     documents = [Document("a", tokens=good), Document("bad", tokens=tokens), Document("b", tokens=good)]
-    signed = Signer(Config(**SETTINGS, dimension=3)).sign(documents)
+    signed = Signer(Config(**settings(3))).sign(documents)
     assert [(r.position, r.id, r.reason) for r in signed.refusals] == [(1, "bad", reason)]
     assert signed.batch.ids_at(np.arange(signed.batch.size)) == ["a", "b"]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from quick_parameters import examples
 
-from neardup.schemes.parameters import DIMENSION_MAX
+from neardup_textbook.kinds.vector_options import DIMENSION_MAX
 from neardup_textbook.vectors.vector_input import (
     COMPONENT_MAX,
     VectorRows,
