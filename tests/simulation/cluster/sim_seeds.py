@@ -74,7 +74,7 @@ def _scenario_of(seed: int) -> Scenario:
             lateness,
             documents,
             candidates,
-            random.Random(f"{seed}/novelty").choice(["off", "off", "off", "numbers", "words"]),
+            random.Random(f"{seed}/said").choice(["off", "off", "off", "numbers", "words"]),
         ),
         habits=habits,
         documents_partitions=rng.randint(1, 4),
