@@ -3,7 +3,7 @@
 With ``novelty`` off, a text repeats every content that it makes a pair with. With ``numbers`` it repeats such a content
 only if each of its numbers stands there. With ``words`` it repeats a content, pair or not, if each of its numbers
 stands there, and so much of what it says (``SAID_MIN``, by weight) that hardly a word is new. A word of correction is a
-number here. See ``neardup.features.texts.word_sets`` for the weights.
+number here. See ``neardup.features.said.word_sets`` for the weights.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from neardup.pairs.pair_rule import scored
 from neardup.schemes.config import Config
-from neardup.schemes.interface import Evidence
+from neardup.schemes.interface import Evidence, Said
 from neardup.schemes.rows import SCHEMES
 
 # The part of a text that must have been said before. Measured on 310 pairs of a wire and of blurbs in 55 languages that
@@ -30,6 +30,15 @@ def is_novel(config: Config) -> bool:
     return config.novelty != "off"
 
 
+def says_nothing_new(config: Config, said: Said) -> npt.NDArray[np.bool_]:
+    """Return whether m texts say nothing that the others have not said, ``bool[m]``: no new number and, with
+    ``words``, hardly a new word."""
+    nothing_new: npt.NDArray[np.bool_] = (said.new_numbers == 0) & (
+        (said.part >= SAID_MIN) | (config.novelty != "words")
+    )
+    return nothing_new
+
+
 def compared(config: Config, newer: Evidence, older: Evidence) -> npt.NDArray[np.float64]:
     """Compare m documents with m contents for a verdict, by their evidence.
 
@@ -44,7 +53,7 @@ def compared(config: Config, newer: Evidence, older: Evidence) -> npt.NDArray[np
     if said is None:
         return similarity
     is_pair = similarity >= 0
-    repeats = (said.new_numbers == 0) & ((said.part >= SAID_MIN) if config.novelty == "words" else is_pair)
+    repeats = says_nothing_new(config, said) & (is_pair | (config.novelty == "words"))
     measured = scored(common, 0.0, exact_score=tuning.exact_score)
     return np.where(repeats & (measured >= 0), measured, np.where(is_pair, similarity - NEW_LESS, -1.0))
 

@@ -268,11 +268,11 @@ def ragged_values(evidence: Evidence, dtype: type[np.generic]) -> tuple[npt.NDAr
 def with_first(section: Evidence, evidence: Evidence) -> Evidence:
     """Return evidence whose ragged part begins with the ragged part of ``section``, whose first four bytes are its
     length."""
-    lengths = np.diff(section.starts) + np.diff(evidence.starts)
-    starts = starts_of_lengths(lengths)
+    first, rest = np.diff(section.starts), np.diff(evidence.starts)
+    starts = starts_of_lengths(first + rest)
     out = np.empty(int(starts[-1]), np.uint8)
-    _put(section.ragged, section.starts, starts[:-1], out)
-    _put(evidence.ragged, evidence.starts, starts[:-1] + np.diff(section.starts), out)
+    _copy(section.ragged, section.starts[:-1], first, out, starts[:-1])
+    _copy(evidence.ragged, evidence.starts[:-1], rest, out, starts[:-1] + first)
     return Evidence(evidence.fixed, out, starts)
 
 
@@ -280,9 +280,10 @@ def without_first(evidence: Evidence) -> Evidence:
     """Return the evidence that ``with_first`` was given: without the first section of the ragged part."""
     values, starts = ragged_values(evidence, np.uint32)
     begins = evidence.starts[:-1] + values[starts[:-1]]
-    out_starts = starts_of_lengths(evidence.starts[1:] - begins)
+    lengths = evidence.starts[1:] - begins
+    out_starts = starts_of_lengths(lengths)
     out = np.empty(int(out_starts[-1]), np.uint8)
-    _take(evidence.ragged, begins, out_starts, out)
+    _copy(evidence.ragged, begins, lengths, out, out_starts[:-1])
     return Evidence(evidence.fixed, out, out_starts)
 
 
@@ -326,15 +327,9 @@ def select_ragged(
 
 
 @kernel
-def _put(data, starts, begins, out):
+def _copy(data, begins, lengths, out, out_begins):
     for i in range(len(begins)):
-        copy_range(data, starts[i], out, begins[i], starts[i + 1] - starts[i])
-
-
-@kernel
-def _take(data, begins, out_starts, out):
-    for i in range(len(begins)):
-        copy_range(data, begins[i], out, out_starts[i], out_starts[i + 1] - out_starts[i])
+        copy_range(data, begins[i], out, out_begins[i], lengths[i])
 
 
 @kernel

@@ -119,10 +119,23 @@ def word_tables() -> WordTables:
 
 @kernel
 def _hash_of(codes):
+    return _hash_between(codes, 0, len(codes))
+
+
+@inlined
+def _hash_between(codes, begin, end):
+    """Return the hash of some code points in a row."""
     h = np.uint64(0)
-    for i in range(len(codes)):
+    for i in range(begin, end):
         h = next_hash(h, codes[i])
     return mix64(h)
+
+
+@inlined
+def _one_stem(token):
+    """Return the unit of a word that is one run: its hash as both of its hashes."""
+    half = np.uint32(token & np.uint64(0xFFFF))
+    return half | half << np.uint32(16)
 
 
 @raw_kernel
@@ -222,13 +235,9 @@ def _take_runs(codes, i, entries, scratch, mask, with_words):
     if with_words:
         last = max(begin, i - run)
         for at in range(begin, last + 1):
-            h = np.uint64(0)
-            for j in range(at, min(at + run, i)):
-                h = next_hash(h, codes[j])
-            token = mix64(h)
+            token = _hash_between(codes, at, min(at + run, i))
             if _is_new(token, scratch, mask):
-                half = np.uint32(token & np.uint64(0xFFFF))
-                _add_word(half | half << np.uint32(16), _RUN_WEIGHT, scratch)
+                _add_word(_one_stem(token), _RUN_WEIGHT, scratch)
     return i
 
 
@@ -242,15 +251,11 @@ def _is_unspaced(entry):
 @raw_inner
 def _stems(codes, begin, end, token):
     """Return the two hashes of a word: those of its two least runs, in one unit."""
-    half = np.uint32(token & np.uint64(0xFFFF))
     if end - begin <= _RUN:
-        return half | half << np.uint32(16)
+        return _one_stem(token)
     least, second = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0xFFFFFFFFFFFFFFFF)
     for at in range(begin, end - _RUN + 1):
-        h = np.uint64(0)
-        for j in range(at, at + _RUN):
-            h = next_hash(h, codes[j])
-        h = mix64(h)
+        h = _hash_between(codes, at, at + _RUN)
         if h < least:
             least, second = h, least
         elif h < second and h != least:

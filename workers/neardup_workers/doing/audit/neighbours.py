@@ -14,8 +14,9 @@ from neardup.features.texts.reading import read_texts
 from neardup.features.tokens import verify
 from neardup.features.tokens.bags import sorted_sets
 from neardup.pairs.batches import rows_of
-from neardup.pairs.comparing import SAID_MIN
+from neardup.pairs.comparing import says_nothing_new
 from neardup.pairs.estimates.sample_index import SampleIndex
+from neardup.schemes.interface import Said
 from neardup.schemes.kinds import sets
 from neardup.schemes.kinds.prefix import PrefixPlan
 from neardup_workers.doing.audit.sample import Drawn, Facts, Flags, Longs, WindowRule
@@ -58,19 +59,18 @@ class SaidBefore:
     """Which documents of the sample say nothing that another one has not said."""
 
     def __init__(self, documents: Sequence[Document], settings: Settings, plan: sets.SetPlan) -> None:
-        self._plan, self._words = plan, settings.novelty == "words"
+        self._plan, self._settings = plan, settings
         self._sets = self._sets_of(documents)
 
     def by(self, others: Sequence[Document], sampled: Longs) -> Flags:
         """Return whether each document of the sample (``int64[m]``) says nothing new to another one, ``bool[m]``."""
         units, starts = self._sets
-        said, new_numbers = said_parts((units, np.append(starts[sampled], 0)), self._sets_of(others))
-        repeats: Flags = (new_numbers == 0) & ((said >= SAID_MIN) | (not self._words))
-        return repeats
+        said = Said(*said_parts((units, np.append(starts[sampled], 0)), self._sets_of(others)))
+        return says_nothing_new(self._settings, said)
 
     def _sets_of(self, documents: Sequence[Document]) -> tuple[npt.NDArray[np.uint32], Longs]:
         codes, _ = read_texts(documents, self._plan.normal_form, self._plan.text_characters_max)
-        return word_sets(codes, words=self._words)
+        return word_sets(codes, words=self._settings.novelty == "words")
 
 
 class Neighbours:
