@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.documents.document import Document, Features
+from neardup.features.texts.normalize import CodePoints
 from neardup.machine.compile import kernel
 from neardup.machine.lanes import copy_range
 from neardup.schemes.parameters import Parameters, SchemeOptions
@@ -26,23 +27,26 @@ Starts = npt.NDArray[np.int64]
 
 
 class Reading(NamedTuple):
-    """The features of usable documents, in order; why the others are refused (position -> key of ``REASONS``); and the
-    number of characters read."""
+    """The features of usable documents, in order; why the others are refused (position -> key of ``REASONS``); the
+    number of characters read; and the normalised texts of the usable ones, where more is made of them."""
 
     features: Features
     refused: dict[int, str]
     characters: int
+    codes: CodePoints | None = None
 
 
 class Signing(NamedTuple):
     """What a scheme makes of documents: content hashes (``uint64[n, 2]``) and evidence of the n usable ones, in order;
-    the reasons of the others, by position; the numbers of characters and of features that were read."""
+    the reasons of the others, by position; the numbers of characters and of features that were read; the normalised
+    texts of the usable ones, where more is made of them."""
 
     contents: npt.NDArray[np.uint64]
     evidence: Evidence
     refused: dict[int, str]
     characters: int
     features: int
+    codes: CodePoints | None = None
 
 
 class Evidence(NamedTuple):
@@ -164,9 +168,9 @@ def text_sample(text: str, plan: Plan) -> Document:
 
 def sign_features(scheme: Scheme[Any], documents: Sequence[Document], plan: Plan) -> Signing:
     """Sign documents by their features: the functions of the scheme one after the other."""
-    features, refused, characters = scheme.features(documents, plan)
+    features, refused, characters, codes = scheme.features(documents, plan)
     contents, evidence = scheme.contents(features), scheme.evidence(features, plan)
-    return Signing(contents, evidence, refused, characters, len(features.values))
+    return Signing(contents, evidence, refused, characters, len(features.values), codes)
 
 
 def no_part(plan: Plan) -> float | None:

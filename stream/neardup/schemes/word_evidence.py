@@ -13,8 +13,6 @@ import numpy as np
 from neardup.documents.document import Document
 from neardup.errors import ConfigError
 from neardup.features.said.word_sets import NO_WORDS, said_parts, word_sets
-from neardup.features.texts.normalize import NormalForm
-from neardup.features.texts.reading import read_texts
 from neardup.schemes.interface import Evidence, Said, Signing, ragged_evidence, ragged_values, with_first
 
 
@@ -24,14 +22,6 @@ class TextPlan(Protocol):
     @property
     def novelty(self) -> str:
         """``off``, ``numbers`` or ``words``."""
-
-    @property
-    def normal_form(self) -> NormalForm:
-        """How texts are normalised."""
-
-    @property
-    def text_characters_max(self) -> int:
-        """Characters of a text at most."""
 
     @property
     def characters_min(self) -> int:
@@ -54,12 +44,8 @@ def with_word_sets(sign: Signs) -> Signs:
         if plan.novelty == "off":
             return sign(scheme, documents, plan)
         signing = sign(scheme, documents, plan._replace(novelty="off"))
-        codes, _ = read_texts(documents, plan.normal_form, plan.text_characters_max)
-        usable = np.delete(np.arange(len(codes.lengths)), list(signing.refused))
-        codes = codes._replace(
-            starts=codes.starts[usable], lengths=codes.lengths[usable], is_wide=codes.is_wide[usable]
-        )
-        units, starts = word_sets(codes, words=plan.novelty == "words")
+        assert signing.codes is not None, "novelty is for texts"  # ``check_novelty``
+        units, starts = word_sets(signing.codes, words=plan.novelty == "words")
         return signing._replace(evidence=with_first(ragged_evidence(units, starts), signing.evidence))
 
     return signed

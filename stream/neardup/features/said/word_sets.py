@@ -45,15 +45,18 @@ _WEIGHTS = np.array([0, 2, 2, 5, 9, 9, 12, 12, 15], np.uint32)
 _RUN_WEIGHT, NUMBER_WEIGHT = np.uint32(9), 15
 _WEIGHT_BITS, _WEIGHTS_A_UNIT = np.uint32(4), 8
 _MARK = "correction"
+# The kinds of a code point, as bits: a decimal digit; the first letter of a word, and what continues it; the first
+# segment of a text without blanks, and what continues it; anything that words are made of.
+_DIGIT, _LETTER, _IN_WORD, _UNSPACED, _IN_RUN, _WORDLIKE = (np.uint8(1 << bit) for bit in range(6))
 _BITS_UNITS = (1 << 16) // 64
 _SIX, _LOW_SIX = np.uint64(6), np.uint64(63)
 
 
 class WordTables(NamedTuple):
-    """The classes of code points (``uint8[0x110000]``), the digits among them (255 for none), and a hash table of the
-    words that stand for a number: keys, and hashes of the numbers (``uint64[m]`` each)."""
+    """The kinds of code points (``uint8[0x110000]``), the digits among them (255 for none), and a hash table of the
+    words that stand for a number: keys, and hashes of the numbers (``uint64[m]`` each, m a power of 2)."""
 
-    entries: npt.NDArray[np.uint8]
+    kinds: npt.NDArray[np.uint8]
     digits: npt.NDArray[np.uint8]
     spoken: npt.NDArray[np.uint64]
     numbers: npt.NDArray[np.uint64]
@@ -97,10 +100,19 @@ def word_sets(codes: CodePoints, *, words: bool = True) -> tuple[npt.NDArray[np.
 @functools.cache
 def word_tables() -> WordTables:
     """Return the tables, built at the first call."""
-    digits = np.full(0x110000, NO_DIGIT, np.uint8)
-    for code in np.flatnonzero(word_table() & WORD_CLASS == NUMERIC).tolist():
+    entries = word_table()
+    classes, wordlike = entries & WORD_CLASS, entries & WORDLIKE > 0
+    digits = np.full(len(entries), NO_DIGIT, np.uint8)
+    for code in np.flatnonzero(classes == NUMERIC).tolist():
         if chr(code).isdecimal():
             digits[code] = int(chr(code))
+    letter, invisible = np.isin(classes, (LETTER, HEBREW, KATAKANA)), (INVISIBLE >> classes) & 1 > 0
+    kinds = np.where(digits != NO_DIGIT, _DIGIT, np.uint8(0))
+    for bit, has_bit in (
+        (_LETTER, letter & wordlike), (_IN_WORD, letter | invisible), (_UNSPACED, wordlike & ~letter),
+        (_IN_RUN, (classes == 0) & wordlike | invisible), (_WORDLIKE, wordlike),
+    ):  # fmt: skip
+        kinds[has_bit] |= bit
     spoken = {word: str(number) for word, number in NUMBER_WORDS.items()} | dict.fromkeys(CORRECTIONS, _MARK)
     size = 1 << (4 * len(spoken)).bit_length()
     keys, numbers = np.zeros((2, size), np.uint64)
@@ -111,7 +123,7 @@ def word_tables() -> WordTables:
         while keys[at]:
             at = (at + 1) % size
         keys[at], numbers[at] = key, number
-    tables = WordTables(word_table(), digits, keys, numbers)
+    tables = WordTables(kinds, digits, keys, numbers)
     for table in tables:
         table.flags.writeable = False
     return tables
@@ -184,53 +196,45 @@ def _scan(codes, tables, scratch, mask, with_words):
     """Collect the words and numbers of a text."""
     i, n = np.int64(0), np.int64(len(codes))
     while i < n:
-        entry = tables.entries[codes[i]]
-        kind = entry & WORD_CLASS
-        if tables.digits[codes[i]] != NO_DIGIT:
+        kind = tables.kinds[codes[i]]
+        if kind & _LETTER:
+            i = _take_word(codes, i, tables, scratch, mask, with_words)
+        elif kind & _DIGIT:
             i, token = number_at(codes, i, tables.digits, scratch.characters)
             _add_number(token, scratch, mask)
-        elif not entry & WORDLIKE:
-            i += 1
-        elif kind in (LETTER, HEBREW, KATAKANA):
-            i = _take_word(codes, i, tables, scratch, mask, with_words)
+        elif kind & _UNSPACED:
+            i = _take_runs(codes, i, tables.kinds, scratch, mask, with_words)
         else:
-            i = _take_runs(codes, i, tables.entries, scratch, mask, with_words)
+            i += 1
 
 
-@raw_inner
+@inlined
 def _take_word(codes, i, tables, scratch, mask, with_words):
     """Take the word that begins at i; return where it ends, after the ``'s`` of a possessive."""
     n, begin, h = np.int64(len(codes)), i, np.uint64(0)
-    while i < n and _is_letter(tables.entries[codes[i]]):
+    while i < n and tables.kinds[codes[i]] & _IN_WORD:
         h = next_hash(h, codes[i])
         i += 1
-    token = mix64(h)
-    at = np.int64(token % np.uint64(len(tables.spoken)))
+    token, last = mix64(h), np.uint64(len(tables.spoken) - 1)
+    at = token & last
     while tables.spoken[at] != 0 and tables.spoken[at] != token:
-        at = (at + 1) % len(tables.spoken)
+        at = (at + np.uint64(1)) & last
     if tables.spoken[at] == token:
         _add_number(tables.numbers[at], scratch, mask)
     elif with_words and _is_new(token, scratch, mask):
         _add_word(_stems(codes, begin, i, token), _WEIGHTS[min(i - begin, len(_WEIGHTS) - 1)], scratch)
     is_possessive = i + 1 < n and (codes[i] == 0x27 or codes[i] == 0x2019) and codes[i + 1] == 0x73
-    if is_possessive and (i + 2 == n or not tables.entries[codes[i + 2]] & WORDLIKE):
+    if is_possessive and (i + 2 == n or not tables.kinds[codes[i + 2]] & _WORDLIKE):
         i += 2
     return i
 
 
 @inlined
-def _is_letter(entry):
-    """Whether a code point goes on with a word: a letter, or a mark on one."""
-    kind = entry & WORD_CLASS
-    return kind in (LETTER, HEBREW, KATAKANA) or (INVISIBLE >> kind) & 1
-
-
-@raw_inner
-def _take_runs(codes, i, entries, scratch, mask, with_words):
+def _take_runs(codes, i, kinds, scratch, mask, with_words):
     """Take the runs of a stretch without blanks that begins at i; return where it ends."""
     n, begin = np.int64(len(codes)), i
     run = _IDEOGRAPH_RUN if codes[i] >= _IDEOGRAPHS else _RUN
-    while i < n and _is_unspaced(entries[codes[i]]):
+    while i < n and kinds[codes[i]] & _IN_RUN:
         i += 1
     if with_words:
         last = max(begin, i - run)
@@ -242,13 +246,6 @@ def _take_runs(codes, i, entries, scratch, mask, with_words):
 
 
 @inlined
-def _is_unspaced(entry):
-    """Whether a code point goes on with a stretch without blanks: a letter that is a segment of its own, or a mark."""
-    kind = entry & WORD_CLASS
-    return (kind == 0 and entry & WORDLIKE) or (INVISIBLE >> kind) & 1
-
-
-@raw_inner
 def _stems(codes, begin, end, token):
     """Return the two hashes of a word: those of its two least runs, in one unit."""
     if end - begin <= _RUN:

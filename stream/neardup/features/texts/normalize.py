@@ -69,6 +69,11 @@ class CodePoints(NamedTuple):
     is_wide: npt.NDArray[np.bool_]
     surrogates: npt.NDArray[np.bool_]
 
+    def select(self, rows: npt.NDArray[np.bool_]) -> CodePoints:
+        """Return some texts (``bool[n]``), which stay where they are."""
+        starts, lengths = self.starts[rows], self.lengths[rows]
+        return CodePoints(self.narrow, self.wide, starts, lengths, self.is_wide[rows], self.surrogates[rows])
+
 
 class NormalForm(NamedTuple):
     """Which steps of normalisation are on, in the order of ``FOLDS``."""

@@ -233,11 +233,12 @@ def _read_texts(documents: Sequence[Document], plan: SetPlan, split: Split) -> R
     codes, refused = read_texts(documents, plan.normal_form, plan.text_characters_max)
     shingles = split(codes, plan.k, plan.stops)
     counts = np.diff(shingles.starts)
-    starts = shingles.starts
+    starts, characters = shingles.starts, int(codes.lengths.sum())
     if not counts.all():  # rare: leave out documents without features
         _refuse_bare(refused, counts)
         starts = np.append(shingles.starts[:-1][counts > 0], shingles.starts[-1:])
-    return Reading(shingles._replace(starts=starts), refused, int(codes.lengths.sum()))
+        codes = codes.select(counts > 0)
+    return Reading(shingles._replace(starts=starts), refused, characters, codes)
 
 
 def _refuse_bare(refused: dict[int, str], counts: npt.NDArray[np.int64]) -> None:
@@ -328,11 +329,12 @@ def sign_one_pass(scheme: Scheme[SetPlan], documents: Sequence[Document], plan: 
     if plan.shingles not in ONE_PASS or plan.exact or plan.of_bags:
         return sign_features(scheme, documents, plan)
     codes, refused = read_texts(documents, plan.normal_form, plan.text_characters_max)
+    characters = int(codes.lengths.sum())
     contents, sketches, counts = sign_codes(codes, plan)
     if not counts.all():
         _refuse_bare(refused, counts)
-        contents, sketches = contents[counts > 0], sketches[counts > 0]
-    return Signing(contents, fixed_evidence(sketches), refused, int(codes.lengths.sum()), int(counts.sum()))
+        contents, sketches, codes = contents[counts > 0], sketches[counts > 0], codes.select(counts > 0)
+    return Signing(contents, fixed_evidence(sketches), refused, characters, int(counts.sum()), codes)
 
 
 def sign_codes(

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.documents.document import Document
-from neardup.features.texts.reading import read_texts
 from neardup.machine.kernels.hashing import GOLDEN
 from neardup.schemes.interface import Signing
 from neardup.schemes.word_evidence import Signs, TextPlan
@@ -30,9 +29,8 @@ def with_short_texts(sign: Signs) -> Signs:
         signing = sign(scheme, documents, plan)
         if not plan.characters_min:
             return signing
-        lengths = read_texts(documents, plan.normal_form, plan.text_characters_max)[0].lengths
-        usable = np.delete(lengths, list(signing.refused))
-        return _equality_only(signing, usable < plan.characters_min)
+        assert signing.codes is not None, "characters_min is for texts"  # ``sets.plan``
+        return _equality_only(signing, signing.codes.lengths < plan.characters_min)
 
     return signed
 
