@@ -34,11 +34,14 @@ def test_in_error(broken): pass
 """
 
 
-def test_the_list_of_shared_files_names_each_of_them() -> None:
-    """One line a file, with one purpose."""
-    rows = re.findall(r"^\| `(\S+\.py)` \| (.+) \|$", (SUPPORT / "README.md").read_text(encoding="utf-8"), re.M)
-    assert sorted(name for name, _ in rows) == sorted(str(path.relative_to(SUPPORT)) for path in SUPPORT.rglob("*.py"))
-    assert len({purpose for _, purpose in rows}) == len(rows)
+def test_the_list_of_shared_folders_names_each_of_them_and_each_file_says_its_purpose() -> None:
+    """One row a folder; the first line of each file is a purpose that no other file has."""
+    rows = re.findall(r"^\| `(\S+)` \| .+ \|$", (SUPPORT / "README.md").read_text(encoding="utf-8"), re.M)
+    files = [path for path in SUPPORT.rglob("*.py") if path.parent != SUPPORT]
+    assert sorted(rows) == sorted({str(path.parent.relative_to(SUPPORT)) for path in files})
+    purposes = [(ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").split("\n")[0] for path in files]
+    assert "" not in purposes
+    assert len(set(purposes)) == len(purposes)
 
 
 @pytest.mark.parametrize("name", ["reference.py", "textbook_index.py", "exact_chances.py"])
