@@ -1,4 +1,4 @@
-"""Words that stand for a number, and words that mark a correction, in the languages of many wires."""
+"""Words that stand for a number, mark a correction or negate, in the languages of many wires."""
 
 from __future__ import annotations
 
@@ -25,3 +25,17 @@ corrección rectificación corregido correzione rettifica correção retificaç�
 исправление исправлено уточнение поправка تصحيح تصويب
 """
 CORRECTIONS = tuple(_CORRECTIONS.split())
+
+# English contractions (``doesn't``) are read by their end.
+_NEGATIONS = """
+not no never neither nor without
+nicht kein keine keinen keinem keiner nie niemals ohne
+ne pas jamais sans aucun aucune
+no nunca jamás tampoco sin ningún ninguna
+non mai senza nessun nessuno nessuna
+não nem sem nenhum nenhuma
+niet geen nooit zonder
+не нет ни никогда без
+لا لم لن ليس ليست دون
+"""
+NEGATIONS = frozenset(_NEGATIONS.split())

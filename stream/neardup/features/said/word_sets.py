@@ -8,7 +8,8 @@ language is needed:
   four letters, so that inflected forms of a word mostly share one. A word of up to four letters has its own hash.
 - A *number* is a run of digits of any script, with the points, commas and colons between them. ``2,650`` is 2650,
   ``8-1/2`` is 8.5, ``2.50`` is 2.5, and ``three`` is 3. A number has a hash of 32 bits.
-- A word of correction (``corrected``) is stored as a number, so it is new where it was not before.
+- A word of correction (``corrected``) is stored as a number, so it is new where it was not before. So is a negation,
+  each time that it occurs: the second ``not`` of a text is new where another has one.
 - Words weigh by their length, as rare words are long: the weights of 1 to 8 letters in 15ths.
 
 A set is a row of 32-bit units, padded to an even number: its length in bytes, the number of words, the number of
@@ -18,18 +19,24 @@ the weights, eight to a unit.
 
 from __future__ import annotations
 
-import functools
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from neardup.features.said.numbers import CHARACTERS_MAX, NO_DIGIT, hash_of_digits, next_hash, number_at
-from neardup.features.said.spoken import CORRECTIONS, NUMBER_WORDS
+from neardup.features.said.numbers import CHARACTERS_MAX, next_hash, number_at
+from neardup.features.said.word_tables import (
+    DIGIT,
+    FIRST_LETTER,
+    IN_RUN,
+    IN_WORD,
+    UNSPACED,
+    WORDLIKE,
+    hash_between,
+    word_tables,
+)
 from neardup.features.texts.normalize import CodePoints
-from neardup.features.texts.unicode_table import code_points_of
-from neardup.features.texts.words import HEBREW, INVISIBLE, KATAKANA, LETTER, NUMERIC, WORD_CLASS, WORDLIKE, word_table
-from neardup.machine.compile import inlined, kernel, raw_inner, raw_kernel
+from neardup.machine.compile import inlined, raw_inner, raw_kernel
 from neardup.machine.kernels.hashing import mix64
 
 # Words and numbers of a set at most: a text of more says something that the set does not hold.
@@ -44,22 +51,9 @@ _RUN, _IDEOGRAPH_RUN, _IDEOGRAPHS = 4, 2, 0x2E80
 _WEIGHTS = np.array([0, 2, 2, 5, 9, 9, 12, 12, 15], np.uint32)
 _RUN_WEIGHT, NUMBER_WEIGHT = np.uint32(9), 15
 _WEIGHT_BITS, _WEIGHTS_A_UNIT = np.uint32(4), 8
-_MARK = "correction"
-# The kinds of a code point, as bits: a decimal digit; the first letter of a word, and what continues it; the first
-# segment of a text without blanks, and what continues it; anything that words are made of.
-_DIGIT, _LETTER, _IN_WORD, _UNSPACED, _IN_RUN, _WORDLIKE = (np.uint8(1 << bit) for bit in range(6))
+_NEGATION = np.uint64(1 << 63)  # the first one; no hash of a word or number is near it, but by chance
 _BITS_UNITS = (1 << 16) // 64
 _SIX, _LOW_SIX = np.uint64(6), np.uint64(63)
-
-
-class WordTables(NamedTuple):
-    """The kinds of code points (``uint8[0x110000]``), the digits among them (255 for none), and a hash table of the
-    words that stand for a number: keys, and hashes of the numbers (``uint64[m]`` each, m a power of 2)."""
-
-    kinds: npt.NDArray[np.uint8]
-    digits: npt.NDArray[np.uint8]
-    spoken: npt.NDArray[np.uint64]
-    numbers: npt.NDArray[np.uint64]
 
 
 class _Scratch(NamedTuple):
@@ -70,7 +64,7 @@ class _Scratch(NamedTuple):
     weights: npt.NDArray[np.uint32]
     numbers: npt.NDArray[np.uint32]
     characters: npt.NDArray[np.uint8]
-    counts: npt.NDArray[np.int64]  # words, numbers, whether the text has more
+    counts: npt.NDArray[np.int64]  # words, numbers, whether the text has more, negations
 
 
 def word_sets(codes: CodePoints, *, words: bool = True) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
@@ -88,59 +82,13 @@ def word_sets(codes: CodePoints, *, words: bool = True) -> tuple[npt.NDArray[np.
     seen = np.empty(1 << (2 * min(longest + 1, sum(kept)) - 1).bit_length(), np.uint64)
     scratch = _Scratch(
         seen, np.empty(kept[0], np.uint32), np.empty(kept[0], np.uint32), np.empty(kept[1], np.uint32),
-        np.empty(CHARACTERS_MAX + 1, np.uint8), np.zeros(3, np.int64),
+        np.empty(CHARACTERS_MAX + 1, np.uint8), np.zeros(4, np.int64),
     )  # fmt: skip
     n = len(codes.lengths)
     room = n * (HEADER_UNITS + 2) + int(2 * np.minimum(codes.lengths, sum(kept)).sum())
     out, starts = np.empty(room, np.uint32), np.zeros(n + 1, np.int64)
     _make_sets(codes, word_tables(), scratch, words, out, starts)
     return out[: starts[-1]].copy(), starts
-
-
-@functools.cache
-def word_tables() -> WordTables:
-    """Return the tables, built at the first call."""
-    entries = word_table()
-    classes, wordlike = entries & WORD_CLASS, entries & WORDLIKE > 0
-    digits = np.full(len(entries), NO_DIGIT, np.uint8)
-    for code in np.flatnonzero(classes == NUMERIC).tolist():
-        if chr(code).isdecimal():
-            digits[code] = int(chr(code))
-    letter, invisible = np.isin(classes, (LETTER, HEBREW, KATAKANA)), (INVISIBLE >> classes) & 1 > 0
-    kinds = np.where(digits != NO_DIGIT, _DIGIT, np.uint8(0))
-    for bit, has_bit in (
-        (_LETTER, letter & wordlike), (_IN_WORD, letter | invisible), (_UNSPACED, wordlike & ~letter),
-        (_IN_RUN, (classes == 0) & wordlike | invisible), (_WORDLIKE, wordlike),
-    ):  # fmt: skip
-        kinds[has_bit] |= bit
-    spoken = {word: str(number) for word, number in NUMBER_WORDS.items()} | dict.fromkeys(CORRECTIONS, _MARK)
-    size = 1 << (4 * len(spoken)).bit_length()
-    keys, numbers = np.zeros((2, size), np.uint64)
-    for word, stands_for in spoken.items():
-        key, mark = (_hash_of(code_points_of(text).astype(np.uint32)) for text in (word, stands_for))
-        number = mark if stands_for == _MARK else hash_of_digits(stands_for)
-        at = int(key) % size
-        while keys[at]:
-            at = (at + 1) % size
-        keys[at], numbers[at] = key, number
-    tables = WordTables(kinds, digits, keys, numbers)
-    for table in tables:
-        table.flags.writeable = False
-    return tables
-
-
-@kernel
-def _hash_of(codes):
-    return _hash_between(codes, 0, len(codes))
-
-
-@inlined
-def _hash_between(codes, begin, end):
-    """Return the hash of some code points in a row."""
-    h = np.uint64(0)
-    for i in range(begin, end):
-        h = next_hash(h, codes[i])
-    return mix64(h)
 
 
 @inlined
@@ -197,12 +145,12 @@ def _scan(codes, tables, scratch, mask, with_words):
     i, n = np.int64(0), np.int64(len(codes))
     while i < n:
         kind = tables.kinds[codes[i]]
-        if kind & _LETTER:
+        if kind & FIRST_LETTER:
             i = _take_word(codes, i, tables, scratch, mask, with_words)
-        elif kind & _DIGIT:
+        elif kind & DIGIT:
             i, token = number_at(codes, i, tables.digits, scratch.characters)
             _add_number(token, scratch, mask)
-        elif kind & _UNSPACED:
+        elif kind & UNSPACED:
             i = _take_runs(codes, i, tables.kinds, scratch, mask, with_words)
         else:
             i += 1
@@ -210,22 +158,29 @@ def _scan(codes, tables, scratch, mask, with_words):
 
 @inlined
 def _take_word(codes, i, tables, scratch, mask, with_words):
-    """Take the word that begins at i; return where it ends, after the ``'s`` of a possessive."""
+    """Take the word that begins at i; return where it ends, after the ``'s`` of a possessive and the ``'t`` of a
+    negation."""
     n, begin, h = np.int64(len(codes)), i, np.uint64(0)
-    while i < n and tables.kinds[codes[i]] & _IN_WORD:
+    while i < n and tables.kinds[codes[i]] & IN_WORD:
         h = next_hash(h, codes[i])
         i += 1
     token, last = mix64(h), np.uint64(len(tables.spoken) - 1)
     at = token & last
     while tables.spoken[at] != 0 and tables.spoken[at] != token:
         at = (at + np.uint64(1)) & last
-    if tables.spoken[at] == token:
+    if tables.spoken[at] == token and tables.numbers[at] == 0:
+        _add_negation(scratch, mask)
+    elif tables.spoken[at] == token:
         _add_number(tables.numbers[at], scratch, mask)
     elif with_words and _is_new(token, scratch, mask):
         _add_word(_stems(codes, begin, i, token), _WEIGHTS[min(i - begin, len(_WEIGHTS) - 1)], scratch)
-    is_possessive = i + 1 < n and (codes[i] == 0x27 or codes[i] == 0x2019) and codes[i + 1] == 0x73
-    if is_possessive and (i + 2 == n or not tables.kinds[codes[i + 2]] & _WORDLIKE):
-        i += 2
+    if i + 1 >= n or tables.kinds[codes[i]] & WORDLIKE or (i + 2 < n and tables.kinds[codes[i + 2]] & WORDLIKE):
+        return i
+    if codes[i + 1] == 0x73 and (codes[i] == 0x27 or codes[i] == 0x2019):
+        return i + 2
+    if codes[i + 1] == 0x74 and codes[i - 1] == 0x6E and codes[i] != 0x20:  # whatever the sign
+        _add_negation(scratch, mask)
+        return i + 2
     return i
 
 
@@ -234,12 +189,12 @@ def _take_runs(codes, i, kinds, scratch, mask, with_words):
     """Take the runs of a stretch without blanks that begins at i; return where it ends."""
     n, begin = np.int64(len(codes)), i
     run = _IDEOGRAPH_RUN if codes[i] >= _IDEOGRAPHS else _RUN
-    while i < n and kinds[codes[i]] & _IN_RUN:
+    while i < n and kinds[codes[i]] & IN_RUN:
         i += 1
     if with_words:
         last = max(begin, i - run)
         for at in range(begin, last + 1):
-            token = _hash_between(codes, at, min(at + run, i))
+            token = hash_between(codes, at, min(at + run, i))
             if _is_new(token, scratch, mask):
                 _add_word(_one_stem(token), _RUN_WEIGHT, scratch)
     return i
@@ -252,7 +207,7 @@ def _stems(codes, begin, end, token):
         return _one_stem(token)
     least, second = np.uint64(0xFFFFFFFFFFFFFFFF), np.uint64(0xFFFFFFFFFFFFFFFF)
     for at in range(begin, end - _RUN + 1):
-        h = _hash_between(codes, at, at + _RUN)
+        h = hash_between(codes, at, at + _RUN)
         if h < least:
             least, second = h, least
         elif h < second and h != least:
@@ -287,6 +242,13 @@ def _add_word(stem, weight, scratch):
         scratch.counts[0] = at + 1
     else:
         scratch.counts[2] = 1
+
+
+@raw_inner
+def _add_negation(scratch, mask):
+    """Add one more negation, as a number of its own."""
+    _add_number(mix64(_NEGATION + np.uint64(scratch.counts[3])), scratch, mask)
+    scratch.counts[3] += 1
 
 
 @raw_inner

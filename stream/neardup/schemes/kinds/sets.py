@@ -21,10 +21,11 @@ import numpy.typing as npt
 
 from neardup.documents.document import Document, Features
 from neardup.errors import ConfigError
+from neardup.features.said.word_tables import said_rules
 from neardup.features.texts.normalize import UNICODE_VERSION, CodePoints, NormalForm
 from neardup.features.texts.reading import read_texts
 from neardup.features.texts.shingles import SHINGLES, TEXT_SHINGLES, Split
-from neardup.features.texts.words import StopList, word_rules
+from neardup.features.texts.words import StopList
 from neardup.features.tokens import verify
 from neardup.features.tokens.bags import numbered, sorted_sets
 from neardup.features.tokens.elements import TOKENS_MAX, RatingRule, elements
@@ -308,7 +309,7 @@ def signing(plan: SetPlan) -> tuple[object, ...]:
     else:
         reading = (UNICODE_VERSION, *plan.normal_form, plan.text_characters_max)
     shortest = ("characters_min", plan.characters_min) if plan.characters_min else ()
-    novelty = ("novelty", plan.novelty, word_rules()) if plan.novelty != "off" else ()
+    novelty = ("novelty", plan.novelty, said_rules()) if plan.novelty != "off" else ()
     return (*elements, *bands, *reading, *shingling.rules(plan.stops), *shortest, *novelty)
 
 

@@ -1,0 +1,92 @@
+"""The tables by which texts are split into words and numbers, and the hash of a word."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from neardup.features.said.numbers import NO_DIGIT, hash_of_digits, next_hash
+from neardup.features.said.spoken import CORRECTIONS, NEGATIONS, NUMBER_WORDS
+from neardup.features.texts import words as classes_of
+from neardup.features.texts.unicode_table import code_points_of
+from neardup.features.texts.words import HEBREW, INVISIBLE, KATAKANA, LETTER, NUMERIC, WORD_CLASS, word_table
+from neardup.machine.compile import inlined, kernel
+from neardup.machine.kernels.hashing import mix64
+
+# The kinds of a code point, as bits: a decimal digit; the first letter of a word, and what continues it; the first
+# segment of a text without blanks, and what continues it; anything that words are made of.
+DIGIT, FIRST_LETTER, IN_WORD, UNSPACED, IN_RUN, WORDLIKE = (np.uint8(1 << bit) for bit in range(6))
+# The rules of the cut, the hashes and the weights: a change of any is a new name.
+_RULES = "said-1"
+_CORRECTION = "correction"  # as which all words of correction count
+
+
+class WordTables(NamedTuple):
+    """The kinds of code points (``uint8[0x110000]``), the digits among them (255 for none), and a hash table of the
+    words that stand for a number: keys, and hashes of the numbers, 0 for a negation (``uint64[m]`` each, m a power of
+    2)."""
+
+    kinds: npt.NDArray[np.uint8]
+    digits: npt.NDArray[np.uint8]
+    spoken: npt.NDArray[np.uint64]
+    numbers: npt.NDArray[np.uint64]
+
+
+@functools.cache
+def word_tables() -> WordTables:
+    """Return the tables, built at the first call."""
+    entries = word_table()
+    classes, wordlike = entries & WORD_CLASS, entries & classes_of.WORDLIKE > 0
+    digits = np.full(len(entries), NO_DIGIT, np.uint8)
+    for code in np.flatnonzero(classes == NUMERIC).tolist():
+        if chr(code).isdecimal():
+            digits[code] = int(chr(code))
+    letter, invisible = np.isin(classes, (LETTER, HEBREW, KATAKANA)), (INVISIBLE >> classes) & 1 > 0
+    kinds = np.where(digits != NO_DIGIT, DIGIT, np.uint8(0))
+    for bit, has_bit in (
+        (FIRST_LETTER, letter & wordlike), (IN_WORD, letter | invisible), (UNSPACED, wordlike & ~letter),
+        (IN_RUN, (classes == 0) & wordlike | invisible), (WORDLIKE, wordlike),
+    ):  # fmt: skip
+        kinds[has_bit] |= bit
+    hashes = {word: hash_of_digits(str(number)) for word, number in NUMBER_WORDS.items()}
+    hashes |= dict.fromkeys(CORRECTIONS, _hash_of_word(_CORRECTION)) | dict.fromkeys(NEGATIONS, 0)
+    size = 1 << (4 * len(hashes)).bit_length()
+    keys, numbers = np.zeros((2, size), np.uint64)
+    for word, number in hashes.items():
+        key = _hash_of_word(word)
+        at = key % size
+        while keys[at]:
+            at = (at + 1) % size
+        keys[at], numbers[at] = key, number
+    tables = WordTables(kinds, digits, keys, numbers)
+    for table in tables:
+        table.flags.writeable = False
+    return tables
+
+
+def said_rules() -> str:
+    """Return the name of the cut into words and numbers for a fingerprint: the rules, the lists, the properties."""
+    lists = repr((sorted(NUMBER_WORDS.items()), CORRECTIONS, sorted(NEGATIONS))).encode()
+    return f"{_RULES}-{hashlib.blake2b(lists, digest_size=8).hexdigest()}-{classes_of.word_rules()}"
+
+
+def _hash_of_word(word: str) -> int:
+    return int(_hash_of(code_points_of(word).astype(np.uint32)))
+
+
+@kernel
+def _hash_of(codes):
+    return hash_between(codes, 0, len(codes))
+
+
+@inlined
+def hash_between(codes, begin, end):
+    """Return the hash of some code points in a row."""
+    h = np.uint64(0)
+    for i in range(begin, end):
+        h = next_hash(h, codes[i])
+    return mix64(h)
