@@ -1,4 +1,4 @@
-"""The commands of the README and of the tutorial on Kafka run on a real broker, one after the other."""
+"""The commands of the tutorial on Kafka run on a real broker, one after the other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -44,24 +43,11 @@ def section(number: int) -> str:
     return found[1]
 
 
-def in_readme() -> str:
-    """The commands of the README behind the broker."""
-    page = (ROOT / "README.md").read_text(encoding="utf-8")
-    found = re.search(r"^ {4}make kafka(?:.*\n)+?((?: {4}.*\n)*(?: {4}neardup .*\n)(?: {4}.*\n)*)", page, re.M)
-    assert found
-    return textwrap.dedent(found[1])
-
-
 PAIRS = [
     ("evening-wire", "mirror-of-harbour-post"),
     ("harbour-post", "evening-wire"),
     ("harbour-post", "mirror-of-harbour-post"),
 ]
-
-
-def test_the_commands_of_the_readme_find_the_pairs_of_its_example(deployment: Deployment) -> None:
-    """The example is older than the default retention of topics."""
-    assert sorted((pair["older"], pair["newer"]) for pair in said(deployment, in_readme())) == PAIRS
 
 
 def test_the_tutorial_decides_what_it_has_matched_before(deployment: Deployment) -> None:
