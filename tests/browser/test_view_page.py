@@ -16,7 +16,7 @@ def deployment(tmp_path):
     """A deployment that has found a pair, and a view that shows it."""
     deployment = Deployment(tmp_path / "view")
     for place, id_ in enumerate((POST, WIRE)):
-        deployment.cluster.append(deployment.topics.documents, 0, b"{}", id_.encode())
+        deployment.memory.append(deployment.topics.documents, 0, b"{}", id_.encode())
         record = deployment.documents(place + 1)[place]
         if place == 0:
             deployment.decide(record, "original", timestamp=TIME)
@@ -24,7 +24,7 @@ def deployment(tmp_path):
             found = {"duplicate_of": POST, "original": "0-0", "cluster": "0-0", "similarity": 0.91}
             deployment.decide(record, "duplicate", timestamp=TIME, **found)
     pair = {"older": POST, "newer": WIRE, "similarity": 0.91, "buckets": 7, "newer_timestamp": TIME}
-    deployment.cluster.append(deployment.topics.candidates, 0, json.dumps(pair).encode(), WIRE.encode())
+    deployment.memory.append(deployment.topics.candidates, 0, json.dumps(pair).encode(), WIRE.encode())
     until(lambda: deployment.ask("GET", f"/v1/documents/{WIRE.replace('/', '%2F')}/near").json().get("pairs"))
     yield deployment
     deployment.close()

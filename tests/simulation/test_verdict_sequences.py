@@ -139,7 +139,7 @@ def test_13_a_matcher_that_is_down_holds_back_verdicts_in_bounded_memory() -> No
     assert world.verdicts() == []
     lag = world.linker.member.consumer.lag()[0]
     assert world.metrics.value("verdicts", "original") == 0
-    world.cluster.advance(3_600.0)
+    world.memory.advance(3_600.0)
     world.linker.observe()
     assert world.metrics.value("watermark_lag_seconds", "1") == 3_600.0
     assert world.metrics.value("watermark_lag_seconds", "0") == 0.0
@@ -187,7 +187,7 @@ def test_a_removed_representative_is_followed_by_the_next_best() -> None:
     world.link(done=(0, 4))
     world.turns()
     assert world.representatives() == ["x2", "x3", "x1", "x4"]
-    world.cluster.advance(60.0)
+    world.memory.advance(60.0)
     world.start("two")
     world.arrive(("-x2", "", 0.0))
     world.link(done=(4, 5))
@@ -208,12 +208,12 @@ def test_a_cluster_ends_once_whatever_a_restart_reads() -> None:
     world.arrive(("y", "y", 200.0))
     world.link(done=(2, 3))
     world.turns()
-    world.cluster.advance(60.0)
+    world.memory.advance(60.0)
     world.start("two")
     world.arrive(("z", "z", 201.0))
     world.link(done=(3, 4))
     world.turns()
-    values = [record.value for record in world.cluster.records(world.topics.clusters)]
+    values = [record.value for record in world.memory.records(world.topics.clusters)]
     assert values[-1] is None
     assert values.count(None) == 1
 
@@ -228,9 +228,9 @@ def test_the_first_linker_begins_where_all_shards_publish_links() -> None:
     world.link([("d4", "d5", 0.9)], done=(4, 7), shard=1)
     world.turns()
     assert world.verdicts() == ["d4 original", "d5 duplicate d4", "d6 original"]
-    committed = world.cluster.offsets("linkers", world.topics.signed)[0]
+    committed = world.memory.offsets("linkers", world.topics.signed)[0]
     assert decode_signed_metadata(committed).skipped == 4
-    world.cluster.advance(60.0)
+    world.memory.advance(60.0)
     world.start("two")
     world.arrive(("d7", "", 7.0), ("d8", "", 8.0))
     world.link(done=(8, 9), shard=0)
@@ -244,7 +244,7 @@ def test_what_a_linker_trimmed_is_no_beginning() -> None:
     world.arrive(("d0", "", 0.0), ("d1", "", 1.0))
     world.link(done=(0, 1))
     world.link(done=(1, 2))
-    MemoryTransport(world.cluster).trim(world.topics.links, {0: 1})
+    MemoryTransport(world.memory).trim(world.topics.links, {0: 1})
     with pytest.raises(OffsetGoneError, match="was not matched by shard 0"):
         world.turns()
 
@@ -259,10 +259,10 @@ def test_a_hole_in_the_progress_stops_the_linker_until_it_is_accepted() -> None:
     with pytest.raises(OffsetGoneError, match=r"row 2, to offset 0, row 4, .* accept that with --allow-gap"):
         world.turns()
     world.plan = world.plan._replace(allow_gap=True)
-    world.cluster.advance(60.0)
+    world.memory.advance(60.0)
     world.start("two")
     world.turns()
-    lines = [line for record in world.cluster.records(world.topics.verdicts) for line in parse_run(record.value)]
+    lines = [line for record in world.memory.records(world.topics.verdicts) for line in parse_run(record.value)]
     assert [line.get("incomplete", False) for line in lines] == [False, False, True, True, False, False]
     assert world.metrics.value("incomplete") == 2
 
@@ -284,10 +284,10 @@ def test_a_linker_restores_what_trimming_left() -> None:
         world.link(done=(step, step + 1))
         world.turns()
         world.linker.trim()
-    assert world.cluster.log(world.topics.links, 0).first == 6
-    committed = world.cluster.offsets("linkers", world.topics.verdicts)[0]
+    assert world.memory.log(world.topics.links, 0).first == 6
+    committed = world.memory.offsets("linkers", world.topics.verdicts)[0]
     assert committed.offset > 0
-    world.cluster.advance(60.0)
+    world.memory.advance(60.0)
     world.start("two")
     world.arrive(("x6", "x", 240.0))
     world.link(done=(6, 7))
@@ -313,7 +313,7 @@ def test_a_document_that_is_signed_again_gets_no_second_verdict(turns: tuple[int
     world.turns()
     assert world.verdicts() == ["a original", "gone removed", "b duplicate a", "c duplicate a", "b2 duplicate a"]
     assert world.linker.state.undecided == 0
-    world.cluster.advance(60.0)
+    world.memory.advance(60.0)
     world.start("two").turn(0.0, 100)
     world.arrive(("d", "d", 3.0))
     world.link([("a", "d", 0.9)], (8, 9))

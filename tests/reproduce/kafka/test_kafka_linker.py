@@ -67,7 +67,7 @@ try:
 except Exception as error:
     print(error)
 world.plan = world.plan._replace(allow_gap=True)
-world.cluster.advance(60.0)
+world.memory.advance(60.0)
 world.start("two")
 world.turns()
 print(world.verdicts())
@@ -97,7 +97,7 @@ world.link([("lost", "d1", 0.9)], (2, 5))
 for allow_gap in (False, True):
     world.plan = world.plan._replace(allow_gap=allow_gap)
     for turn in range(3):
-        world.cluster.advance(60.0)
+        world.memory.advance(60.0)
         world.start(f"{allow_gap} {turn}")
         try:
             world.turns()
@@ -125,8 +125,8 @@ world.link([("x", "y", 0.9)], (0, 3))
 world.turns()
 world.arrive(("z", "z", 2))
 for topic in (world.topics.signed, world.topics.links, world.topics.verdicts):
-    world.cluster.group("linkers", world.topics.signed).offsets_of(topic).clear()
-world.cluster.advance(60.0)
+    world.memory.group("linkers", world.topics.signed).offsets_of(topic).clear()
+world.memory.advance(60.0)
 world.start("two")
 world.arrive(("x2", "x", 3))
 world.link([], (3, 5))
@@ -170,7 +170,7 @@ for times in ((2, 3, 1), (0, 2, 1)):
     world.arrive(*(row for row in zip("xyz", "xxx", times)))
     world.link([], (0, 3))
     world.turns()
-    values = [record.value for record in world.cluster.records(world.topics.clusters)]
+    values = [record.value for record in world.memory.records(world.topics.clusters)]
     print(orjson.loads([value for value in values if value][-1])["earliest"])
 """
 

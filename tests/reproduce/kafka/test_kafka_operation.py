@@ -17,7 +17,7 @@ for folder in ("simulation", "processes", "support"):
 _IDLE_WEEK = """
 from sim_links import LinkWorld
 world = LinkWorld()
-cluster, committed = world.cluster, {}
+cluster, committed = world.memory, {}
 cluster.session_seconds = 1e9
 write = cluster.write_offsets
 def noted(producer, topic, offsets, membership):
@@ -101,10 +101,10 @@ world.offsets["b"] = 1
 world.arrive(("b", "b", 4), ("e", "e", 400))
 world.link([], (6, 8))
 world.turns()
-for record in world.cluster.records(world.topics.verdicts):
+for record in world.memory.records(world.topics.verdicts):
     for line in record.value.splitlines():
         print("verdicts", line.decode())
-for record in world.cluster.records(world.topics.clusters):
+for record in world.memory.records(world.topics.clusters):
     if record.value is not None:
         print("clusters", record.value.decode())
 """

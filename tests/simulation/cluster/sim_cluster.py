@@ -19,11 +19,12 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-from memory_transport import MemoryCluster, MemoryTransport
+from memory_transport import MemoryTransport
 from sim_documents import Feed
 from sim_growth import add_shards, end_of, growth_of
 from sim_scenario import Crash, Place, Scenario
 from sim_watched import CRASHES, FAULTS, Counting, Watched, check_fence
+from topics_world import TopicsWorld
 from verdict_oracle import limits_of
 
 from neardup.pairs.json_lines import Fields
@@ -48,19 +49,17 @@ DOCUMENTS_PARTITIONS_MAX = 6
 ROUNDS_MAX, QUIET_ROUNDS = 600, 40
 
 
-class Cluster:
+class Cluster(TopicsWorld):
     """Topics, places and their workers; ``Simulation`` and the tests of failures as data act on it."""
 
     def __init__(self, scenario: Scenario, seed: object = 0) -> None:
         self.scenario, self.config = scenario, scenario.config
         self.rng = random.Random(f"{seed}/schedule")
-        self.memory = MemoryCluster()
         shards = scenario.shards
         self.topics = topic_names("", self.config.signing_fingerprint, shards)
         most = DOCUMENTS_PARTITIONS_MAX
         counts = scenario.documents_partitions, 2, 1, 3, shards, most, 2, 1, 1, most
-        for topic, count in zip(self.topics, counts, strict=True):
-            self.memory.create(topic, count)
+        super().__init__(dict(zip(self.topics, counts, strict=True)))
         with_verdicts = scenario.linkers > 0
         self.generation = generation(self.config.signing_fingerprint, shards)
         envelope = Envelope(self.config.scheme, self.generation)
@@ -89,10 +88,6 @@ class Cluster:
         self.links: dict[int, list[Record]] = defaultdict(list)
         self._read: Counter[tuple[str, int]] = Counter()
         self._acted = 0
-
-    def clock(self) -> float:
-        """The time of the cluster."""
-        return self.memory.now_seconds
 
     def between(self, place: Place, call: str) -> None:
         """Hook before a call of that worker; does nothing here."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import orjson
-from memory_transport import MemoryCluster, MemoryTransport
+from topics_world import TopicsWorld, turns
 
 from neardup.pairs.batches import id_columns
 from neardup.pairs.pipeline import table_limits
@@ -17,7 +17,6 @@ from neardup.schemes.rows import SCHEMES
 from neardup.stories.verdicts.decider import verdict_limits
 from neardup.stories.verdicts.representatives import NO_RANK
 from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
-from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.doing.stages.verdicts.intake import LinkPlan
 from neardup_workers.doing.stages.verdicts.linker import LinkWorker
 from neardup_workers.outside.telemetry.metrics import Metrics
@@ -47,22 +46,16 @@ def number_of(content: str) -> int:
     return int.from_bytes(content.encode())
 
 
-class LinkWorld:
+class LinkWorld(TopicsWorld):
     """Topics of a linker with some shards; documents are in partition 0, offset by offset."""
 
     def __init__(self, shards: int = 1, **plan: Any) -> None:
         self.topics = topic_names("", FINGERPRINT, shards)
-        self.cluster = MemoryCluster()
-        partitions = {
-            self.topics.signed: 1,
-            self.topics.links: shards,
-            self.topics.verdicts: 2,
-            self.topics.clusters: 1,
-            self.topics.originals: 1,
-            self.topics.sources: 1,
-        }
-        for topic, count in partitions.items():
-            self.cluster.create(topic, count)
+        topics = self.topics
+        super().__init__({
+            topics.signed: 1, topics.links: shards, topics.verdicts: 2, topics.clusters: 1, topics.originals: 1,
+            topics.sources: 1,
+        })  # fmt: skip
         limits = verdict_limits(CONFIG, table_limits(CONFIG, SCHEMES[CONFIG.scheme]))
         self.plan = LinkPlan(CONFIG, self.topics, shards, 1, limits, "earliest", False, "matchers")._replace(**plan)
         self.metrics = Metrics(LINK)
@@ -76,11 +69,7 @@ class LinkWorld:
 
     def start(self, name: str = "one") -> LinkWorker:
         """Start a new linker in the place of the previous one."""
-        transport = MemoryTransport(self.cluster)
-        consumer, producer = transport.consumer(self.topics.signed, "linkers", name), transport.producer(name)
-        self.linker = LinkWorker(
-            WorkerMember(transport, consumer, producer, self.metrics, lambda: self.cluster.now_seconds), self.plan
-        )
+        self.linker = LinkWorker(self.member(self.topics.signed, "linkers", name, self.metrics), self.plan)
         return self.linker
 
     def arrive(self, *rows: tuple[str, str, float]) -> None:
@@ -105,7 +94,7 @@ class LinkWorld:
             np.array(kinds, np.uint8), places, *columns, ranks, times, contents.reshape(-1, 2), evidence, shown
         )  # fmt: skip
         (value,) = encode_signed(made, FINGERPRINT)
-        offset = self.cluster.append(self.topics.signed, 0, value)
+        offset = self.memory.append(self.topics.signed, 0, value)
         self.positions[-1:] = [position_of(offset, row) for row in range(len(rows))] + [position_of(offset + 1)]
 
     def link(
@@ -123,19 +112,18 @@ class LinkWorld:
         links = Links(later, earlier, *contents, similarity_steps(np.array([pair[2] for pair in pairs])))
         progress = (NO_PROGRESS, NO_PROGRESS) if done is None else tuple(self.positions[row] for row in done)
         for value in encode_links(LinkMessage(links, *progress), FINGERPRINT):
-            self.cluster.append(self.topics.links, shard, value)
+            self.memory.append(self.topics.links, shard, value)
 
     def turns(self, count: int = 4) -> LinkWorld:
-        for _ in range(count):
-            self.linker.turn(0.0, 100)
+        turns(self.linker, count=count)
         return self
 
     def representatives(self) -> list[str]:
         """The best members of the cluster that changed last, best first."""
-        last = self.cluster.records(self.topics.clusters)[-1]
+        last = self.memory.records(self.topics.clusters)[-1]
         return [member["id"] for member in orjson.loads(last.value or b"")["representatives"]]
 
     def verdicts(self) -> list[str]:
         """``id status original`` of each verdict in order, without missing ids and originals."""
-        lines = [line for record in self.cluster.records(self.topics.verdicts) for line in parse_run(record.value)]
+        lines = [line for record in self.memory.records(self.topics.verdicts) for line in parse_run(record.value)]
         return [" ".join(filter(None, [x.get("id"), x["status"], x.get("duplicate_of")])) for x in lines]

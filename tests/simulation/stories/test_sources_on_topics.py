@@ -27,7 +27,7 @@ def _arrive(world: LinkWorld, *rows: tuple[str, str, float], source: str = "") -
 
 
 def _restart(world: LinkWorld) -> None:
-    world.cluster.advance(60.0)
+    world.memory.advance(60.0)
     world.start("two")
     while not world.linker.running:
         world.linker.turn(0.0, 100)
@@ -38,7 +38,7 @@ def _ledger(world: LinkWorld) -> list[dict[str, Any]]:
 
 
 def _records(world: LinkWorld) -> list[Record]:
-    return world.cluster.records(world.topics.sources)
+    return world.memory.records(world.topics.sources)
 
 
 def _long_story(world: LinkWorld) -> LinkWorld:
@@ -75,7 +75,7 @@ def test_a_restart_at_any_time_has_the_same_ledger(trims: tuple[int, ...]) -> No
     for step, rows in enumerate(steps):
         _arrive(world, *rows, source=f"source {step % 2}")
         for _ in range(400):  # an hour, in which its session does not end
-            world.cluster.advance(9.0)
+            world.memory.advance(9.0)
             world.turns(1)
         if step in trims:
             world.linker.trim()

@@ -12,7 +12,7 @@ from neardup_workers.doing.stages.verdicts.positions import decode_signed_metada
 
 
 def _restart(world: LinkWorld) -> None:
-    world.cluster.advance(60.0)
+    world.memory.advance(60.0)
     world.start("two")
 
 
@@ -45,7 +45,7 @@ def test_originals_has_the_living_stories_and_their_contents() -> None:
     world = LinkWorld()
 
     def stories() -> tuple[list[str], list[int]]:
-        found = read_stories(world.cluster.records(world.topics.originals), world.plan.config.signing_fingerprint)
+        found = read_stories(world.memory.records(world.topics.originals), world.plan.config.signing_fingerprint)
         assert found.step == world.linker.state.arrivals - 1
         return list(found.kept.ids.values()), sorted(found.kept.evidence)
 
@@ -87,7 +87,7 @@ def test_evidence_that_no_record_can_hold_is_compared_with_nothing(monkeypatch: 
 def test_the_log_is_kept_for_the_window_of_the_linker() -> None:
     """Its metadata names the message in which the window begins; a restart reads from there."""
     world = _long_story()
-    committed = world.cluster.offsets("linkers", world.topics.signed)[0]
+    committed = world.memory.offsets("linkers", world.topics.signed)[0]
     assert 0 < decode_signed_metadata(committed).window < committed.offset
 
 
@@ -99,4 +99,4 @@ def test_a_record_of_another_generation_is_refused_by_name() -> None:
         world.link(done=(n, n + 1))
     world.turns()
     with pytest.raises(WireError, match="'story 0-0' of originals begins 4e44554f"):
-        read_stories(world.cluster.records(world.topics.originals), "00" * 16)
+        read_stories(world.memory.records(world.topics.originals), "00" * 16)

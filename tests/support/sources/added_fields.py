@@ -86,7 +86,7 @@ def of_topics(folder: Path) -> dict[str, Shown]:
     again = decided_rows(0, lines, 0).verdicts
     deployment = Deployment(folder / "view")
     try:
-        deployment.cluster.append(deployment.topics.verdicts, 0, run.value, run.key)
+        deployment.memory.append(deployment.topics.verdicts, 0, run.value, run.key)
         until(lambda: deployment.ask("GET", "/v1/documents/c").status_code == 200)
         versions = [deployment.ask("GET", f"/v1/documents/{id_}").json()["versions"][0] for id_, _ in DOCUMENTS]
     finally:

@@ -63,6 +63,17 @@ def lose_a_band(table):
     table.probe_add = without_a_band
 
 
+async def _asked(app, requests):
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as client:
+        return await asyncio.gather(*(client.request(*request[:2], **request[2]) for request in requests))
+
+
+def ask_all(app, requests):
+    """The responses of an application to requests (method, path, options) that are sent at the same time."""
+    return asyncio.run(_asked(app, requests))
+
+
 class World:
     """A service that tests can query; ``broken`` lists why its writer ended. ``given``: settings, and limits."""
 
@@ -96,13 +107,7 @@ class World:
 
     def ask_all(self, requests):
         """The responses to requests (method, path, options) that are sent at the same time."""
-
-        async def run():
-            transport = httpx.ASGITransport(app=self.guarded)
-            async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as client:
-                return await asyncio.gather(*(client.request(*request[:2], **request[2]) for request in requests))
-
-        return asyncio.run(run())
+        return ask_all(self.guarded, requests)
 
     def ask(self, method, path, **options):
         """The response to one request."""

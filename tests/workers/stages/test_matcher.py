@@ -6,7 +6,8 @@ from contextlib import suppress
 from unittest import mock
 
 import pytest
-from match_world import CONFIG, PLAN, TEXT, TOPICS, World, turns
+from match_world import CONFIG, PLAN, TEXT, TOPICS, MatchWorld
+from topics_world import turns
 
 from neardup import ConfigError
 from neardup.pairs.window_message import WireError
@@ -15,7 +16,7 @@ from neardup_workers.outside.transport.protocol import FencedError, OffsetGoneEr
 
 def test_pairs_and_notices_are_published_once() -> None:
     """Both shards read the documents and the removal; only one of them publishes each."""
-    world = World()
+    world = MatchWorld()
     world.document("a")
     world.document("b", 1)
     world.remove("a")
@@ -26,12 +27,12 @@ def test_pairs_and_notices_are_published_once() -> None:
 def test_a_group_without_offsets_starts_only_where_its_settings_say() -> None:
     """The matcher never chooses earliest or latest silently."""
     with pytest.raises(ConfigError, match="--from"):
-        turns(World().worker(plan=PLAN._replace(start=None)))
+        turns(MatchWorld().worker(plan=PLAN._replace(start=None)))
 
 
 def test_the_end_that_it_started_from_is_kept_for_its_successor() -> None:
     """The successor matches everything after the first start, although the first worker died without a step."""
-    world = World()
+    world = MatchWorld()
     world.document("old")
     turns(world.worker(plan=PLAN._replace(start="latest")))
     world.document("a")
@@ -42,7 +43,7 @@ def test_the_end_that_it_started_from_is_kept_for_its_successor() -> None:
 
 def test_a_successor_meets_what_its_predecessor_added() -> None:
     """The successor restores the window from the log, and publishes nothing in it again."""
-    world = World()
+    world = MatchWorld()
     world.document("a")
     world.document("b", 1)
     turns(world.worker())
@@ -54,14 +55,14 @@ def test_a_successor_meets_what_its_predecessor_added() -> None:
 @pytest.mark.parametrize("call", ["read", "committed", "bounds"])
 def test_a_restore_outlives_a_broker_that_does_not_answer(call: str) -> None:
     """The matcher reads again what it could not read; no shard runs with half of its window."""
-    world = World()
+    world = MatchWorld()
     for i in range(6):
         world.document(f"d{i}", i, f"{TEXT} {i} {i} {i}")
     turns(world.worker())
     before = world.said()
     successor = world.worker()
     turns(successor, count=2, records_max=1)
-    world.cluster.fail_next(call, times=3)
+    world.memory.fail_next(call, times=3)
     for _ in range(20):
         with suppress(UnreachableError):  # the shell calls it again
             successor.turn(0.0, 1)
@@ -72,7 +73,7 @@ def test_a_restore_outlives_a_broker_that_does_not_answer(call: str) -> None:
 
 def test_a_restore_waits_for_records_and_ends_at_the_committed_place() -> None:
     """An empty read does not end the restore; after the last row the shards publish."""
-    world = World()
+    world = MatchWorld()
     for i in range(6):
         world.document(f"d{i}", i, f"{TEXT} {i} {i} {i}")
     turns(world.worker())
@@ -90,7 +91,7 @@ def test_a_restore_waits_for_records_and_ends_at_the_committed_place() -> None:
 
 def test_a_restoring_shard_drags_no_running_one_back() -> None:
     """Shard 1 comes later and reads the log again; shard 0 publishes meanwhile what arrives."""
-    world = World()
+    world = MatchWorld()
     for i in range(40):
         world.document(f"d{i}", i, f"{TEXT} {i} {i} {i}")
     one, two = world.worker("one"), world.worker("two")
@@ -98,36 +99,36 @@ def test_a_restoring_shard_drags_no_running_one_back() -> None:
     (kept,) = one.running
     two.member.consumer.close()
     while not one.restoring:
-        world.cluster.advance(1.0)
+        world.memory.advance(1.0)
         turns(one, count=1, records_max=1)
     for i in range(8):
         world.document(f"e{i}", 40 + i, f"{TEXT} {i} {i} {i}")
     turns(one, count=10, records_max=1)
     assert set(one.restoring) == {1 - kept}
-    assert world.committed()[kept] == one.member.transport.bounds(TOPICS.signed)[0][1] > world.committed()[1 - kept]
+    assert world.offsets()[kept] == one.member.transport.bounds(TOPICS.signed)[0][1] > world.offsets()[1 - kept]
     turns(one, count=80, records_max=1)
     assert one.ready
-    assert len(set(world.committed().values())) == 1
+    assert len(set(world.offsets().values())) == 1
     assert {f"d{i} e{i}" for i in range(8)} <= set(world.said())
     assert len(world.said()) == len(set(world.said()))
 
 
 def test_rows_at_hand_survive_a_shard_that_cannot_start_yet() -> None:
     """One shard waits for a predecessor's transaction; the other continues and loses no row."""
-    world = World()
+    world = MatchWorld()
     one, two = world.worker("one"), world.worker("two")
     turns(one, two)
     world.document("a")
-    world.cluster.fail_next("commit_before", transactional_id="two")
+    world.memory.fail_next("commit_before", transactional_id="two")
     with pytest.raises(Exception, match="not answered"):
         turns(two)
     for _ in range(12):
-        world.cluster.advance(1.0)
+        world.memory.advance(1.0)
         turns(one, count=1)
     assert one.member.waiting
     world.document("b", 1)
     turns(one)
-    world.cluster.advance(world.cluster.transaction_timeout_seconds)
+    world.memory.advance(world.memory.transaction_timeout_seconds)
     turns(one)
     assert one.ready
     assert world.said() == ["a b"]
@@ -135,17 +136,17 @@ def test_rows_at_hand_survive_a_shard_that_cannot_start_yet() -> None:
 
 def test_a_shard_that_went_and_came_back_is_restored_again() -> None:
     """One poll revokes and assigns it; its table is void."""
-    world = World()
+    world = MatchWorld()
     world.document("a")
     one = world.worker("one")
     turns(one)
-    world.cluster.advance(world.cluster.session_seconds + 1)
+    world.memory.advance(world.memory.session_seconds + 1)
     two = world.worker("two")
     turns(two)
     world.document("b", 1)
     turns(two)
     two.member.consumer.close()
-    world.cluster.advance(world.cluster.session_seconds + 1)
+    world.memory.advance(world.memory.session_seconds + 1)
     turns(one)
     world.document("c", 2)
     turns(one)
@@ -154,7 +155,7 @@ def test_a_shard_that_went_and_came_back_is_restored_again() -> None:
 
 def test_a_rebalance_in_the_middle_of_a_restore_cancels_it() -> None:
     """The matcher drops the half-restored table, and the new owner restores from the beginning."""
-    world = World()
+    world = MatchWorld()
     for i in range(8):
         world.document(f"d{i}", i, f"{TEXT} {i}")
     turns(world.worker("one"))
@@ -173,7 +174,7 @@ def test_a_rebalance_in_the_middle_of_a_restore_cancels_it() -> None:
 
 def test_a_zombie_commits_nothing() -> None:
     """It has polled; its session ends, and another member gets its place and records: its step is refused."""
-    world = World()
+    world = MatchWorld()
     zombie = world.worker("zombie")
     turns(zombie)
     world.document("a")
@@ -182,7 +183,7 @@ def test_a_zombie_commits_nothing() -> None:
     transact = zombie.member.producer.begin
 
     def sleep() -> None:
-        world.cluster.advance(world.cluster.session_seconds + 1)
+        world.memory.advance(world.memory.session_seconds + 1)
         turns(heir)
         assert world.said() == ["a b"]
         transact()
@@ -198,14 +199,14 @@ def test_a_zombie_commits_nothing() -> None:
 @pytest.mark.parametrize("call", ["send", "flush", "send_offsets", "send_offsets_after"])
 def test_an_aborted_step_leaves_table_and_log_in_agreement(call: str) -> None:
     """The repeated step has the same outcome, and a successor holds the same table."""
-    world = World()
+    world = MatchWorld()
     world.document("a")
     one = world.worker()
     turns(one)
     world.document("b", 1)
     world.document("c", 500)  # a and b leave the window, and come back when the step is undone
     world.remove("a")
-    world.cluster.fail_next(call, times=2)
+    world.memory.fail_next(call, times=2)
     turns(one, count=1)
     assert world.said() == []
     turns(one)
@@ -216,7 +217,7 @@ def test_an_aborted_step_leaves_table_and_log_in_agreement(call: str) -> None:
 
 def test_trimming_keeps_all_that_a_successor_needs() -> None:
     """The matcher trims to the committed window; a successor restores that window from the rest."""
-    world = World()
+    world = MatchWorld()
     for i in range(10):
         world.document(f"d{i}", 60 * i)
         one = world.worker()
@@ -230,7 +231,7 @@ def test_trimming_keeps_all_that_a_successor_needs() -> None:
 
 def test_a_matcher_that_slept_after_it_was_confirmed_trims_nothing_until_it_is_confirmed_again() -> None:
     """Its session may have ended during its sleep; the broker accepts a trim from any client."""
-    world = World()
+    world = MatchWorld()
     for i in range(4):
         world.document(f"d{i}", 300 * i)
     one = world.worker()
@@ -248,11 +249,11 @@ def test_a_matcher_that_slept_after_it_was_confirmed_trims_nothing_until_it_is_c
 
 def test_a_window_that_is_gone_stops_the_worker_unless_a_gap_is_allowed() -> None:
     """The error names the pairs that would be missed, and the option that accepts the gap."""
-    world = World()
+    world = MatchWorld()
     world.document("a")
     world.document("b", 1)
     turns(world.worker())
-    world.cluster.log(TOPICS.signed, 0).trim(max(world.committed().values()))
+    world.memory.log(TOPICS.signed, 0).trim(max(world.offsets().values()))
     with pytest.raises(OffsetGoneError, match="--allow-gap"):
         turns(world.worker())
     world.document("c", 2)
@@ -263,11 +264,11 @@ def test_a_window_that_is_gone_stops_the_worker_unless_a_gap_is_allowed() -> Non
 
 def test_records_that_are_gone_before_they_were_read_are_a_gap_too() -> None:
     """Retention overtook the group: the matcher stops, or with the option continues at the beginning of the log."""
-    world = World()
+    world = MatchWorld()
     world.document("a")
     turns(world.worker())
     world.document("b", 1)
-    log = world.cluster.log(TOPICS.signed, 0)
+    log = world.memory.log(TOPICS.signed, 0)
     log.trim(log.end)
     with pytest.raises(OffsetGoneError, match="--allow-gap"):
         turns(world.worker())
@@ -281,7 +282,7 @@ def test_records_that_are_gone_before_they_were_read_are_a_gap_too() -> None:
 
 def test_a_log_trimmed_under_a_restore_by_the_next_owner_is_no_gap() -> None:
     """A worker sleeps in the middle of a restore and wakes up as a zombie; another member owns its shards."""
-    world = World()
+    world = MatchWorld()
     for i in range(8):
         world.document(f"d{i}", 10 * i)
     turns(world.worker("one"))
@@ -289,7 +290,7 @@ def test_a_log_trimmed_under_a_restore_by_the_next_owner_is_no_gap() -> None:
     turns(one, count=1, records_max=1)
     restoring = set(one.restoring)
     assert restoring
-    log = world.cluster.log(TOPICS.signed, 0)
+    log = world.memory.log(TOPICS.signed, 0)
     log.trim(log.end)
     one._read(0.0, 1)
     assert one.member.waiting == restoring
@@ -298,7 +299,7 @@ def test_a_log_trimmed_under_a_restore_by_the_next_owner_is_no_gap() -> None:
 
 def test_other_settings_of_matching_replay_all_that_the_log_holds() -> None:
     """A longer window begins before the committed ``from``; the matcher replays the remaining part of the log."""
-    world = World()
+    world = MatchWorld()
     world.document("a")
     turns(world.worker())
     world.document("far", 300, "quite another text, which has nothing in common with the one that came before it")
@@ -315,25 +316,25 @@ def test_other_settings_of_matching_replay_all_that_the_log_holds() -> None:
 
 def test_a_message_of_another_generation_stops_the_worker() -> None:
     """The matcher commits nothing of the step."""
-    world = World()
+    world = MatchWorld()
     one = world.worker()
     turns(one)
-    before = world.committed()
+    before = world.offsets()
     world.document("a")
-    value = world.cluster.records(TOPICS.signed)[0].value or b""
+    value = world.memory.records(TOPICS.signed)[0].value or b""
     own = bytes.fromhex(CONFIG.signing_fingerprint)
     assert own in value
-    world.cluster.append(TOPICS.signed, 0, value.replace(own, b"\xff" * len(own)))
+    world.memory.append(TOPICS.signed, 0, value.replace(own, b"\xff" * len(own)))
     with pytest.raises(WireError, match="f" * 32):
         turns(one)
-    assert world.committed() == before
+    assert world.offsets() == before
 
 
 def test_offsets_of_another_program_are_refused() -> None:
     """The matcher does not take over a group with foreign commits."""
-    world = World()
+    world = MatchWorld()
     turns(world.worker("one"))
-    offsets = world.cluster.group("matchers", TOPICS.links).offsets
+    offsets = world.memory.group("matchers", TOPICS.links).offsets
     offsets.update({partition: committed._replace(metadata="") for partition, committed in offsets.items()})
     with pytest.raises(ConfigError, match="no matcher wrote"):
         turns(world.worker("one"))

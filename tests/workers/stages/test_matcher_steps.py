@@ -6,7 +6,8 @@ from collections.abc import Callable
 from unittest import mock
 
 import pytest
-from match_world import PLAN, TEXT, TOPICS, World, turns
+from match_world import PLAN, TEXT, TOPICS, MatchWorld
+from topics_world import turns
 
 from neardup_workers.doing.stages.transaction import _FLUSH_MESSAGES, transact
 from neardup_workers.outside.transport.protocol import (
@@ -36,14 +37,14 @@ def refuse(*_: object) -> None:
 )
 def test_a_restarted_worker_keeps_the_tables_at_the_committed_offsets(call: str, raises: FencedError | None) -> None:
     """This holds for a committed and for an aborted last step; no pair is restored, lost or repeated."""
-    world = World()
+    world = MatchWorld()
     world.document("a")
     one = world.worker("one")
     turns(one)
     world.document("b", 1)
     world.document("c", 500)  # a and b leave the window
     world.remove("b")
-    world.cluster.fail_next(call, raises=raises)
+    world.memory.fail_next(call, raises=raises)
     with pytest.raises((FencedError, OutcomeUnknownError)):
         turns(one)
     two = world.worker("one")
@@ -65,21 +66,21 @@ def test_a_restarted_worker_keeps_the_tables_at_the_committed_offsets(call: str,
 def test_tables_of_shards_that_others_had_meanwhile_go_on_from_where_they_were() -> None:
     """They are behind the committed places, so the worker replays the rest, and publishes nothing of it again. A shard
     without documents begins at its window, which is behind its table."""
-    world = World()
+    world = MatchWorld()
     world.document("a")
     one = world.worker("one")
     turns(one)
     world.document("b", 1)
-    world.cluster.fail_next("send_offsets", raises=FencedError("fenced"))
+    world.memory.fail_next("send_offsets", raises=FencedError("fenced"))
     with pytest.raises(FencedError):
         turns(one)
-    world.cluster.advance(world.cluster.session_seconds + 1)
+    world.memory.advance(world.memory.session_seconds + 1)
     other = world.worker("other")
     turns(other)
     world.document("c", 2)
     turns(other)
     other.member.consumer.close()
-    world.cluster.advance(world.cluster.session_seconds + 1)
+    world.memory.advance(world.memory.session_seconds + 1)
     two = world.worker("one")
     two.inherit(one.hand_over())
     turns(two)
@@ -93,10 +94,10 @@ def test_tables_of_shards_that_others_had_meanwhile_go_on_from_where_they_were()
 
 def test_tables_of_shards_that_do_not_come_back_at_once_are_dropped() -> None:
     """The newly assigned shards need their memory."""
-    world = World()
+    world = MatchWorld()
     one = world.worker("one")
     turns(one)
-    world.cluster.advance(world.cluster.session_seconds + 1)
+    world.memory.advance(world.memory.session_seconds + 1)
     other, two = world.worker("other"), world.worker("two")
     turns(other)
     two.inherit(one.hand_over())
@@ -108,7 +109,7 @@ def test_tables_of_shards_that_do_not_come_back_at_once_are_dropped() -> None:
 
 def test_a_step_ends_at_its_bytes_and_what_they_lead_to() -> None:
     """What is read and not passed forms the next steps; after a failure each pair is still published once."""
-    world = World()
+    world = MatchWorld()
     worker = world.worker(plan=PLAN._replace(step_bytes_max=1))
     turns(worker, count=2)
     for i in range(6):
@@ -126,15 +127,15 @@ def test_a_step_ends_at_its_bytes_and_what_they_lead_to() -> None:
         assert worker.member.aborted_in_row == 1
         assert worker.turn(0.0, 100) == 0  # the step that was aborted comes again first
         turns(worker, count=12)
-    assert len(taken) == len(world.cluster.records(TOPICS.signed)) + 1
+    assert len(taken) == len(world.memory.records(TOPICS.signed)) + 1
     assert world.said() == [f"d{i} d{i + 1}" for i in range(5)]
     turns(world.worker("two"), worker)
     assert world.said() == [f"d{i} d{i + 1}" for i in range(5)]
 
 
-def hot_world(count: int) -> World:
+def hot_world(count: int) -> MatchWorld:
     """One message; each document in it is a near-duplicate of all documents before it."""
-    world = World()
+    world = MatchWorld()
     words = TEXT.split()
     texts = [" ".join([*words[:10], f"word{i}", *words[11:]]) for i in range(count)]
     world.documents([(f"d{i:03}", i / 10, text) for i, text in enumerate(texts)])
@@ -164,7 +165,7 @@ def test_a_step_ends_at_its_pairs_inside_a_message(pairs_max: int) -> None:
             worker = world.worker(name, plan)
             turns(worker, count=8)
             worker.member.consumer.close()  # the next worker restores, also inside a message
-            world.cluster.advance(world.cluster.session_seconds + 1)
+            world.memory.advance(world.memory.session_seconds + 1)
         turns(world.worker("last", plan), count=1_000)
     assert world.said() == whole.said()
     assert len(world.said()) > 400
@@ -208,7 +209,7 @@ def test_what_is_read_and_not_passed_waits_and_goes_with_its_shard() -> None:
     world.document("later", 5.0)
     turns(one, count=2)
     assert one.waiting_records() == before
-    world.cluster.advance(world.cluster.session_seconds + 1)
+    world.memory.advance(world.memory.session_seconds + 1)
     others = [world.worker(name) for name in ("two", "three")]
     turns(*others, count=2)
     turns(one, *others, count=1)
@@ -242,7 +243,7 @@ def test_a_transaction_is_flushed_in_slices() -> None:
 
 def test_a_member_that_joins_with_rows_at_hand_waits_in_its_polls() -> None:
     """Its steps would be refused, so the rows stay; without a wait it turns thousands of times until others join."""
-    world = World()
+    world = MatchWorld()
     one, two = world.worker("one"), world.worker("two")
     turns(one, two)
     newcomer = world.worker("newcomer")

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from unittest import mock
 
 import pytest
-from match_world import CONFIG, PLAN, TEXT, TOPICS, World, turns
+from match_world import CONFIG, PLAN, TEXT, TOPICS, MatchWorld
+from topics_world import turns
 
 from neardup_workers.doing.stages.matching.matcher import MatchWorker
 from neardup_workers.doing.stages.matching.shard_table import decode_window
@@ -41,7 +42,7 @@ class Pair:
     """Two matchers that stand by for each other, and a window of documents that are no pairs."""
 
     def __init__(self) -> None:
-        self.world = World()
+        self.world = MatchWorld()
         self.counts = {name: Counts() for name in ("one", "two")}
         self.one, self.two = (self.world.worker(name, STANDBYS, self.counts[name]) for name in ("one", "two"))
         for number in range(WINDOW):
@@ -53,7 +54,7 @@ class Pair:
         [self.lost] = self.one.tables
 
     def committed(self) -> Committed:
-        return self.world.cluster.group("matchers", TOPICS.links).offsets[self.lost]
+        return self.world.memory.group("matchers", TOPICS.links).offsets[self.lost]
 
     def place(self) -> int:
         committed = self.committed()
@@ -62,7 +63,7 @@ class Pair:
     def end_one(self, survivor: MatchWorker) -> None:
         """The first matcher is killed, and its session ends."""
         for _ in range(3):
-            self.world.cluster.advance(self.world.cluster.session_seconds / 2)
+            self.world.memory.advance(self.world.memory.session_seconds / 2)
             turns(survivor, count=1)
         turns(survivor, count=8)
 
@@ -111,7 +112,7 @@ def test_a_table_ahead_of_the_commit_is_dropped_at_the_takeover() -> None:
     turns(pair.one, pair.two)
     assert pair.two.standbys.tables[pair.lost].position > position_of(earlier.offset)
     found = pair.world.said()
-    pair.world.cluster.group("matchers", TOPICS.links).offsets[pair.lost] = earlier
+    pair.world.memory.group("matchers", TOPICS.links).offsets[pair.lost] = earlier
     pair.end_one(pair.two)
     again = pair.world.said()
     assert pair.counts["two"].counts["takeovers restored"] == 1
@@ -121,7 +122,7 @@ def test_a_table_ahead_of_the_commit_is_dropped_at_the_takeover() -> None:
 
 def pair_shard() -> int:
     """The shard of the text of the pair."""
-    world = World()
+    world = MatchWorld()
     world.document("a")
     both = world.worker("one"), world.worker("two")
     turns(*both)
@@ -137,7 +138,7 @@ def test_a_standby_whose_log_is_gone_begins_again() -> None:
         turns(pair.one, count=1)
     turns(pair.one)
     with mock.patch.object(pair.two.standbys, "_running", mock.Mock(covers=lambda position: False)):
-        pair.world.cluster.log(TOPICS.signed, PARTITION).trim(decode_window(pair.committed().metadata).start)
+        pair.world.memory.log(TOPICS.signed, PARTITION).trim(decode_window(pair.committed().metadata).start)
         for _ in range(4):
             pair.two.standbys.turn(100)
     assert pair.two.standbys.tables[pair.lost].position == pair.place()

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import orjson
-from memory_transport import MemoryCluster, MemoryTransport
+from topics_world import TopicsWorld
 
 from neardup import Config, Signer
 from neardup.pairs.json_lines import Fields
 from neardup_workers.doing.stages.matching.matcher import MatchWorker
 from neardup_workers.doing.stages.matching.plan import MatchPlan
-from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.doing.stages.signer import SignPlan, sign_records
 from neardup_workers.outside.telemetry.observer import SILENT, Observer
 from neardup_workers.outside.topics.messages import Envelope
@@ -29,20 +28,16 @@ TEXT = "some words that are long enough to be read and to be compared with other
 NOW = 1_600_000_000.0
 
 
-class World:
-    """A cluster with signed documents, and matchers by name."""
+class MatchWorld(TopicsWorld):
+    """Topics with signed documents, and matchers by name."""
 
     def __init__(self) -> None:
-        self.cluster = MemoryCluster()
-        for topic, partitions in ((TOPICS.signed, 1), (TOPICS.links, 2), (TOPICS.candidates, 2)):
-            self.cluster.create(topic, partitions)
+        super().__init__({TOPICS.signed: 1, TOPICS.links: 2, TOPICS.candidates: 2})
         self.signer = Signer(CONFIG)
         self._offset = 0
 
     def worker(self, name: str = "one", plan: MatchPlan = PLAN, observer: Observer = SILENT) -> MatchWorker:
-        transport = MemoryTransport(self.cluster)
-        consumer, producer = transport.consumer(TOPICS.links, "matchers", name), transport.producer(name)
-        return MatchWorker(WorkerMember(transport, consumer, producer, observer), plan)
+        return MatchWorker(self.member(TOPICS.links, "matchers", name, observer), plan)
 
     def documents(self, rows: Sequence[tuple[str, float, str]]) -> None:
         """Write ids, seconds and texts as one step of a signer."""
@@ -62,21 +57,14 @@ class World:
 
     def _append(self, records: Sequence[Record]) -> None:
         for message in sign_records(records, self.signer, SIGN).messages:
-            self.cluster.append(message.topic, message.partition, message.value or b"")
+            self.memory.append(message.topic, message.partition, message.value or b"")
 
     def said(self) -> list[str]:
         out = []
-        for record in self.cluster.records(TOPICS.candidates):
+        for record in self.memory.records(TOPICS.candidates):
             fields = orjson.loads(record.value or b"")
             out.append(f"-{fields['removed']}" if "removed" in fields else f"{fields['older']} {fields['newer']}")
         return sorted(out)
 
-    def committed(self) -> dict[int, int]:
-        offsets = self.cluster.group("matchers", TOPICS.links).offsets
-        return {partition: committed.offset for partition, committed in sorted(offsets.items())}
-
-
-def turns(*workers: MatchWorker, count: int = 5, records_max: int = 100) -> None:
-    for _ in range(count):
-        for worker in workers:
-            worker.turn(0.0, records_max)
+    def offsets(self) -> dict[int, int]:
+        return self.committed("matchers", TOPICS.links)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from memory_transport import MemoryCluster, MemoryTransport
+from memory_transport import MemoryTransport
+from topics_world import TopicsWorld
 
 from neardup_workers.doing.http.view.follower import GAP_SECONDS, Follower
 from neardup_workers.outside.store.listing import Filters
@@ -20,13 +21,12 @@ TOPICS = topic_names("", "00" * 16, 2)
 Line = dict[str, Any]
 
 
-class Deployment:
+class Deployment(TopicsWorld):
     """Topics of two partitions in memory, and a view of them."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.cluster, self.seconds = folder, MemoryCluster(), 100.0
-        for topic in (TOPICS.verdicts, TOPICS.candidates):
-            self.cluster.create(topic, 2)
+        super().__init__({TOPICS.verdicts: 2, TOPICS.candidates: 2})
+        self.folder, self.seconds = folder, 100.0
         self.answers: list[tuple[str, str | None]] = []
         self.follower: Follower | None = None
         self.window_seconds: float | None = None
@@ -34,12 +34,12 @@ class Deployment:
     def publish(self, partition: int, *lines: Line) -> None:
         """Append a run of verdicts."""
         value = "".join(json.dumps({"content": "00", "timestamp": 0, **line}) + "\n" for line in lines)
-        self.cluster.append(TOPICS.verdicts, partition, value.encode(), b"")
+        self.memory.append(TOPICS.verdicts, partition, value.encode(), b"")
 
     def pair(self, older: str, newer: str, similarity: float = 0.9) -> None:
         """Append a pair."""
         value = {"older": older, "newer": newer, "similarity": similarity, "buckets": 3, "newer_timestamp": 0}
-        self.cluster.append(TOPICS.candidates, 0, json.dumps(value).encode(), newer.encode())
+        self.memory.append(TOPICS.candidates, 0, json.dumps(value).encode(), newer.encode())
 
     def follow(self) -> None:
         """Read what is in the topics; the first call opens the view."""
@@ -47,7 +47,7 @@ class Deployment:
             self.view = View(self.folder, {"verdicts": TOPICS.verdicts}, "normal")
             self.reader = ViewReader(self.view.path)
             self.follower = Follower(
-                MemoryTransport(self.cluster), TOPICS, self.view, self.reader, self.window_seconds,
+                MemoryTransport(self.memory), TOPICS, self.view, self.reader, self.window_seconds,
                 lambda answers: self.answers.extend((answer.id, answer.verdict["status"]) for answer in answers),
                 clock=lambda: self.seconds,
             )  # fmt: skip
@@ -145,7 +145,7 @@ def test_pairs_are_there_when_the_verdict_is(deployment: Deployment) -> None:
     assert [(pair.older, pair.similarity) for pair in near] == [("c", 0.9), ("a", 0.8)]
     assert [pair.older for pair in deployment.reader.earlier(b"b")] == ["a"]
     assert deployment.reader.near(b"never") is None
-    deployment.cluster.append(TOPICS.candidates, 1, b'{"removed":"c"}', b"c")
+    deployment.memory.append(TOPICS.candidates, 1, b'{"removed":"c"}', b"c")
     deployment.follow()
     assert deployment.reader.near(b"c") == ()
 
@@ -194,7 +194,7 @@ def test_partitions_that_are_added_are_followed(deployment: Deployment) -> None:
     """They are looked for every some seconds."""
     deployment.publish(0, original(0, 0, "a", "0-0"))
     deployment.follow()
-    deployment.cluster.add_partitions(TOPICS.verdicts, 3)
+    deployment.memory.add_partitions(TOPICS.verdicts, 3)
     deployment.publish(2, original(0, 1, "b", "2-0"))
     deployment.seconds += GAP_SECONDS
     deployment.follow()

@@ -37,7 +37,7 @@ def test_a_check_is_answered_when_its_verdict_is_committed(deployment: Deploymen
     second = deployment.asking("POST", "/v1/check", json={"id": "b", "text": "some words more"})
     [newer] = [each for each in deployment.documents(2) if each.key == b"b"]
     pair = {"older": "a", "newer": "b", "similarity": 0.91, "buckets": 7, "newer_timestamp": 5.0}
-    deployment.cluster.append(deployment.topics.candidates, 0, json.dumps(pair).encode(), b"b")
+    deployment.memory.append(deployment.topics.candidates, 0, json.dumps(pair).encode(), b"b")
     place = f"{record.partition}-{record.offset}"
     deployment.decide(newer, "duplicate", duplicate_of="a", original=place, cluster=place, similarity=0.91)
     answer = second.result(WAIT_SECONDS_MAX).json()
@@ -114,12 +114,12 @@ def test_what_needs_signatures_is_not_implemented(deployment: Deployment) -> Non
 
 def test_an_aborted_transaction_is_sent_again_and_a_lost_one_is_reported(deployment: Deployment) -> None:
     """After a lost response the client gets 503: the document is there or not, and may be sent again."""
-    deployment.cluster.fail_next("flush")
+    deployment.memory.fail_next("flush")
     first = deployment.asking("POST", "/v1/check", json={"id": "a", "text": "some words"})
     [record] = deployment.documents(1)
     deployment.decide(record, "original")
     assert first.result(WAIT_SECONDS_MAX).status_code == 200
-    deployment.cluster.fail_next("commit_after")
+    deployment.memory.fail_next("commit_after")
     lost = deployment.ask("POST", "/v1/check", json={"id": "b", "text": "some words"})
     assert (lost.status_code, lost.json()["reason"], lost.headers["retry-after"]) == (503, "unsent", "1")
     assert len(deployment.documents(2)) == 2
@@ -153,7 +153,7 @@ def test_the_view_is_ready_when_it_has_what_was_committed_before_it_began(tmp_pa
     """A broken topic ends it."""
     deployment = Deployment(tmp_path / "view")
     until(lambda: deployment.ask("GET", "/readyz").status_code == 200)
-    deployment.cluster.append(deployment.topics.verdicts, 0, b"no verdict", b"")
+    deployment.memory.append(deployment.topics.verdicts, 0, b"no verdict", b"")
     until(lambda: bool(deployment.ended))
     assert deployment.ask("GET", "/readyz").status_code == 503
     assert "no linker wrote it" in str(deployment.running.error())
@@ -175,7 +175,7 @@ def test_a_view_has_collections_sources_urls_and_titles(tmp_path: Path) -> None:
         )
         if n == 3:
             pair = {"older": "a", "newer": "b", "similarity": 1.0, "buckets": 7, "newer_timestamp": 5.0, **named}
-            deployment.cluster.append(deployment.topics.candidates, 0, json.dumps(pair).encode(), record.key)
+            deployment.memory.append(deployment.topics.candidates, 0, json.dumps(pair).encode(), record.key)
         deployment.decide(record, **copy, id=id_, cluster=firsts.get(name, place), **named, **shown)
         firsts.setdefault(name, place)
         answer = asked.result(WAIT_SECONDS_MAX).json()

@@ -7,13 +7,12 @@ from unittest import mock
 import numpy as np
 import orjson
 import pytest
-from match_world import CONFIG, SIGN, TOPICS, World, turns
-from memory_transport import MemoryCluster, MemoryTransport
+from match_world import CONFIG, SIGN, TOPICS, MatchWorld
+from sign_world import SignWorld
+from topics_world import turns
 
 from neardup.pairs.window_message import WireError
 from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL
-from neardup_workers.doing.stages.member import WorkerMember
-from neardup_workers.doing.stages.sign_worker import SignWorker
 from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.telemetry.observer import Silent
 from neardup_workers.outside.topics.signed import decode_signed
@@ -24,19 +23,14 @@ from neardup_workers.running.service.supervisor import FINAL
 
 def test_a_batch_that_was_refused_is_one_dead_letter_and_is_passed_over() -> None:
     """The letter names partition, offsets and reason, and counts each document; records around the batch are signed."""
-    cluster = MemoryCluster(batch_bytes_max=1_000)
-    for topic, partitions in ((TOPICS.documents, 1), (TOPICS.dead, 1), (TOPICS.signed, 1)):
-        cluster.create(topic, partitions)
+    world = SignWorld(SIGN, {"batch_bytes_max": 1_000})
+    cluster = world.memory
     document = '{"id": "%s", "text": "some words to be read", "timestamp": 1}'
     cluster.append(TOPICS.documents, 0, (document % "before").encode())
     cluster.append_batch(TOPICS.documents, 0, [b"x" * 400] * 3, packed_bytes=70)
     cluster.append_batch(TOPICS.documents, 0, [(document % "after").encode()], packed_bytes=70)
-    transport = MemoryTransport(cluster)
     observer = mock.Mock(spec=Silent)
-    consumer, producer = transport.consumer(TOPICS.documents, "signers", "0"), transport.producer("0")
-    worker = SignWorker(WorkerMember(transport, consumer, producer, observer), SIGN)
-    for _ in range(3):
-        worker.turn(0.0, 100)
+    turns(world.worker(observer=observer))
     [letter] = [orjson.loads(record.value or b"") for record in cluster.records(TOPICS.dead)]
     found = {name: letter[name] for name in ("reason", "topic", "partition", "offset", "offset_last", "batch_bytes")}
     assert found == {
@@ -49,15 +43,15 @@ def test_a_batch_that_was_refused_is_one_dead_letter_and_is_passed_over() -> Non
     assert rows.kinds.tolist() == [DOCUMENT, REFUSAL, REFUSAL, REFUSAL, DOCUMENT]
     assert rows.places.tolist() == [0, 1, 2, 3, 4]
     assert rows.documents().ids_at(np.arange(2)) == ["before", "after"]
-    assert cluster.group("signers", TOPICS.documents).offsets[0].offset == 5
+    assert world.offsets() == {0: 5, 1: 0}
 
 
 def test_a_batch_of_signed_that_is_not_unpacked_stops_the_worker() -> None:
     """No signer writes such a batch, and a window must not miss one."""
-    world = World()
+    world = MatchWorld()
     one = world.worker()
-    world.cluster.batch_bytes_max = 100
-    world.cluster.append_batch(TOPICS.signed, 0, [b"x" * 60] * 2, packed_bytes=20)
+    world.memory.batch_bytes_max = 100
+    world.memory.append_batch(TOPICS.signed, 0, [b"x" * 60] * 2, packed_bytes=20)
     with pytest.raises(WireError, match=r"offsets 0 to 1 of partition 0 of signed .* raise memory_max"):
         turns(one)
 

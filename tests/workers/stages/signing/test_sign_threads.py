@@ -7,20 +7,14 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from unittest import mock
 
 import pytest
-from memory_transport import MemoryCluster, MemoryTransport
+from sign_world import SignWorld, plan_of
 
 from neardup import Config, Signer
-from neardup.pairs.json_lines import Fields
-from neardup_workers.doing.stages.member import WorkerMember
-from neardup_workers.doing.stages.sign_worker import SignWorker
-from neardup_workers.doing.stages.signer import SignPlan, sign_records
-from neardup_workers.outside.telemetry.observer import Silent
-from neardup_workers.outside.topics.names import topic_names
+from neardup_workers.doing.stages.signer import sign_records
 from neardup_workers.outside.transport.protocol import Record
 
 CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5)
-TOPICS = topic_names("", CONFIG.signing_fingerprint, 4)
-PLAN = SignPlan(CONFIG, Fields(), TOPICS, 2, skew_seconds=60.0, start="earliest")
+PLAN = plan_of(CONFIG)
 SIGNER = Signer(CONFIG)
 NOW_MS = 1_700_000_000_000
 
@@ -51,15 +45,9 @@ def test_a_worker_with_a_pool_publishes_what_a_worker_without_one_does() -> None
 
 def published(pool: Executor | None) -> list[bytes | None]:
     """The messages of ``signed`` that a worker makes of twenty documents."""
-    cluster = MemoryCluster()
-    for topic, partitions in ((TOPICS.documents, 2), (TOPICS.dead, 2), (TOPICS.signed, 1)):
-        cluster.create(topic, partitions)
+    world = SignWorld(PLAN)
     for number in range(20):
-        value = b'{"text": "some words to be read"}'
-        cluster.append(TOPICS.documents, number % 2, value, str(number).encode())
-    transport = MemoryTransport(cluster)
-    consumer, producer = transport.consumer(TOPICS.documents, "signers", "one"), transport.producer("one")
-    clock = lambda: cluster.now_seconds  # noqa: E731 - two clocks that stand still
-    worker = SignWorker(WorkerMember(transport, consumer, producer, Silent(), clock), PLAN, clock, pool)
+        world.document(str(number), number % 2)
+    worker = world.worker(pool=pool)
     assert sum(worker.turn(0.0, 5) for _ in range(8)) == 20
-    return [found.value for found in cluster.records(TOPICS.signed)]
+    return [found.value for found in world.memory.records(PLAN.topics.signed)]

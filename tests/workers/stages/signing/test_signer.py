@@ -15,27 +15,24 @@ import pytest
 from cases import SCHEME_REASONS
 from hypothesis import given
 from hypothesis import strategies as st
-from memory_transport import MemoryCluster, MemoryTransport
+from sign_world import SignWorld, plan_of
+from topics_world import turns
 
-from neardup import Config, ConfigError, Signer
+from neardup import Config, Signer
 from neardup.documents.document import REASONS, Document
 from neardup.pairs.batches import CONTENT_HALF
-from neardup.pairs.json_lines import Fields
 from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
-from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.doing.stages.sign_worker import SignWorker
 from neardup_workers.doing.stages.signer import SignPlan, sign_records
 from neardup_workers.outside.store.blocked import BlockList
-from neardup_workers.outside.telemetry.observer import Silent
-from neardup_workers.outside.topics.names import topic_names
 from neardup_workers.outside.topics.signed import decode_signed
-from neardup_workers.outside.transport.protocol import Message, Record, UnreachableError, record_bytes
+from neardup_workers.outside.transport.protocol import Record, UnreachableError, record_bytes
 
 CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5)
-TOPICS = topic_names("", CONFIG.signing_fingerprint, 4)
-PLAN = SignPlan(CONFIG, Fields(), TOPICS, 2, skew_seconds=60.0, start="earliest")
-WORDS = SignPlan(Config(shingles="words", rows_max=128), Fields(), TOPICS, 2, 60.0, "earliest")
-LONG = SignPlan(CONFIG.model_copy(update={"text_characters_max": 10}), Fields(), TOPICS, 2, 60.0, "earliest")
+PLAN = plan_of(CONFIG)
+TOPICS = PLAN.topics
+WORDS = PLAN._replace(config=Config(shingles="words", rows_max=128))
+LONG = PLAN._replace(config=CONFIG.model_copy(update={"text_characters_max": 10}))
 SIGNER = Signer(CONFIG)
 NOW_MS = 1_700_000_000_000
 MESSAGE_BYTES = 1_000_000
@@ -233,126 +230,86 @@ def test_hostile_inputs_are_signed_or_dead_and_stop_nothing(name: str, real_data
     assert max(len(message.value) for message in done.messages) < MESSAGE_BYTES
 
 
-class World:
-    """A cluster with two partitions of documents, and signers by name."""
-
-    def __init__(self) -> None:
-        self.cluster = MemoryCluster()
-        for topic, partitions in ((TOPICS.documents, 2), (TOPICS.dead, 2), (TOPICS.signed, 1)):
-            self.cluster.create(topic, partitions)
-
-    def worker(self, name: str = "one", **changes: object) -> SignWorker:
-        transport = MemoryTransport(self.cluster)
-        consumer, producer = transport.consumer(TOPICS.documents, "signers", name), transport.producer(name)
-        plan = PLAN._replace(**changes)  # type: ignore[arg-type]
-        return SignWorker(WorkerMember(transport, consumer, producer, Silent(), self.clock), plan, self.clock)
-
-    def clock(self) -> float:
-        return self.cluster.now_seconds
-
-    def document(self, name: str, partition: int = 0) -> None:
-        self.cluster.append(TOPICS.documents, partition, f"{{{TEXT}}}".encode(), name.encode())
-
-    def signed(self) -> set[str]:
-        """The ids in ``signed``, each once."""
-        ids = rows_of([Message(TOPICS.signed, 0, found.value) for found in self.cluster.records(TOPICS.signed)])
-        assert len(ids) == len(set(ids))
-        return set(ids)
-
-
-def turns(*workers: SignWorker, count: int = 4) -> None:
-    for _ in range(count):
-        for worker in workers:
-            worker.turn(0.0, 100)
-
-
-def seconds_pass(world: World, *workers: SignWorker, seconds: int = 4) -> None:
+def seconds_pass(world: SignWorld, *workers: SignWorker, seconds: int = 4) -> None:
     """Give every worker two turns a second, so that claims are renewed and read."""
     for _ in range(2 * seconds):
-        world.cluster.advance(0.5)
+        world.memory.advance(0.5)
         turns(*workers, count=1)
 
 
-def test_a_group_without_offsets_starts_only_where_its_settings_say() -> None:
-    """The signer never chooses earliest or latest silently; the error names the option."""
-    world = World()
-    with pytest.raises(ConfigError, match="--from earliest or --from latest"):
-        turns(world.worker(start=None))
-
-
-@pytest.mark.parametrize(("start", "signed"), [("earliest", {"old", "new"}), ("latest", {"new"})])
-def test_its_start_is_kept_for_its_successor(start: str, signed: set[str]) -> None:
+@pytest.mark.parametrize(("start", "signed"), [("earliest", ["new", "old"]), ("latest", ["new"])])
+def test_its_start_is_kept_for_its_successor(start: str, signed: list[str]) -> None:
     """The start is the end of the log at the first start, so the second signs the documents written between them."""
-    world = World()
+    world = SignWorld(PLAN)
     world.document("old")
     turns(world.worker(start=start), count=1)  # it gets its partitions, and dies
     world.document("new")
-    turns(world.worker(start=start))
+    turns(world.worker(start=start), count=4)
     assert world.signed() == signed
 
 
 def test_a_record_at_hand_survives_a_partition_that_cannot_start_yet() -> None:
     """A predecessor's transaction is pending in one partition; the records of the other are signed meanwhile."""
-    world = World()
+    world = SignWorld(PLAN)
     one = world.worker("one")
-    turns(one)
+    turns(one, count=4)
     two = world.worker("two")
-    turns(one, two)  # each has one partition
+    turns(one, two, count=4)  # each has one partition
     seconds_pass(world, one, two)  # each knows that the other's partition is empty
     world.document("first", 0)
     world.document("second", 1)
-    world.cluster.fail_next("commit_before", transactional_id="two")
+    world.memory.fail_next("commit_before", transactional_id="two")
     with pytest.raises(Exception, match="not answered"):
-        turns(two)
+        turns(two, count=4)
     two.member.consumer.close()
     for _ in range(12):  # the session of the dead signer ends before its transaction
-        world.cluster.advance(1.0)
+        world.memory.advance(1.0)
         turns(one, count=1)
     assert one.member.waiting
     assert not one.ready
     world.document("third", 0)
     world.document("fourth", 1)
-    turns(one)
-    world.cluster.advance(world.cluster.transaction_timeout_seconds)
-    turns(one)
+    turns(one, count=4)
+    world.memory.advance(world.memory.transaction_timeout_seconds)
+    turns(one, count=4)
     assert one.ready
-    assert world.signed() == {"first", "second", "third", "fourth"}
+    assert world.signed() == ["first", "fourth", "second", "third"]
 
 
 def test_an_aborted_step_is_done_again() -> None:
     """The signer polls its records again, and ``signed`` has each once."""
-    world = World()
+    world = SignWorld(PLAN)
     for i in range(5):
         world.document(f"d{i}", i % 2)
-    world.cluster.fail_next("flush", times=2)
-    world.cluster.fail_next("send_offsets_after")
+    world.memory.fail_next("flush", times=2)
+    world.memory.fail_next("send_offsets_after")
     turns(world.worker(), count=8)
-    assert world.signed() == {f"d{i}" for i in range(5)}
+    assert world.signed() == [f"d{i}" for i in range(5)]
 
 
 def test_a_step_is_bounded_in_bytes() -> None:
     """With any number of waiting documents, the document that reaches the limit ends the step."""
-    world = World()
+    world = SignWorld(PLAN)
     for i in range(12):
         world.document(f"d{i}", i % 2)
-    size = max(record_bytes(one) for one in world.cluster.records(TOPICS.documents))
+    size = max(record_bytes(one) for one in world.memory.records(TOPICS.documents))
     worker = world.worker(step_bytes_max=2 * size)
     turns(worker, count=1)
     with mock.patch("neardup_workers.doing.stages.sign_worker.sign_records", side_effect=sign_records) as signed:
         turns(worker, count=9)
         worker.plan = worker.plan._replace(step_bytes_max=1)
         world.document("long")
-        turns(worker)
+        turns(worker, count=4)
     steps = [call.args[0] for call in signed.call_args_list]
     assert all(sum(map(record_bytes, step)) <= 3 * size for step in steps)
     assert [record.key for record in steps[-1]] == [b"long"]
     assert len(steps) <= 7
-    assert world.signed() == {"long", *(f"d{i}" for i in range(12))}
+    assert world.signed() == sorted(["long", *(f"d{i}" for i in range(12))])
 
 
 def test_partitions_that_wait_are_asked_for_in_turns() -> None:
     """Each turn asks one unavailable partition, another one first each time, so no turn waits for all of them."""
-    world = World()
+    world = SignWorld(PLAN)
     worker = world.worker()
     asked = []
 

@@ -6,12 +6,11 @@ import json
 from unittest import mock
 
 import pytest
-from memory_transport import MemoryCluster, MemoryTransport
 from shell_harness import Bench
+from topics_world import TopicsWorld, turns
 
 from neardup.errors import ConfigError
 from neardup_workers.doing.stages.filtering.filter import FilterPlan, FilterWorker
-from neardup_workers.doing.stages.member import WorkerMember
 from neardup_workers.outside.telemetry.metrics import Metrics
 from neardup_workers.outside.topics.names import FILTER, Names, topic_names
 from neardup_workers.outside.transport.protocol import OffsetGoneError, Record, sent_bytes
@@ -22,13 +21,12 @@ OTHER = Names(topic_names("", "11" * 16, 1), "0b" * 6, "neardup")
 PLAN = FilterPlan(Names(TOPICS, "0a" * 6, "neardup"), ("original",), "earliest", False)
 
 
-class World:
+class World(TopicsWorld):
     """Documents of one partition, with their verdicts in runs."""
 
     def __init__(self) -> None:
-        self.cluster = MemoryCluster()
-        for topic in (TOPICS.documents, TOPICS.verdicts, TOPICS.unique, OTHER.topics.verdicts):
-            self.cluster.create(topic, 1)
+        read = TOPICS.documents, TOPICS.verdicts, TOPICS.unique, OTHER.topics.verdicts
+        super().__init__(dict.fromkeys(read, 1))
         self.metrics = Metrics(FILTER)
 
     def decide(self, *statuses: str, partition: int = 0) -> None:
@@ -37,32 +35,25 @@ class World:
         for status in statuses:
             value = None if status == "removed" else b"the document " + status.encode()
             headers = (("status", status.encode()),)
-            offsets.append(self.cluster.append(TOPICS.documents, partition, value, b"key", 1_700_000_000_000, headers))
+            offsets.append(self.memory.append(TOPICS.documents, partition, value, b"key", 1_700_000_000_000, headers))
             lines.append(json.dumps({"offset": offsets[-1], "status": status}))
         key = f"{offsets[0]}-{offsets[-1] + 1}".encode()
-        self.cluster.append(TOPICS.verdicts, partition, "\n".join(lines).encode(), key)
+        self.memory.append(TOPICS.verdicts, partition, "\n".join(lines).encode(), key)
 
     def worker(self, name: str = "one", **plan: object) -> FilterWorker:
         made = PLAN._replace(**plan)  # type: ignore[arg-type]
-        transport = MemoryTransport(self.cluster)
-        consumer = transport.consumer(made.names.topics.verdicts, made.names.group(FILTER), name)
-        return FilterWorker(WorkerMember(transport, consumer, transport.producer(name), self.metrics), made)
+        return FilterWorker(self.member(made.names.topics.verdicts, made.names.group(FILTER), name, self.metrics), made)
 
     def decide_again(self, first: int, end: int, status: str = "original") -> None:
         """The other generation decides some of the documents."""
         lines = [json.dumps({"offset": offset, "status": status}) for offset in range(first, end)]
-        self.cluster.append(OTHER.topics.verdicts, 0, "\n".join(lines).encode(), f"{first}-{end}".encode())
+        self.memory.append(OTHER.topics.verdicts, 0, "\n".join(lines).encode(), f"{first}-{end}".encode())
 
     def unique(self) -> list[Record]:
-        return self.cluster.records(TOPICS.unique)
+        return self.memory.records(TOPICS.unique)
 
     def statuses(self) -> list[str]:
         return [record.headers[0][1].decode() for record in self.unique()]
-
-
-def turns(worker: FilterWorker, count: int = 6) -> None:
-    for _ in range(count):
-        worker.turn(0.0, 100)
 
 
 def test_originals_and_tombstones_go_on_as_they_came() -> None:
@@ -72,7 +63,7 @@ def test_originals_and_tombstones_go_on_as_they_came() -> None:
     world = World()
     world.decide("original", "duplicate", "refused", "unchanged", "removed", "original")
     turns(world.worker())
-    sent = world.cluster.records(TOPICS.documents)
+    sent = world.memory.records(TOPICS.documents)
     header = (("neardup-generation", b"0a" * 6),)
     assert [record[2:] for record in world.unique()] == [
         sent[at]._replace(headers=(*sent[at].headers, *header))[2:] for at in (0, 4, 5)
@@ -99,14 +90,14 @@ def test_a_step_may_end_inside_a_run(fault: str) -> None:
             worker.turn(0.0, 100)
         before = len(world.unique())
         assert 0 < before < 6
-        world.cluster.fail_next(fault, transactional_id="one")
+        world.memory.fail_next(fault, transactional_id="one")
         for _ in range(3):
             try:
                 worker.turn(0.0, 100)
             except Exception:
                 break
-        world.cluster.advance(60.0)
-        turns(world.worker("two"), 10)
+        world.memory.advance(60.0)
+        turns(world.worker("two"), count=10)
     assert world.statuses() == ["original"] * 6
 
 
@@ -114,11 +105,11 @@ def test_a_document_that_is_gone_stops_the_filter_unless_a_gap_is_allowed() -> N
     """Retention deleted the document: the sentence names its place, and ``allow_gap`` counts the missing documents."""
     world = World()
     world.decide("original", "original", "original")
-    world.cluster.log(TOPICS.documents, 0).trim(2)
+    world.memory.log(TOPICS.documents, 0).trim(2)
     with pytest.raises(OffsetGoneError):
         turns(world.worker())
-    world.cluster.advance(60.0)
-    turns(world.worker("two", allow_gap=True), 10)
+    world.memory.advance(60.0)
+    turns(world.worker("two", allow_gap=True), count=10)
     assert len(world.unique()) == 1
     assert world.metrics.value("gone") == 2
 
@@ -130,11 +121,11 @@ def test_verdicts_in_a_partition_that_was_added_go_on_from_its_beginning() -> No
     worker = world.worker(start="latest")
     turns(worker)
     for topic in (TOPICS.unique, TOPICS.verdicts, TOPICS.documents):
-        world.cluster.add_partitions(topic, 1)
+        world.memory.add_partitions(topic, 1)
     world.decide("original", "duplicate", "removed", partition=1)
     turns(worker)
-    world.cluster.advance(60.0)
-    turns(worker, 10)
+    world.memory.advance(60.0)
+    turns(worker, count=10)
     assert world.statuses() == ["original", "removed"]
 
 
@@ -143,7 +134,7 @@ def test_a_filter_reads_no_documents_ahead_of_their_verdicts() -> None:
     world = World()
     world.decide("original")
     for _ in range(50):
-        world.cluster.append(TOPICS.documents, 0, b"later", b"key")
+        world.memory.append(TOPICS.documents, 0, b"later", b"key")
     worker = world.worker()
     turns(worker)
     assert len(world.unique()) == 1
@@ -158,7 +149,7 @@ FOLLOWING = {"names": OTHER, "follows": PLAN.names}
 def stopped(world: World) -> World:
     """The first filter has forwarded what is decided, and its session has ended."""
     turns(world.worker())
-    world.cluster.advance(60.0)
+    world.memory.advance(60.0)
     return world
 
 
@@ -170,7 +161,7 @@ def test_a_filter_follows_another_generation_at_its_last_document() -> None:
     world.decide_again(0, 2)
     world.decide_again(2, 5)
     turns(world.worker("two", **FOLLOWING))
-    world.cluster.advance(60.0)
+    world.memory.advance(60.0)
     turns(world.worker("three", **FOLLOWING))
     assert world.statuses() == ["original", "original", "duplicate", "duplicate"]
     assert [record.headers[-1][1] for record in world.unique()] == [b"0a" * 6] * 2 + [b"0b" * 6] * 2
@@ -197,7 +188,7 @@ def test_a_filter_that_follows_stops_at_documents_without_a_verdict_of_its_own()
     world.decide_again(2, 3)
     with pytest.raises(OffsetGoneError, match="begin at offset 2 of documents, and the filters before stopped at 1"):
         turns(world.worker("two", **FOLLOWING))
-    world.cluster.advance(60.0)
+    world.memory.advance(60.0)
     turns(world.worker("three", allow_gap=True, **FOLLOWING))
     assert len(world.unique()) == 2
 
@@ -222,10 +213,10 @@ def test_a_filter_that_joins_with_verdicts_at_hand_waits_in_its_polls() -> None:
     world = World()
     one, two = world.worker("one"), world.worker("two")
     for _ in range(4):
-        turns(one, 1)
-        turns(two, 1)
+        turns(one, count=1)
+        turns(two, count=1)
     newcomer = world.worker("newcomer")
-    turns(newcomer, 1)
+    turns(newcomer, count=1)
     world.decide("original")
     with mock.patch.object(one.member.consumer, "poll", wraps=one.member.consumer.poll) as poll:
         for _ in range(4):
@@ -233,7 +224,7 @@ def test_a_filter_that_joins_with_verdicts_at_hand_waits_in_its_polls() -> None:
     assert [call.args[0] for call in poll.call_args_list] == [0.5] * 4
     assert not world.unique()
     for _ in range(4):
-        turns(two, 1)
-        turns(newcomer, 1)
-        turns(one, 1)
+        turns(two, count=1)
+        turns(newcomer, count=1)
+        turns(one, count=1)
     assert world.statuses() == ["original"]
