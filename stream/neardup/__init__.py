@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,6 +60,8 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> object:
     """A public name, whose module is loaded when the name is used: the command's help needs none."""
     if name == "__version__":
+        from importlib.metadata import version  # a tenth of the time of a help
+
         return version("neardup")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib import metadata
 
 
 class NeardupError(Exception):
@@ -49,6 +48,8 @@ def install_command(extra: str) -> str:
 
 @cache
 def _metadata() -> str:
+    from importlib import metadata  # its import takes longer than that of this module
+
     try:
         return metadata.distribution("neardup").read_text("METADATA") or ""
     except metadata.PackageNotFoundError:  # a clone that is not installed

@@ -10,7 +10,7 @@ from deploy_files import DEPLOY, documents, load, manifests, pods
 
 from neardup_workers.outside.settings.client_properties import TRANSACTION_TIMEOUT_SECONDS
 from neardup_workers.outside.settings.files import ENVIRONMENT_PREFIX
-from neardup_workers.outside.settings.kafka import StreamOptions
+from neardup_workers.outside.settings.kafka import StreamSettings
 
 FOLDER = DEPLOY / "kubernetes"
 NAMED = [pytest.param(document, id=f"{document['kind']}-{document['metadata']['name']}") for _, document in manifests()]
@@ -109,7 +109,7 @@ def test_each_worker_has_a_name_of_its_own():
         (container,) = pods()[name]["spec"]["containers"]
         given = {variable["name"]: variable for variable in container["env"]}
         assert given["NEARDUP_INSTANCE"]["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
-        StreamOptions(instance=f"{name}-6f7c9d8b5d-x2x9z")
+        StreamSettings(instance=f"{name}-6f7c9d8b5d-x2x9z")
     assert sorted(objects("StatefulSet")) == ["neardup-filter", "neardup-linker", "neardup-matcher", "neardup-serve"]
     assert {each["spec"]["podManagementPolicy"] for each in objects("StatefulSet").values()} == {"Parallel"}
 

@@ -29,7 +29,7 @@ from deploy_files import (
 
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.settings.load import load_stream
-from neardup_workers.outside.settings.serve import ServeOptions, ServeSettings
+from neardup_workers.outside.settings.serve import ServeSettings
 from neardup_workers.outside.telemetry.health import Health, application
 from neardup_workers.outside.telemetry.metrics import METRICS, Metrics
 from neardup_workers.running.cli.app import app
@@ -39,7 +39,7 @@ WORKERS = {"signer": "sign", "matcher": "match", "linker": "link", "filter": "fi
 COMMANDS = {**WORKERS, "view": "serve"}
 NEARDUP_FILES = [ROOT / "docker-compose.yml", DOCKERFILE, OPERATIONS, *sorted(DEPLOY.glob("kubernetes/*"))]
 HEALTH_PORT = StreamSettings.model_fields["health_port"].default
-SERVE_PORT = ServeOptions.model_fields["port"].default
+SERVE_PORT = ServeSettings.model_fields["port"].default
 PARTITION_VALUES = re.compile(r"\d+")
 
 

@@ -19,8 +19,8 @@ from neardup.schemes import rows as schemes
 from neardup.schemes.kinds import sets
 from neardup.schemes.rows import SCHEMES
 from neardup_workers.outside.readers import formats
+from neardup_workers.outside.settings.declared import GROUPS, helps_of_all_commands
 from neardup_workers.outside.telemetry import metrics
-from neardup_workers.running.cli import setting_rows
 
 ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text()
@@ -50,14 +50,12 @@ def test_every_code_path_of_contributing_exists() -> None:
 
 
 def test_the_recipe_for_a_setting_names_every_file_that_has_settings() -> None:
-    """Each model of settings stands in a file that the recipe links."""
+    """Each group of settings stands in a file that the recipe links."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     recipe = text.partition("## How to add a setting\n")[2].partition("\n## ")[0]
     links = set(re.findall(r"\]\(([^)]+)\)", recipe))
-    # ``Config`` takes its fields from ``Parameters``.
-    models = {name: model.__module__.replace(".", "/") for name, model in setting_rows._models().items()}
-    files = {f"workers/{path}.py" for name, path in models.items() if name != "Config"}
-    assert files | {"stream/neardup/schemes/parameters.py"} <= links
+    files = {group.__module__.replace(".", "/") + ".py" for group in GROUPS}
+    assert files <= {link.removeprefix("stream/").removeprefix("workers/") for link in links}
 
 
 def test_security_names_settings_that_exist_and_every_boundary() -> None:
@@ -65,7 +63,7 @@ def test_security_names_settings_that_exist_and_every_boundary() -> None:
     text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
     rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| ")][1:]
     named = {name for *_, decided in rows for name in re.findall(r"`(\w+)`", decided)}
-    assert named - {row.name for model in setting_rows.made_rows().values() for row in model} == set()
+    assert named - helps_of_all_commands().keys() == set()
     assert {"token_file", "allow_private", "text_characters_max"} <= named
 
 

@@ -78,11 +78,6 @@ class Config(Parameters):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    scheme: str = Field(
-        default="one_permutation",
-        description="how near-duplicates are found: " + ", ".join(SCHEMES) + "; with options of the scheme as in "
-        "records:keys=email,bands=16, which neardup help schemes lists",
-    )
     scheme_options: SerializeAsAny[Mapping[str, Any] | SchemeOptions] = Field(
         default={}, validate_default=True, description="options of the scheme, by name"
     )
@@ -254,13 +249,13 @@ class Config(Parameters):
 
 # The settings that a scheme may use or not; the others bound the table, or are met by a scheme that misses nothing.
 OF_SCHEMES = Parameters.model_fields.keys() - {
-    "bucket_candidates_max", "collection_field", "evidence_bytes_max", "lateness_seconds",
-    "probe_candidates_max", "recall", "story_seconds_max", "window_documents", "window_seconds",
+    "bucket_candidates_max", "collection_field", "evidence_bytes_max", "lateness_seconds", "probe_candidates_max",
+    "recall", "scheme", "story_seconds_max", "window_documents", "window_seconds",
 }  # fmt: skip
 
 
 # The settings that are kept as values.
-_NAMED = {"scheme", *Parameters.model_fields}
+_NAMED = {*Parameters.model_fields}
 
 
 class Asked:

@@ -6,7 +6,7 @@ again: ``records:keys=email,phone,nicknames=bob=robert,nicknames=bill=william``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import get_args, get_origin
 
 from neardup.errors import ConfigError
@@ -56,12 +56,16 @@ def scheme_text(name: str, options: SchemeOptions) -> str:
     >>> scheme_text("records", SCHEMES["records"].options(keys=("phone", "email"), nicknames=("bob=rob",), bands=16))
     'records:keys=phone,email,nicknames=bob=rob'
     """
-    parts = [
-        part
+    return text_of(name, {
+        option: getattr(options, option)
         for option, field in type(options).model_fields.items()
         if getattr(options, option) != field.default and option not in options.in_files
-        for part in _parts(option, getattr(options, option))
-    ]
+    })  # fmt: skip
+
+
+def text_of(name: str, options: Mapping[str, object]) -> str:
+    """Return the text of a scheme with these options: the inverse of ``split_scheme``."""
+    parts = [part for option, value in options.items() for part in _parts(option, value)]
     return f"{name}:{','.join(parts)}" if parts else name
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from quick_parameters import examples
 
 from neardup.errors import ConfigError
+from neardup.schemes.declared import ROWS_LIMIT
 from neardup.schemes.theory.curves import (
-    ROWS_LIMIT,
     candidate_probability,
     emission_probability,
     error_areas,

@@ -47,7 +47,7 @@ from neardup_workers.outside.readers.mail.mbox import mbox_lines
 from neardup_workers.outside.readers.mail.message import mail_document, read_mail
 from neardup_workers.outside.readers.reader import EntryReader
 from neardup_workers.outside.readers.warc import warc_lines
-from neardup_workers.outside.settings.files import ReadingOptions
+from neardup_workers.outside.settings.files import Reading
 from neardup_workers.outside.web.extractor import REFUSED, TEXT, answer
 from neardup_workers.outside.web.markup import ROWS
 from neardup_workers.outside.web.pages import decoded
@@ -138,7 +138,7 @@ def read_table(content: bytes) -> str:
     with tempfile.NamedTemporaryFile() as file:
         file.write(content)
         file.flush()
-        options = ReadingOptions(input_format="parquet" if content[:4] == b"PAR1" else "arrow")
+        options = Reading(input_format="parquet" if content[:4] == b"PAR1" else "arrow")
         kinds = Counter()
         for part in EntryReader(options, Fields(), Stop(), lambda part: None).parts([file.name]):
             if isinstance(part, TableRows):

@@ -9,15 +9,19 @@ import pytest
 import typer
 from command import ROOT, clean_environment
 
-from neardup.schemes.config import Config
+from neardup.features.texts.normalize import FOLDS
+from neardup.pairs.json_lines import UNITS
+from neardup.schemes.config import _CHOICES
+from neardup.schemes.declared import LibraryOptions
 from neardup.schemes.rows import SCHEMES
+from neardup.stories.sources.ledger import SOURCES_MAX
 from neardup_workers.outside.process.exits import MEANINGS, Exit
 from neardup_workers.outside.settings import option_name
+from neardup_workers.outside.settings.declared import GROUPS, ReadingOptions, helps_of_all_commands, setting_rows
 from neardup_workers.outside.settings.feed import FeedSettings
-from neardup_workers.outside.settings.files import WINDOW_MOST, ReadingOptions, Settings, with_file_window
+from neardup_workers.outside.settings.files import _VALUES, WINDOW_MOST, Settings, with_file_window
 from neardup_workers.outside.settings.removed import REMOVED
 from neardup_workers.outside.settings.serve import ViewSettings
-from neardup_workers.running.cli import setting_rows
 from neardup_workers.running.cli.app import app
 from neardup_workers.running.cli.options import OPTIONS_MAX, TYPED
 from neardup_workers.running.cli.sections import LINE_CHARACTERS_MAX, SECTIONS
@@ -39,28 +43,38 @@ def test_every_command_and_every_option_has_its_help(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "models"), [("run", (Config, ReadingOptions)), ("probe", (Config, ReadingOptions)), ("tune", (Config,))]
+    ("name", "groups"),
+    [
+        ("run", (LibraryOptions, ReadingOptions)),
+        ("probe", (LibraryOptions, ReadingOptions)),
+        ("tune", (LibraryOptions,)),
+    ],
 )
-def test_a_typed_setting_is_an_option_of_the_same_name(name, models):
-    """The option shows the field's own description; a switch also has a negative form. Others have no option."""
+def test_a_typed_setting_is_an_option_of_the_same_name(name, groups):
+    """The option shows the setting's own sentence; a switch also has a negative form. Others have no option."""
     options = {option: param for param in params(name) for option in param.opts}
-    for model in models:
-        for field, info in model.model_fields.items():
-            assert info.description
-            if field in TYPED:
-                assert options[option_name(field)].help.startswith(info.description)
-                if info.annotation is bool:
-                    assert options[option_name(field)].secondary_opts == ["--no-" + option_name(field)[2:]]
+    for row in (row for group in groups for row in setting_rows(group)):
+        assert row.help
+        if row.name in TYPED:
+            assert options[option_name(row.name)].help == row.help
+            if row.kind == "switch":
+                assert options[option_name(row.name)].secondary_opts == ["--no-" + option_name(row.name)[2:]]
     assert "--rows-max" not in options
     assert ("--bands" in options) == (name == "tune")
 
 
-def test_the_command_line_has_the_rows_of_the_models():
-    """Run ``python -m neardup_workers.running.cli.setting_rows`` after a change of settings."""
-    written = (ROOT / "workers" / "neardup_workers" / "running" / "cli" / "setting_rows.json").read_text(
-        encoding="utf-8"
-    )
-    assert written == setting_rows.written(setting_rows.made_rows())
+def test_every_setting_of_a_model_is_declared():
+    """Others are secrets, and what has an option of another name; each value that a setting may have is in its help."""
+    declared = {row.name: row for group in GROUPS for row in setting_rows(group)}
+    models = ViewSettings.model_fields | FeedSettings.model_fields
+    assert models.keys() - declared.keys() - REMOVED.keys() == {"start", "token", "webhook_secret"}
+    assert declared.keys() <= models.keys()
+    named = {**_CHOICES, **_VALUES, "fold": lambda: FOLDS}
+    for name in named.keys() - {"languages"}:
+        words = re.findall(r"[\w-]+", declared[name].help)
+        assert [value for value in named[name]() if value is not None and str(value) not in words] == []
+    assert models["sources_max"].default == SOURCES_MAX
+    assert UNITS.keys() == set(_VALUES["timestamp_unit"]())
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -79,7 +93,7 @@ def test_every_typed_setting_is_one():
     """The table names settings; the scheme stands first in the help, because most others depend on it."""
     shown = [param.name for param in params("run") if param.name in TYPED]
     assert shown[0] == "scheme"
-    assert {row.name for rows in setting_rows.made_rows().values() for row in rows} >= TYPED
+    assert {row.name for group in GROUPS for row in setting_rows(group)} >= TYPED
 
 
 @pytest.mark.parametrize(
@@ -123,6 +137,26 @@ def test_settings_prints_each_setting_with_its_value_and_origin(neardup, tmp_pat
     assert tomllib.loads(shown)["recall"] == 0.9
     only = neardup("settings", "rows-max").stdout.decode().splitlines()
     assert [line.split(" = ")[0] for line in only[1::2]] == ["# rows_max"]
+
+
+def test_settings_shows_what_commands_read(neardup, tmp_path):
+    """Durations in seconds, options of a scheme from all sources together, a wrong value as it is."""
+    (tmp_path / "neardup.toml").write_text('scheme = "records:bands=16,keys=email"\n')
+    environment = {
+        "NEARDUP_LATENESS_SECONDS": "6h",
+        "NEARDUP_SCHEME": "records:keys=phone,name",
+        "NEARDUP_PORT": "many",
+    }
+    shown = neardup("settings", environment=environment).stdout.decode().splitlines()
+    assert {line for line in shown if " = " in line and line[0] != "#"} == {
+        'scheme = "records:keys=phone,name,bands=16"  # neardup.toml, the environment, default "one_permutation"',
+        "lateness_seconds = 21600.0  # the environment, default 0.0",
+        'port = "many"  # the environment, default 8470',
+    }
+    named = neardup("settings", "near-duplicates", environment={"NEARDUP_SCHEME": "minhash"}).stdout.decode()
+    assert 'scheme = "minhash"' in named
+    clock = neardup("settings", "clock").stdout.decode().splitlines()[0]
+    assert re.search("^# Service: .*default arrival.*; Feeds: the time of an item", clock)
 
 
 def test_no_option_is_repeated():
@@ -199,8 +233,7 @@ def test_a_default_of_the_help_says_where_files_have_another():
     lifted = with_file_window(settings)
     changed = {name for name in Settings.model_fields if getattr(settings, name) != getattr(lifted, name)}
     assert changed == set(WINDOW_MOST)
-    shown = {row.name: row.help for model in ("Config", "ReadingOptions") for row in setting_rows.setting_rows(model)}
-    assert {name for name, text in shown.items() if "half of the free memory" in text} == changed
+    assert {name for name, text in helps_of_all_commands().items() if "half of the free memory" in text} == changed
 
 
 def test_every_exit_code_has_a_meaning():

@@ -25,7 +25,8 @@ from neardup_workers.outside.options.shared import SessionOptions
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.process.stop import Stop
 from neardup_workers.outside.settings import option_name
-from neardup_workers.outside.settings.kafka import ConnectionOptions, StreamOptions, StreamSettings, TopicOptions
+from neardup_workers.outside.settings.declared import ConnectionOptions, StreamOptions, TopicOptions, setting_rows
+from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.settings.load import load_stream
 from neardup_workers.outside.topics.rules import MARGIN_SECONDS, judge, judge_wanted, log_milliseconds_min, topic_plans
 from neardup_workers.outside.transport.kafka.admin import TopicDescription
@@ -67,19 +68,19 @@ def options_of(*names):
 
 
 @pytest.mark.parametrize(
-    ("names", "models"),
+    ("names", "groups"),
     [
         *((((name,), (ConnectionOptions, StreamOptions))) for name in WORKERS),
         *((("topics", name), TOPICS) for name in ("create", "describe", "plan", "rights")),
         *(((name,), (ConnectionOptions,)) for name in ("load", "tail")),
     ],
 )
-def test_a_typed_setting_is_an_option_with_its_help(names, models):
-    """The option shows the field's description."""
+def test_a_typed_setting_is_an_option_with_its_help(names, groups):
+    """The option shows the sentence of the setting."""
     options = options_of(*names)
     assert all(getattr(param, "help", None) for param in options.values() if param.param_type_name == "option")
-    for field, info in ((field, info) for model in models for field, info in model.model_fields.items()):
-        assert field not in TYPED or options[option_name(field)].help.startswith(info.description)
+    for row in (row for group in groups for row in setting_rows(group)):
+        assert row.name not in TYPED or options[option_name(row.name)].help == row.help
 
 
 @pytest.mark.processes

@@ -16,9 +16,9 @@ from neardup_workers.outside.options.shared import PATH_KINDS
 from neardup_workers.outside.process import logs
 from neardup_workers.outside.readers.formats import FORMATS
 from neardup_workers.outside.settings import load as loading
+from neardup_workers.outside.settings.declared import helps_of_all_commands
 from neardup_workers.running.cli.app import app
 from neardup_workers.running.cli.options import ConfigCommand
-from neardup_workers.running.cli.setting_rows import setting_rows
 
 GROUP = get_command(app)
 DEFAULT = re.compile(r" \(default ([^()]*)\)$")
@@ -104,7 +104,7 @@ def test_each_default_of_the_help_is_that_of_the_command(path, monkeypatch, tmp_
 
 def test_the_defaults_of_schemes_are_in_the_help():
     """Of a threshold, of the bound on a probe, and of the number of rows of vectors."""
-    helps = {row.name: row.help for row in setting_rows("Config")}
+    helps = helps_of_all_commands()
     for scheme in SCHEMES:
         config = Config(scheme=NEEDED.get(scheme, scheme))
         for name in ("threshold", "bucket_candidates_max"):
@@ -119,7 +119,7 @@ def test_the_defaults_of_schemes_are_in_the_help():
 
 def test_the_help_of_k_has_the_length_of_each_shingling():
     """Tokens are not split, so no length is said for them."""
-    text = next(row.help for row in setting_rows("Config") if row.name == "k")
+    text = helps_of_all_commands()["k"]
     lengths = {name: SHINGLES[name].k_default for name in ("chars", "words", "stopwords", "urls")}
     assert lengths == {"chars": 5, "words": 3, "stopwords": 3, "urls": 2}
     assert text.endswith("by default 5 characters, 3 words, 2 parts")

@@ -26,7 +26,7 @@ from neardup_workers.outside.process.stop import Stop
 from neardup_workers.outside.readers.entries import TableRows
 from neardup_workers.outside.readers.formats import FORMATS, choose
 from neardup_workers.outside.readers.reader import EntryReader
-from neardup_workers.outside.settings.files import ReadingOptions
+from neardup_workers.outside.settings.files import Reading
 
 ROWS: list[dict[str, Any]] = [
     {"id": "a", "text": "one é", "timestamp": 5.5, "url": "u"},
@@ -69,7 +69,7 @@ def read(tmp_path: Path) -> Callable[..., list[Any]]:
 
     def found(name: str, content: bytes, fields: Fields = Fields(), **options: Any) -> list[Any]:  # noqa: B008
         (tmp_path / name).write_bytes(content)
-        reader = EntryReader(ReadingOptions(**options), fields, Stop(), lambda part: None)
+        reader = EntryReader(Reading(**options), fields, Stop(), lambda part: None)
         return [(entry.line, entry.found) for entry in reader.read([str(tmp_path / name)]) if entry is not None]
 
     return found
@@ -199,9 +199,7 @@ def test_a_file_of_arrow_without_its_end_mark_is_cut_off(read: Callable[..., lis
 def test_rows_stay_in_the_buffers_until_one_is_read(tmp_path: Path) -> None:
     """Texts are no objects; an entry has its row as a line of JSON with all columns."""
     pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "in.parquet")
-    parts = list(
-        EntryReader(ReadingOptions(), Fields(), Stop(), lambda part: None).parts([str(tmp_path / "in.parquet")])
-    )
+    parts = list(EntryReader(Reading(), Fields(), Stop(), lambda part: None).parts([str(tmp_path / "in.parquet")]))
     assert all(isinstance(part, TableRows) for part in parts)
     assert [len(part) for part in parts if isinstance(part, TableRows)] == [0, 2, 1]
     rows = parts[1]
@@ -215,7 +213,7 @@ def test_rows_of_a_large_group_come_in_batches_of_bounded_size(tmp_path: Path) -
     pq.write_table(
         pa.table({"text": [f"{i:06}" * 16_000 for i in range(300)]}), tmp_path / "a.parquet", use_dictionary=False
     )
-    reader = EntryReader(ReadingOptions(), Fields(), Stop(), lambda part: None)
+    reader = EntryReader(Reading(), Fields(), Stop(), lambda part: None)
     sizes = [part.batch.nbytes for part in reader.parts([str(tmp_path / "a.parquet")]) if isinstance(part, TableRows)]
     assert sum(sizes) > 28e6
     assert max(sizes) < 9e6
@@ -257,7 +255,7 @@ def test_a_value_that_json_cannot_express_becomes_text_or_null(tmp_path: Path) -
         "zones": pa.array([[TIME]], pa.list_(pa.timestamp("us", "Asia/Atlantis"))),
     })  # fmt: skip
     (tmp_path / "in.arrow").write_bytes(arrow_file(table))
-    reader = EntryReader(ReadingOptions(), Fields(), Stop(), lambda part: None)
+    reader = EntryReader(Reading(), Fields(), Stop(), lambda part: None)
     (entry,) = [entry for entry in reader.read([str(tmp_path / "in.arrow")]) if entry is not None]
     assert json.loads(entry.raw or b"") == {
         "text": "x", "zone": "2024-02-03T04:05:06.789000", "far": 1 << 60, "large": str(10**30), "none": None,
@@ -279,7 +277,7 @@ def test_a_place_outside_of_a_dictionary_is_damage(read: Callable[..., list[Any]
 def test_the_thread_that_decodes_ahead_ends_with_the_reader(tmp_path: Path) -> None:
     """Also if the caller leaves the rest of a file unread."""
     pq.write_table(pa.table({"text": ["one"] * 20_000}), tmp_path / "a.parquet", row_group_size=5_000)
-    parts = EntryReader(ReadingOptions(), Fields(), Stop(), lambda part: None).parts([str(tmp_path / "a.parquet")])
+    parts = EntryReader(Reading(), Fields(), Stop(), lambda part: None).parts([str(tmp_path / "a.parquet")])
     assert sum(len(part) for part in (next(parts), next(parts)) if part) > 0
     assert any(thread.name.startswith("parquet") for thread in threading.enumerate())
     parts.close()

@@ -29,7 +29,7 @@ from neardup_workers.outside.readers.entries import FILE_REASONS
 from neardup_workers.outside.readers.formats import FORMATS, choose
 from neardup_workers.outside.readers.lines import HEADER, split_lines
 from neardup_workers.outside.readers.reader import EntryReader
-from neardup_workers.outside.settings.files import ReadingOptions
+from neardup_workers.outside.settings.files import Reading
 
 RECORDS = Fields(kind="record")
 PEOPLE = ("--scheme=records:fields=name,city,keys=city", "--threshold=0.6")
@@ -59,7 +59,7 @@ def json_lines(rows):
 def read(path, fields=RECORDS, stop=None, **options):
     """The entries of a path, and the spilled bytes."""
     spilled = []
-    reader = EntryReader(ReadingOptions(**options), fields, stop or Stop(), lambda part: spilled.append(part.raw))
+    reader = EntryReader(Reading(**options), fields, stop or Stop(), lambda part: spilled.append(part.raw))
     entries = [entry for entry in reader.read([str(path)]) if entry is not None]
     return entries, b"".join(spilled), reader
 

@@ -20,7 +20,7 @@ from neardup_workers.outside.readers.entries import FILE_REASONS
 from neardup_workers.outside.readers.formats import FORMATS, UNSUPPORTED, Format, choose
 from neardup_workers.outside.readers.lines import Line, split_lines
 from neardup_workers.outside.readers.reader import EntryReader
-from neardup_workers.outside.settings.files import ReadingOptions
+from neardup_workers.outside.settings.files import Reading
 
 TEXT = f"{WORDS}; " * 5
 OBJECTS = [{"id": "a", "text": "t"}, {"id": "b", "text": "u"}]
@@ -90,7 +90,7 @@ def test_a_new_row_of_the_table_is_loaded_to_kafka(monkeypatch, tmp_path):
 def test_json_lines_and_arrays_are_documents_for_any_name(tmp_path, name, content):
     """Both for a named file and in a folder."""
     assert found(tmp_path / name, content) == DOCUMENTS
-    reader = EntryReader(ReadingOptions(), Fields(), Stop(), lambda part: None)
+    reader = EntryReader(Reading(), Fields(), Stop(), lambda part: None)
     assert [entry.found for entry in reader.read([str(tmp_path)])] == DOCUMENTS
 
 
@@ -104,7 +104,7 @@ def test_a_folder_of_json_files_without_the_field_stays_a_folder_of_files(tmp_pa
     }
     for name, content in contents.items():
         (tmp_path / name).write_bytes(content)
-    reader = EntryReader(ReadingOptions(), Fields(), Stop(), lambda part: None)
+    reader = EntryReader(Reading(), Fields(), Stop(), lambda part: None)
     files = [entry.found for entry in reader.read([str(tmp_path)])]
     whole = {name: Document(str(tmp_path / name), contents[name].decode()) for name in contents}
     assert files == [whole["array.json"], "lines_other", whole["numbers.json"], whole["package.json"]]

@@ -23,7 +23,7 @@ from neardup_workers.outside.readers.mail.mbox import mbox_lines
 from neardup_workers.outside.readers.mail.message import read_mail
 from neardup_workers.outside.readers.markup import text_of_markup
 from neardup_workers.outside.readers.reader import EntryReader
-from neardup_workers.outside.settings.files import ReadingOptions
+from neardup_workers.outside.settings.files import Reading
 
 STORY = "The harbour was closed on Monday after a storm damaged the northern breakwater, the port authority said."
 TIME = 1_700_000_000.0
@@ -114,7 +114,7 @@ def test_a_folder_of_delivered_mail_is_read(tmp_path):
     for n, field in enumerate(("Return-Path: <a@b>\n", "Delivered-To: a@b\n", "Received: from a by b; now\n")):
         (tmp_path / f"{n}.M1P2.host:2,S").write_bytes(field.encode() + bytes(message(name=f"{n}@x")))
     (tmp_path / "notes").write_text("From: me\nReturn-Path: is a header of mail\n")
-    reader = EntryReader(ReadingOptions(), Fields(), Stop(), lambda part: None)
+    reader = EntryReader(Reading(), Fields(), Stop(), lambda part: None)
     ids = [entry.found.id for entry in reader.read([str(tmp_path)])]
     assert ids == ["0@x", "1@x", "2@x", str(tmp_path / "notes")]
 

@@ -12,12 +12,12 @@ from neardup_workers.outside.process.stop import Stop
 from neardup_workers.outside.readers.entries import FILE_REASONS
 from neardup_workers.outside.readers.paths import walk
 from neardup_workers.outside.readers.reader import EntryReader
-from neardup_workers.outside.settings.files import ReadingOptions
+from neardup_workers.outside.settings.files import Reading
 
 
 def read(*paths, **options):
     spilled = []
-    reader = EntryReader(ReadingOptions(**options), Fields(), Stop(), lambda part: spilled.append(part.raw))
+    reader = EntryReader(Reading(**options), Fields(), Stop(), lambda part: spilled.append(part.raw))
     entries = [entry for entry in reader.read([str(path) for path in paths]) if entry is not None]
     return entries, b"".join(spilled), reader
 
@@ -173,7 +173,7 @@ def test_what_a_signal_cuts_in_two_is_neither_a_document_nor_a_refusal(tmp_path,
             return os.read(descriptor, size)
 
     (tmp_path / name).write_bytes(content)
-    reader = EntryReader(ReadingOptions(line_bytes_max=50), Fields(), Interrupted(), lambda part: None)
+    reader = EntryReader(Reading(line_bytes_max=50), Fields(), Interrupted(), lambda part: None)
     entries = [entry for entry in reader.read([str(tmp_path / name)]) if entry is not None]
     assert [e.found if isinstance(e.found, str) else e.found.id for e in entries] == whole
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from neardup.errors import ConfigError
-from neardup_workers.outside.settings.kafka import LIMITS, StreamLimits, StreamOptions, StreamSettings, limits_of
+from neardup_workers.outside.settings.kafka import LIMITS, StreamLimits, StreamSettings, limits_of
 from neardup_workers.outside.transport.kafka.connect import kafka_settings
 
 _WAITING_BYTES = 128
@@ -23,9 +23,9 @@ def test_the_parts_of_memory_max_fit_in_it(memory_max: int) -> None:
 
 def test_other_limits_do_not_follow_from_memory() -> None:
     """At the default of the setting all limits are those of ``LIMITS``."""
-    assert limits_of(StreamOptions().memory_max) == LIMITS == StreamLimits()
+    assert limits_of(StreamSettings().memory_max) == LIMITS == StreamLimits()
     follows = {"step_messages_max", "step_bytes_max", "undecided_max", "messages_bytes_max"}
-    more = limits_of(2 * StreamOptions().memory_max)
+    more = limits_of(2 * StreamSettings().memory_max)
     assert {name for name in StreamLimits._fields if getattr(more, name) != getattr(LIMITS, name)} == follows
 
 

@@ -15,7 +15,7 @@ from neardup_workers.doing.session.session import Session
 from neardup_workers.outside.options.shared import SessionOptions
 from neardup_workers.outside.process.stop import Stop
 from neardup_workers.outside.readers.reader import EntryReader
-from neardup_workers.outside.settings.files import ReadingOptions, Settings
+from neardup_workers.outside.settings.files import Reading, Settings
 from neardup_workers.outside.web.canonical_ids import TRACKING, canonical_url
 
 SAME = [
@@ -78,7 +78,7 @@ def test_any_text_has_a_form_that_stays(rest):
 
 
 def read(path, **options):
-    reader = EntryReader(ReadingOptions(**options), Fields(), Stop(), lambda part: None)
+    reader = EntryReader(Reading(**options), Fields(), Stop(), lambda part: None)
     return [entry.found.id for entry in reader.read([str(path)])], reader.ids_changed
 
 

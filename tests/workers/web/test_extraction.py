@@ -17,7 +17,7 @@ from neardup_workers.outside.process.exits import Failure
 from neardup_workers.outside.process.stop import Stop
 from neardup_workers.outside.readers.entries import FILE_REASONS
 from neardup_workers.outside.readers.reader import EntryReader
-from neardup_workers.outside.settings.files import ReadingOptions
+from neardup_workers.outside.settings.files import Reading
 from neardup_workers.outside.web.extraction import PAGE_SECONDS, Extraction, Pending, readable
 from neardup_workers.outside.web.markup import ROWS
 from neardup_workers.outside.web.pages import EXTRACTORS, MODES, Page, decoded
@@ -26,7 +26,7 @@ ARTICLE = PARAGRAPH * 5
 
 
 def read(path, **options):
-    reader = EntryReader(ReadingOptions(sign_threads=1, **options), Fields(), Stop(), lambda part: None)
+    reader = EntryReader(Reading(sign_threads=1, **options), Fields(), Stop(), lambda part: None)
     return [entry for entry in reader.read([str(path)]) if entry is not None]
 
 
@@ -116,7 +116,7 @@ def test_texts_come_in_the_order_of_the_pages_whatever_each_takes():
     items = []
     for i in range(20):
         items += [i, Pending(i, Page("", page(f"{i} " + ARTICLE * (1 + i % 3 * 40)))), None]
-    found = texts(Extraction(ReadingOptions(sign_threads=3)), items)
+    found = texts(Extraction(Reading(sign_threads=3)), items)
     assert found[::3] == list(range(20))
     assert found[2::3] == [None] * 20
     assert [text.split()[2] for text in found[1::3]] == [str(i) for i in range(20)]
@@ -131,7 +131,7 @@ class Unfinished(Future):
 
 def test_pages_are_read_several_at_once(monkeypatch):
     """When as many pages as allowed are in progress, half of them are finished before the next ones are read."""
-    extraction = Extraction(ReadingOptions(sign_threads=1))
+    extraction = Extraction(Reading(sign_threads=1))
     monkeypatch.setattr(extraction, "_begin", lambda page: Unfinished())
     events = []
 
@@ -156,7 +156,7 @@ def test_a_page_that_takes_too_long_is_given_up_and_the_next_one_is_read():
         calls.append(seconds)
         return readable(descriptor, 60) if len(calls) != 3 else False  # a start, a page, the late page
 
-    extraction = Extraction(ReadingOptions(sign_threads=1), wait)
+    extraction = Extraction(Reading(sign_threads=1), wait)
     found = texts(extraction, [Pending(0, Page("", page(ARTICLE))) for _ in range(3)])
     assert [text[:6] for text in found] == ["A page", "html_t", "A page"]
     assert found[1] in FILE_REASONS
@@ -166,7 +166,7 @@ def test_a_page_that_takes_too_long_is_given_up_and_the_next_one_is_read():
 @pytest.mark.processes
 def test_a_process_that_dies_costs_its_page_only():
     """For example a parser that crashes, or a system that is out of memory."""
-    extraction = Extraction(ReadingOptions(sign_threads=1))
+    extraction = Extraction(Reading(sign_threads=1))
     killed = []
 
     def wait(descriptor, seconds):
@@ -187,7 +187,7 @@ def test_a_process_that_dies_costs_its_page_only():
 @pytest.mark.processes
 def test_a_page_larger_than_the_memory_of_a_process_is_refused():
     """The parser's memory is bounded; the next page is read."""
-    options = ReadingOptions(sign_threads=1)
+    options = Reading(sign_threads=1)
     large = Page("", b"<html><body>" + b"<p>a<b>b" * 1_500_000)
     found = texts(
         Extraction(options, memory_bytes_max=400 << 20), [Pending(0, large), Pending(0, Page("", page(ARTICLE)))]
@@ -199,7 +199,7 @@ def test_a_page_larger_than_the_memory_of_a_process_is_refused():
 @pytest.mark.processes
 def test_an_extractor_that_does_not_start_is_one_sentence():
     """It names the time and the remedy."""
-    extraction = Extraction(ReadingOptions(sign_threads=1), lambda descriptor, seconds: False)
+    extraction = Extraction(Reading(sign_threads=1), lambda descriptor, seconds: False)
     with pytest.raises(Failure, match="does not start within 60 seconds: free memory for it"):
         texts(extraction, [Pending(0, Page("", b"<p>"))])
 
@@ -211,7 +211,7 @@ def test_a_library_that_the_extractor_cannot_load_is_one_sentence(tmp_path, monk
         "raise ImportError('lxml.html.clean is a project of its own now\\nmore')\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    extraction = Extraction(ReadingOptions(sign_threads=1), lambda descriptor, seconds: True)
+    extraction = Extraction(Reading(sign_threads=1), lambda descriptor, seconds: True)
     with pytest.raises(Failure, match=r"cannot load a library: lxml[.]html[.]clean is a project of its own now"):
         texts(extraction, [Pending(0, Page("", b"<p>"))])
     assert capfd.readouterr().err == ""

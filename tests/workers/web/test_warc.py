@@ -21,7 +21,7 @@ from neardup_workers.outside.readers.entries import FILE_REASONS
 from neardup_workers.outside.readers.lines import RECORD
 from neardup_workers.outside.readers.reader import EntryReader
 from neardup_workers.outside.readers.warc import warc_lines
-from neardup_workers.outside.settings.files import ReadingOptions
+from neardup_workers.outside.settings.files import Reading
 from neardup_workers.outside.web.content_encoding import decoded_content
 
 TEXT = "<p>hello</p>"
@@ -38,7 +38,7 @@ def outcomes(data, **options):
 
 
 def entries(path, **options):
-    reader = EntryReader(ReadingOptions(html="raw", **options), Fields(), Stop(), lambda part: None)
+    reader = EntryReader(Reading(html="raw", **options), Fields(), Stop(), lambda part: None)
     return [entry for entry in reader.read([str(path)]) if entry is not None]
 
 
@@ -238,7 +238,7 @@ def test_the_main_text_of_pages_is_compared_and_menus_are_not(tmp_path):
         + record(answer(b"plain words", "text/plain"), uri="http://a.example/p")
         + record(answer(b"<html><body></body></html>"), uri="http://a.example/e")
     )
-    reader = EntryReader(ReadingOptions(sign_threads=1), Fields(), Stop(), lambda part: None)
+    reader = EntryReader(Reading(sign_threads=1), Fields(), Stop(), lambda part: None)
     found = [entry.found for entry in reader.read([str(path)]) if entry is not None]
     assert [type(one) for one in found] == [Document] * 4 + [Reason]
     assert [one.id[-1] for one in found[:4]] == ["0", "1", "2", "p"]

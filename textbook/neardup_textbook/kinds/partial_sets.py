@@ -16,12 +16,13 @@ import numpy as np
 from pydantic import Field
 
 from neardup.documents.document import Features
+from neardup.schemes.declared import ROWS_LIMIT
 from neardup.schemes.interface import DEFAULTS, NO_PAYLOADS, Common, Evidence, Keys, sign_features
 from neardup.schemes.kinds import sets
 from neardup.schemes.kinds.set_options import SetOptions
 from neardup.schemes.kinds.sets import SetPlan
 from neardup.schemes.parameters import Parameters
-from neardup.schemes.theory.tuning import ROWS_LIMIT, SKETCH_BITS
+from neardup.schemes.theory.tuning import SKETCH_BITS
 from neardup_textbook.signatures import partial, partial_banding
 
 

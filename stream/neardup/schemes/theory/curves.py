@@ -18,13 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.errors import ConfigError
+from neardup.schemes.declared import ROWS_LIMIT
 
 Floats = npt.NDArray[np.float64]
 # Similarities (0 to 1, any shape) -> the probability that a whole row agrees.
 AgreementLaw = Callable[[Floats], npt.ArrayLike]
 
-# The most rows of a signature: the greatest power of two whose binomial coefficients fit a float64.
-ROWS_LIMIT = 1024
 # Intervals of Simpson's rule, an even number, for laws without a closed form. The error of areas is less than 1e-6.
 _INTERVALS = 512
 # Halvings of the interval 0 to 1 down to neighbouring numbers.

@@ -38,7 +38,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.errors import ConfigError
-from neardup.schemes.theory.curves import ROWS_LIMIT as ROWS_LIMIT  # the bound of the settings that are given here
+from neardup.schemes.declared import ROWS_LIMIT
 from neardup.schemes.theory.curves import (
     AgreementLaw,
     Floats,

@@ -5,23 +5,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator, model_validator
 
 from neardup.errors import install_command
 from neardup.pairs.json_lines import UNITS, Fields
 from neardup.schemes.config import Config
-from neardup.stories.sources.ledger import SOURCES_MAX
 from neardup.stories.verdicts.representatives import FIRST, LONGEST
 from neardup_workers.outside.process.memory import free_bytes
 from neardup_workers.outside.readers.field_names import FieldNames, field_names
 from neardup_workers.outside.readers.formats import AUTO, FORMATS
 from neardup_workers.outside.readers.warc import WARC_IDS
+from neardup_workers.outside.settings.declared import WINDOW_BYTES_MIN, WINDOW_BYTES_MOST, ReadingOptions
 from neardup_workers.outside.settings.durations import is_duration, seconds_of
 from neardup_workers.outside.settings.order_file import read_order
 from neardup_workers.outside.settings.presets import PRESETS
@@ -41,77 +40,14 @@ _VALUES: dict[str, Callable[[], Sequence[str]]] = {
 }
 
 
-WINDOW_BYTES_MIN = 1 << 20
 # The settings that bound a window -> their greatest values.
-WINDOW_MOST = {"window_documents": 1 << 30, "evidence_bytes_max": 1 << 42, "window_bytes_max": 1 << 46}
+WINDOW_MOST = {"window_documents": 1 << 30, "evidence_bytes_max": 1 << 42, "window_bytes_max": WINDOW_BYTES_MOST}
 
 
-class ReadingOptions(BaseModel):
-    """How input is read and refusals are reported. Nothing here changes which documents are near-duplicates."""
+class Reading(ReadingOptions, BaseModel):
+    """How input is read, with checked values. Nothing here changes which documents are near-duplicates."""
 
     model_config = ConfigDict(defer_build=True)
-
-    preset: str | None = Field(
-        default=None, description=f"settings for a kind of documents, unless set otherwise: {', '.join(PRESETS)}"
-    )
-    fields: tuple[str, ...] = Field(
-        default=(),
-        description="names in JSON Lines and tables, as id=doc,text=body,time=published; also tokens, vector, source "
-        "(else the host of the URL), collection (documents of different ones never meet) and html (HTML, and no text)",
-    )
-    timestamp_unit: str = Field(default="s", description=f"unit of timestamps that are numbers: {', '.join(UNITS)}")
-    sources_max: int = Field(
-        default=SOURCES_MAX,
-        ge=1,
-        le=1_000_000,
-        description="sources that are counted exactly; of more, those with the fewest documents are forgotten",
-    )
-    representative: str = Field(
-        default=FIRST,
-        min_length=1,
-        description=f"member of a cluster that a page shows: {FIRST}, {LONGEST}, or the name of a field: the greatest "
-        "number there",
-    )
-    input_format: str = Field(
-        default=AUTO,
-        description=f"what the paths hold: {', '.join((AUTO, *FORMATS))}; {AUTO} decides by content, then by name",
-    )
-    canonical_urls: bool = Field(
-        default=False,
-        description="give ids that are URLs a canonical form as files and feeds are read (see the cookbook)",
-    )
-    line_ids: bool = Field(
-        default=True, description="give a line without an id the id path:line, instead of refusing it"
-    )
-    # At the defaults, a text of text_characters_max characters fits in any escaped form (12 bytes a character).
-    line_bytes_max: int = Field(
-        default=64 << 20,
-        ge=1,
-        le=1 << 31,
-        description="bytes of a line or of a document file at most; longer is refused",
-    )
-    html: str = Field(
-        default=MODES[0],
-        description=f"what is compared of a page: {', '.join(MODES)} (the article; all text; the markup as it is)",
-    )
-    html_extractor: str = Field(
-        default=EXTRACTORS[0], description=f"what extracts the text: {', '.join(EXTRACTORS)} (faster)"
-    )
-    warc_id: str = Field(default=next(iter(WARC_IDS)), description=f"id of a record in WARC: {', '.join(WARC_IDS)}")
-    window_bytes_max: int | None = Field(
-        default=None,
-        ge=WINDOW_BYTES_MIN,
-        le=WINDOW_MOST["window_bytes_max"],
-        description="bytes of memory of the window of run, dedup and probe; by default half of the free memory, or any "
-        "if window_documents is set",
-    )
-    strict: bool = Field(default=False, description="end at the first refusal, with an exit code of its own")
-    sign_threads: int = Field(
-        default_factory=lambda: os.cpu_count() or 1,
-        ge=1,
-        le=256,
-        description="threads that sign, and processes that extract texts; all cores by default",
-    )
 
     @property
     def field_names(self) -> FieldNames:
@@ -147,7 +83,7 @@ class ReadingOptions(BaseModel):
         return value
 
 
-class Settings(ReadingOptions, Config):
+class Settings(Reading, Config):
     """All settings of a process; a ``Config`` as well. Raises ``ConfigError`` like it."""
 
     # Option of a scheme whose value stands in a file -> what reads it.

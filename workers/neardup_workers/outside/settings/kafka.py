@@ -9,118 +9,32 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from pydantic import BaseModel, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from neardup.errors import ConfigError
 from neardup.schemes.rows import SCHEMES
 from neardup_workers.outside.settings.client_properties import ClientProperties, read_properties
+from neardup_workers.outside.settings.declared import (
+    MEMORY_MAX,
+    ConnectionOptions,
+    StreamOptions,
+    TopicOptions,
+)
 from neardup_workers.outside.settings.files import Settings
 
-# The memory of a worker in addition to its tables. A step has an eighth of it, and so has a compressed batch of a
+# Of the memory of a worker in addition to its tables, a step has an eighth, and so has a compressed batch of a
 # producer, unpacked: a batch has a megabyte in the log by default, and text compresses to a fifth or a tenth. A linker
 # has a half for the contents of signed, and a quarter for documents that wait.
-MEMORY_MAX, STEP_PART, MESSAGES_PART, UNDECIDED_PART = 512 << 20, 8, 2, 4
+STEP_PART, MESSAGES_PART, UNDECIDED_PART = 8, 2, 4
 BATCH_BYTES_MAX = MEMORY_MAX // STEP_PART
 # Bytes of documents in a message of signed, and of a document that waits for its verdict, with its pairs.
 _MESSAGE_BYTES, _UNDECIDED_BYTES = 512 << 10, 128
 # Of a request: batch header (61), record header with lengths and offsets (at most 36), some room.
 MESSAGE_OVERHEAD_BYTES = 256
-# Characters that every broker allows in names of groups, members and topics.
-_NAME = r"^[A-Za-z0-9._-]*$"
-_NAME_REQUIRED = r"^[A-Za-z0-9._-]+$"
 STARTS = ("earliest", "latest")
 GENERATION = re.compile(r"[0-9a-f]{12}")
 # Verdicts whose documents may be forwarded.
 FORWARDED = ("original", "update", "unchanged")
-_DAY_SECONDS = 86_400
-_PARTITIONS_MAX = 4096
-
-
-class ConnectionOptions(BaseModel):
-    """How the broker is reached, and what the deployment calls its topics."""
-
-    bootstrap_servers: str = Field(
-        default="localhost:9092", min_length=1, description="brokers to ask first, host:port,..."
-    )
-    topic_prefix: str = Field(
-        default="", max_length=100, pattern=_NAME, description="beginning of the name of every topic"
-    )
-    kafka_config: str | None = Field(
-        default=None,
-        description="file in the form of Kafka's client.properties: security.protocol, sasl.*, ssl.*, timeouts, "
-        "max.request.size",
-    )
-
-
-class StreamOptions(BaseModel):
-    """How the workers share the stream, and their limits."""
-
-    shards: int = Field(
-        default=8,
-        ge=1,
-        le=_PARTITIONS_MAX,
-        description="parts that matchers divide the documents of the window into at the beginning, as many as matchers "
-        "at most; part of the generation. neardup topics shards adds some to a stream that runs",
-    )
-    group: str = Field(
-        default="neardup",
-        max_length=100,
-        pattern=_NAME_REQUIRED,
-        description="beginning of the names of groups: {topic-prefix}{group}-{role}-{generation}",
-    )
-    instance: str = Field(
-        default="0",
-        max_length=50,
-        pattern=_NAME_REQUIRED,
-        description="which worker of its role this is, the same after a restart and no other's at a time: member and "
-        "transactional id are {topic-prefix}{group}-{role}-{generation}-{instance}",
-    )
-    memory_max: int = Field(
-        default=MEMORY_MAX,
-        ge=STEP_PART << 20,
-        le=1 << 43,
-        description="bytes of memory of a worker in addition to its tables: an eighth for a step; in a linker half for "
-        "contents to compare, a quarter for documents that wait",
-    )
-    allow_gap: bool = Field(
-        default=False, description="go on when the beginning of a window is no longer in the log; pairs may be missed"
-    )
-    verdicts: bool = Field(
-        default=False,
-        description="matchers write links, which linkers read; without linkers links and signed would grow without end",
-    )
-    standbys: int = Field(
-        default=0,
-        ge=0,
-        le=8,
-        description="other matchers that keep a copy of the table of each shard, to take over without a restore; each "
-        "takes the memory of the tables once more",
-    )
-    blocked: str | None = Field(
-        default=None,
-        description="file of ids and content hashes whose documents a signer refuses; read at its start",
-    )
-    forward: tuple[str, ...] = Field(
-        default=("original", "update"),
-        description="verdicts whose documents a filter forwards, of original, update and unchanged",
-    )
-    align_wait_seconds_max: float | None = Field(
-        default=None,
-        ge=1,
-        le=1e9,
-        description="how long records of a signer wait for partitions that are behind; then they are signed without "
-        "them, and counted as unaligned. By default they wait until those have caught up",
-    )
-    health_host: str = Field(
-        default="127.0.0.1", description="address that /metrics, /healthz and /readyz are served on; 0.0.0.0 for all"
-    )
-    health_port: int = Field(
-        default=9464,
-        ge=0,
-        le=65_535,
-        description="their port; 0 takes a free one; up gives its workers this one and the next",
-    )
-    log_format: str = Field(default="text", pattern="^(text|json)$", description="lines of the log: text or json")
 
 
 class StreamLimits(NamedTuple):
@@ -179,33 +93,6 @@ def limits_of(memory_max: int) -> StreamLimits:
         step_bytes_max=step_bytes,
         undecided_max=memory_max // UNDECIDED_PART // _UNDECIDED_BYTES,
         messages_bytes_max=memory_max // MESSAGES_PART,
-    )
-
-
-class TopicOptions(BaseModel):
-    """Settings for the creation of topics."""
-
-    documents_partitions: int = Field(
-        default=8,
-        ge=1,
-        le=_PARTITIONS_MAX,
-        description="partitions of documents, as many as signers at most; candidates has as many",
-    )
-    replication_factor: int = Field(
-        default=-1,
-        ge=-1,
-        le=100,
-        description="replicas of each partition; -1: three, or as many as the cluster has nodes",
-    )
-    allow_single_replica: bool = Field(
-        default=False,
-        description="accept one replica, or one in sync, on a cluster of several nodes: data is lost with a node",
-    )
-    retention_seconds: int = Field(
-        default=7 * _DAY_SECONDS,
-        ge=60,
-        le=10**9,
-        description="how long documents, dead letters and candidates are kept",
     )
 
 

@@ -17,12 +17,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast, get_args, get_origin
 
-from pydantic import SecretStr, TypeAdapter
+from pydantic import SecretStr, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from neardup.errors import ConfigError
-from neardup.schemes.scheme_text import split_scheme
+from neardup.schemes.scheme_text import split_scheme, text_of
 from neardup_workers.outside.process.exits import input_failure
+from neardup_workers.outside.settings.declared import helps_of_all_commands
+from neardup_workers.outside.settings.durations import is_duration, seconds_of
 from neardup_workers.outside.settings.files import ENVIRONMENT_PREFIX, Settings
 from neardup_workers.outside.settings.presets import PRESETS
 from neardup_workers.outside.settings.removed import REMOVED, removal
@@ -46,25 +48,29 @@ def load(given: Mapping[str, Any], file: str | None = None, kind: type[Kind] = S
     Raises ``ConfigError`` for unknown names and invalid values, ``Failure`` for a file that cannot be read.
     """
     sources = _sources(given, file, kind.model_fields)
-    values = {name: value for source in reversed(sources) for name, value in source.values.items()}
     try:
-        return kind(**{**values, **_scheme_of([source.values for source in reversed(sources)])})
+        return kind(**{name: value for name, (value, _) in _merged(sources).items()})
     except ConfigError as error:
         raise ConfigError(f"{error}{_origins(sources)}") from None
 
 
-def _scheme_of(sources: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the scheme that sources lead to, the first of them with the lowest priority, and its options.
+def _merged(sources: Sequence[_Source]) -> dict[str, tuple[Any, str]]:
+    """Return the value that sources lead to, and where it comes from, of each setting that one of them names.
 
-    A source that names another scheme leaves out the options of those before it.
+    Options of a scheme add up; a source that names another scheme leaves out those of the sources after it. They stand
+    apart, as ``scheme_options``.
     """
-    scheme, options = None, {}
-    for source in sources:
-        if "scheme" in source:
-            name, added = split_scheme(str(source["scheme"]))
-            options = {**(options if name == scheme else {}), **added, **source.get("scheme_options", {})}
-            scheme = name
-    return {} if scheme is None else {"scheme": scheme, "scheme_options": options}
+    found: dict[str, tuple[Any, str]] = {}
+    for origin, values in reversed(sources):
+        before, options = found.get("scheme", ("", ""))[0], found.get("scheme_options", ({}, ""))
+        found |= {name: (value, origin) for name, value in values.items()}
+        if "scheme" in values:
+            name, added = split_scheme(str(values["scheme"]))
+            more = name == before and options[0]
+            origins = f"{options[1]}, {origin}" if more else origin
+            found["scheme"] = name, origins
+            found["scheme_options"] = {**(options[0] if more else {}), **added}, origins
+    return found
 
 
 def load_stream(given: dict[str, object], file: str | None = None, *, window: bool = True) -> StreamSettings:
@@ -115,13 +121,14 @@ def _sources(given: Mapping[str, Any], file: str | None, fields: Mapping[str, Fi
 
 
 class SettingValue(NamedTuple):
-    """A setting as it stands: ``origin`` is where its value comes from, ``secret``: whether it may be shown."""
+    """A setting as it stands: ``origin`` is where its value comes from, ``help`` the sentence of the help, ``secret``:
+    whether it may be shown."""
 
     name: str
     value: Any
     default: Any
     origin: str
-    description: str
+    help: str
     secret: bool
 
 
@@ -131,19 +138,29 @@ def values(file: str | None = None) -> list[SettingValue]:
     Raises ``ConfigError`` for an unknown name in the environment or the file, ``Failure`` for a file that cannot be
     read.
     """
-    fields = _of_all_commands()
-    sources = _sources({}, file, fields)
+    fields, helps = _of_all_commands(), helps_of_all_commands()
+    named = _merged(_sources({}, file, fields))
+    if "scheme_options" in named:
+        (scheme, origin), (options, _) = named["scheme"], named["scheme_options"]
+        named["scheme"] = text_of(scheme, options), origin
     found = []
     for name, field in fields.items():
         default = field.get_default(call_default_factory=True)
-        origin, value = next(
-            ((source.origin, source.values[name]) for source in sources if name in source.values), ("default", default)
-        )
+        value, origin = named.get(name, (default, "default"))
         secret = SecretStr in get_args(field.annotation)
-        if isinstance(value, str) and isinstance(default, int | float):  # of the environment
-            value = TypeAdapter(type(default)).validate_python(value)
-        found.append(SettingValue(name, value, default, origin, str(field.description), secret))
+        sentence = helps.get(name, str(field.description))  # no command shows a secret
+        found.append(SettingValue(name, _as_number(name, value, default), default, origin, sentence, secret))
     return found
+
+
+def _as_number(name: str, value: Any, default: Any) -> Any:
+    """Return a text of the environment as the number or the switch that it stands for; as it is if it is none."""
+    if not isinstance(value, str) or not (is_duration(name) or isinstance(default, int | float)):
+        return value
+    try:
+        return seconds_of(name, value) if is_duration(name) else TypeAdapter(type(default)).validate_python(value)
+    except (ConfigError, ValidationError):  # the command that uses it refuses it
+        return value
 
 
 def changed(given: Mapping[str, Any], changes: Sequence[str], known_names: Iterable[str] = ()) -> dict[str, Any]:

@@ -10,64 +10,16 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import BaseModel, Field, SecretStr
+from pydantic import Field, SecretStr
 
 from neardup.errors import ConfigError
 from neardup_workers.outside.process.exits import input_failure
+from neardup_workers.outside.settings.declared import ServeOptions
 from neardup_workers.outside.settings.files import Settings
 from neardup_workers.outside.settings.kafka import StreamSettings
 
 # A token shorter than this can be guessed.
 _TOKEN_CHARACTERS_MIN = 16
-
-
-class ServeOptions(BaseModel):
-    """How the service listens, and what it keeps."""
-
-    host: str = Field(default="127.0.0.1", min_length=1, description="address to listen on; 0.0.0.0 for all")
-    port: int = Field(default=8470, ge=0, le=65_535, description="port to listen on; 0 takes a free one")
-    token_file: str | None = Field(
-        default=None,
-        description="file that holds the token that clients must send; or NEARDUP_TOKEN in the environment",
-    )
-    insecure: bool = Field(default=False, description="listen on an address that others reach, without a token")
-    open_metrics: bool = Field(
-        default=False, description="answer /metrics without the token, for Prometheus in a network of its own"
-    )
-    tls_certfile: str | None = Field(default=None, description="file of the certificate for TLS, with its chain")
-    tls_keyfile: str | None = Field(default=None, description="file of the key for TLS")
-    durability: str = Field(
-        default="full",
-        pattern="^(full|normal)$",
-        description="what an answered document survives: full, a loss of power; normal, the end of the process",
-    )
-    blocked: str | None = Field(
-        default=None,
-        description="file of ids and content hashes whose documents are refused; a removal with block=true adds to it",
-    )
-    keep_texts: bool = Field(default=False, description="store the texts too, for the passages of /v1/why")
-    history_seconds: float = Field(
-        default=0.0,
-        ge=0,
-        le=1e10,
-        description="how long verdicts can be read after their documents have left the window",
-    )
-    clock: str = Field(
-        default="arrival",
-        pattern="^(arrival|event)$",
-        description="the time of a document: arrival, when it is taken, its own timestamp is shown as its date; event, "
-        "its timestamp, and older ones than the window decide nothing",
-    )
-    webhook: str | None = Field(
-        default=None,
-        pattern="^https?://[!-~]+$",
-        max_length=2_000,
-        description="address that events of stories are posted to, signed with NEARDUP_WEBHOOK_SECRET",
-    )
-    webhook_secret_file: str | None = Field(
-        default=None,
-        description="file that holds the secret of the web hook; or NEARDUP_WEBHOOK_SECRET in the environment",
-    )
 
 
 class ServeLimits(NamedTuple):

@@ -7,11 +7,9 @@ package by its name.
 from __future__ import annotations
 
 import copy
-import logging
 import os
 import sys
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, TextIO, cast
 
@@ -46,7 +44,6 @@ from neardup_workers.running.cli.options import (
 )
 from neardup_workers.running.cli.sections import Sections
 from neardup_workers.running.cli.serve import serve_command
-from neardup_workers.running.cli.setting_rows import MODELS, setting_rows
 
 _ORIGINS = (
     "Settings also come from the environment (NEARDUP_THRESHOLD=0.9) and a TOML file (threshold = 0.9); "
@@ -68,6 +65,8 @@ app = typer.Typer(
 
 def _show_version(value: bool) -> None:
     if value:
+        from importlib.metadata import version
+
         typer.echo(f"neardup {version('neardup')}")
         raise typer.Exit
 
@@ -81,6 +80,8 @@ def main_options(
 ) -> None:
     """Find near-duplicates in documents as they arrive."""
     if debug:
+        import logging
+
         logging.basicConfig(level=logging.DEBUG)
 
 
@@ -237,7 +238,7 @@ def settings_command(options: PrintOptions, given: Given) -> None:
     """
     from neardup_workers.running.commands.settings import run
 
-    run(options, {row.name: row.help for model in MODELS for row in setting_rows(model)})
+    run(options)
 
 
 @app.command("help", cls=HelpCommand)

@@ -14,8 +14,19 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 import typer
 from typer.core import TyperCommand
 
+from neardup.schemes.declared import Declared, LibraryOptions
 from neardup_workers.outside.settings import option_name
-from neardup_workers.running.cli.setting_rows import SettingRow, setting_rows
+from neardup_workers.outside.settings.declared import (
+    GROUPS,
+    ConnectionOptions,
+    FeedOptions,
+    ReadingOptions,
+    ServeOptions,
+    SettingRow,
+    StreamOptions,
+    TopicOptions,
+    setting_rows,
+)
 
 OPTIONS_MAX = 40
 # The settings that have an option: those that most uses name, and those that only make sense for one run.
@@ -29,16 +40,6 @@ TYPED = frozenset((
     "interval_seconds", "allow_private", "clock", "metrics_port",
     "host", "port", "token_file", "durability", "keep_texts", "webhook", "blocked",
 ))  # fmt: skip
-# Model -> the heading of its options.
-_HEADINGS = {
-    "Config": "What is a near-duplicate",
-    "ReadingOptions": "How input is read",
-    "ConnectionOptions": "Kafka",
-    "StreamOptions": "Workers",
-    "TopicOptions": "Topics",
-    "ServeOptions": "Service",
-    "FeedOptions": "Feeds",
-}
 # Kind of a setting -> its type on the command line, and the name of its value in the help.
 _TYPES: dict[str, tuple[Any, str | None]] = {
     "switch": (bool, None), "int": (int, "N"), "float": (float, "X"), "duration": (str, "TIME"), "file": (str, "FILE"),
@@ -111,10 +112,10 @@ class HelpCommand(TyperCommand):
 
 
 class ConfigCommand(HelpCommand):
-    """A command that takes every setting of some models; here, of ``Config``. ``typed``: more that have an option.
+    """A command that takes every setting of some groups; here, of the library. ``typed``: more that have an option.
     ``left_out``: those that the command sets itself."""
 
-    models: tuple[str, ...] = ("Config",)
+    groups: tuple[type[Declared], ...] = (LibraryOptions,)
     typed: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
 
@@ -138,7 +139,7 @@ class ConfigCommand(HelpCommand):
         """Return the command's own parameters, then the options of the settings."""
         own = super().get_params(ctx)
         general = [] if any("--set" in param.opts for param in own) else _set_option()
-        settings = (param for model in self.models for param in _params(model, self.typed))
+        settings = _params(self.groups, self.typed)
         return [*own, *general, *(param for param in settings if param.name not in self.left_out)]
 
     def setting_of(self, option: str) -> str | None:
@@ -149,13 +150,13 @@ class ConfigCommand(HelpCommand):
 
     def rows(self) -> list[SettingRow]:
         """The settings that the command takes."""
-        return [row for model in self.models for row in setting_rows(model) if row.name not in self.left_out]
+        return [row for group in self.groups for row in setting_rows(group) if row.name not in self.left_out]
 
 
 class SettingsCommand(ConfigCommand):
     """A command that takes the settings of the library and of the input."""
 
-    models = ("Config", "ReadingOptions")
+    groups = (LibraryOptions, ReadingOptions)
 
 
 class SchemeCommand(SettingsCommand):
@@ -173,38 +174,38 @@ class TuneCommand(SettingsCommand):
 class ServeCommand(ConfigCommand):
     """A command that takes the settings of the service, and of the broker."""
 
-    models = ("Config", "ReadingOptions", "ServeOptions", "ConnectionOptions")
+    groups = (LibraryOptions, ReadingOptions, ServeOptions, ConnectionOptions)
 
 
 class FeedCommand(ConfigCommand):
     """A command that takes the settings of feeds, of the input and of the broker."""
 
-    models = ("FeedOptions", "ReadingOptions", "ConnectionOptions")
+    groups = (FeedOptions, ReadingOptions, ConnectionOptions)
 
 
 class WorkerCommand(ConfigCommand):
     """A command that takes every setting except the settings for the creation of topics."""
 
-    models = ("Config", "ReadingOptions", "ConnectionOptions", "StreamOptions")
+    groups = (LibraryOptions, ReadingOptions, ConnectionOptions, StreamOptions)
 
 
 class TopicsCommand(ConfigCommand):
     """A command that takes the settings that decide topics."""
 
-    models = ("Config", "ConnectionOptions", "StreamOptions", "TopicOptions")
+    groups = (LibraryOptions, ConnectionOptions, StreamOptions, TopicOptions)
 
 
 class ConnectionCommand(ConfigCommand):
     """A command that takes the settings of the input and of the broker."""
 
-    models = ("ReadingOptions", "ConnectionOptions")
+    groups = (ReadingOptions, ConnectionOptions)
 
 
 @functools.cache
-def _params(model: str, typed: tuple[str, ...]) -> list[Any]:
-    """The options of a model's settings."""
+def _params(groups: tuple[type[Declared], ...], typed: tuple[str, ...]) -> list[Any]:
+    """The options of some groups of settings."""
     names = TYPED.union(typed)
-    return _made(_parameter(row, _HEADINGS[model]) for row in setting_rows(model) if row.name in names)
+    return _made(_parameter(row, GROUPS[group]) for group in groups for row in setting_rows(group) if row.name in names)
 
 
 @functools.cache

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
 from typing import Any
 
 from neardup.schemes.rows import SCHEMES
@@ -12,17 +11,16 @@ from neardup_workers.outside.options.shared import PrintOptions
 from neardup_workers.outside.settings.load import SettingValue, values
 
 
-def run(options: PrintOptions, helps: Mapping[str, str]) -> None:
-    """Write two lines for each setting: its sentence in ``helps``, and ``name = value`` with its origin.
+def run(options: PrintOptions) -> None:
+    """Write two lines for each setting: its sentence, and ``name = value`` with its origin.
 
     Defaults, secrets and what has no value are comments: as a file of settings the output changes nothing.
     """
     words = [word.lower().replace("-", "_") for word in options.words or ()]
     for setting in values(options.config):
-        sentence = helps.get(setting.name, setting.description)  # secrets have no option, so no help
-        text = f"{setting.name} {sentence.lower()}"
+        text = f"{setting.name} {setting.help}".lower().replace("-", "_")
         if not words or any(word in text for word in words):
-            sys.stdout.write(f"# {sentence}\n{_line(setting)}\n")
+            sys.stdout.write(f"# {setting.help}\n{_line(setting)}\n")
 
 
 def schemes_help() -> str:

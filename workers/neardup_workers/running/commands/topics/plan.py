@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from neardup.errors import ConfigError
 from neardup_workers.outside.settings import option_name
-from neardup_workers.outside.settings.kafka import StreamSettings, TopicOptions
+from neardup_workers.outside.settings.declared import TopicOptions, setting_rows
+from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN, names_of
 from neardup_workers.outside.topics.rules import TopicPlan, judge_wanted, topic_plans
 from neardup_workers.outside.transport.kafka.connect import connect
@@ -61,7 +62,7 @@ def steps_of(transport: Transport, before: StreamSettings, after: StreamSettings
         yield from _topic_steps(before, after)
         if before.matching_fingerprint != after.matching_fingerprint:
             yield _replay(transport, before, after)
-        elif _changes(before, after).keys() - TopicOptions.model_fields.keys():
+        elif _changes(before, after).keys() - {row.name for row in setting_rows(TopicOptions)}:
             means = "In place: restart the workers with the new settings, one after the other."
             yield Consequence(means, "", ("neardup status",))
         return
