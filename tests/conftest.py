@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,9 @@ from import_path import folders
 sys.path.extend(folders("support"))
 
 from real_sets import folder_of_set
+
+with suppress(ModuleNotFoundError):  # without the compiler, kernels refuse by themselves what they do not declare
+    import undeclared  # noqa: F401
 
 ROOT = Path(__file__).resolve().parents[1]
 

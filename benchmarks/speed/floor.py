@@ -37,7 +37,7 @@ _BLOCK = 512
 _ONE = np.uint64(1)
 
 
-@kernel
+@kernel()
 def bare_loop(codes, starts, lengths):
     """The sum of the mixed hashes of the 5-grams of every text, rolled."""
     power = np.uint64(1)
@@ -56,7 +56,7 @@ def bare_loop(codes, starts, lengths):
     return total
 
 
-@kernel
+@kernel()
 def vector_loop(codes, starts, lengths, twos, fours):
     """The same sum from vector code: pairs, fours and one more, in blocks. ``twos``, ``fours`` are scratch."""
     square = BASE * BASE

@@ -65,12 +65,12 @@ _PLAIN = "The quick brown fox jumps over the lazy dog, while five wizards box in
 _WIDE = "Съешь же ещё этих мягких французских булок, да выпей чаю. 東京都は日本の首都である。 "
 
 
-@kernel
+@kernel()
 def _decoded(data, tail, out):
     return decode_utf8(data, 0, len(data), tail, out)
 
 
-@kernel
+@kernel()
 def _words(codes, tables, scratch, out):
     return word_hashes(codes, tables, scratch, out)
 

@@ -129,7 +129,7 @@ def _read_only(*columns: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], ...]:
     return views
 
 
-@kernel
+@kernel("const u8[], const i64[], const u8[], const i64[], i64[], u8[]")
 def _join(data, starts, more_data, more_starts, out_starts, out):
     for i in range(len(out_starts) - 1):
         at, size = out_starts[i], starts[i + 1] - starts[i]
@@ -138,7 +138,7 @@ def _join(data, starts, more_data, more_starts, out_starts, out):
         copy_range(more_data, more_starts[i], out, at + size + 1, more_starts[i + 1] - more_starts[i])
 
 
-@kernel
+@kernel("const u8[], const i64[], u64, u64[]")
 def _hash_collections(ids, starts, seed, out):
     for i in range(len(out)):
         h = seed
@@ -149,7 +149,7 @@ def _hash_collections(ids, starts, seed, out):
         out[i] = mix64(h)
 
 
-@kernel
+@kernel("const u64[,], u64[], u64[,]")
 def _salt_contents(contents, salt, out):
     for i in range(len(salt)):
         out[i, 0] = contents[i, 0] ^ salt[i]

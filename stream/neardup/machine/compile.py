@@ -1,8 +1,11 @@
 """Decorators that compile functions: plain loops over arrays, without the interpreter lock, cached on disk.
 
-Python and other kernels call ``kernel``, ``raw_kernel`` and ``locked_kernel``. Only kernels call ``inner``,
-``raw_inner`` and ``inlined``: these have no Python entry point, whose compilation took a third of a first run. A call
-from Python would end the process, so a test searches for such calls (``tests/stream/machine/test_kernels.py``).
+Python and other kernels call a ``kernel``, which says for which types of arguments it is compiled. Only kernels call
+``inner`` and ``inlined``: these have no Python entry point, whose compilation took a third of a first run. A call from
+Python would end the process, so a test searches for such calls (``tests/stream/machine/test_kernels.py``).
+
+A kernel allocates nothing: its callers give it scratch. So its arrays have no reference counts, which are slow for many
+arrays, and machine code that is made beforehand needs no runtime.
 
 A stored kernel (``stored``) is found by all that it is compiled from (``closure``), so an edit of anything that it
 reaches compiles it again.
@@ -24,38 +27,37 @@ Kernel = Callable[..., Any]
 _njit: Callable[..., Callable[[Kernel], Any]] = numba.njit
 
 
-def kernel(function: Kernel) -> Kernel:
-    """Compile a function of arrays and numbers."""
-    return _compiled(function)
+def kernel(*declared: str, locked: bool = False) -> Callable[[Kernel], Kernel]:
+    """Compile a function of arrays and numbers that Python calls.
 
+    Args:
+        declared: the types of the arguments, one text for each combination: ``"const u8[], i64[,], f64, Items"``. These
+            are an array of bytes that is only read, a matrix, a number, and a named tuple whose annotations say its
+            fields. Arrays are contiguous. An array that is only read may be writable. In tests, a call with other types
+            fails; machine code that is made beforehand has these types alone.
+        locked: keep the interpreter lock, for a short function that reads Python objects.
+    """
 
-def raw_kernel(function: Kernel) -> Kernel:
-    """Compile a function that allocates nothing, without reference counts, which are slow for many arrays."""
-    return _compiled(function, _nrt=False)
+    def of(function: Kernel) -> Kernel:
+        compiled: Any = _compiled(function, nogil=not locked)
+        compiled.declared = declared
+        return compiled  # type: ignore[no-any-return]
 
-
-def locked_kernel(function: Kernel) -> Kernel:
-    """Compile as ``raw_kernel`` does, but keep the interpreter lock: for a short function that reads Python objects."""
-    return _compiled(function, _nrt=False, nogil=False)
+    return of
 
 
 def inner(function: Kernel) -> Kernel:
-    """Compile as ``kernel`` does, for kernels to call."""
+    """Compile a function for kernels to call."""
     return _compiled(function, no_cpython_wrapper=True)
 
 
-def raw_inner(function: Kernel) -> Kernel:
-    """Compile as ``raw_kernel`` does, for kernels to call."""
-    return _compiled(function, _nrt=False, no_cpython_wrapper=True)
-
-
 def inlined(function: Kernel) -> Kernel:
-    """Compile as ``raw_inner`` does, and copy the code into each caller: for small steps of an inner loop."""
-    return _compiled(function, _nrt=False, forceinline=True, no_cpython_wrapper=True)
+    """Compile as ``inner`` does, and copy the code into each caller: for small steps of an inner loop."""
+    return _compiled(function, forceinline=True, no_cpython_wrapper=True)
 
 
 def _compiled(function: Kernel, **options: Any) -> Kernel:
     """Return a function that is compiled at its first call, and cached on disk if a folder is writable."""
-    compiled = _njit(**{"nogil": True, "no_cfunc_wrapper": True, **options})(function)
+    compiled = _njit(**{"nogil": True, "no_cfunc_wrapper": True, "_nrt": False, **options})(function)
     compiled._cache = StoredKernel(compiled)
     return compiled  # type: ignore[no-any-return]

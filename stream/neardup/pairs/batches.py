@@ -378,7 +378,7 @@ def stream_rows(batch: Batch, config: Config, removals: npt.NDArray[np.bool_] | 
     return StreamRows(batch, removed, table_items(batch, row_keys(batch, removed, config)))
 
 
-@kernel
+@kernel("const u64[,], u64[], Keys, u64[], u64[], i64[]")
 def _fill_keys(contents, ids, keys, values, payloads, starts):
     at = 0
     for i in range(len(ids)):

@@ -111,7 +111,7 @@ def shared_limits(limits: Limits, shards: int, of: Limits | None = None) -> Limi
     )
 
 
-@kernel
+@kernel("u64[], i64, i32[]")
 def _jump(hashes, shards, out):
     for i in range(len(hashes)):
         state, shard, following = hashes[i], np.int64(-1), np.int64(0)

@@ -330,13 +330,13 @@ def select_ragged(
     return out, out_starts
 
 
-@kernel
+@kernel("const u8[], i64[], i64[], u8[], i64[]")
 def _copy(data, begins, lengths, out, out_begins):
     for i in range(len(begins)):
         copy_range(data, begins[i], out, out_begins[i], lengths[i])
 
 
-@kernel
+@kernel("const u8[], const i64[], const i64[], i64[], u8[]")
 def _gather(data, starts, rows, out_starts, out):
     for i in range(len(rows)):
         copy_range(data, starts[rows[i]], out, out_starts[i], out_starts[i + 1] - out_starts[i])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from neardup.machine.compile import raw_kernel
+from neardup.machine.compile import kernel
 from neardup.window import views
 from neardup.window.band_table import BandTable, Candidates
 from neardup.window.chains import (
@@ -181,7 +181,7 @@ def _one_item(items: Items, n: int) -> Items:
     )  # fmt: skip
 
 
-@raw_kernel
+@kernel("Store, const Items, u64, i64")
 def _newest_version(store, items, key, base):
     live = first_posting(store, store.state[OLDEST], base)
     posting, _ = locate(store.heads, key, base, store.state[POSTING_END])
@@ -193,7 +193,7 @@ def _newest_version(store, items, key, base):
     return np.int64(NONE)
 
 
-@raw_kernel
+@kernel("Store, const Items, i64, i64, i64[]")
 def _copies(store, items, slot, base, found):
     """Fill ``found`` as far as it goes; returns how many copies there are."""
     live = first_posting(store, store.state[OLDEST], base)
@@ -212,7 +212,7 @@ def _copies(store, items, slot, base, found):
     return count
 
 
-@raw_kernel
+@kernel("Store, Limits, const Items, i64, StepOptions, Work")
 def _found_again(store, limits, items, slot, options, work):
     base, index = options.base, slot_index(store, slot)
     first, end = first_posting(store, slot, base), first_posting(store, slot + 1, base)

@@ -25,7 +25,7 @@ to the journal, so that ``undo`` can restore it. To forget appended data, ``undo
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -100,7 +100,8 @@ class Store(NamedTuple):
     seen: npt.NDArray[np.uint32]  # the number of the last probe that found this slot
     ragged_lengths: npt.NDArray[np.uint32]  # bytes of the ragged part of the evidence; empty if there is none
     noted: npt.NDArray[np.uint32]  # where the last probe noted this slot in its buffer; empty if there are no payloads
-    before: npt.NDArray[np.int64]  # [slot, 2], items and bytes of the stream before this slot; empty if no shard
+    # [slot, 2], items and bytes of the stream before this slot; empty if no shard
+    before: Annotated[npt.NDArray[np.int64], "[,]"]
     links: npt.NDArray[np.uint32]
     payloads: npt.NDArray[np.uint64]  # one for each link; empty if postings have none
     groups: npt.NDArray[np.uint32]  # the slot, modulo 2**32, of the first posting of each group
@@ -147,7 +148,7 @@ class Items(NamedTuple):
     times: npt.NDArray[np.int64]  # NO_TIME where an item has none
     ids: npt.NDArray[np.uint8]
     id_starts: npt.NDArray[np.int64]
-    fixed: npt.NDArray[np.uint8]
+    fixed: Annotated[npt.NDArray[np.uint8], "[,]"]
     ragged: npt.NDArray[np.uint8]
     ragged_starts: npt.NDArray[np.int64]
 

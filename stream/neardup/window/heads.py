@@ -22,13 +22,13 @@ Only ``put_at`` and ``rebuild`` change heads, inside a step of the table.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from neardup.machine.bits import LINE, lowest_bit, mask_of_line
-from neardup.machine.compile import inlined, raw_inner, raw_kernel
+from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.memory import prefetch
 from neardup.window.pages import grow
 
@@ -63,7 +63,7 @@ class Heads(NamedTuple):
 
     entries: npt.NDArray[np.uint64]
     first: npt.NDArray[np.int64]  # the index where the pages begin
-    pages: npt.NDArray[np.int32]
+    pages: Annotated[npt.NDArray[np.int32], "[,]"]
     sizes: npt.NDArray[np.int64]
     used: npt.NDArray[np.int64]
     free: npt.NDArray[np.int32]
@@ -199,7 +199,7 @@ def put_at(heads, key, index, posting, base):
     heads.entries[index] = (_tag(key) << _U32) | (np.uint64(number) & _LOW32)
 
 
-@raw_inner
+@inner
 def make_room(heads, keys, base, end):
     """Make room for every key of one item; returns ``NONE``, or a segment for which there are too few free pages."""
     for j in range(len(keys)):
@@ -223,7 +223,7 @@ def pages_for(segment, have, heads_count):
     return np.int64(size + 0.5)
 
 
-@raw_kernel
+@kernel("Heads, i64, i64, i64, i64")
 def rebuild(heads, segment, extra, base, end):
     """Drop the expired heads of a segment and fit its pages to the rest; on ``NEEDS_PAGES`` nothing has changed."""
     entries, pages = heads.entries, heads.pages[segment]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.machine.compile import inlined, raw_kernel
+from neardup.machine.compile import inlined, kernel
 from neardup.machine.lanes import copy_range
 from neardup.window.chains import (
     BUDGET_REACHED,
@@ -73,7 +73,7 @@ _LOW32 = np.uint64(0xFFFFFFFF)
 AHEAD = 2
 
 
-@raw_kernel
+@kernel("Store, Limits, const Items, i64, StepOptions, Work")
 def run(store, limits, items, first, options, work):
     """Process items from ``first`` on, until ``work.found`` holds ``options.candidates_max`` candidates.
 
@@ -367,7 +367,7 @@ def remove(store, items, i, base, journal):
     return True
 
 
-@raw_kernel
+@kernel("Store, Journal, i64")
 def undo(store, journal, base):
     """Restore the values in the journal, newest first; the caller then restores the state."""
     for n in range(journal.counts[HEADS] - 1, -1, -1):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.machine.compile import raw_kernel
+from neardup.machine.compile import kernel
 from neardup.machine.lanes import copy_range
 from neardup.window.chains import (
     BYTE_PAGE_BITS,
@@ -18,7 +18,7 @@ from neardup.window.chains import (
 from neardup.window.heads import NONE
 
 
-@raw_kernel
+@kernel("Store, i64, i64, i64, i64[]")
 def bucket_lengths(store, first, most, base, out):
     """Count the live postings from each bucket posting of the slots from ``first`` on; returns how many counts."""
     live = first_posting(store, store.state[OLDEST], base)
@@ -35,13 +35,13 @@ def bucket_lengths(store, first, most, base, out):
     return n
 
 
-@raw_kernel
+@kernel("Store, i64, i64")
 def posting_of(store, slot, base):
     """``chains.first_posting`` for Python."""
     return first_posting(store, slot, base)
 
 
-@raw_kernel
+@kernel("Store, i64[], i64, i64[], u8[]")
 def gather_bytes(store, indices, skipped, starts, out):
     """Copy what follows the ids of slots at ``indices``, without its ``skipped`` first bytes, to
     ``out[starts[n]:starts[n + 1]]``, ``uint8``."""

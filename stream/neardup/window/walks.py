@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.machine.compile import inlined, raw_inner
+from neardup.machine.compile import inlined, inner
 from neardup.machine.memory import prefetch
 from neardup.window.admit import admits, common_min, may_reach
 from neardup.window.chains import (
@@ -142,7 +142,7 @@ def consider(store, limits, items, item, j, posting, options, work):
     return True
 
 
-@raw_inner
+@inner
 def count_uncompared(store, limits, items, item, top, options, work, begun):
     """Count the documents in the buckets of an item that its walk within limits has left out, as it would have noted
     them; write the number to its first candidate, at ``begun``. The walk leaves the newest posting of each bucket in
@@ -177,7 +177,7 @@ def is_admitted(store, limits, items, item, j, posting):
     )
 
 
-@raw_inner
+@inner
 def walk_counted(store, limits, items, item, top, options, work):
     """Probe every bucket of an item, a round after the other; leave in ``targets`` what the new posting will link to.
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.machine.compile import raw_kernel
+from neardup.machine.compile import kernel
 from neardup.window.band_table import POSTINGS_MAX, BandTable
 from neardup.window.chains import CONTENT, POSTING_END, REMOVED, first_posting, older, slot_of
 from neardup.window.heads import NONE, SEGMENT_BITS, SEGMENTS, entry_at, read_back
@@ -58,7 +58,7 @@ def bound(table: BandTable, bytes_max: int, items_max: int) -> None:
     table.limits = table.limits._replace(items=items)
 
 
-@raw_kernel
+@kernel("Store, i64, i64, u64[]")
 def _content_keys(store, first, base, out):
     """The content keys of the slots from ``first`` on, ``uint64[m]``, each with the 41 bits that the heads store.
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from python_calls import from_python
 
 from neardup.features.texts.raw_texts import copy_codes, raw_texts
-from neardup.machine.compile import locked_kernel
+from neardup.machine.compile import kernel
 from neardup.machine.kernels.strings import shorten_runs
 
 copied = from_python(copy_codes)
@@ -68,7 +68,7 @@ def test_a_part_of_a_text_is_copied() -> None:
 
 def test_a_kernel_that_reads_objects_holds_the_interpreter_lock() -> None:
     """No other thread can change an object meanwhile."""
-    compiled = locked_kernel(lambda numbers: numbers[0])
+    compiled = kernel(locked=True)(lambda numbers: numbers[0])
     assert not compiled.targetoptions["nogil"]  # type: ignore[attr-defined]
     assert compiled(np.array([7])) == 7
 

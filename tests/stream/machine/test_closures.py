@@ -256,7 +256,7 @@ def test_a_kernel_follows_the_order_of_the_fields_that_it_reads() -> None:
         return pair.first - pair.second
 
     for made in (Pair(first=5, second=3), Swapped(first=5, second=3)):
-        assert kernel(difference)(made) == 2
+        assert kernel()(difference)(made) == 2
 
 
 def test_a_kernel_follows_the_function_that_it_is_given() -> None:
@@ -273,7 +273,7 @@ def test_a_kernel_follows_the_function_that_it_is_given() -> None:
     def apply(function: Any, x: Any) -> Any:
         return function(x)
 
-    assert [kernel(apply)(inlined(function), 5) for function in (twice, square)] == [10, 25]
+    assert [kernel()(apply)(inlined(function), 5) for function in (twice, square)] == [10, 25]
 
 
 @pytest.mark.parametrize(

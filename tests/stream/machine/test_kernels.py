@@ -11,7 +11,7 @@ import pytest
 from python_calls import from_python, inner_kernels, python_calls
 
 from neardup.features.texts import normalize, shingles
-from neardup.machine.compile import inlined, inner, kernel, raw_inner, raw_kernel
+from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.kernels import hashing
 from neardup.schemes.signatures import banding
 from neardup_textbook.signatures import bit_sampling, hyperplanes, p_stable
@@ -23,7 +23,7 @@ def squares(values, out):  # type: ignore[no-untyped-def]
         out[i] = values[i] * values[i]
 
 
-@pytest.mark.parametrize("decorator", [kernel, raw_kernel, inner, raw_inner, inlined])
+@pytest.mark.parametrize("decorator", [kernel(), inner, inlined])
 def test_a_kernel_is_the_loop_it_was_written_as(decorator) -> None:  # type: ignore[no-untyped-def]
     """A kernel computes what Python computes, releases the interpreter lock, and is stored on disk."""
     compiled = decorator(squares)

@@ -8,23 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from python_calls import from_python
 
-from neardup.machine.compile import raw_inner
+from neardup.machine.compile import inner
 from neardup.machine.lanes import LANES, SUM_LANES, changes, copy_range, running_sums
 
 _FULL = (1 << 64) - 1
 
 
-@raw_inner
+@inner
 def _changes(data, first, out, at):  # type: ignore[no-untyped-def]
     return changes(data, first, out, at)
 
 
-@raw_inner
+@inner
 def _running_sums(codes, factors, first, total, out):  # type: ignore[no-untyped-def]
     return running_sums(codes, factors, first, total, out)
 
 
-@raw_inner
+@inner
 def _copy_range(data, first, out, at, count):  # type: ignore[no-untyped-def]
     copy_range(data, first, out, at, count)
 

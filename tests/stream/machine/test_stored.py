@@ -94,7 +94,7 @@ def compiled_sum() -> Any:
             found += values[i]
         return found
 
-    return kernel(total)
+    return kernel()(total)
 
 
 NARROW, WIDE = np.full(3, 200, np.uint8), np.full(3, 1 << 40, np.uint64)
@@ -207,7 +207,7 @@ def test_kernels_with_instructions_and_with_models_are_kept_apart(folder: Path) 
         def word(data: Any) -> Any:
             return word_at(data, 0)
 
-        return kernel(word)
+        return kernel()(word)
 
     for misses in (1, 0):
         for word_at in PRIMITIVES["word_at"]:

@@ -28,7 +28,7 @@ NO_ORDER = TokenOrder()
 Ragged = tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]
 
 
-@kernel
+@kernel()
 def admitted(payloads_a, payloads_b, ratio, out):  # type: ignore[no-untyped-def]
     for i in range(len(out)):
         out[i] = admits(payloads_a[i], payloads_b[i], ratio)

@@ -12,7 +12,7 @@ from neardup.schemes.kinds.prefix import prefix_lengths
 from neardup.window.admit import admits, common_min, may_reach, payload_of
 
 
-@kernel
+@kernel()
 def admitted(positions_a, suffixes_a, positions_b, suffixes_b, ratios, out):  # type: ignore[no-untyped-def]
     for i in range(len(out)):
         a, b = payload_of(positions_a[i], suffixes_a[i]), payload_of(positions_b[i], suffixes_b[i])
@@ -83,7 +83,7 @@ def test_a_quotient_is_never_refused_at_its_own_value() -> None:
     assert admit_all(np.column_stack([none, longer, none, shorter]), quotients).all()
 
 
-@kernel
+@kernel()
 def least_common(sizes_a, sizes_b, ratios, out):  # type: ignore[no-untyped-def]
     for i in range(len(out)):
         out[i] = common_min(payload_of(0, sizes_a[i]), payload_of(1, sizes_b[i] - 1), ratios[i])
@@ -118,7 +118,7 @@ def test_two_sets_of_a_thousand_tokens_must_share_ninety_of_their_prefixes_at_ei
     assert out[1] == 1
 
 
-@kernel
+@kernel()
 def reaching(positions_a, suffixes_a, positions_b, suffixes_b, ratios, out):  # type: ignore[no-untyped-def]
     for i in range(len(out)):
         a, b = payload_of(positions_a[i], suffixes_a[i]), payload_of(positions_b[i], suffixes_b[i])

@@ -13,8 +13,8 @@ from import_path import ROOTS
 from python_files import FILES, ROOT, named, nodes, tree
 
 # Decorators of kernels without a Python entry point, and decorators of all functions whose body is compiled.
-INNER = {"inner", "raw_inner", "inlined", "primitive", "without_model"}
-COMPILED = INNER | {"kernel", "raw_kernel", "locked_kernel"}
+INNER = {"inner", "inlined", "primitive", "without_model"}
+COMPILED = INNER | {"kernel"}
 
 
 @cache

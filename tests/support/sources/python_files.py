@@ -10,7 +10,7 @@ from pathlib import Path
 from import_path import ROOTS
 
 ROOT = Path(__file__).resolve().parents[3]
-FOLDERS = (*ROOTS, "benchmarks", "docs", "tests")
+FOLDERS = (*ROOTS, "benchmarks", "docs", "tests", "wheel")
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 
 

@@ -11,10 +11,10 @@ from neardup.machine.words import WORD_BYTES
 from neardup_textbook.vectors.packed_bits import agreement, spread_bands, width
 
 
-@kernel
-def spread(bits, bands, rows, out):  # type: ignore[no-untyped-def]
+@kernel()
+def spread(bits, bands, rows, room, out):  # type: ignore[no-untyped-def]
     """Spread bits as the kernel of a sketch does."""
-    spread_bands(bits, bands, rows, np.empty(len(out) + WORD_BYTES, np.uint8), out)
+    spread_bands(bits, bands, rows, room, out)
 
 
 def sketch_of(bits: np.ndarray, bands: int, rows: int) -> np.ndarray:
@@ -29,7 +29,7 @@ def test_a_band_takes_whole_bytes(bands: int, rows: int, seed: int) -> None:
     beyond = np.random.default_rng(seed).integers(0, 256, WORD_BYTES, np.uint8)
     dense = np.concatenate([np.packbits(bits[0], bitorder="little"), beyond])
     out = np.empty(width(bands, rows), np.uint8)
-    spread(dense, bands, rows, out)
+    spread(dense, bands, rows, np.empty(len(out) + WORD_BYTES, np.uint8), out)
     assert out.tolist() == sketch_of(bits, bands, rows)[0].tolist()
 
 

@@ -94,7 +94,7 @@ def test_what_another_process_has_compiled_counts_as_done():
             return x + x
 
         called = inlined(twice)
-        return kernel(lambda x: called(x) + 1)
+        return kernel()(lambda x: called(x) + 1)
 
     lines, watch, ours = [], Compiling(lambda line: None), made()
     watch.expect(ours)

@@ -102,7 +102,7 @@ def keys(fingerprints: Bitmaps, chosen: Functions, seed: int) -> tuple[npt.NDArr
 def shared_functions(a: Bitmaps, b: Bitmaps, chosen: Functions) -> npt.NDArray[np.int32]:
     """Compare m pairs of fingerprints; returns the number of common buckets in each group (``int32[m, groups]``)."""
     shared = np.zeros((len(a), len(chosen.squares)), np.int32)
-    _shared(a, b, *chosen, shared)
+    _shared(a, b, *chosen, np.empty(a.shape[1], np.uint8), shared)
     return shared
 
 
@@ -149,7 +149,7 @@ def _seed(seed: int, purpose: int) -> np.uint64:
     return np.uint64(seed_of(np.uint64(seed), np.uint64(purpose)))
 
 
-@kernel
+@kernel("i64, u64, i32[,,]")
 def _functions(squares, seed, out):
     drawn = np.uint64(0)
     for group in range(out.shape[0]):
@@ -200,7 +200,7 @@ def _holds(held, function):
     return np.int64(every)
 
 
-@kernel
+@kernel("const u8[,], i32[,], u8[]")
 def _count(fingerprints, group, held):
     """Return how many functions apply, over all fingerprints."""
     total = 0
@@ -211,7 +211,7 @@ def _count(fingerprints, group, held):
     return total
 
 
-@kernel
+@kernel("const u8[,], i32[,], u64, u8[], i32[], i64[], u64[]")
 def _keys(fingerprints, group, seed, held, members, starts, out):
     """Write the keys. ``members`` is scratch, one longer than the number of functions."""
     for i in range(len(fingerprints)):
@@ -225,10 +225,10 @@ def _keys(fingerprints, group, seed, held, members, starts, out):
         starts[i + 1] = starts[i] + count
 
 
-@kernel
-def _shared(a, b, squares, starts, shared):
-    """Read only the functions that begin in a common square: two fingerprints have few squares in common."""
-    both = np.empty(a.shape[1], np.uint8)
+@kernel("const u8[,], const u8[,], i32[,,], i32[,], u8[], i32[,]")
+def _shared(a, b, squares, starts, both, shared):
+    """Read only the functions that begin in a common square: two fingerprints have few squares in common. ``both`` is
+    scratch."""
     for i in range(len(a)):
         for byte in range(len(both)):
             both[byte] = a[i, byte] & b[i, byte]

@@ -150,7 +150,7 @@ SCHEME = Scheme(
 )  # fmt: skip
 
 
-@kernel
+@kernel("u64[], u64[]")
 def _mix(values, out):
     """Hash small numbers, so that sums of hashes differ for different sets."""
     for i in range(len(out)):

@@ -164,7 +164,7 @@ def shared_keys(a: Words, a_starts: Starts, b: Words, b_starts: Starts) -> npt.N
     return shared
 
 
-@kernel
+@kernel("const u8[], const i64[], _KeyRules, u64[,,], i64[], u64[], i64[]")
 def _keys(data, starts, rules, bands, bounds, out, out_starts):
     """Write the keys of all records. ``bounds`` is scratch: where each value begins, and one after the last value."""
     made = 0
@@ -198,7 +198,7 @@ def _keys(data, starts, rules, bands, bounds, out, out_starts):
         out_starts[i + 1] = made
 
 
-@kernel
+@kernel("u64[], i64[], u64[], i64[], i32[]")
 def _shared(a, a_starts, b, b_starts, shared):
     for i in range(len(shared)):
         shared[i] = 0

@@ -21,7 +21,6 @@ import numpy.typing as npt
 
 from neardup.machine.compile import kernel
 from neardup.machine.kernels.hashing import derive_seed, mix64
-from neardup.machine.words import WORD_BYTES
 from neardup_textbook.vectors import draws, packed_bits
 
 Positions = npt.NDArray[np.int64]
@@ -77,7 +76,8 @@ def sketch_bits(vectors: npt.NDArray[np.uint8], drawn: Positions, bands: int) ->
     """As ``sign_bits``, for given bits ``int64[k]``; ``bands`` divides their number."""
     rows = len(drawn) // bands
     out = np.empty((len(vectors), packed_bits.width(bands, rows)), np.uint8)
-    _sample_bits(np.ascontiguousarray(vectors), drawn, bands, rows, out)
+    bits, room = packed_bits.scratch(len(drawn), out.shape[1])
+    _sample_bits(np.ascontiguousarray(vectors), drawn, bands, rows, bits, room, out)
     return out
 
 
@@ -88,14 +88,14 @@ def sketch_unary(
     rows = len(drawn) // bands
     out = np.empty((len(vectors), packed_bits.width(bands, rows)), np.uint8)
     components, less_one = np.divmod(drawn, component_max)
-    _sample_unary(np.ascontiguousarray(vectors), components, (less_one + 1).astype(np.float32), bands, rows, out)
+    bits, room = packed_bits.scratch(len(drawn), out.shape[1])
+    least = (less_one + 1).astype(np.float32)
+    _sample_unary(np.ascontiguousarray(vectors), components, least, bands, rows, bits, room, out)
     return out
 
 
-@kernel
-def _sample_bits(vectors, positions, bands, rows, out):
-    bits = np.empty(len(positions) // 8 + 1 + WORD_BYTES, np.uint8)
-    room = np.empty(out.shape[1] + WORD_BYTES, np.uint8)
+@kernel("const u8[,], const i64[], i64, i64, u8[], u8[], u8[,]")
+def _sample_bits(vectors, positions, bands, rows, bits, room, out):
     for i in range(len(vectors)):
         bits[:] = 0
         for k in range(len(positions)):
@@ -105,10 +105,8 @@ def _sample_bits(vectors, positions, bands, rows, out):
         packed_bits.spread_bands(bits, bands, rows, room, out[i])
 
 
-@kernel
-def _sample_unary(vectors, components, least, bands, rows, out):
-    bits = np.empty(len(components) // 8 + 1 + WORD_BYTES, np.uint8)
-    room = np.empty(out.shape[1] + WORD_BYTES, np.uint8)
+@kernel("f32[,], i64[], f32[], i64, i64, u8[], u8[], u8[,]")
+def _sample_unary(vectors, components, least, bands, rows, bits, room, out):
     for i in range(len(vectors)):
         for first in range(0, len(components), 8):
             byte = 0
@@ -118,7 +116,7 @@ def _sample_unary(vectors, components, least, bands, rows, out):
         packed_bits.spread_bands(bits, bands, rows, room, out[i])
 
 
-@kernel
+@kernel("u32[,], const i64[], u64, u64[,]")
 def _sample_symbols(symbols, positions, seed, out):
     for k in range(len(positions)):
         own = derive_seed(seed, np.uint64(k))

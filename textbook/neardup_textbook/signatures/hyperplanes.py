@@ -20,7 +20,6 @@ import numpy.typing as npt
 
 from neardup.machine.bits import above_zero
 from neardup.machine.compile import kernel
-from neardup.machine.words import WORD_BYTES
 from neardup_textbook.vectors import draws, packed_bits, pairwise, projections
 from neardup_textbook.vectors.vector_input import largest
 
@@ -131,15 +130,14 @@ def _sketch(
 ) -> npt.NDArray[np.uint8]:
     out = np.empty((len(vectors), packed_bits.width(bands, rows)), np.uint8)
     edge, sums = projections.edge_like(panels), projections.sums_like(panels, len(vectors))
-    _sign(projections.read_only(vectors), panels, bands, rows, edge, sums, out)
+    bits, room = packed_bits.scratch(sums.shape[1], out.shape[1])
+    _sign(projections.read_only(vectors), panels, bands, rows, edge, sums, bits, room, out)
     return out
 
 
-@kernel
-def _sign(vectors, panels, bands, rows, edge, sums, out):
+@kernel("const f32[,], const f32[,,], i64, i64, f32[,], f32[,], u8[], u8[], u8[,]")
+def _sign(vectors, panels, bands, rows, edge, sums, bits, room, out):
     size = sums.shape[1] // 8
-    bits = np.empty(size + WORD_BYTES, np.uint8)
-    room = np.empty(out.shape[1] + WORD_BYTES, np.uint8)
     for first in range(0, len(vectors), projections.BLOCK_VECTORS):
         count = min(projections.BLOCK_VECTORS, len(vectors) - first)
         projections.project_block(vectors, first, count, panels, edge, sums)

@@ -87,7 +87,7 @@ def _multiply(a, x):
     return _reduce(_reduce(total) + _reduce(low))
 
 
-@kernel
+@kernel("u64[], i64[], u64[], u64[], u64[,]")
 def _sign(values, starts, a, b, signatures):
     for i in range(len(signatures)):
         for r in range(signatures.shape[1]):
@@ -98,7 +98,7 @@ def _sign(values, starts, a, b, signatures):
             signatures[i, r] = least
 
 
-@kernel
+@kernel("u64[], i64[], u64[], u64[], u64, u64[,]")
 def _sign_linear(values, starts, a, b, modulus, signatures):
     for i in range(len(signatures)):
         for r in range(signatures.shape[1]):

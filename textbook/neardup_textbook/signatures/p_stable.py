@@ -108,7 +108,7 @@ def _cut(
     return out
 
 
-@kernel
+@kernel("const f32[,], const f32[,,], const f64[], f64, f32[,], f32[,], i32[,]")
 def _sign(vectors, panels, offsets, width, edge, sums, out):
     for first in range(0, len(vectors), projections.BLOCK_VECTORS):
         count = min(projections.BLOCK_VECTORS, len(vectors) - first)

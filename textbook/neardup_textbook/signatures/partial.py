@@ -58,11 +58,11 @@ def sign_ranked(
     groups = ranks.shape[1] // group_elements
     assert groups * group_elements == ranks.shape[1], "a group is cut short"
     signatures = np.full((len(starts) - 1, len(ranks) * groups), INFINITY, np.uint64)
-    _sign_ranked(values, starts, ranks, group_elements, signatures)
+    _sign_ranked(values, starts, np.ascontiguousarray(ranks), group_elements, signatures)
     return signatures
 
 
-@kernel
+@kernel("u64[], i64[], u64, u64[], u64[], u64[,]")
 def _sign(values, starts, seed, hashes, least, signatures):
     rows, groups = signatures.shape[1], len(least)
     for i in range(len(signatures)):
@@ -86,7 +86,7 @@ def _one_function(shingles, seed, hashes, least):
         least[group] = min(least[group], x)  # no branch: a processor could not predict it
 
 
-@kernel
+@kernel("u64[], i64[], i64[,], i64, u64[,]")
 def _sign_ranked(values, starts, ranks, group_elements, signatures):
     groups = ranks.shape[1] // group_elements
     for i in range(len(signatures)):

@@ -76,7 +76,11 @@ def _rows(sketches: Bytes, bits: int) -> npt.NDArray[np.unsignedinteger]:
     return np.ascontiguousarray(sketches).view(np.dtype(banding.ROW_TYPES[bits]).newbyteorder("<"))
 
 
-@kernel
+@kernel(
+    "const u16[,], const u16[,], i64, i32[], i32[], i32[], i32[]",
+    "const u32[,], const u32[,], i64, i32[], i32[], i32[], i32[]",
+    "const u8[,], const u8[,], i64, i32[], i32[], i32[], i32[]",
+)
 def _agreement(a, b, bands, bands_equal, rows_equal, rows_finite, rows_compared):
     width = a.shape[1] // bands
     for i in range(len(a)):

@@ -122,7 +122,7 @@ def halved(strings: Sequence[npt.NDArray[np.bool_]], universe: int) -> npt.NDArr
     return ranks
 
 
-@kernel
+@kernel("u64[], i64[], u64, u64[,]")
 def _sign(values, starts, seed, signatures):
     for i in range(len(signatures)):
         shingles = values[starts[i] : starts[i + 1]]
@@ -135,7 +135,7 @@ def _sign(values, starts, seed, signatures):
             signatures[i, r] = least
 
 
-@kernel
+@kernel("u64[], i64[], i64[,], u64[,]")
 def _sign_ranked(values, starts, ranks, signatures):
     for i in range(len(signatures)):
         for r in range(signatures.shape[1]):
@@ -145,7 +145,7 @@ def _sign_ranked(values, starts, ranks, signatures):
             signatures[i, r] = least
 
 
-@kernel
+@kernel("u64, i64[,]")
 def _shuffle(seed, ranks):
     universe = ranks.shape[1]
     for r in range(len(ranks)):

@@ -74,7 +74,7 @@ def _log(x):
     return exponent * _LOG_2 + 2.0 * t * total
 
 
-@kernel
+@kernel("u64, f32[,]")
 def _normals(seed, out):
     for r in range(out.shape[0]):
         state = derive_seed(seed, np.uint64(r))
@@ -93,7 +93,7 @@ def _normals(seed, out):
             j += 2
 
 
-@kernel
+@kernel("u64, f32[,]")
 def _signs(seed, out):
     for r in range(out.shape[0]):
         state = derive_seed(seed, np.uint64(r))
@@ -102,7 +102,7 @@ def _signs(seed, out):
             out[r, j] = 1.0 if bit == _ONE else -1.0
 
 
-@kernel
+@kernel("u64, f64[]")
 def _uniforms(seed, out):
     for i in range(len(out)):
         out[i] = _uniform(seed, i + 1)

@@ -57,6 +57,11 @@ def _with_a_word(sketches: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     return filled
 
 
+def scratch(bits: int, width: int) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
+    """``bits`` and ``room`` for ``spread_bands``: so many bits in all, into bands of ``width`` bytes in all."""
+    return np.zeros(-(-bits // 8) + WORD_BYTES, np.uint8), np.empty(width + WORD_BYTES, np.uint8)
+
+
 @inlined
 def spread_bands(bits, bands, rows, room, out):
     """Spread bands * rows bits without gaps to bands of whole bytes in ``out``, ``uint8[width(bands, rows)]``.
@@ -76,7 +81,7 @@ def spread_bands(bits, bands, rows, room, out):
         out[byte] = room[byte]
 
 
-@kernel
+@kernel("const u8[,], const u8[,], i64, i64, i32[], i32[]")
 def _agreement(a, b, bands, rows, bands_equal, bits_equal):
     size = (rows + 7) // 8
     head = min(size, WORD_BYTES)

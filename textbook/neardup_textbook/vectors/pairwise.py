@@ -109,13 +109,13 @@ def _three_dots(x, y):
     return (a0 + a1) + (a2 + a3), (b0 + b1) + (b2 + b3), (c0 + c1) + (c2 + c3)
 
 
-@kernel
+@kernel("f32[,], f32[,], f64[]", "f32[,], f64[,], f64[]", "f64[,], f64[,], f64[]")
 def _dot_rows(a, b, out):
     for i in range(len(out)):
         out[i] = _dot(a[i], b[i])
 
 
-@kernel
+@kernel("const f32[,], const f32[,], f64[]", "const f32[,], const f64[,], f64[]", "const f64[,], const f64[,], f64[]")
 def _cosine_rows(a, b, out):
     for i in range(len(out)):
         square_a, square_b, product = _three_dots(a[i], b[i])
@@ -124,7 +124,7 @@ def _cosine_rows(a, b, out):
         out[i] = min(max(product / lengths, -1.0), 1.0) if lengths > 0.0 else 0.0
 
 
-@kernel
+@kernel("f32[,], f32[,], f64[]", "f32[,], f64[,], f64[]", "f64[,], f64[,], f64[]")
 def _angle_rows(a, b, out):
     for i in range(len(out)):
         x, y = a[i], b[i]
@@ -140,7 +140,7 @@ def _angle_rows(a, b, out):
         out[i] = np.degrees(2 * np.arctan2(np.sqrt(apart), np.sqrt(together)))
 
 
-@kernel
+@kernel("const f32[,], const f32[,], f64[]", "const f32[,], const f64[,], f64[]", "const f64[,], const f64[,], f64[]")
 def _euclidean_rows(a, b, out):
     for i in range(len(out)):
         x, y = a[i], b[i]
@@ -151,7 +151,7 @@ def _euclidean_rows(a, b, out):
         out[i] = np.sqrt((s0 + s1) + (s2 + s3))
 
 
-@kernel
+@kernel("f32[,], f32[,], f64[]", "f32[,], f64[,], f64[]", "f64[,], f64[,], f64[]")
 def _manhattan_rows(a, b, out):
     for i in range(len(out)):
         x, y = a[i], b[i]

@@ -69,13 +69,14 @@ def edge_like(panels: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     return np.zeros((TILE_VECTORS_MAX, panels.shape[1]), np.float32)
 
 
-@kernel
+@kernel("const f32[,], i64, i64, const f32[,,], f32[,], f32[,]")
 def project_block(vectors, first, count, panels, edge, sums):
     """Sums of ``vectors[first:first + count]``, at most ``BLOCK_VECTORS``, into ``sums``; ``edge`` is scratch."""
     tile = tile_vectors()
     whole = count - count % tile
     for i in range(whole, count):
-        edge[i - whole] = vectors[first + i]
+        for j in range(edge.shape[1]):
+            edge[i - whole, j] = vectors[first + i, j]
     for p in range(len(panels)):
         for i in range(0, whole, tile):
             put_tile(vectors, first + i, panels[p], sums, i, p * PANEL_LINES)

@@ -77,7 +77,7 @@ def largest(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     return out.view(np.float32)
 
 
-@kernel
+@kernel("u32[,], u32[]")
 def _largest(vectors, out):
     # Without the sign, the bits of floats sort as the floats do; infinity and NaN come last.
     for i in range(len(vectors)):

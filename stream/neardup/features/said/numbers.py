@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.machine.compile import inlined, kernel, raw_inner
+from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.kernels.hashing import BASE, mix64
 
 # A number as characters: digits, and the separators between them.
@@ -30,12 +30,12 @@ def hash_of_digits(number: str) -> int:
     return int(_hash_of_characters(np.array([int(digit) for digit in number], np.uint8)))
 
 
-@kernel
+@kernel("u8[]")
 def _hash_of_characters(characters):
     return _hash_of(characters, len(characters))
 
 
-@raw_inner
+@inner
 def number_at(codes, i, digits, characters):
     """Return where the number that begins at i ends, and its hash; ``characters`` is scratch."""
     end, scaled = _fraction(codes, i, digits)
@@ -65,7 +65,7 @@ def _separator(code):
     return _COLON if code == 0x3A else 0
 
 
-@raw_inner
+@inner
 def _fraction(codes, i, digits):
     """Return where the fraction that begins at i ends, and its value in 1 / 10,000; 0 and 0 if there is none.
 
@@ -87,7 +87,7 @@ def _fraction(codes, i, digits):
     return j, whole * _SCALE + (over * _SCALE + under // 2) // under
 
 
-@raw_inner
+@inner
 def _integer(codes, i, digits):
     """Return the integer that begins at i, ``_FRACTION_MAX`` for a greater one, and where it ends."""
     value = np.int64(0)
@@ -97,7 +97,7 @@ def _integer(codes, i, digits):
     return value, i
 
 
-@raw_inner
+@inner
 def _spell(scaled, characters):
     """Write a number in 1 / 10,000 as characters; return how many."""
     count, power = np.int64(0), np.int64(1)
@@ -117,7 +117,7 @@ def _spell(scaled, characters):
     return count
 
 
-@raw_inner
+@inner
 def _plain(characters, count):
     """Drop the commas between thousands, and the zeros at the end of a decimal fraction; return the new length."""
     commas, points, others, since, regular = 0, 0, 0, 0, True

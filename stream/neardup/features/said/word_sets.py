@@ -36,7 +36,7 @@ from neardup.features.said.word_tables import (
     word_tables,
 )
 from neardup.features.texts.normalize import CodePoints
-from neardup.machine.compile import inlined, raw_inner, raw_kernel
+from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.kernels.hashing import mix64
 
 # Words and numbers of a set at most: a text of more says something that the set does not hold.
@@ -98,7 +98,7 @@ def _one_stem(token):
     return half | half << np.uint32(16)
 
 
-@raw_kernel
+@kernel("CodePoints, const word_tables.WordTables, _Scratch, bool, u32[], i64[]")
 def _make_sets(codes, tables, scratch, with_words, out, starts):
     at = np.int64(0)
     for i in range(len(codes.lengths)):
@@ -116,7 +116,7 @@ def _make_sets(codes, tables, scratch, with_words, out, starts):
         starts[i + 1] = at
 
 
-@raw_inner
+@inner
 def _write(scratch, out, at):
     """Write the set in the scratch; return where the next one begins."""
     words, numbers = scratch.counts[0], scratch.counts[1]
@@ -139,7 +139,7 @@ def _write(scratch, out, at):
     return at + size
 
 
-@raw_inner
+@inner
 def _scan(codes, tables, scratch, mask, with_words):
     """Collect the words and numbers of a text."""
     i, n = np.int64(0), np.int64(len(codes))
@@ -244,14 +244,14 @@ def _add_word(stem, weight, scratch):
         scratch.counts[2] = 1
 
 
-@raw_inner
+@inner
 def _add_negation(scratch, mask):
     """Add one more negation, as a number of its own."""
     _add_number(mix64(_NEGATION + np.uint64(scratch.counts[3])), scratch, mask)
     scratch.counts[3] += 1
 
 
-@raw_inner
+@inner
 def _add_number(token, scratch, mask):
     """Add a number, in ascending order."""
     if not _is_new(token, scratch, mask):
@@ -289,7 +289,7 @@ def said_parts(
     return said, new
 
 
-@raw_kernel
+@kernel("const u32[], i64[], const u32[], i64[], u64[], f64[], i64[]")
 def _compare(newer, newer_starts, older, older_starts, bits, said, new):
     for i in range(len(said)):
         a, b = newer_starts[i], older_starts[i]

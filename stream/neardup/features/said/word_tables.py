@@ -78,7 +78,7 @@ def _hash_of_word(word: str) -> int:
     return int(_hash_of(code_points_of(word).astype(np.uint32)))
 
 
-@kernel
+@kernel("u32[]")
 def _hash_of(codes):
     return hash_between(codes, 0, len(codes))
 

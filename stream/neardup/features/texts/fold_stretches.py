@@ -10,13 +10,13 @@ import numpy as np
 from neardup.features.texts.raw_texts import copy_codes
 from neardup.features.texts.unicode_fold import BLANK, INTERACTS
 from neardup.features.texts.unicode_table import PAYLOAD, SEPARATOR
-from neardup.machine.compile import raw_inner, raw_kernel
+from neardup.machine.compile import inner, kernel
 from neardup.machine.kernels.strings import shorten_runs
 
 _SEPARATOR = np.uint32(ord(SEPARATOR))
 
 
-@raw_kernel
+@kernel("RawTexts, i64[,], i64, u32[]")
 def gather_stretches(texts, stretches, count, out):
     """Write the raw code points of the stretches to ``out``, each with a separator after it; returns how many."""
     at = 0
@@ -27,7 +27,7 @@ def gather_stretches(texts, stretches, count, out):
     return at
 
 
-@raw_kernel
+@kernel("u32[], i64[], i64[], i64[], i64[,], i64, u32[], const u32[], bool, u32[]")
 def splice(folded, widths, starts, lengths, stretches, count, results, entries, fold_space, out):
     """Write ``folded`` to ``out``, with the results of the stretches where they belong, each with a separator after it.
 
@@ -58,7 +58,7 @@ def splice(folded, widths, starts, lengths, stretches, count, results, entries, 
         lengths[i] = at - first
 
 
-@raw_inner
+@inner
 def _copy(codes, out, at):
     for p in range(len(codes)):
         out[at + p] = codes[p]

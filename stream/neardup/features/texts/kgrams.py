@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.machine.compile import raw_inner
+from neardup.machine.compile import inner
 from neardup.machine.kernels.hashing import BASE, mix64
 
 # Grams of a block.
@@ -39,7 +39,7 @@ def gram_scratch(k: int) -> GramScratch:
     return GramScratch(np.empty(BLOCK + k, np.uint64), np.empty(BLOCK + k, np.uint64))
 
 
-@raw_inner
+@inner
 def _prefixes(units, length, scratch):
     """Write the polynomials of ``length`` consecutive units to ``scratch.grams``.
 
@@ -71,7 +71,7 @@ def _prefixes(units, length, scratch):
             made, power = made + 1, power * BASE
 
 
-@raw_inner
+@inner
 def kgrams(units, k, scratch, out):
     """Hashes of the k-grams of ``units`` into ``out``; returns how many: one if there are fewer than k units."""
     n = len(units)
@@ -87,14 +87,14 @@ def kgrams(units, k, scratch, out):
     return n - k + 1
 
 
-@raw_inner
+@inner
 def _double(grams, further, power, out):
     """Grams of twice the length. A loop over slices that start at 0 compiles to vector code."""
     for i in range(len(further)):
         out[i] = grams[i] * power + further[i]
 
 
-@raw_inner
+@inner
 def _append(grams, units):
     """Grams longer by one unit, in place."""
     for i in range(len(units)):

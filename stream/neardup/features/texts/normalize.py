@@ -221,7 +221,7 @@ def _fold_narrow(codes, fold_case, fold_space, out):
     return shorten_runs(out, _BLANK) if fold_space else len(codes)
 
 
-@kernel
+@kernel("RawTexts, bool, bool, i64[], i64[], u8[]")
 def _fold_ascii(texts, fold_case, fold_space, starts, lengths, out):
     """Fold case and white space of the ASCII texts to ``out``, one after the other; write starts and lengths."""
     at = 0

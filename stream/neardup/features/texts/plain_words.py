@@ -37,7 +37,7 @@ from neardup.features.texts.words import (
     token_hashes,
     word_table,
 )
-from neardup.machine.compile import inlined, raw_inner
+from neardup.machine.compile import inlined, inner
 from neardup.machine.kernels.hashing import BASE, mix64
 from neardup.machine.lanes import LANES, SUM_LANES, changes, running_sums
 
@@ -103,7 +103,7 @@ def _powers(base: int) -> npt.NDArray[np.uint64]:
     return np.asarray(np.multiply.accumulate(factors))
 
 
-@raw_inner
+@inner
 def word_hashes(codes, tables, scratch, out):
     """Write the hash of each word of one document into ``out``, in order, and return how many there are.
 
@@ -129,7 +129,7 @@ def word_hashes(codes, tables, scratch, out):
     return count
 
 
-@raw_inner
+@inner
 def _is_end(codes, end, groups):
     """Whether a block may end before ``end``: at the end of the text, or between a hard code point and a letter."""
     if end == len(codes):
@@ -137,7 +137,7 @@ def _is_end(codes, end, groups):
     return groups[codes[end]] == _LETTER and groups[codes[end - 1]] == _HARD
 
 
-@raw_inner
+@inner
 def _block_hashes(codes, tables, scratch, out):
     """As ``word_hashes``, for a block that ends with a hard code point or with the text."""
     groups, kinds, sums, edges = scratch
@@ -160,7 +160,7 @@ def _block_hashes(codes, tables, scratch, out):
     return np.int64(words)
 
 
-@raw_inner
+@inner
 def _group(codes, groups, out):
     """Write the group of each code point. Comparisons compile to vector code for ASCII, where tables do not."""
     n = np.uint64(len(codes))
@@ -190,7 +190,7 @@ def _ascii_group(c):
     return _OTHER if c == np.uint8(0x5F) else group  # _
 
 
-@raw_inner
+@inner
 def _decide(groups, end, kinds):
     """Write for each position before ``end`` whether it is a part of a word, hard or *other*; return the bits of all.
 
@@ -208,7 +208,7 @@ def _decide(groups, end, kinds):
     return together
 
 
-@raw_inner
+@inner
 def _sum_up(codes, inverses, sums):
     """Write the partial sums S."""
     n = np.uint64(len(codes))
@@ -222,7 +222,7 @@ def _sum_up(codes, inverses, sums):
         sums[i + _ONE] = total
 
 
-@raw_inner
+@inner
 def _find_edges(kinds, n, edges):
     """Write the positions where the kind changes; returns how many there are. The last is followed by hard code
     points."""
@@ -232,7 +232,7 @@ def _find_edges(kinds, n, edges):
     return edge_count
 
 
-@raw_inner
+@inner
 def _mixed_hashes(codes, tables, scratch, found, out):
     """The hashes of a block with *other* code points."""
     kinds, sums, edges = scratch.kinds, scratch.sums, scratch.edges

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.machine.compile import locked_kernel, raw_inner
+from neardup.machine.compile import inner, kernel
 from neardup.machine.memory import bytes_at, halves_at, string_parts, words_at
 
 
@@ -40,7 +40,7 @@ def raw_texts(strings: Sequence[str]) -> RawTexts:
     return raw
 
 
-@locked_kernel
+@kernel("i64[], RawTexts", locked=True)
 def _find(objects, found):
     """Fill in where the characters of the strings at these addresses are."""
     for i in range(len(objects)):
@@ -49,7 +49,7 @@ def _find(objects, found):
         found.widths[i] = 0 if is_ascii else width
 
 
-@raw_inner
+@inner
 def copy_codes(texts, i, first, end, out):
     """Write the code points of text i from ``first`` to ``end`` to ``out`` (``uint32``); returns how many."""
     width, count = max(texts.widths[i], 1), end - first
@@ -63,7 +63,7 @@ def copy_codes(texts, i, first, end, out):
     return count
 
 
-@raw_inner
+@inner
 def _copy(codes, out):
     for p in range(len(codes)):
         out[p] = codes[p]

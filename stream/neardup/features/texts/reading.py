@@ -9,7 +9,7 @@ import numpy as np
 from neardup.documents.document import TEXT, Column, Document, DocumentColumns
 from neardup.features.texts.normalize import CodePoints, NormalForm, fold
 from neardup.features.texts.raw_texts import RawTexts, raw_texts
-from neardup.machine.compile import kernel, raw_kernel
+from neardup.machine.compile import kernel
 from neardup.machine.kernels.utf8 import DECODED_SPARE, NOT_UTF8, TAIL_BYTES, decode_utf8
 
 _CONTINUATION_MASK, _CONTINUATION = np.uint8(0xC0), np.uint8(0x80)
@@ -61,7 +61,7 @@ def _column_codes(texts: Column, form: NormalForm, characters_max: int) -> tuple
     return fold(raw, form), refused
 
 
-@kernel
+@kernel("const u8[], i64[], i64[], bool[]")
 def _measure(data, starts, lengths, is_wide):
     """Count the code points of each text, by their first bytes; mark the texts that are not ASCII."""
     for i in range(len(lengths)):
@@ -74,7 +74,7 @@ def _measure(data, starts, lengths, is_wide):
         is_wide[i] = high >= _CONTINUATION
 
 
-@raw_kernel
+@kernel("const u8[], i64[], bool[], u8[], u32[], i64, RawTexts")
 def _decode(data, starts, is_wide, tail, codes, address, texts):
     """Decode the texts that are not ASCII to ``codes``, one after the other; the length of a text that is not UTF-8
     becomes ``NOT_UTF8``. ``address`` is that of ``codes``."""

@@ -121,7 +121,7 @@ def _word_shingles(codes: CodePoints, k: int, stops: npt.NDArray[np.uint64]) -> 
     return Features(values[: starts[-1]], starts)
 
 
-@kernel
+@kernel("CodePoints, i64, GramScratch, u64[], i64[]")
 def _chars(codes, k, scratch, values, starts):
     for i in range(len(codes.starts)):
         first, end, at = codes.starts[i], codes.starts[i] + codes.lengths[i], starts[i]
@@ -132,7 +132,7 @@ def _chars(codes, k, scratch, values, starts):
         starts[i + 1] = at + count
 
 
-@kernel
+@kernel("CodePoints, i64, const plain_words.WordTables, WordScratch, const u64[], u64[], GramScratch, u64[], i64[]")
 def _words(codes, k, tables, block, stops, tokens, scratch, values, starts):
     for i in range(len(codes.starts)):
         first, end, at = codes.starts[i], codes.starts[i] + codes.lengths[i], starts[i]
@@ -153,7 +153,7 @@ def _words(codes, k, tables, block, stops, tokens, scratch, values, starts):
         starts[i + 1] = at
 
 
-@kernel
+@kernel("CodePoints, i64, const u8[], const u64[], u64[], u64[], i64[]")
 def _urls(codes, k, table, stops, tokens, values, starts):
     for i in range(len(codes.starts)):
         first, end, at = codes.starts[i], codes.starts[i] + codes.lengths[i], starts[i]

@@ -40,7 +40,7 @@ from neardup.features.texts.unicode_table import (
     SURROGATE,
 )
 from neardup.machine.bits import MASK_BITS, lowest_bit, mask_below
-from neardup.machine.compile import inlined, raw_inner, raw_kernel
+from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.kernels.strings import shorten_runs
 from neardup.machine.lanes import copy_bits
 
@@ -86,7 +86,7 @@ def fold_scratch(length_max: int) -> FoldScratch:
     return FoldScratch(*(np.empty(size, np.uint32) for size in (_BLOCK + _SPARE, MASK_BITS, length_max)))
 
 
-@raw_kernel
+@kernel("RawTexts, const FoldTable, FoldScratch, bool, u32[], i64[], i64[], i64[,], bool[]")
 def fold_texts(texts, table, scratch, fold_space, out, starts, lengths, stretches, surrogates):
     """Normalise the texts that are not ASCII, except their general stretches.
 
@@ -115,7 +115,7 @@ def fold_texts(texts, table, scratch, fold_space, out, starts, lengths, stretche
     return count
 
 
-@raw_inner
+@inner
 def _fold_text(codes, table, scratch, out, stretches, count, text):
     """Normalise one text; returns its length and the new number of stretches."""
     n = np.int64(len(codes))
@@ -283,7 +283,7 @@ def _is_boundary(entry):
     return entry & INTERACTS == _NOTHING or entry & EXPANDS != _NOTHING or entry == SPECIAL | _SURROGATE
 
 
-@raw_inner
+@inner
 def _fold_run(codes, i, table, out, j, stretches, count, text):
     """Normalise the unit around position ``i``: from the boundary before it to the next one.
 
@@ -325,7 +325,7 @@ def _rank(entry):
     return (entry >> RANK_SHIFT) & RANK_MASK
 
 
-@raw_inner
+@inner
 def _compose(codes, table, out):
     """Sort and compose a simple code point and the marks and seconds after it; returns the number of code points.
 

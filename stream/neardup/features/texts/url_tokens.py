@@ -99,6 +99,18 @@ def _after_scheme(codes, first, end):
 
 
 @inner
+def _is_stop(stops, token):
+    low, high = 0, len(stops)
+    while low < high:
+        middle = (low + high) // 2
+        if stops[middle] < token:
+            low = middle + 1
+        else:
+            high = middle
+    return low < len(stops) and stops[low] == token
+
+
+@inner
 def _url_tokens(codes, first, end, table, stops, tokens):
     """Write the hashes of the remaining tokens of one URL; return how many."""
     token_count, h = 0, np.uint64(0)
@@ -111,15 +123,14 @@ def _url_tokens(codes, first, end, table, stops, tokens):
             h = h * BASE + (np.uint64(code) + _ONE)
         elif h:
             token = mix64(h)
-            at = np.searchsorted(stops, token)
-            if at == len(stops) or stops[at] != token:
+            if not _is_stop(stops, token):
                 tokens[token_count] = token
                 token_count += 1
             h = np.uint64(0)
     return token_count
 
 
-@kernel
+@kernel("u32[], const u8[], u64[]")
 def _all_tokens(codes, table, tokens):
     """Write the hashes of all tokens of one URL without a scheme, none dropped; return how many."""
     return _url_tokens(codes, 0, len(codes), table, tokens[:0], tokens)

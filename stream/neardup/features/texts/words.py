@@ -152,7 +152,7 @@ def _next_state(h: np.uint64, code: np.uint32) -> np.uint64:
     return h * BASE + np.uint64(code) + np.uint64(1)
 
 
-@kernel
+@kernel("const u32[], const u8[], u64[]", "const u8[], const u8[], u64[]")
 def token_hashes(codes: Codes, table: npt.NDArray[np.uint8], out: Hashes) -> int:
     """Write the hash of each word of one document into ``out``, in order, and return how many there are.
 

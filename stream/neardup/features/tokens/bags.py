@@ -30,7 +30,7 @@ def sorted_bags(values: Elements, starts: Starts) -> Elements:
     """Each bag ``values[starts[i]:starts[i + 1]]`` in ascending order, under the same starts."""
     out = np.empty_like(values)
     longest = int(np.diff(starts).max(initial=0))
-    _sort(values, starts, bucket_counts(longest), out)
+    _sort(np.ascontiguousarray(values), starts, bucket_counts(longest), out)
     return out
 
 
@@ -60,7 +60,7 @@ def bucket_counts(elements: int) -> npt.NDArray[np.int64]:
     return np.empty(1 << max(elements - 1, 1).bit_length(), np.int64)
 
 
-@kernel
+@kernel("u64[], i64[], i64[], u64[]")
 def _sort(values, starts, counts, out):
     for i in range(len(starts) - 1):
         bag, into = values[starts[i] : starts[i + 1]], out[starts[i] : starts[i + 1]]
@@ -91,7 +91,9 @@ def sort_bag(bag, counts, into):
         first -= indices[bucket]
         indices[bucket] = first
     if squares > _CROWD * n:
-        into[:] = np.sort(bag)
+        for j in range(n):
+            into[j] = bag[j]
+        _heap_sort(into)
         return
     for j in range(n):
         own = np.int64(bag[j] >> shift)
@@ -105,7 +107,33 @@ def sort_bag(bag, counts, into):
         into[at] = x
 
 
-@kernel
+@inner
+def _heap_sort(values):
+    """Sort in place, in n log n steps for any values, and without memory of its own."""
+    n = len(values)
+    for start in range(n // 2 - 1, -1, -1):
+        _sift(values, start, n)
+    for end in range(n - 1, 0, -1):
+        values[0], values[end] = values[end], values[0]
+        _sift(values, 0, end)
+
+
+@inner
+def _sift(heap, at, end):
+    """Move an element of ``heap[:end]`` down until no child is greater."""
+    x = heap[at]
+    child = 2 * at + 1
+    while child < end:
+        if child + 1 < end and heap[child + 1] > heap[child]:
+            child += 1
+        if heap[child] <= x:
+            break
+        heap[at] = heap[child]
+        at, child = child, 2 * child + 1
+    heap[at] = x
+
+
+@kernel("u64[], i64[], i64[]")
 def _unique(values, starts, out_starts):
     """Move the distinct elements of each bag to the front, in place."""
     at = 0
@@ -117,7 +145,7 @@ def _unique(values, starts, out_starts):
         out_starts[i + 1] = at
 
 
-@kernel
+@kernel("u64[], i64[], u64")
 def _number(values, starts, mask):
     for i in range(len(starts) - 1):
         copies = np.uint64(0)

@@ -170,7 +170,7 @@ def _mixed(values: npt.NDArray[np.uint64], purpose: np.uint64) -> npt.NDArray[np
     return out
 
 
-@kernel
+@kernel("u64[], u64, u64[]")
 def _mix(values, purpose, out):
     for i in range(len(values)):
         out[i] = mix64(values[i] + purpose * GOLDEN)

@@ -32,7 +32,7 @@ import numpy.typing as npt
 from neardup.errors import ConfigError
 from neardup.features.tokens.bags import bucket_counts, sort_bag
 from neardup.machine.bits import lowest_bit
-from neardup.machine.compile import kernel, raw_inner
+from neardup.machine.compile import inner, kernel
 
 Tokens = npt.NDArray[np.uint64]
 Starts = npt.NDArray[np.int64]
@@ -163,7 +163,7 @@ def _spread(known: int) -> np.uint64:
     return np.uint64(63 - max(known - 1, 0).bit_length())
 
 
-@kernel
+@kernel("u64[], u64[]")
 def _fill(tokens, slots):
     mask = np.uint64(len(slots) - 1)
     for rank in range(len(tokens)):
@@ -173,7 +173,7 @@ def _fill(tokens, slots):
         slots[at] = (tokens[rank] & ~_LOW32) | np.uint64(rank + 1)
 
 
-@kernel
+@kernel("u64[], i64[], u64[], u64[], u64, _Scratch, u64[], i64[]")
 def _strings(values, starts, tokens, slots, spread, scratch, out, out_starts):
     at = 0
     for i in range(len(starts) - 1):
@@ -187,7 +187,7 @@ def _strings(values, starts, tokens, slots, spread, scratch, out, out_starts):
         out_starts[i + 1] = at
 
 
-@raw_inner
+@inner
 def _split(bag, tokens, slots, scratch):
     """Mark the ranks of the known tokens of a bag; write the values of the others to ``scratch.unknown``, and return
     their number."""
@@ -217,7 +217,7 @@ def _split(bag, tokens, slots, scratch):
     return count
 
 
-@raw_inner
+@inner
 def _distinct(values):
     """Move the distinct ones of sorted values to the front; returns their number."""
     at = 0
@@ -228,7 +228,7 @@ def _distinct(values):
     return at
 
 
-@raw_inner
+@inner
 def _marked(scratch, spread, out, at):
     """Write the values of the marked ranks to ``out`` from ``at`` on, ascending, and clear the marks; returns the
     index after them."""

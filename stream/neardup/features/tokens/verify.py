@@ -147,7 +147,7 @@ def merged(a, b):
     return common
 
 
-@kernel
+@kernel("const u64[], i64[], const u64[], i64[], i64[]")
 def _common(values_a, starts_a, values_b, starts_b, out):
     for pair in range(len(out)):
         a, b = values_a[starts_a[pair] : starts_a[pair + 1]], values_b[starts_b[pair] : starts_b[pair + 1]]

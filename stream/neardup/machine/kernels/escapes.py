@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from neardup.machine.bits import MASK_BITS, bit_count, mask_between, mask_of_breaks
-from neardup.machine.compile import raw_inner
+from neardup.machine.compile import inner
 from neardup.machine.utf8 import put_escapes
 
 # Bytes that are read at once: the escapes that begin there, of six bytes, end in the 64 bytes.
@@ -24,7 +24,7 @@ _ONE, _TWO, _THREE, _FOUR, _FIVE = (np.uint64(bits) for bits in range(1, 6))
 _BACKSLASH, _U, _0, _7, _8, _9, _A, _D, _F, _a, _d, _f = (np.uint8(code) for code in b"\\u0789ADFadf")
 
 
-@raw_inner
+@inner
 def unescape(data, index, out, at):
     """Copy the bytes of ``data`` from ``index`` on to ``out``, from ``at`` on, while there are escapes and nothing
     stops; returns the indices behind what was read and behind what was written.

@@ -43,13 +43,13 @@ def derive_seed(seed, purpose):
     return mix64(seed + (purpose + np.uint64(1)) * GOLDEN)
 
 
-@kernel
+@kernel("i64, i64", "u64, u64")
 def seed_of(seed, purpose):
     """``derive_seed`` for Python."""
     return derive_seed(seed, purpose)
 
 
-@kernel
+@kernel("const u8[], const i64[], u64, u64[]")
 def hash_strings(data, starts, seed, out):
     """64-bit hashes of n byte strings, ``data[starts[i]:starts[i + 1]]`` of ``uint8``, into ``out``, ``uint64[n]``."""
     for i in range(len(out)):
@@ -71,7 +71,7 @@ def bag_hash(first, second, count):
     return mix64(first + np.uint64(count)), mix64(second * GOLDEN ^ np.uint64(count))
 
 
-@kernel
+@kernel("u64[], i64[], u64[,]")
 def hash_bags(values, starts, out):
     """128-bit hashes of n bags of hashed values, ``values[starts[i]:starts[i + 1]]``, into ``out``, ``uint64[n, 2]``.
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from neardup.machine.bits import MASK_BITS, lowest_bit, mask_of_breaks
-from neardup.machine.compile import inlined, raw_inner, raw_kernel
+from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.kernels.escapes import unescape
 from neardup.machine.lanes import copy_bytes
 from neardup.machine.words import WORD_BYTES, word_at
@@ -49,7 +49,7 @@ for _letter, _meaning in zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t', strict=True):
 _TRUE, _FALSE, _NONE = (np.frombuffer(word, np.uint8) for word in (b"true", b"false", b"null"))
 
 
-@raw_kernel
+@kernel("(const u8[], i64[]), (const u8[], i64[]), bool[], (const u8[], i64[]), Scanned")
 def scan_lines(lines, keys, has_key, names, found):
     """Scan n lines; returns the index of the first that is not accepted, n if all are.
 
@@ -86,7 +86,7 @@ def scan_lines(lines, keys, has_key, names, found):
     return len(starts) - 1
 
 
-@raw_inner
+@inner
 def _scan_object(data, index, end, names, row, texts, at):
     """Return the end of the object of a line, -1 if it is not accepted, and the end of ``texts``.
 
@@ -188,7 +188,7 @@ def _copy(data, first, size, out, at):
         copy_bytes(data, first + i, out, at + i)
 
 
-@raw_inner
+@inner
 def _string_end(data, index, end):
     """Return the index of the quote that ends a string, -1 if it is not accepted, and whether it has escapes."""
     is_escaped = False
@@ -209,7 +209,7 @@ def _string_end(data, index, end):
     return np.int64(-1), is_escaped
 
 
-@raw_inner
+@inner
 def _copy_string(data, index, end, out, at):
     """Copy a string without its escapes; returns the index behind its quote, -1 if it is not accepted, and the end of
     the copy."""
@@ -245,7 +245,7 @@ def _copy_string(data, index, end, out, at):
     return np.int64(-1), at
 
 
-@raw_inner
+@inner
 def _code_point(data, index, end, out, at):
     """Write the code point of an escape whose digits begin here, in UTF-8; returns the index behind it, -1 for a lone
     surrogate, and the end of the copy."""
@@ -291,7 +291,7 @@ def _hexadecimal(data, index, end):
     return code
 
 
-@raw_inner
+@inner
 def _value_end(data, index, end):
     """Return the end of a value, -1 if it is not accepted, and its kind."""
     first = data[index]
@@ -309,7 +309,7 @@ def _value_end(data, index, end):
     return np.int64(-1), _LITERAL
 
 
-@raw_inner
+@inner
 def _number_end(data, index, end):
     """Return the end of a number, -1 if it is not accepted, and its kind. Not accepted are exponents, and numbers that
     begin with -0."""
@@ -364,7 +364,7 @@ def _number(data, index, end):
     return (-value if is_negative else value), True
 
 
-@raw_inner
+@inner
 def _is_utf8(data, index, end):
     """Whether a stretch of bytes is UTF-8."""
     while index < end:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from neardup.machine.bits import MASK_BITS, mask_between
-from neardup.machine.compile import raw_inner
+from neardup.machine.compile import inner
 
 _ONE, _LAST = np.uint64(1), np.uint64(MASK_BITS - 1)
 
 
-@raw_inner
+@inner
 def shorten_runs(codes, value):
     """Leave one ``value`` of each run of it, none at the ends, in place; returns the new length. Most texts have no
     run."""
@@ -30,7 +30,7 @@ def shorten_runs(codes, value):
     return n - (codes[n - 1] == value)
 
 
-@raw_inner
+@inner
 def _drop_runs(codes, value):
     """Leave one ``value`` of each run of it, none at the ends, in place; returns the new length."""
     j = 0

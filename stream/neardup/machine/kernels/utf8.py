@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from neardup.machine.compile import raw_inner
+from neardup.machine.compile import inner
 from neardup.machine.utf8 import BLOCK, READ, decode_block, is_ascii, widen
 
 # The result of ``decode_utf8`` for bytes that are not UTF-8.
@@ -27,7 +27,7 @@ _ZERO, _WHOLE = np.uint64(0), np.uint64(BLOCK)
 _PLAIN = np.uint64(13)
 
 
-@raw_inner
+@inner
 def decode_utf8(data, first, end, tail, out):
     """Decode the bytes from ``first`` to ``end`` of ``data`` (``uint8``) to ``out`` (``uint32``).
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from neardup.machine.compile import raw_kernel
+from neardup.machine.compile import kernel
 from neardup.machine.kernels.hashing import GOLDEN
 
 Keys = npt.NDArray[np.uint32]
@@ -56,7 +56,7 @@ class KeySet:
         return np.uint64(_HASH_BITS + 1 - len(self._slots).bit_length())
 
 
-@raw_kernel
+@kernel("u32[], u64, u32[,], bool[], bool[]")
 def _meet(slots, shift, keys, adds, met):
     """Look up each key of each item; return how many were added."""
     added = 0

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from neardup.features.tokens.bags import sorted_sets
 from neardup.features.tokens.verify import merged
-from neardup.machine.compile import inlined, kernel, raw_kernel
+from neardup.machine.compile import inlined, kernel
 from neardup.machine.kernels.hashing import GOLDEN
 
 Elements = npt.NDArray[np.uint64]
@@ -80,7 +80,8 @@ class SampleIndex:
         )  # fmt: skip
         if keys is None:
             times = np.zeros(1 << _bits(len(values)), np.uint32)
-            _choose(values, starts, held, times, np.uint64(_SHIFT - _bits(len(values))), self._postings.elements)
+            shift, of_times = np.uint64(_SHIFT - _bits(len(values))), np.zeros(_COMMON, np.int64)
+            _choose(values, starts, held, times, shift, of_times, self._postings.elements)
         else:
             self._postings.elements[:] = keys.reshape(-1)
         _fill(self._postings)
@@ -98,7 +99,7 @@ class SampleIndex:
         """
         if not self._share and not self._by_keys:
             values, starts = sorted_sets(values, starts)
-        met = [np.empty((2, 0), np.int64)]
+        values, met = np.ascontiguousarray(values), [np.empty((2, 0), np.int64)]
         at, count = 0, len(starts) - 1
         while at < count:
             out = np.empty((2, _HITS + len(self.sizes)), np.int64)
@@ -133,12 +134,13 @@ def _times_of(times, shift, element):
     return min(np.int64(times[np.int64((element * GOLDEN) >> shift)]), _COMMON - 1)
 
 
-@kernel
-def _choose(values, starts, held, times, shift, chosen):
-    """Write the rarest elements of each set, ``held`` of them; ``times`` counts elements by their hash."""
+@kernel("u64[], i64[], i64[], u32[], u64, i64[], u64[]")
+def _choose(values, starts, held, times, shift, of_times, chosen):
+    """Write the rarest elements of each set, ``held`` of them; ``times`` counts elements by their hash. ``of_times`` is
+    scratch."""
     for n in range(len(values)):
         times[np.int64((values[n] * GOLDEN) >> shift)] += 1
-    of_times, out = np.zeros(_COMMON, np.int64), 0
+    out = 0
     for i in range(len(starts) - 1):
         of_times[:] = 0
         for n in range(starts[i], starts[i + 1]):
@@ -156,7 +158,7 @@ def _choose(values, starts, held, times, shift, chosen):
                 out += 1
 
 
-@raw_kernel
+@kernel("_Postings")
 def _fill(postings):
     for n in range(len(postings.elements)):
         mixed = postings.elements[n] * GOLDEN
@@ -167,7 +169,7 @@ def _fill(postings):
         postings.heads[slot] = np.uint32(n + 1)
 
 
-@raw_kernel
+@kernel("_Postings, i64[], i64[], u64[], i64[], i64, f64, i64[], i64[], i64[,]")
 def _meet(postings, needed, sizes, values, starts, first, least, counts, touched, out):
     """Find the sets of which documents from ``first`` on have enough elements; return the next document and how many
     pairs were found."""
@@ -199,7 +201,7 @@ def _meet(postings, needed, sizes, values, starts, first, least, counts, touched
     return len(starts) - 1, found
 
 
-@raw_kernel
+@kernel("u64[], i64[], i64[], u64[], i64[], i64[], i64[]")
 def _common(values_a, starts_a, rows_a, values_b, starts_b, rows_b, out):
     """Count the common elements of pairs of sets by their rows."""
     for n in range(len(out)):

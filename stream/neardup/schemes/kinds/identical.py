@@ -210,7 +210,7 @@ def _text_hash(codes):
     return mix64(first ^ np.uint64(length)), mix64(second + np.uint64(length) * GOLDEN)
 
 
-@kernel
+@kernel("CodePoints, u64[,]")
 def _text_hashes(codes, out):
     for i in range(len(codes.starts)):
         first, end = codes.starts[i], codes.starts[i] + codes.lengths[i]
@@ -220,7 +220,7 @@ def _text_hashes(codes, out):
             out[i, 0], out[i, 1] = _text_hash(codes.narrow[first:end])
 
 
-@kernel
+@kernel("u64, i64[]")
 def _random_positions(seed, out):
     for i in range(len(out)):
         x = derive_seed(seed, _POSITION_PURPOSE + np.uint64(i))
@@ -228,7 +228,7 @@ def _random_positions(seed, out):
         out[i] = np.int64(mix64(x) & ((np.uint64(2) << magnitude) - _ONE))
 
 
-@kernel
+@kernel("CodePoints, i64[], u64[]")
 def _position_hashes(codes, positions, out):
     for i in range(len(codes.starts)):
         h = mix64(np.uint64(codes.lengths[i]) + GOLDEN)
@@ -240,7 +240,7 @@ def _position_hashes(codes, positions, out):
         out[i] = h
 
 
-@kernel
+@kernel("const u64[,], u64, u64[]")
 def _hash_keys(hashes, seed, out):
     key_seed = derive_seed(seed, _KEY_PURPOSE)
     for i in range(len(hashes)):

@@ -9,7 +9,7 @@ short, or a row stayed empty), the text is signed in these separate steps.
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from neardup.features.texts.kgrams import BLOCK, GramScratch, gram_scratch, kgrams
 from neardup.features.texts.normalize import CodePoints
 from neardup.features.texts.plain_words import WordScratch, WordTables, word_hashes, word_scratch, word_tables
-from neardup.machine.compile import raw_inner, raw_kernel
+from neardup.machine.compile import inner, kernel
 from neardup.machine.kernels.hashing import bag_hash, bag_term
 from neardup.schemes.signatures import INFINITY
 from neardup.schemes.signatures.one_permutation import (
@@ -56,7 +56,7 @@ class _Scratch(NamedTuple):
 class _WordRules(NamedTuple):
     """The tables and scratch that split texts into words."""
 
-    tables: WordTables
+    tables: Annotated[WordTables, "const"]
     block: WordScratch
 
 
@@ -99,7 +99,7 @@ def _mask(bits: int) -> np.uint64:
     return np.uint64((1 << bits) - 1)
 
 
-@raw_kernel
+@kernel("CodePoints, i64, u64, u64, _Scratch, u64[,], u64[,], i64[]")
 def _sign_chars(codes, k, mask, seed, scratch, signatures, contents, counts):
     for i in range(len(counts)):
         first, end = codes.starts[i], codes.starts[i] + codes.lengths[i]
@@ -111,7 +111,7 @@ def _sign_chars(codes, k, mask, seed, scratch, signatures, contents, counts):
             counts[i] = _sign_units(plain, k, mask, seed, scratch, signatures[i], contents[i])
 
 
-@raw_kernel
+@kernel("CodePoints, i64, u64, u64, _WordRules, _Scratch, u64[,], u64[,], i64[]")
 def _sign_words(codes, k, mask, seed, rules, scratch, signatures, contents, counts):
     for i in range(len(counts)):
         first, end = codes.starts[i], codes.starts[i] + codes.lengths[i]
@@ -122,7 +122,7 @@ def _sign_words(codes, k, mask, seed, rules, scratch, signatures, contents, coun
         counts[i] = _sign_units(scratch.tokens[:count], k, mask, seed, scratch, signatures[i], contents[i])
 
 
-@raw_inner
+@inner
 def _sign_units(units, k, mask, seed, scratch, row, content):
     """Sign the k-grams of units; returns how many there are.
 
@@ -147,7 +147,7 @@ def _sign_units(units, k, mask, seed, scratch, row, content):
     return count
 
 
-@raw_inner
+@inner
 def _take_block(shingles, mask, seed, bound, scratch, row, sums):
     """Let the shingles of a block with values below ``bound`` compete; add all to the sums of the content."""
     first_round = round_of(seed, np.uint64(0))
@@ -163,7 +163,7 @@ def _take_block(shingles, mask, seed, bound, scratch, row, sums):
     compete_below(len(shingles), bound, scratch, row)
 
 
-@raw_inner
+@inner
 def _take_all(shingles, mask, seed, scratch, row, sums):
     """Sign a text by all of its shingles, in every round, and sum them up."""
     first, second = np.uint64(0), np.uint64(0)

@@ -229,7 +229,8 @@ def sample(text: str, plan: PassagePlan) -> Document:
 
 def _winnowed(evidence: Evidence) -> Winnowed:
     numbers = _numbers(evidence)
-    return Winnowed(*ragged_values(evidence, np.uint64), numbers[:, 0], numbers[:, 0] - numbers[:, 1:].sum(axis=1))
+    sizes = np.ascontiguousarray(numbers[:, 0])
+    return Winnowed(*ragged_values(evidence, np.uint64), sizes, numbers[:, 0] - numbers[:, 1:].sum(axis=1))
 
 
 def _numbers(evidence: Evidence) -> npt.NDArray[np.int64]:
@@ -260,7 +261,7 @@ SCHEME = Scheme(
 )  # fmt: skip
 
 
-@kernel
+@kernel("u64[], u64, u64[]")
 def _keys(hashes, seed, out):
     key_seed = derive_seed(seed, _KEY_PURPOSE)
     for i in range(len(hashes)):

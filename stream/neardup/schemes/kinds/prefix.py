@@ -193,13 +193,13 @@ def _prefix_length(length, threshold):
     return length - left + 1
 
 
-@kernel
+@kernel("i64[], f64, i64[]")
 def _prefix_lengths(lengths, threshold, out):
     for i in range(len(lengths)):
         out[i] = _prefix_length(lengths[i], threshold)
 
 
-@kernel
+@kernel("const u64[], i64[], u64, u64[], i64[], u64[]")
 def _prefix_keys(values, starts, seed, keys, key_starts, payloads):
     token_seed = derive_seed(seed, _TOKEN_PURPOSE)
     for i in range(len(starts) - 1):
@@ -209,7 +209,7 @@ def _prefix_keys(values, starts, seed, keys, key_starts, payloads):
             payloads[at + position] = payload_of(position, length - position)
 
 
-@kernel
+@kernel("const u64[], i64[], const u64[], i64[], f64, i32[]")
 def _shared(values_a, starts_a, values_b, starts_b, threshold, tokens):
     for pair in range(len(tokens)):
         first_a, first_b = starts_a[pair], starts_b[pair]

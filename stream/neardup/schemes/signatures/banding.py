@@ -63,7 +63,7 @@ def estimate(rows_equal: npt.NDArray[np.int32], rows: int, bits: int) -> npt.NDA
     return np.clip((rows_equal / rows - chance) / (1 - chance), 0.0, 1.0)
 
 
-@kernel
+@kernel("const u8[], u64, u64[], i64, u64[,]")
 def _keys(flat, seed, seeds, width, out):
     """Keys of consecutive sketches in ``flat``. A band is hashed eight bytes at a time, the first byte highest."""
     for band in range(len(seeds)):
@@ -85,7 +85,11 @@ def _keys(flat, seed, seeds, width, out):
             at += width
 
 
-@kernel
+@kernel(
+    "const u16[,], const u16[,], i64, i32[], i32[]",
+    "const u32[,], const u32[,], i64, i32[], i32[]",
+    "const u8[,], const u8[,], i64, i32[], i32[]",
+)
 def _agreement(a, b, bands, bands_equal, rows_equal):
     width = a.shape[1] // bands
     for i in range(len(a)):

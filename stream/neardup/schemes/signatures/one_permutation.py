@@ -41,7 +41,7 @@ from neardup.machine.bits import (
     lowest_bit,
     mask_below,
 )
-from neardup.machine.compile import inlined, kernel, raw_inner
+from neardup.machine.compile import inlined, inner, kernel
 from neardup.machine.kernels.hashing import derive_seed
 from neardup.machine.lanes import KEEP_LANES, has_compress, keep_below
 from neardup.schemes.signatures import INFINITY
@@ -157,7 +157,7 @@ def _compete(number, row):
     row[r] = min(row[r], number)  # no branch: about one shingle in ten sets a new minimum, too many to predict
 
 
-@raw_inner
+@inner
 def compete_below(count, bound, scratch, row):
     """Let those of the ``count`` numbers of a block compete whose values are below ``bound``."""
     numbers, kept = scratch.numbers, scratch.kept
@@ -172,7 +172,7 @@ def compete_below(count, bound, scratch, row):
         _compete(kept[i], row)
 
 
-@raw_inner
+@inner
 def keep(numbers, end, bound, rows, kept):
     """Write the numbers up to ``end``, a multiple of 64, with values below ``bound`` to ``kept``; returns how many."""
     count = np.uint64(0)
@@ -181,7 +181,7 @@ def keep(numbers, end, bound, rows, kept):
     return count
 
 
-@raw_inner
+@inner
 def keep_by_mask(numbers, end, bound, rows, values, kept):
     """The result of ``keep``, faster on a processor without an instruction for it; ``values`` is scratch."""
     for i in range(end):
@@ -203,7 +203,7 @@ def keep_by_mask(numbers, end, bound, rows, values, kept):
     return count
 
 
-@raw_inner
+@inner
 def sign_set(shingles, seed, scratch, row):
     """Write the signature of one set to ``row``."""
     if len(shingles) == 0:
@@ -218,7 +218,7 @@ def sign_set(shingles, seed, scratch, row):
     sign_short(shingles, seed, scratch, row)
 
 
-@raw_inner
+@inner
 def sign_short(shingles, seed, scratch, row):
     """Write the signature of one set to ``row``: every shingle competes in every round."""
     row[:] = INFINITY
@@ -226,7 +226,7 @@ def sign_short(shingles, seed, scratch, row):
     _fill(shingles, seed, scratch, row)
 
 
-@raw_inner
+@inner
 def all_filled(scratch, row):
     """Whether a bound left no row empty; the next bound depends on it."""
     filled = _find_empty(row, scratch.empty) == 0
@@ -235,7 +235,7 @@ def all_filled(scratch, row):
     return filled
 
 
-@raw_inner
+@inner
 def _find_empty(row, empty):
     """Write the indices of the empty rows to ``empty``; returns how many there are."""
     count = 0
@@ -245,13 +245,13 @@ def _find_empty(row, empty):
     return count
 
 
-@kernel
+@kernel("u64[], i64[], u64, RowScratch, u64[,]")
 def _sign(values, starts, seed, scratch, signatures):
     for i in range(len(signatures)):
         sign_set(values[starts[i] : starts[i + 1]], seed, scratch, signatures[i])
 
 
-@raw_inner
+@inner
 def _first_round(shingles, first_round, bound, scratch, row):
     """Every row takes part. The hashing has a separate loop, which compiles to vector code."""
     numbers = scratch.numbers
@@ -266,7 +266,7 @@ def _first_round(shingles, first_round, bound, scratch, row):
                 _compete(numbers[i], row)
 
 
-@raw_inner
+@inner
 def _fill(shingles, seed, scratch, row):
     """Rounds 1 to 2k - 1: k - 1 rounds over random rows, then one round for each row."""
     k = len(row)

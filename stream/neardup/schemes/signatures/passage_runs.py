@@ -16,12 +16,12 @@ Source: for hashes on diagonals, Schleimer, Wilkerson, Aiken, SIGMOD 2003, secti
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from neardup.machine.compile import inlined, raw_inner, raw_kernel
+from neardup.machine.compile import inlined, inner, kernel
 from neardup.schemes.signatures.winnowing import POSITION_BITS, WINDOW_MAX
 
 # Positions of one hash that are tried as the beginning of a run.
@@ -97,9 +97,9 @@ class _Scratch(NamedTuple):
     """The arrays that the kernel writes: positions in each text; which hashes a run holds; runs; a table of hashes,
     with the first position of each and the position to begin at; and the next position of the same hash."""
 
-    positions: npt.NDArray[np.int64]
+    positions: Annotated[npt.NDArray[np.int64], "[,]"]
     used: npt.NDArray[np.bool_]
-    runs: npt.NDArray[np.int64]
+    runs: Annotated[npt.NDArray[np.int64], "[,]"]
     table: npt.NDArray[np.int32]
     following: npt.NDArray[np.int32]
 
@@ -112,7 +112,7 @@ class _Side(NamedTuple):
     length: Any
 
 
-@raw_kernel
+@kernel("const Winnowed, const Winnowed, i64, i64, _Scratch, i64[,], i64[]")
 def _runs(a, b, gram, window, scratch, spans, starts):
     at = 0
     for i in range(len(starts) - 1):
@@ -154,7 +154,7 @@ def _comes_first(one, other):
     return False
 
 
-@raw_inner
+@inner
 def _find(x, y, gram, window, scratch):
     """Write the runs of a pair to ``scratch.runs``, by the position of the first hash in ``x``; returns how many."""
     used = scratch.used[: len(x.values)]
@@ -185,7 +185,7 @@ def _continues(run, x, y, i, j, gram, window):
     return 0 < step_x <= reach and 0 < step_y <= reach and abs(step_x - step_y) <= gram
 
 
-@raw_inner
+@inner
 def _longest(x, y, i, slot, end, window, scratch):
     """The position in ``y`` of hash ``i`` of ``x`` from which the longest run begins; ``end`` is the end of the run
     before."""
@@ -231,7 +231,7 @@ def _walk(x, y, i, j, window, used, mark):
     return last_i, last_j
 
 
-@raw_inner
+@inner
 def _fill_table(y, scratch):
     """Enter each hash of ``y`` with its positions, ascending; returns the mask of the table."""
     size = np.int64(2)

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.machine.compile import inlined, kernel, raw_inner, raw_kernel
+from neardup.machine.compile import inlined, inner, kernel
 
 # The widest window: a difference of positions has 16 bits.
 WINDOW_MAX = (1 << 16) - 1
@@ -110,7 +110,7 @@ def without(
     return Selected(out[: out_starts[-1]].copy(), out_starts), covered
 
 
-@raw_kernel
+@kernel("Selected, Texts, i64, u64, u64[], i64[,], u64[], i64[], i64[]")
 def _without(selected, texts, gram, seed, templates, spans, out, out_starts, covered):
     at = 0
     for i in range(len(covered)):
@@ -137,7 +137,7 @@ def _without(selected, texts, gram, seed, templates, spans, out, out_starts, cov
         out_starts[i + 1] = at
 
 
-@raw_inner
+@inner
 def _template_spans(values, hashes, gram, seed, templates, spans):
     """Write where a selected hash and all around it are of templates; returns how many spans, in order."""
     position, end, count = np.int64(0), np.int64(0), 0
@@ -169,7 +169,7 @@ def _holds(values, wanted):
     return low < len(values) and values[low] == wanted
 
 
-@kernel
+@kernel("u64[], i64[], i64, u64, u64[], u64[], i64[]")
 def _winnow(hashes, starts, window, seed, scratch, out, out_starts):
     at = 0
     for i in range(len(starts) - 1):
@@ -180,7 +180,7 @@ def _winnow(hashes, starts, window, seed, scratch, out, out_starts):
         out_starts[i + 1] = at
 
 
-@raw_inner
+@inner
 def _select(row, window, out):
     """Write the selected hashes of one text; returns how many."""
     n = len(row)

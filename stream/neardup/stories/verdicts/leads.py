@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.machine.compile import inlined, raw_inner
+from neardup.machine.compile import inlined, inner
 from neardup.pairs.comparing import NEW_LESS
 from neardup.stories.verdicts.records import OLDER, newest_story
 from neardup.stories.verdicts.row_columns import (
@@ -207,7 +207,7 @@ def better(columns, best, document, story, matched, similarity):
     return Best(story, matched, similarity, rounded, is_own)
 
 
-@raw_inner
+@inner
 def add_own_leads(columns, rules, comparing, document, count):
     """Add the story of the version before, and the newest stories that the id of the document began."""
     if document.version != NONE:
@@ -227,7 +227,7 @@ def add_own_leads(columns, rules, comparing, document, count):
     return count
 
 
-@raw_inner
+@inner
 def nearest(columns, rules, document, decided, pairs, comparing):
     """Find the content of a story that is nearest to a document; ``decided`` is the newest row of its content, or
     ``NONE``."""
@@ -303,7 +303,7 @@ def ask(comparing, index, missing):
             comparing.asked[0] = at + 1
 
 
-@raw_inner
+@inner
 def ask_ahead(columns, rules, arrivals, kind, pairs, comparing, first):
     """Ask for the comparisons that the documents from ``first`` on need, as far as they are known by now."""
     state = columns.state

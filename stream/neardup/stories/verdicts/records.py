@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.machine.compile import inlined, raw_inner, raw_kernel
+from neardup.machine.compile import inlined, inner, kernel
 from neardup.stories.verdicts.row_columns import (
     BYTES,
     ENDED,
@@ -101,7 +101,7 @@ def newest_story(columns, id_):
     return np.int64(NONE)
 
 
-@raw_inner
+@inner
 def link(columns, story):
     """Add a record to the chain of its id, in order of the places."""
     entries, records = columns.story.id_map, columns.story.records
@@ -183,7 +183,7 @@ def pop(columns):
     sift_down(columns)
 
 
-@raw_kernel
+@kernel("Columns, i64")
 def undo(columns, before_end):
     """Restore the records that the step changed; the rows from ``before_end`` on are gone."""
     state, records, journal = columns.state, columns.story.records, columns.story.journal
@@ -196,7 +196,7 @@ def undo(columns, before_end):
             records[story, k] = journal[j, 1 + k]
 
 
-@raw_kernel
+@kernel("Columns, i64[]")
 def order(columns, stories):
     """Fill the empty map and the empty heap with records, in any order, and link them; between steps."""
     columns.state[HEAPED] = columns.state[STORY_ENTRIES] = 0
@@ -207,7 +207,7 @@ def order(columns, stories):
         link(columns, stories[k])
 
 
-@raw_kernel
+@kernel("Columns, i64[]")
 def fill_map(columns, stories):
     """Fill the empty map with records that are linked already."""
     entries, records = columns.story.id_map, columns.story.records
@@ -310,7 +310,7 @@ def changes(columns: Columns) -> Changes:
     return Changes(*came, *went, begun[0], begun[1], ended[0], records[living[0]])
 
 
-@raw_kernel
+@kernel("i64[,], i64[,], i64[,,], i64[,,], i64[]")
 def compare_records(journal, records, contents, stories, counts):
     """Compare the records of a journal with what they were before.
 

@@ -8,12 +8,12 @@ A late row is stored for its number alone: no map leads to it. ``rules`` of the 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from neardup.machine.compile import inlined, raw_kernel
+from neardup.machine.compile import inlined, kernel
 from neardup.window import NO_TIME, NO_WINDOW
 
 # No row, no story; the story of a row that has ended and whose record is gone.
@@ -39,12 +39,12 @@ NOT_BEGUN = np.uint32(0xFFFFFFFF)
 class Stories(NamedTuple):
     """The stories with two members or more; see ``stories``."""
 
-    records: npt.NDArray[np.int64]
+    records: Annotated[npt.NDArray[np.int64], "[,]"]
     free: npt.NDArray[np.int64]
     heap: npt.NDArray[np.int64]
     keys: npt.NDArray[np.int64]
     id_map: npt.NDArray[np.uint32]
-    journal: npt.NDArray[np.int64]
+    journal: Annotated[npt.NDArray[np.int64], "[,]"]
 
 
 class Columns(NamedTuple):
@@ -229,14 +229,14 @@ def single_from(columns, number):
     return np.int64(NONE)
 
 
-@raw_kernel
+@kernel("Columns, u64[], i64[]")
 def newest_rows(columns, contents, numbers):
     """Find the newest kept row of each content, ``NONE`` where there is none."""
     for i in range(len(contents)):
         numbers[i] = newest(columns.content_map, columns.contents, columns, contents[i])
 
 
-@raw_kernel
+@kernel("Columns, i64")
 def rebuild(columns, end):
     """Fill the empty maps from the rows below ``end``, from the oldest to the newest; late rows are in neither."""
     state = columns.state
@@ -250,7 +250,7 @@ def rebuild(columns, end):
             state[ID_ENTRIES] += remember(columns.id_map, columns.ids, columns, columns.ids[at], number)
 
 
-@raw_kernel
+@kernel("Columns, i64, i64")
 def unmark(columns, end, step):
     """Remove the marks of removal that ``step`` set on the rows before ``end``."""
     for number in range(columns.state[FIRST], end):
@@ -259,7 +259,7 @@ def unmark(columns, end, step):
             columns.removed[at] = 0
 
 
-@raw_kernel
+@kernel("Columns, VerdictLimits")
 def drop(columns, rules):
     """Drop the oldest rows that no longer count; return the first row that remains."""
     state = columns.state

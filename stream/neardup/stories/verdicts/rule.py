@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.machine.compile import inlined, raw_kernel
+from neardup.machine.compile import inlined, kernel
 from neardup.stories.verdicts.leads import ask, ask_ahead, nearest, undecided
 from neardup.stories.verdicts.records import OWN
 from neardup.stories.verdicts.row_columns import (
@@ -87,7 +87,7 @@ class Arrivals(NamedTuple):
     sizes: npt.NDArray[np.int64]
 
 
-@raw_kernel
+@kernel("Columns, VerdictLimits, Arrivals, decisions._Pairs, Comparing, Verdicts, i64")
 def decide(columns, rules, arrivals, pairs, comparing, verdicts, first):
     """Decide arrivals from ``first`` on, in their order; see the module for the rule.
 
@@ -194,7 +194,7 @@ def settle(columns, rules, number, late):
         end_oldest(columns, rules)
 
 
-@raw_kernel
+@kernel("Columns, Arrivals, Verdicts, i64[], i64[]")
 def replay(columns, arrivals, decided, stories, numbers):
     """Add the rows of arrivals that were decided before: a process that takes over decides as the last one would have.
 

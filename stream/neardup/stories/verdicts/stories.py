@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from neardup.machine.compile import inlined, raw_inner
+from neardup.machine.compile import inlined, inner
 from neardup.stories.verdicts.records import (
     BEGIN,
     CONTENT,
@@ -157,7 +157,7 @@ def is_open(columns, rules, story, time):
     return known(columns, record[OLDEST]) - rules.window <= time <= known(columns, record[NEWEST]) + rules.window
 
 
-@raw_inner
+@inner
 def begin(columns, number):
     """Make the record of a story whose only member is a row; return its number."""
     at = row_at(columns, number)
@@ -197,7 +197,7 @@ def add_content(columns, story, at, number, by_content):
     columns.state[BYTES] += size
 
 
-@raw_inner
+@inner
 def join(columns, rules, story, number, similarity, matched, kept):
     """Make a row a member of a story; where it is kept and its own match, its content is one of the story's."""
     if story < NONE:
@@ -238,7 +238,7 @@ def end_stories_of(columns, id_):
         story = columns.story.records[story, OLDER]
 
 
-@raw_inner
+@inner
 def end_oldest(columns, rules):
     """End the stories that have left the window, and those that the limit of bytes ends."""
     state = columns.state

@@ -113,7 +113,7 @@ def test_a_long_bucket_is_compared_with_the_contents_before_it_and_the_rest_is_c
 def test_the_predicate_of_payloads_equals_that_of_the_table():
     """SQL and the kernel agree for random payloads on both sides of the bound."""
 
-    @kernel
+    @kernel()
     def kernel_reaches(a, b, ratio):  # type: ignore[no-untyped-def]
         return may_reach(payload_of(a[0], a[1]), payload_of(b[0], b[1]), ratio)
 

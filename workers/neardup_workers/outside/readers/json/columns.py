@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -48,9 +48,9 @@ class Scanned(NamedTuple):
     text_starts: npt.NDArray[np.int64]
     time_kinds: npt.NDArray[np.int64]
     times: npt.NDArray[np.float64]
-    time_spans: npt.NDArray[np.int64]
+    time_spans: Annotated[npt.NDArray[np.int64], "[,]"]
     misnamed: npt.NDArray[np.bool_]
-    spans: npt.NDArray[np.int64]
+    spans: Annotated[npt.NDArray[np.int64], "[,]"]
     scratch: npt.NDArray[np.int64]
 
 

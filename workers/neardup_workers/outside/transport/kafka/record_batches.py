@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from neardup.machine.compile import kernel, raw_inner
+from neardup.machine.compile import inner, kernel
 from neardup.machine.lanes import copy_range
 from neardup_workers.outside.transport.kafka.client_internals.batches import HEAD_BYTES, Records
 from neardup_workers.outside.transport.protocol import Headers
@@ -79,7 +79,7 @@ def warm() -> None:
     encode(pending)
 
 
-@kernel
+@kernel("const u8[], i64[], i64[], i64[], u8[], i64")
 def _write(parts, lengths, headers, times, out, pos):
     """Write records to ``out`` from ``pos`` on; returns the end.
 
@@ -111,12 +111,12 @@ def _write(parts, lengths, headers, times, out, pos):
     return pos
 
 
-@raw_inner
+@inner
 def _zigzag(value):
     return np.uint64(np.int64(value) << np.int64(1)) ^ np.uint64(np.int64(value) >> np.int64(63))
 
 
-@raw_inner
+@inner
 def _varint_bytes(value):
     """Return the bytes of a zigzag varint."""
     left, count = _zigzag(value) >> np.uint64(7), 1
@@ -126,7 +126,7 @@ def _varint_bytes(value):
     return count
 
 
-@raw_inner
+@inner
 def _put(out, pos, value):
     """Write a zigzag varint; returns the position after it."""
     left = _zigzag(value)

@@ -144,7 +144,7 @@ def _read_old(number: int, batch: Any) -> list[Record]:
     return [Record(number, one.offset, one.timestamp, one.key, one.value, None, ()) for one in batch]
 
 
-@kernel
+@kernel("const u8[], i64, i64[,]")
 def _find(buffer, pos, spans):
     """Fill ``spans`` with one row for each record from ``pos`` on; returns the end of the last, -1 if it is beyond the
     buffer.
@@ -176,7 +176,7 @@ def _find(buffer, pos, spans):
     return pos
 
 
-@kernel
+@kernel("const u8[], i64")
 def _varint(buffer, pos):
     """Return the zigzag varint at ``pos`` and the position after it, -1 beyond the buffer. A negative ``pos`` returns
     -1."""
