@@ -97,13 +97,14 @@ serve.LIMITS = serve.LIMITS._replace(body_seconds_max=0.2)
 
 
 @pytest.mark.processes
-def test_with_a_certificate_the_service_accepts_only_tls(tmp_path):
+@pytest.mark.parametrize("files", ["certificate.pem", "certificate.pem,key.pem"])
+def test_with_a_certificate_the_service_accepts_only_tls(tmp_path, files):
     """A client that trusts the authority is answered, a request without TLS is not."""
     authority = trustme.CA()
     certificate = authority.issue_cert("127.0.0.1")
     certificate.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "certificate.pem"))
-    files = ("--set", "tls_certfile=certificate.pem", "--set", "tls_keyfile=certificate.pem")
-    serving = Serving(tmp_path, "--durability", "normal", *files)
+    certificate.private_key_pem.write_to_path(str(tmp_path / "key.pem"))
+    serving = Serving(tmp_path, "--durability", "normal", "--set", f"tls={files}")
     try:
         assert serving.url.startswith("https://127.0.0.1:")
         context = ssl.create_default_context()

@@ -204,10 +204,11 @@ async def run(settings: ServeSettings, address: socket.socket, token: str | None
     guarded = Access(
         running.app, token, any_host=any_host, open_metrics=settings.open_metrics, on_refused=running.refused
     )
+    certificate, key = (*settings.tls, None, None)[:2]
     config = uvicorn.Config(
         guarded, log_config=None, access_log=False, server_header=False, lifespan="off",
         http=connection_type(_WAITING_MAX, _HEAD_SECONDS_MAX),
-        ssl_certfile=settings.tls_certfile, ssl_keyfile=settings.tls_keyfile, limit_concurrency=_CONCURRENCY_MAX,
+        ssl_certfile=certificate, ssl_keyfile=key, limit_concurrency=_CONCURRENCY_MAX,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=_GRACE_SECONDS,
     )  # fmt: skip
     server = _Server(config)
@@ -249,13 +250,13 @@ def _load_certificate(config: uvicorn.Config) -> None:
         config.load()
     except OSError as error:  # ssl.SSLError is one
         raise Failure(
-            Exit.USAGE, f"cannot use the certificate: {error}; name PEM files with tls_certfile and tls_keyfile"
+            Exit.USAGE, f"cannot use the certificate: {error}; name PEM files, as in tls=CERTIFICATE,KEY"
         ) from None
 
 
 def _announce(settings: ServeSettings, address: socket.socket) -> None:
     host, port = address.getsockname()[:2]
-    scheme = "https" if settings.tls_certfile else "http"
+    scheme = "https" if settings.tls else "http"
     named = f"[{host}]" if ":" in host else host
     say(f"serving on {scheme}://{named}:{port}")
 

@@ -225,10 +225,11 @@ class ServeOptions(Declared):
     open_metrics: bool = setting(
         default=False, description="answer /metrics without the token, for Prometheus in a network of its own"
     )
-    tls_certfile: str | None = setting(
-        default=None, in_file=True, description="file of the certificate for TLS, with its chain"
+    tls: tuple[str, ...] = setting(
+        default=(),
+        max_length=2,
+        description="PEM files for TLS: the certificate with its chain, and the key, unless it is in the same file",
     )
-    tls_keyfile: str | None = setting(default=None, in_file=True, description="file of the key for TLS")
     durability: str = setting(
         default="full",
         pattern="^(full|normal)$",
@@ -257,11 +258,6 @@ class ServeOptions(Declared):
         pattern="^https?://[!-~]+$",
         max_length=2_000,
         description="address that events of stories are posted to, signed with NEARDUP_WEBHOOK_SECRET",
-    )
-    webhook_secret_file: str | None = setting(
-        default=None,
-        in_file=True,
-        description="file that holds the secret of the web hook; or NEARDUP_WEBHOOK_SECRET in the environment",
     )
 
 

@@ -67,7 +67,7 @@ class ServeSettings(ServeOptions, Settings):
                 the address.
             Failure: the file cannot be read.
         """
-        token = _secret("token", self.token, self.token_file)
+        token = self._given_token()
         if token is not None and (len(token) < _TOKEN_CHARACTERS_MIN or not token.isascii()):
             raise ConfigError(f"a token needs {_TOKEN_CHARACTERS_MIN} ASCII characters or more: set a longer one")
         if token is None and not self.insecure and not is_loopback(self.host):
@@ -75,34 +75,27 @@ class ServeSettings(ServeOptions, Settings):
                 f"host is {self.host}, which others can reach, and there is no token: set NEARDUP_TOKEN or token_file, "
                 "or insecure if something in front of it checks who asks"
             )
-        if (self.tls_certfile is None) != (self.tls_keyfile is None):
-            raise ConfigError("TLS needs both tls_certfile and tls_keyfile: name both or neither")
         return token
 
     def hook_secret(self) -> str | None:
-        """Return the secret of the web hook, ``None`` without a web hook.
+        """Return the secret of the web hook, ``None`` without a web hook. Raises ``ConfigError`` if it is missing."""
+        if self.webhook is None:
+            return None
+        if self.webhook_secret is None:
+            raise ConfigError("webhook has no secret: set NEARDUP_WEBHOOK_SECRET in the environment")
+        return self.webhook_secret.get_secret_value()
 
-        Raises:
-            ConfigError: there is no secret, or there are two.
-            Failure: the file cannot be read.
-        """
-        secret = _secret("webhook_secret", self.webhook_secret, self.webhook_secret_file)
-        if self.webhook is not None and secret is None:
-            raise ConfigError("webhook has no secret: set NEARDUP_WEBHOOK_SECRET or webhook_secret_file")
-        return None if self.webhook is None else secret
-
-
-def _secret(name: str, given: SecretStr | None, file: str | None) -> str | None:
-    """Return a secret of the environment or of a file. Raises ``ConfigError``, ``Failure``."""
-    if given is not None and file is not None:
-        raise ConfigError(f"{name} stands in the environment and {name}_file names a file: leave out one of them")
-    if file is None:
-        return None if given is None else given.get_secret_value()
-    try:
-        return Path(file).read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        failed = error if isinstance(error, OSError) else OSError("it is not UTF-8")
-        raise input_failure(f"{name}_file {file}", failed) from None
+    def _given_token(self) -> str | None:
+        """Return the token of the environment or of the file. Raises ``ConfigError``, ``Failure``."""
+        if self.token is not None and self.token_file is not None:
+            raise ConfigError("token stands in the environment and token_file names a file: leave out one of them")
+        if self.token_file is None:
+            return None if self.token is None else self.token.get_secret_value()
+        try:
+            return Path(self.token_file).read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            failed = error if isinstance(error, OSError) else OSError("it is not UTF-8")
+            raise input_failure(f"token_file {self.token_file}", failed) from None
 
 
 class ViewSettings(ServeSettings, StreamSettings):
