@@ -20,7 +20,7 @@ from typing import Any, TextIO
 
 from rich.console import Console
 
-from benchmarks import peers, real, scripts
+from benchmarks import lengths, peers, real, scripts
 from benchmarks.measure import ONE_THREAD
 from benchmarks.pages import crawl, crawl_pages, extraction
 from benchmarks.recall import (
@@ -58,6 +58,7 @@ SCENARIOS: dict[str, Scenario] = {
     id_: run
     for module in (
         peers,
+        lengths,
         table,
         floods,
         floor,
@@ -88,7 +89,8 @@ SCENARIOS: dict[str, Scenario] = {
     for id_, run in module.SCENARIOS.items()
 }  # fmt: skip
 SEEDS = {
-    "peers": peers.SEED, "table": table.SEED, "floods": floods.SEED, "floor": floor.SEED, "recall": sets.SEED,
+    "peers": peers.SEED, "lengths": lengths.SEED, "table": table.SEED, "floods": floods.SEED, "recall": sets.SEED,
+    "floor": floor.SEED,
     "command": command.SEED, "entities": entities.SEED, "exact": exact.SEED, "vectors": vectors.SEED,
     "scripts": scripts.SEED, "truncation": truncation.SEED, "linker": linker.SEED, "crawl": crawl_pages.SEED,
     "arrow": arrow.SEED, "whole_run": whole_run.SEED, "sources": sources.SEED, "search": search.SEED,

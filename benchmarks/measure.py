@@ -11,7 +11,9 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+_K = TypeVar("_K")
 
 _ROOT = Path(__file__).resolve().parent.parent
 # Variables that limit the thread pools of the peers to one thread.
@@ -26,12 +28,12 @@ def seconds(run: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def interleaved(runs: Mapping[str, Callable[[], object]], repeats: Mapping[str, int]) -> dict[str, list[float]]:
+def interleaved(runs: Mapping[_K, Callable[[], object]], repeats: Mapping[_K, int]) -> dict[_K, list[float]]:
     """Seconds of each run of each contender. All run once, then all run again; ``repeats`` is the number for each.
 
     So a busy period of the machine affects all contenders.
     """
-    times: dict[str, list[float]] = {name: [] for name in runs}
+    times: dict[_K, list[float]] = {name: [] for name in runs}
     for turn in range(max(repeats.values(), default=0)):
         for name, run in runs.items():
             if turn < repeats[name]:
