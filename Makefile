@@ -15,7 +15,7 @@ CHECKED = $(if $(ROOM),$(shell find tests -type d -name '$(ROOM)'),tests)
 QUICK = not processes and not broker and not browser and not long
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-page demo-large api dist check test processors reproduce bench results peers bench-kafka kafka torture soak clean
+.PHONY: help demo demo-page demo-large api dist check types quick test processors reproduce bench results peers bench-kafka kafka torture soak clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,12 +39,17 @@ dist: $(STAMP)  ## a wheel and an archive of the sources, in dist
 	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist dist/neardup-*.tar.gz
 	@ls dist
 
-# Compiled modules are kept, whatever the environment says: some three hundred processes start in the tests.
-check test: export PYTHONDONTWRITEBYTECODE :=
+# Types are checked while the quick tests run, which often wait. Compiled modules are kept, whatever the environment says: some three hundred processes start in the tests.
+check quick test: export PYTHONDONTWRITEBYTECODE :=
 check: $(STAMP)  ## style, types and the quick tests: no processes, no servers; ROOM=verdicts: the tests of one room
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	@$(MAKE) --no-print-directory -j 2 types quick
+
+types: $(STAMP)  ## the types alone
 	$(BIN)/mypy
+
+quick: $(STAMP)  ## the quick tests alone, with ROOM too
 	$(BIN)/python -m pytest -q -p no:schemathesis --hypothesis-profile quick -n 2 --dist loadfile --no-loadscope-reorder -m '$(QUICK)' $(CHECKED)
 
 test: $(STAMP)  ## style, types and tests: all of them, then the sum

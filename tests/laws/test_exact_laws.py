@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from cases import SKETCHED, prose, random_stream, rating_stream, token_stream
 from oracle import NEVER, Hashes, corpus, jaccard, json_lines, pair_of_sets, tail_above, tail_below, truth_of
+from quick_parameters import quick_first
 
 from neardup import Config, Deduplicator, Document
 from neardup.documents.document import Features
@@ -38,7 +39,7 @@ def bag_of(document: Document) -> Counter[Any]:
     return Counter(document.tokens or document.text.split())
 
 
-@pytest.mark.parametrize("shingle_bytes", [4, 8])
+@pytest.mark.parametrize("shingle_bytes", quick_first([4, 8], 1))
 @pytest.mark.parametrize("scheme", ["one_permutation", "minhash", "grouped"])
 @pytest.mark.parametrize("measure", MEASURES)
 def test_every_emitted_pair_has_its_true_similarity(measure: str, scheme: str, shingle_bytes: int) -> None:
@@ -192,7 +193,7 @@ def test_pairs_that_meet_in_too_few_bands_are_not_emitted(least: int) -> None:
     assert (len(found) < len(everything)) == (least > 1)
 
 
-@pytest.mark.parametrize("least", [2, 3])
+@pytest.mark.parametrize("least", quick_first([2, 3], 1))
 @pytest.mark.parametrize("verify", ["sketch", "exact"])
 def test_the_recall_counts_pairs_that_share_several_bands(least: int, verify: str) -> None:
     """The tuning chooses more bands, so pairs at the threshold still have the requested recall."""

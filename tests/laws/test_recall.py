@@ -118,7 +118,7 @@ def test_the_requested_recall_is_the_recall_at_the_threshold(scheme: str, settin
         assert tail_below(600, config.recall, emitted) > NEVER, (union, emitted)
 
 
-@pytest.mark.parametrize("similarity", quick_first([0.1, 0.8, 0.0, 0.5], 2))
+@pytest.mark.parametrize("similarity", quick_first([0.8, 0.1, 0.0, 0.5], 1))
 @pytest.mark.parametrize("scheme", SKETCHED)
 def test_estimates_are_unbiased(scheme: str, similarity: float) -> None:
     """The mean of ten thousand pairs of random sets would show agreement by chance, which is .4% of the rows.

@@ -160,7 +160,7 @@ def test_estimates_on_real_texts_are_unbiased(scheme: str, name: str, truth: Tru
     assert max(map(abs, means)) <= 4 * one_pair, means
 
 
-@pytest.mark.parametrize("name", quick_first(sorted(name for name, real in SETS.items() if real.truth), 4))
+@pytest.mark.parametrize("name", quick_first(sorted(name for name, real in SETS.items() if real.truth), 2))
 def test_the_truth_files_say_the_same_where_normalisations_agree(
     name: str, truth: Truth, real_data: Callable[[str], Path]
 ) -> None:

@@ -7,7 +7,7 @@ from itertools import count, pairwise
 
 import numpy as np
 import pytest
-from cases import CASES, Case
+from cases import CASES, Case, parameters
 
 from neardup import Config, ConfigError, Deduplicator, Document, Signer
 from neardup.pairs.batches import bucket_keys
@@ -19,7 +19,7 @@ from neardup.schemes.rows import SCHEMES
 WORDS = [f"word{n}" for n in range(200)]
 STORY = " ".join(WORDS[:60])
 UNRANKED = ("records", "grid", "passages")
-RANKED = {name: case for name, case in CASES.items() if case.config().scheme not in UNRANKED}
+RANKED = {name: case for name, case in CASES.items() if case.scheme not in UNRANKED}
 
 
 def changed(words: int) -> str:
@@ -27,7 +27,7 @@ def changed(words: int) -> str:
     return " ".join([*WORDS[: 60 - words], *WORDS[100 : 100 + words]])
 
 
-@pytest.mark.parametrize("case", RANKED.values(), ids=RANKED)
+@pytest.mark.parametrize("case", parameters(RANKED.values()))
 def test_the_nearest_are_the_best_of_all_that_share_a_bucket(case: Case) -> None:
     """Brute force over keys and evidence gives the same similarities, the best first, for every scheme that ranks."""
     config = case.config().model_copy(update={"bucket_candidates_max": 2**20})

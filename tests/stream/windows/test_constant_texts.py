@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.recall.canaries import SIGNERS
-from cases import CASES
+from cases import CASES, Case, parameters
 
 from neardup import Config, Deduplicator, Document
 from neardup.pairs.window_message import SIGNED_ELSEWHERE, WireError, encode_window
@@ -16,10 +16,10 @@ from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.store.log import Log
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_the_signature_follows_from_the_settings_of_signing_alone(name: str) -> None:
+@pytest.mark.parametrize("case", parameters(CASES.values()))
+def test_the_signature_follows_from_the_settings_of_signing_alone(case: Case) -> None:
     """Those of matching change nothing; most samples are signed, and equal ones equally."""
-    config = CASES[name].config()
+    config = case.config()
     other = config.model_copy(update={"window_seconds": 60.0, "window_documents": 9, "bucket_candidates_max": 7})
     assert signature_of(config) == signature_of(config) == signature_of(other)
     made = samples(config)

@@ -97,15 +97,15 @@ def command_of(words: list[str]) -> tuple[str, ...]:
     return max((path for path in options_by_command() if tuple(words[: len(path)]) == path), key=len)
 
 
-def sentences(file: Path) -> Iterator[str]:
-    """The strings of a module, without its documentation."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    yield from (
-        node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in bare
-    )
+@cache
+def advice() -> list[str]:
+    """The sentences of the program that name an option; its documentation and one word alone are none."""
+    texts = [path.read_text(encoding="utf-8") for folder in ROOTS for path in (ROOT / folder).rglob("*.py")]
+    walks = [list(ast.walk(ast.parse(text))) for text in texts if "--" in text]
+    bare = {id(node.value) for nodes in walks for node in nodes if isinstance(node, ast.Expr)}
+    strings = (node for nodes in walks for node in nodes if isinstance(node, ast.Constant) and id(node) not in bare)
+    found = (node.value for node in strings if isinstance(node.value, str))
+    return [text for text in found if "--" in text and " " in text]
 
 
 def written(page: Path) -> Iterator[str]:
@@ -147,11 +147,10 @@ def test_a_command_on_a_page_has_the_options_that_stand_behind_it(page: Path) ->
 
 def test_messages_of_the_program_name_options_that_exist() -> None:
     """What a message advises can be typed. A string that is one word is a part of a command, not a message."""
-    files = [path for folder in ROOTS for path in (ROOT / folder).rglob("*.py")]
-    advised = {option for path in files for text in sentences(path) if " " in text for option in OPTION.findall(text)}
+    advised = {option for text in advice() for option in OPTION.findall(text)}
     assert len(advised) > 30
     assert advised - options() == FOREIGN_IN_MESSAGES
-    named = {name for path in files for text in sentences(path) for name in re.findall(r"--set ([a-z]\w*)=", text)}
+    named = {name for text in advice() for name in re.findall(r"--set ([a-z]\w*)=", text)}
     assert named
     assert named <= settings()
 

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 
 import pytest
+from quick_parameters import quick_first
 from scheme_streams import ROWS, brought, usable
 from shell_harness import Bench
 
@@ -20,7 +21,7 @@ def test_every_scheme_is_among_them() -> None:
     assert tried | {"minhash"} == set(SCHEMES)
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", quick_first([*ROWS], 10))
 def test_workers_find_what_one_process_finds(name: str) -> None:
     """Every pair occurs once, over the wire and two shards; copies make pairs too.
 
