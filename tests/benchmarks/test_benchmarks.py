@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks import __main__ as runner
-from benchmarks import contenders, lengths, peers, real, scripts
+from benchmarks import contenders, peers, real, scripts
 from benchmarks.recall import entities, exact, schemes, sets, truncation, verdicts
 from benchmarks.report import Result, Target, checksum
 from benchmarks.speed import arrow, command, floods, floor, linker, sources, table, vectors
 from benchmarks.texts import KINDS, all_pairs, char_shingles, documents, shingle_sets, similar_pairs, word_shingles
 from real_sets import needs_data
 
-from neardup import Config, Deduplicator, Document
+from neardup import Config, Deduplicator
 from neardup.schemes.rows import SCHEMES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,32 +74,6 @@ def test_contenders_meet_copies_and_leave_strangers_alone(name: str) -> None:
     if row.ready is not None:
         ready = [document._replace(text="", tokens=row.ready(document.text)) for document in [*stream, copy]]
         assert row.start("ready", *row.shape)(ready) == [(stream[1].id, "copy")]
-
-
-@pytest.mark.parametrize("row", [row for row in lengths.ROWS if "signing" not in row.title], ids=lambda row: row.title)
-@pytest.mark.parametrize("size", [1, lengths.BATCH])
-def test_rows_by_length_answer_otherwise_to_a_copy_than_to_a_stranger(row: lengths.Row, size: int) -> None:
-    """Every installed row, in both ways of calling: a pair, or a flag."""
-    if contenders.CONTENDERS[row.package].version is None:
-        pytest.skip(f"{row.package} is not installed")
-    *strangers, last = documents("5kb", 5, seed=11, edited_fraction=0.0)
-
-    def answers(text: str) -> list[str]:
-        stream, add = [*strangers, Document("last", text)], row.start()
-        hashes = [contenders.packed(document.text) for document in stream]
-        parts = range(0, len(stream), size)
-        return [repr(add(stream[first : first + size], hashes[first : first + size])) for first in parts]
-
-    of_copy, of_stranger = answers(strangers[1].text), answers(last.text)
-    assert of_copy[:-1] == of_stranger[:-1]
-    assert of_copy[-1] != of_stranger[-1]
-
-
-def test_costs_by_length_have_a_row_for_each_way_of_calling() -> None:
-    """For what is installed, one document a call and in batches, at every length."""
-    results = [result for result in lengths.run("smoke") if result.name.startswith("neardup")]
-    assert len(results) == 3 * 2 * len(lengths.LENGTHS)
-    assert all(result.value is not None and result.value > 0 for result in results)
 
 
 def test_missing_peers_are_reported_as_absent(monkeypatch: pytest.MonkeyPatch) -> None:
