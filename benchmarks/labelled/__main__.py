@@ -64,7 +64,10 @@ def written(document: str, rows: dict[str, str]) -> str:
         rows.get(name) or old.get(name) or f"| {name} | {one.measure} | not run | | | |" for name, one in SETS.items()
     ]
     document = between(document, "results", [*HEAD, *lines])
-    defaults = [f"- `{name}`: {one.title}. By default: {said(one.default)}." for name, one in SETS.items()]
+    defaults = [
+        f"- `{name}`: {one.title}." + (f" By default: {said(one.default)}." if one.default else "")
+        for name, one in SETS.items()
+    ]
     document = between(document, "sets", defaults)
     return between(document, "published", _published())
 
