@@ -34,6 +34,7 @@ from neardup.stories.arrow.tables import (
     accepted_rows,
     pair_table,
     signer_of_rows,
+    texts_of,
     verdict_part,
 )
 from neardup.stories.canaries.canaries import Canaries, recall_values
@@ -227,9 +228,8 @@ class Deduplicator:
             timestamp_unit: the unit of times that are numbers: s, ms, us or ns.
 
         Returns:
-            A ``pyarrow.Table`` with a row for each row of ``table``, in order: the column of ids, and ``status``,
-            ``duplicate_of``, ``similarity``, ``cluster``, ``related``, ``previous``, ``matched``, ``late`` as in a
-            ``Verdict``, and ``reason``, why a row was refused. A row without a text is refused.
+            A ``pyarrow.Table`` with a row for each row of ``table``, in order: the column of ids, the fields of a
+            ``Verdict`` as columns, and ``reason``, why a row was refused. A row without a text is refused.
 
         Raises:
             ConfigError: as ``decide`` does; a column is missing or of a wrong type; the scheme compares no texts;
@@ -248,7 +248,7 @@ class Deduplicator:
 
         def answer(rows: DocumentRows, signed: Signed) -> list[list[object]]:
             accepted = ~np.isin(np.arange(len(rows)), [refusal.position for refusal in signed.refusals])
-            decided = self._decider.decide_columns(accepted, signed)
+            decided = self._decider.decide_columns(accepted, signed, texts=partial(texts_of, rows))
             self._canaries.after(accepted_rows(rows, signed.refusals), signed.batch)
             return [verdict_part(rows, signed.refusals, decided)]
 

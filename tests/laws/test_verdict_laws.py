@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 from cases import Case, every_case
-from verdict_model import Event, VerdictModel
+from verdict_model import Compared, Event, VerdictModel
 
 from neardup import Config, ConfigError, Deduplicator, Document, Pair, Verdict
 from neardup.pairs.batches import CONTENT_HALF, MICROSECONDS
@@ -29,14 +29,15 @@ def stream_of(case: Case, seed: int, size: int = 150) -> list[Document]:
     return [document._replace(timestamp=60.0 * n) for n, document in enumerate(documents)]
 
 
-def directly(config: Config, documents: Sequence[Document]) -> Callable[[int, int], float]:
+def directly(config: Config, documents: Sequence[Document]) -> Callable[[int, int], Compared]:
     """What a comparison of two contents says by their evidence alone, by their hashes (``comparing.compared``)."""
     batch = Deduplicator(config).signer.sign(documents).batch
     row = {int(content): n for n, content in enumerate(batch.contents[:, CONTENT_HALF])}
 
-    def compare(one: int, other: int) -> float:
+    def compare(one: int, other: int) -> Compared:
         sides = (batch.evidence.select(np.array([row[content]])) for content in (one, other))
-        return float(np.float32(compared(config, *sides)[0]))
+        ((similarity, said, new_numbers),) = compared(config, *sides).tolist()
+        return Compared(similarity, said, int(new_numbers))
 
     return compare
 
@@ -73,6 +74,9 @@ def modelled(case: Case, documents: Sequence[Document], pairs: Sequence[Pair], r
                 decision.related,
                 None,
                 decision.matched,
+                against=decision.against,
+                said=decision.said or None,
+                new_numbers=decision.new_numbers or None,
             )
         )
     return out
@@ -88,7 +92,7 @@ def test_verdicts_equal_those_of_the_model(case: Case) -> None:
     refused = {refusal.position for refusal in processed.refusals}
     found = Deduplicator(config).decide(documents)
     expected = modelled(case, documents, pairs, refused)
-    plain = {"similarity": None, "relation": None}
+    plain = {"similarity": None, "relation": None, "new": ()}
     assert [v._replace(**plain) for v in found] == [v._replace(**plain) for v in expected]
     assert [v.similarity or 0 for v in found] == pytest.approx([v.similarity or 0 for v in expected], abs=1e-6)
     assert {verdict.status for verdict in found} >= {"original", "duplicate"}
@@ -117,7 +121,7 @@ def test_no_document_is_dropped_without_an_original_that_it_was_compared_with(ca
             assert status[verdict.duplicate_of] == "original"
             assert (verdict.similarity or 0.0) >= config.tuning.score_min - 1e-6
             both = content[verdict.id], content[verdict.duplicate_of]
-            compared = compares_directly(config) and compare(*both) == pytest.approx(verdict.similarity)
+            compared = compares_directly(config) and compare(*both).similarity == pytest.approx(verdict.similarity)
             assert compared or frozenset(both) in paired
 
 

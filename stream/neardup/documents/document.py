@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 import numpy.typing as npt
 
+from neardup.documents.pieces import Marked, NewWord, Passage
+
 # The types of numbers in an array that is a vector; bytes and truth values are bits.
 Component = (
     np.float16 | np.float32 | np.float64 | np.int8 | np.int16 | np.int32 | np.int64 | np.uint8 | np.uint16 | np.uint32
@@ -233,6 +235,11 @@ class Verdict(NamedTuple):
         late: whether it came after its window: it was compared, and has no further effect.
         collection: of the document, and of the original.
         relation: of scheme ``passages``, to the earlier document that it shares most with; ``None`` without one.
+        against: with ``novelty``, for an original, the place of the kept version that it is most similar to and says
+            something new to.
+        said: with ``novelty``, the part of the text that the version ``matched`` or ``against`` has said, in [0, 1].
+        new_numbers: how many numbers of the text that version lacks; ``None`` for none.
+        new: what the text says that that version does not say, numbers first, at most 16; of an original and an update.
     """
 
     id: str
@@ -246,22 +253,10 @@ class Verdict(NamedTuple):
     late: bool = False
     collection: str | None = None
     relation: Relation | None = None
-
-
-class Passage(NamedTuple):
-    """A passage of two texts: ``kind`` is ``both`` for what they share, ``first`` or ``second`` for what one has."""
-
-    kind: str
-    text: str
-
-
-class Marked(NamedTuple):
-    """A piece of a text: ``passage`` is the number of the passage that it belongs to, from 0, ``None`` for none;
-    ``exact`` says that the passage is equal letter by letter."""
-
-    text: str
-    passage: int | None = None
-    exact: bool = False
+    against: int | None = None
+    said: float | None = None
+    new_numbers: int | None = None
+    new: tuple[NewWord, ...] = ()
 
 
 class Explanation(NamedTuple):

@@ -308,7 +308,7 @@ class Matcher:
 
     def compared(
         self, batch: Batch, items: npt.NDArray[np.int64], older: npt.NDArray[np.int64] | Evidence
-    ) -> npt.NDArray[np.float64]:
+    ) -> npt.NDArray[np.float32]:
         """Compare m items with m others for a verdict (``neardup.pairs.comparing``), whether or not they share a key.
         ``older`` are slots of the table or evidence."""
         if isinstance(older, Evidence):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from python_calls import from_python
 from quick_parameters import examples
-from verdict_model import Decision, Event, VerdictModel
+from verdict_model import Compared, Decision, Event, VerdictModel
 
 from neardup.machine.kernels.hashing import GOLDEN, mix64
 from neardup.stories.verdicts import records
@@ -57,20 +57,20 @@ def run(decisions, events, first_place=0):
             (events[i].content, decisions.contents[row]) for i, row in zip(items.tolist(), rows.tolist(), strict=True)
         ]
         assert len(set(zip(items.tolist(), rows.tolist(), strict=True))) == len(asked)
-        return np.array([decisions.compare(*pair) for pair in asked], np.float32)
+        return np.array([decisions.compare(*pair) for pair in asked], np.float32).reshape(-1, 3)
 
     verdicts = decisions.decide(arrivals, found, compare if decisions.compare else None)
     places = {number: place for place, number in decisions.numbers.items()}
     out = []
     for i, status in enumerate(verdicts.statuses):
-        original, related, previous, matched = (
-            int(c[i]) for c in (verdicts.originals, verdicts.related, verdicts.previous, verdicts.matched)
-        )
+        named = verdicts.originals, verdicts.related, verdicts.previous, verdicts.matched, verdicts.against
+        original, related, previous, matched, against = (int(column[i]) for column in named)
         out.append(
             Decision(
                 STATUSES[status], int(verdicts.clusters[i]), None if original == -1 else places.get(original, GONE),
                 float(verdicts.similarities[i]), None if related < 0 else related, None if previous < 0 else previous,
                 None if matched < 0 else matched, bool(verdicts.equal[i]), bool(verdicts.late[i]),
+                None if against < 0 else against, float(verdicts.said[i]), int(verdicts.new_numbers[i]),
             )
         )  # fmt: skip
     return out
@@ -86,9 +86,11 @@ class Named(Decisions):
         self.numbers, self.contents = {}, {}
 
 
-def similarity_of(one, other):
-    """Of two contents: half of them are no pair."""
-    return (-1.0, 0.75, -1.0, 0.5, 1.0, -1.0, 0.75)[(one * other + one + other) % 7]
+def compared_of(one, other):
+    """Of two contents: half of them are no pair, and some of the pairs say something new."""
+    kind = (one * other + one + other) % 7
+    similarity = (-1.0, 0.75, -3.5, 0.5, 1.0, -1.0, -3.25)[kind]
+    return Compared(similarity, kind / 8, kind % 3)
 
 
 def decided(*events, window=100, lateness=50):
@@ -122,18 +124,20 @@ def limits(draw):
     return VerdictLimits(
         window, draw(st.integers(0, 20)), 1 << 20, draw(st.booleans()),
         window * draw(st.sampled_from([1, 3, 1000])), draw(st.sampled_from([0, 3 * STORY_BYTES, 1 << 40])),
+        draw(st.booleans()),
     )  # fmt: skip
 
 
 def model_of(rules, compare=None):
     """The model with the same limits."""
     return VerdictModel(
-        rules.window, rules.lateness, rules.by_content, compare, rules.story_age, rules.story_bytes, STORY_BYTES
-    )
+        rules.window, rules.lateness, rules.by_content, compare, rules.story_age, rules.story_bytes, STORY_BYTES,
+        novel=rules.novel,
+    )  # fmt: skip
 
 
 @examples(250)
-@given(schedules(), limits(), st.sampled_from([None, similarity_of]), st.data())
+@given(schedules(), limits(), st.sampled_from([None, compared_of]), st.data())
 def test_the_kernel_decides_as_the_model(events, rules, compare, data):
     """In any cut of the stream into calls and steps, with steps undone between; with and without comparisons."""
     model = model_of(rules, compare)
@@ -242,7 +246,7 @@ def test_a_pair_with_a_member_leads_to_the_original_and_both_are_compared():
     """C is near B, and B is a duplicate of A: C is a duplicate of A if their contents are similar."""
     events = Event(1, 7, 0), Event(2, 8, 1, ((0, 0.8),)), Event(3, 9, 2, ((1, 0.9),))
     for similarity, expected in ((0.75, ("duplicate", 0)), (-1.0, ("original", 2))):
-        decisions = Named(VerdictLimits(100, 50, 1 << 20), lambda one, other, value=similarity: value)
+        decisions = Named(VerdictLimits(100, 50, 1 << 20), lambda one, other, value=similarity: Compared(value))
         decisions.begin()
         found = run(decisions, events)
         assert statuses(found) == [("original", 0), ("duplicate", 0), expected]
@@ -258,7 +262,7 @@ def test_a_document_is_compared_with_the_64_originals_whose_members_are_nearest(
 
     def compare(one, other):
         asked.append(other)
-        return -1.0
+        return Compared(-1.0)
 
     decisions = Named(VerdictLimits(100, 50, 1 << 20), compare)
     decisions.begin()
@@ -272,7 +276,7 @@ def test_a_flood_asks_for_its_comparisons_together():
 
     def compare(one, other):
         asked.append((one, other))
-        return 0.75
+        return Compared(0.75)
 
     decisions = Named(VerdictLimits(1000, 50, 1 << 20), compare)
     decisions.begin()

@@ -29,6 +29,18 @@ class Decision(NamedTuple):
     matched: int | None = None
     equal: bool = False
     late: bool = False
+    against: int | None = None
+    said: float = 0.0
+    new_numbers: int = 0
+
+
+class Compared(NamedTuple):
+    """What a comparison says: the similarity, less 4 of a pair that says something new; how much was said; new
+    numbers."""
+
+    similarity: float
+    said: float = 0.0
+    new_numbers: int = 0
 
 
 @dataclass(eq=False)
@@ -76,13 +88,12 @@ class VerdictModel:
     window: int
     lateness: int
     by_content: bool = True
-    # The similarity of two contents, below 0 if they are no pair; without it only pairs count.
-    compare: Callable[[int, int], float] | None = None
+    # Compares two contents: a similarity below 0 if they are no pair; without it only pairs count.
+    compare: Callable[[int, int], Compared] | None = None
     story: int = _FOREVER
     bytes_max: int = _FOREVER
     story_bytes: int = 0
-    # Whether only comparisons say that a document repeats a content: of a version that says something new, ``compare``
-    # returns its similarity less 4.
+    # Whether only comparisons say that a document repeats a content.
     novel: bool = False
     # By what the earlier of two contents is found that are equally similar; a linker knows documents by place.
     tie: Callable[[int], int] = int
@@ -134,7 +145,7 @@ class VerdictModel:
             return self._joined(row, copy.story, copy.similarity, copy.matched, copy.kept, late, out)
         near = [(10_000, -copy.place, copy)] if copy is not None and not copy.removed else []
         leads: dict[_Story, int] = {}
-        direct: list[tuple[float, int, _Story]] = []
+        direct: list[tuple[float, int, _Story, Compared]] = []
         for other, similarity in event.pairs:
             met = self.rows.get(other)
             if met is None or not self.is_live(met):
@@ -147,7 +158,7 @@ class VerdictModel:
                 if met.story is not None and self._open(met.story, row):
                     leads[met.story] = max(leads.get(met.story, 0), _steps(similarity))
                     if met.kept and not self.novel:
-                        direct.append((similarity, met.matched, met.story))
+                        direct.append((similarity, met.matched, met.story, Compared(similarity)))
         if version is not None and self._open(version.story, row):
             assert version.story is not None
             leads.setdefault(version.story, 0)
@@ -156,21 +167,25 @@ class VerdictModel:
             if self._open(story, row):
                 leads.setdefault(story, 0)
         if self.compare is not None:
-            direct += list(self._compared(row, leads, {place for _, place, _ in direct}))
+            direct += list(self._compared(row, leads, {place for _, place, *_ in direct}))
+        joins = [one for one in direct if one[3].similarity >= 0 or one[2].id == row.id]
         if direct:
-            best = max(direct, key=lambda one: (one[2].id == row.id, _steps(one[0]), -self.tie(one[1])))
-            return self._joined(row, best[2], best[0], best[1], False, late, out)
-        if near:
-            out = out._replace(related=max(near, key=lambda one: one[:2])[2].cluster)
-        elif version is not None:
-            out = out._replace(related=version.cluster)
+            best = max(joins or direct, key=lambda one: (one[2].id == row.id, _steps(one[0]), -self.tie(one[1])))
+            out = out._replace(said=best[3].said, new_numbers=best[3].new_numbers)
+            if joins:
+                return self._joined(row, best[2], best[0], best[1], False, late, out)
+            out = out._replace(against=best[1])
+        related = max(near, key=lambda one: one[:2])[2] if near else version
+        out = out._replace(related=None if related is None else related.cluster)
         if not late:
             row.matched, row.kept = row.place, True
             row.story = _Story(row.place, row.id, row.time, row.time, row.time, row, [row])
             self.stories.append(row.story)
         return out
 
-    def _compared(self, row: _Row, leads: dict[_Story, int], known: set[int]) -> Iterator[tuple[float, int, _Story]]:
+    def _compared(
+        self, row: _Row, leads: dict[_Story, int], known: set[int]
+    ) -> Iterator[tuple[float, int, _Story, Compared]]:
         """The contents of the leading stories that are similar, as similarity, place and story."""
         assert self.compare is not None
         compared = 0
@@ -178,10 +193,11 @@ class VerdictModel:
             for content in story.contents:
                 if content.place not in known and compared < COMPARED_MAX:
                     compared += 1
-                    if (similarity := self.compare(row.content, content.content)) >= 0:
-                        yield similarity, content.place, story
-                    elif similarity < -2 and story.id == row.id:
-                        yield similarity + 4, content.place, story
+                    found = self.compare(row.content, content.content)
+                    if found.similarity >= 0:
+                        yield found.similarity, content.place, story, found
+                    elif found.similarity < -2:
+                        yield found.similarity + 4, content.place, story, found
 
     def _joined(
         self, row: _Row, story: _Story, similarity: float, matched: int, kept: bool, late: bool, out: Decision

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import orjson
-from verdict_model import Decision, Event, VerdictModel
+from verdict_model import Compared, Decision, Event, VerdictModel
 
 from neardup.documents.document import Column, Document, Refusal, Verdict
 from neardup.pairs.batches import CONTENT_HALF
@@ -113,7 +113,7 @@ def limits_of(config: Config) -> VerdictLimits:
     return verdict_limits(config, table_limits(config, SCHEMES[config.scheme]))
 
 
-def model_of(config: Config, compare: Callable[[int, int], float] | None) -> VerdictModel:
+def model_of(config: Config, compare: Callable[[int, int], Compared] | None) -> VerdictModel:
     """The model with the limits of a configuration."""
     limits = limits_of(config)
     return VerdictModel(
@@ -122,7 +122,7 @@ def model_of(config: Config, compare: Callable[[int, int], float] | None) -> Ver
     )  # fmt: skip
 
 
-def compare_of(records: Sequence[Record], config: Config) -> Callable[[int, int], float] | None:
+def compare_of(records: Sequence[Record], config: Config) -> Callable[[int, int], Compared] | None:
     """How the contents of the committed records of ``signed`` are compared."""
     if not compares_directly(config):
         return None
@@ -133,9 +133,9 @@ def compare_of(records: Sequence[Record], config: Config) -> Callable[[int, int]
             known.setdefault(content, rows.evidence.select(np.array([i])))
 
     @functools.cache
-    def compare(newer: int, older: int) -> float:
-        (found,) = compared(config, known[newer], known[older]).tolist()
-        return float(np.float32(found))
+    def compare(newer: int, older: int) -> Compared:
+        ((similarity, said, new_numbers),) = compared(config, known[newer], known[older]).tolist()
+        return Compared(similarity, said, int(new_numbers))
 
     return compare
 
@@ -186,8 +186,12 @@ def _line(arrivals: list[Arrival], i: int, decision: Decision, is_shown: bool) -
         fields["equal"] = True
     if decision.late:
         fields["late"] = True
-    places = ("related", decision.related), ("previous", decision.previous), ("matched", decision.matched)
-    for name, number in places:
+    if decision.said:
+        fields["said"] = round(decision.said, 4)
+    if decision.new_numbers:
+        fields["new_numbers"] = decision.new_numbers
+    for name in ("related", "previous", "matched", "against"):
+        number = getattr(decision, name)
         if number is not None:
             fields[name] = place_name(arrivals[number].place)
     return fields

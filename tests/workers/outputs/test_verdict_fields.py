@@ -76,7 +76,8 @@ def test_the_keys_of_events_and_versions_keep_their_order() -> None:
     """Place, whether it repeats and the times stand where they stood before the table."""
     row = StoredRow(0, b"a", 0, b"", b"", 0, 0, 0, None, None, None, None)
     assert list(verdict_of(row._asdict(), None)) == [
-        "status", "duplicate_of", "similarity", "cluster", "related", "previous", "matched", "place", "repeated",
+        "status", "duplicate_of", "similarity", "cluster", "related", "previous", "matched", "against", "said",
+        "new_numbers", "new", "place", "repeated",
         "late", "time", "date", "source", "url", "title",
     ]  # fmt: skip
 

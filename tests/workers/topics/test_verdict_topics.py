@@ -86,8 +86,9 @@ def test_a_line_is_what_an_encoder_writes_of_its_fields(
     ids, times = [None if one is None else one.encode() for one in of], np.full(count, NO_TIME)
     none, flags = np.full(count, -1), places % 2 == 1
     verdicts = Verdicts(
-        np.zeros(count, np.uint8), places, places, (places / 7).astype(np.float32), none, places, none, flags, ~flags
-    )
+        np.zeros(count, np.uint8), places, places, (places / 7).astype(np.float32), none, places, none, flags, ~flags,
+        places, (places / 9).astype(np.float32), places,
+    )  # fmt: skip
     decided = DecidedRows(places, rows, verdicts, ids, places > 2, times, ranks, times)
     lines = [
         line + b"\n"

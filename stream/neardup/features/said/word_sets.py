@@ -42,7 +42,7 @@ from neardup.machine.kernels.hashing import mix64
 # Words and numbers of a set at most: a text of more says something that the set does not hold.
 WORDS_MAX, NUMBERS_MAX = 1 << 14, 1 << 12
 HEADER_UNITS = 4
-_WORDS, _NUMBERS, _CUT = 1, 2, 3  # units of the header after the length
+WORDS_UNIT, NUMBERS_UNIT, _CUT = 1, 2, 3  # units of the header after the length
 # The set of a text without words and numbers.
 NO_WORDS = np.array([4 * HEADER_UNITS, 0, 0, 0], np.uint32)
 # Letters of a run of a word, and of a run in a script without blanks; the code point from which a letter is a syllable.
@@ -124,7 +124,7 @@ def _write(scratch, out, at):
     size = HEADER_UNITS + words + numbers + packed
     size += size & 1
     out[at] = size * 4
-    out[at + _WORDS], out[at + _NUMBERS], out[at + _CUT] = words, numbers, scratch.counts[2]
+    out[at + WORDS_UNIT], out[at + NUMBERS_UNIT], out[at + _CUT] = words, numbers, scratch.counts[2]
     begin = at + HEADER_UNITS
     for n in range(words):
         out[begin + n] = scratch.words[n]
@@ -293,8 +293,8 @@ def said_parts(
 def _compare(newer, newer_starts, older, older_starts, bits, said, new):
     for i in range(len(said)):
         a, b = newer_starts[i], older_starts[i]
-        words, numbers = np.int64(newer[a + _WORDS]), np.int64(newer[a + _NUMBERS])
-        older_words, older_numbers = np.int64(older[b + _WORDS]), np.int64(older[b + _NUMBERS])
+        words, numbers = np.int64(newer[a + WORDS_UNIT]), np.int64(newer[a + NUMBERS_UNIT])
+        older_words, older_numbers = np.int64(older[b + WORDS_UNIT]), np.int64(older[b + NUMBERS_UNIT])
         begin = b + HEADER_UNITS
         for n in range(begin, begin + older_words):
             _mark(bits, older[n])

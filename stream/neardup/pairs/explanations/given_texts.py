@@ -20,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
-from neardup.documents.document import Marked, Relation
+from neardup.documents.document import Relation
+from neardup.documents.pieces import Marked
 from neardup.features.texts.normalize import NormalForm, normalize, normalize_any
 from neardup.schemes.config import Config
 from neardup.schemes.rows import SCHEMES

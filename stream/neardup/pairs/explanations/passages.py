@@ -13,7 +13,7 @@ from __future__ import annotations
 import regex
 from rapidfuzz.distance import Indel
 
-from neardup.documents.document import Passage
+from neardup.documents.pieces import Passage
 
 # The most parts of a text that are compared. Each pair of parts takes one bit of memory: 50 MB for two such texts.
 PARTS_MAX = 20_000

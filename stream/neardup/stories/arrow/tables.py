@@ -130,13 +130,18 @@ def accepted_rows(rows: DocumentRows, refusals: Sequence[Refusal]) -> Sequence[D
     return rows_of(rows.documents, np.flatnonzero(~refused).tolist())
 
 
+def texts_of(rows: DocumentRows, at: Sequence[int]) -> list[str]:
+    """Return the texts of the documents at rows."""
+    return [rows.documents[n].text for n in np.searchsorted(rows.positions, at).tolist()]
+
+
 def verdict_part(rows: DocumentRows, refusals: Sequence[Refusal], decided: Decided) -> list[Any]:
     """Return the verdicts of rows as the columns of ``Documents.verdicts``."""
     pa = load_pyarrow()
     reasons = np.full(len(rows), None, np.object_)
     for refusal in refusals:
         reasons[refusal.position] = refusal.reason
-    columns = arrow_columns(pa, decided.verdicts, decided.ids)
+    columns = arrow_columns(pa, decided.verdicts, decided.ids, decided.new)
     return [rows.ids, *columns.values(), pa.array(reasons, pa.string())]
 
 

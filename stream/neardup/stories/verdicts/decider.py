@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,17 +19,19 @@ import numpy.typing as npt
 
 from neardup.documents.document import COLLECTION, ID, Document, Relation, Verdict
 from neardup.documents.ids import bare_ids
+from neardup.documents.pieces import NewWord
 from neardup.errors import ConfigError
 from neardup.pairs.batches import CONTENT_HALF, MICROSECONDS, Batch, id_columns, id_hashes
-from neardup.pairs.comparing import is_novel
+from neardup.pairs.comparing import is_novel, new_in
 from neardup.pairs.explanations.relations import Relations, by_arrival, closest, joined_relations
 from neardup.pairs.pair_rule import compares_directly, deciding_parts
 from neardup.pairs.pipeline import Matcher, Signed, Slice
 from neardup.schemes.config import Config
+from neardup.schemes.interface import Evidence
 from neardup.schemes.rows import SCHEMES
 from neardup.stories.verdicts import saved
 from neardup.stories.verdicts.decisions import Compare, Decisions, Found, VerdictLimits
-from neardup.stories.verdicts.fields import NAMES, Verdicts, join_verdicts, values_of
+from neardup.stories.verdicts.fields import NAMES, NOTHING_NEW, NewWords, Verdicts, join_verdicts, values_of
 from neardup.stories.verdicts.kept import (
     KeptStories,
     TableHoldings,
@@ -39,10 +42,14 @@ from neardup.stories.verdicts.kept import (
     with_places,
     with_rows,
 )
+from neardup.stories.verdicts.leads import NO_ROW, RESULT_FIELDS
 from neardup.stories.verdicts.row_columns import GONE, NONE
-from neardup.stories.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL, Arrivals
+from neardup.stories.verdicts.rule import DOCUMENT, KEPT, REFUSAL, REMOVAL, Arrivals
 from neardup.window import NO_TIME, NO_WINDOW, Limits
 from neardup.window.steps import step
+
+# Returns the texts of some arrivals of a call, by their indices.
+Texts = Callable[[list[int]], list[str]]
 
 
 class Decided(NamedTuple):
@@ -50,7 +57,8 @@ class Decided(NamedTuple):
 
     ``first_place`` is the place of the first arrival, ``first_row`` the row number of the first document among them;
     ``ids`` are those of the originals, of the arrivals where ``verdicts.originals`` is not ``NONE``, in order, without
-    collections. ``relations`` are those of the arrivals, where the scheme knows what texts share.
+    collections. ``relations`` are those of the arrivals, where the scheme knows what texts share. ``new`` is what the
+    texts of kept arrivals say that no earlier one said, by arrival; empty without ``novelty`` or without texts.
     """
 
     verdicts: Verdicts
@@ -58,6 +66,7 @@ class Decided(NamedTuple):
     first_row: int
     ids: list[str]
     relations: Relations | None = None
+    new: NewWords = NOTHING_NEW
 
 
 class Decider:
@@ -121,32 +130,37 @@ class Decider:
         """
         accepted = np.ones(len(documents), np.bool_)
         accepted[[refusal.position for refusal in signed.refusals]] = False
-        decided = self.decide_columns(accepted, signed)
+        decided = self.decide_columns(accepted, signed, texts=lambda at: [documents[n].text for n in at])
         return _verdicts(documents, decided)
 
     def decide_columns(
-        self, accepted: npt.NDArray[np.bool_], signed: Signed, seen: Callable[[Slice], None] | None = None
-    ) -> Decided:
+        self, accepted: npt.NDArray[np.bool_], signed: Signed, seen: Callable[[Slice], None] | None = None,
+        texts: Texts | None = None,
+    ) -> Decided:  # fmt: skip
         """Match and decide arrivals, without an object for each.
 
         Args:
             accepted: ``bool[n]``, of each arrival whether it is a document of ``signed.batch`` or refused.
             signed: what the signer made of the documents among them.
             seen: called with each slice of the batch, which holds the pairs of its documents.
+            texts: returns the texts of arrivals, to name what they say that is new; without it nothing is named.
 
         Raises:
             ConfigError: the table holds documents that were added in another way since the first decision, or the
                 matcher keeps candidates that are no pairs.
         """
         decisions, first_place = self.decisions, self._places
-        offset, relations = self._offset(), list[Relations]()
+        offset, relations, against = self._offset(), list[Relations](), list[npt.NDArray[np.int64]]()
+        new = NOTHING_NEW
         with self.step():
-            verdicts = join_verdicts(list(self._decide(accepted, signed, offset, relations, seen)))
+            verdicts = join_verdicts(list(self._decide(accepted, signed, offset, relations, against, seen)))
+            if texts is not None and is_novel(self._matcher.config):
+                new = self._new(verdicts, np.concatenate(against), texts, offset)
             ids = self._original_ids(verdicts)
             if self._matcher.config.separate:
                 ids = bare_ids(ids)
             self._places += len(accepted)
-        return Decided(verdicts, first_place, decisions.end - signed.batch.size, ids, joined_relations(relations))
+        return Decided(verdicts, first_place, decisions.end - signed.batch.size, ids, joined_relations(relations), new)
 
     def remove(self, id_: bytes) -> int:
         """Remove all versions of an id (UTF-8; a full id, if there are collections); returns how many there were."""
@@ -230,10 +244,11 @@ class Decider:
         signed: Signed,
         offset: int,
         relations: list[Relations],
+        against: list[npt.NDArray[np.int64]],
         seen: Callable[[Slice], None] | None,
     ) -> Iterator[Verdicts]:
         """The verdicts of consecutive arrivals: those of a slice before the next slice is matched. ``relations``
-        receives what they share."""
+        receives what they share, ``against`` the rows that they are compared with."""
         batch, count, rows = signed.batch, len(accepted), np.flatnonzero(accepted)
         kinds = np.where(accepted, DOCUMENT, REFUSAL).astype(np.uint8)
         ids, contents = np.zeros(count, np.uint64), np.zeros(count, np.uint64)
@@ -258,6 +273,7 @@ class Decider:
             similarities = similarity[decides].astype(np.float32)
             pairs = Found(rows[part.items[decides]] - first, part.slots[decides] - offset, similarities)
             yield self.decisions.decide(arrivals, pairs, self._compare(batch, rows, first, offset))
+            against.append(self.decisions.against)
             if seen is not None:
                 seen(part)
             first = end
@@ -269,20 +285,39 @@ class Decider:
 
         def compare(items: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
             positions, slots = np.searchsorted(rows, items + first), numbers + offset
-            held = slots < self._matcher.table.oldest
-            # What left in this step is still in the table.
-            held[held] = [row in self._holdings.evidence for row in numbers[held].tolist()]
+            held = self._is_held(numbers, offset)
             if not held.any():
-                return self._matcher.compared(batch, positions, slots).astype(np.float32)
-            similarities = np.empty(len(items), np.float32)
-            parts = [self._holdings.evidence[row] for row in numbers[held].tolist()]
-            older = joined_parts(parts, self._matcher.config.plan.width)
-            similarities[held] = self._matcher.compared(batch, positions[held], older)
+                return self._matcher.compared(batch, positions, slots)
+            results = np.empty((len(items), RESULT_FIELDS), np.float32)
+            older = self._held(numbers[held])
+            results[held] = self._matcher.compared(batch, positions[held], older)
             if not held.all():
-                similarities[~held] = self._matcher.compared(batch, positions[~held], slots[~held])
-            return similarities
+                results[~held] = self._matcher.compared(batch, positions[~held], slots[~held])
+            return results
 
         return compare
+
+    def _is_held(self, numbers: npt.NDArray[np.int64], offset: int) -> npt.NDArray[np.bool_]:
+        """Which rows have left the table, so that their evidence is held."""
+        held: npt.NDArray[np.bool_] = numbers + offset < self._matcher.table.oldest
+        # What left in this step is still in the table.
+        held[held] = [row in self._holdings.evidence for row in numbers[held].tolist()]
+        return held
+
+    def _held(self, numbers: npt.NDArray[np.int64]) -> Evidence:
+        parts = [self._holdings.evidence[row] for row in numbers.tolist()]
+        return joined_parts(parts, self._matcher.config.plan.width)
+
+    def _new(self, verdicts: Verdicts, against: npt.NDArray[np.int64], texts: Texts, offset: int) -> NewWords:
+        """What kept arrivals say that the contents which they were compared with do not say."""
+        arrivals = np.flatnonzero((against != NO_ROW) & np.isin(verdicts.statuses, KEPT))
+        held, out = self._is_held(against[arrivals], offset), dict[int, tuple[NewWord, ...]]()
+        for is_held in (False, True):
+            at = arrivals[held == is_held]
+            if len(at):
+                older = self._held(against[at]) if is_held else self._matcher.evidence(against[at] + offset)
+                out |= zip(at.tolist(), new_in(self._matcher.config, texts(at.tolist()), older), strict=True)
+        return out
 
     def _evidence(self, numbers: npt.NDArray[np.int64]) -> list[bytes]:
         assert self._first_slot is not None, "nothing was decided"
@@ -321,7 +356,8 @@ def _verdicts(documents: Sequence[Document], decided: Decided) -> Iterator[Verdi
         shared[row] = relation
     values: dict[str, Iterable[Any]] = dict(zip(NAMES, values_of(decided.verdicts, decided.ids), strict=True))
     values |= {"id": map(ID, documents), "collection": map(COLLECTION, documents), "relation": shared}
-    return map(_new_verdict, zip(*(values[name] for name in Verdict._fields), strict=True))
+    values["new"] = [decided.new.get(n, ()) for n in range(len(documents))] if decided.new else repeat(())
+    return map(_new_verdict, zip(*(values[name] for name in Verdict._fields), strict=False))
 
 
 # ``Verdict._make`` without its call of Python for each verdict.

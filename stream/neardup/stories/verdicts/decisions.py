@@ -28,7 +28,7 @@ import numpy.typing as npt
 from neardup.stories.verdicts import records, row_columns, rule, stories
 from neardup.stories.verdicts.fields import Verdicts, new_verdicts
 from neardup.stories.verdicts.kept import KeptStories, stories_of
-from neardup.stories.verdicts.leads import new_comparing, with_results
+from neardup.stories.verdicts.leads import NO_ROW, new_comparing, with_results
 from neardup.stories.verdicts.row_columns import (
     CONTENT_ENTRIES,
     CUT,
@@ -78,7 +78,7 @@ class _Pairs(NamedTuple):
 
 
 # Compares m arrivals, by their indices in the call, with m contents of stories, by the numbers of their rows (both
-# ``int64[m]``): similarities in [0, 1] as ``float32[m]``, ``NO_PAIR`` for two documents that are no pair.
+# ``int64[m]``): what ``neardup.pairs.comparing.compared`` returns, as ``float32[m, 3]``.
 Compare = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], npt.NDArray[np.float32]]
 
 
@@ -134,6 +134,8 @@ class Decisions:
             story=records.empty(),
         )
         self._comparing = new_comparing()
+        # Of each arrival of the last call, the row that ``said`` of its verdict compares with, or NO_ROW.
+        self.against = np.empty(0, np.int64)
         self._before: npt.NDArray[np.int64] | None = None
         self.changes = records.changes(self._columns)  # of stories, by the last step that was committed
 
@@ -183,7 +185,10 @@ class Decisions:
         self._make_room(n)
         verdicts = new_verdicts(n)
         pairs = _Pairs(np.searchsorted(found.rows, np.arange(n + 1)), found.numbers, found.similarities)
-        comparing = self._comparing._replace(usable=compare is not None, starts=np.zeros(n + 1, np.int64))
+        self.against = np.full(n, NO_ROW)
+        comparing = self._comparing._replace(
+            usable=compare is not None, starts=np.zeros(n + 1, np.int64), against=self.against
+        )
         comparing.asked[0] = 0  # an exception may have left some
         at = rule.decide(self._columns, self._rules, arrivals, pairs, comparing, verdicts, 0)
         while at < n:

@@ -6,15 +6,21 @@ A *place* is the number of a document in order of arrival; on topics it is the p
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from neardup.documents.document import RELATIONS
+from neardup.documents.pieces import NewWord
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS
 from neardup.stories.verdicts.row_columns import NONE
 from neardup.stories.verdicts.rule import DUPLICATE, ORIGINAL, REFUSED, STATUSES, UNCHANGED, UPDATE
+
+# What texts say that is new, by arrival.
+NewWords = Mapping[int, tuple[NewWord, ...]]
+NOTHING_NEW: NewWords = MappingProxyType({})
 
 
 class Verdicts(NamedTuple):
@@ -26,6 +32,10 @@ class Verdicts(NamedTuple):
     original, an update and their unchanged versions, ``GONE`` (-2) if that row has left the window. ``similarities``
     (``float32[n]``) compare with ``matched``, 0 where nothing was compared. ``equal`` (``bool[n]``): its content is
     that of ``matched``. ``late`` (``bool[n]``): it came after its window, and has no effect.
+
+    With ``novelty``, ``against`` (``int64[n]``) is of an original the place of the version that it makes the most
+    similar pair with, -1 for none. ``said`` (``float32[n]``) and ``new_numbers`` (``int64[n]``) compare with
+    ``matched`` or ``against``; 0 where nothing was compared.
     """
 
     statuses: npt.NDArray[np.uint8]
@@ -37,6 +47,9 @@ class Verdicts(NamedTuple):
     matched: npt.NDArray[np.int64]
     equal: npt.NDArray[np.bool_]
     late: npt.NDArray[np.bool_]
+    against: npt.NDArray[np.int64]
+    said: npt.NDArray[np.float32]
+    new_numbers: npt.NDArray[np.int64]
 
     def select(self, rows: npt.NDArray[np.int64]) -> Verdicts:
         """Return some verdicts, in the given order."""
@@ -50,11 +63,13 @@ def join_verdicts(parts: Sequence[Verdicts]) -> Verdicts:
 
 def new_verdicts(count: int) -> Verdicts:
     """Return columns to fill, ``count`` long."""
-    longs = (np.empty(count, np.int64) for _ in range(5))
-    clusters, originals, related, previous, matched = longs
-    statuses, similarities = np.empty(count, np.uint8), np.empty(count, np.float32)
+    longs = (np.empty(count, np.int64) for _ in range(7))
+    clusters, originals, related, previous, matched, against, new_numbers = longs
+    statuses, similarities, said = np.empty(count, np.uint8), np.empty(count, np.float32), np.empty(count, np.float32)
     flags = np.empty(count, np.bool_), np.empty(count, np.bool_)
-    return Verdicts(statuses, clusters, originals, similarities, related, previous, matched, *flags)
+    return Verdicts(
+        statuses, clusters, originals, similarities, related, previous, matched, *flags, against, said, new_numbers
+    )
 
 
 class Kind(NamedTuple):
@@ -75,7 +90,26 @@ KINDS = {
     "fraction": Kind(
         {"type": "number", "minimum": 0, "maximum": 1}, lambda pa: pa.float64(), lambda values: values == 0
     ),
+    "count": Kind({"type": "integer", "minimum": 0}, lambda pa: pa.int64(), lambda values: values == 0),
     "flag": Kind({"type": "boolean"}, lambda pa: pa.bool_()),
+    "words": Kind(
+        {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "text": {"type": "string"},
+                    "begin": {"type": "integer", "minimum": 0},
+                    "end": {"type": "integer", "minimum": 0},
+                    "is_number": {"type": "boolean"},
+                },
+                "required": list(NewWord._fields),
+            },
+        },
+        lambda pa: pa.list_(
+            pa.struct([("text", pa.string()), ("begin", pa.int64()), ("end", pa.int64()), ("is_number", pa.bool_())])
+        ),
+    ),
     "relation": Kind({"enum": list(RELATIONS)}, lambda pa: pa.string()),
     "passages": Kind(
         {
@@ -92,8 +126,8 @@ KINDS = {
 
 
 class Field(NamedTuple):
-    """A field: its name, a key of ``KINDS``, the column of ``Verdicts`` that has its values, what it says, and whether
-    only messages have it."""
+    """A field: its name, a key of ``KINDS``, the column of ``Verdicts`` that has its values (empty for one that needs
+    the text), what it says, and whether only messages have it."""
 
     name: str
     kind: str
@@ -118,8 +152,20 @@ MESSAGE_FIELDS = (
           "to."),
     Field("equal", "flag", "equal", "The content is that of the version that matched names.", is_internal=True),
     Field("late", "flag", "late", "It came after its window: it was compared, and has no further effect."),
+    Field("against", "place", "against", "With novelty, of an original: place of the kept version that it is most "
+          "similar to, and says something new to."),
+    Field("said", "fraction", "said", "With novelty: the part of the text that the version matched has said, of an "
+          "original the version against; by weight of its words and numbers, to 4 digits. Copies of earlier documents "
+          "have none."),
+    Field("new_numbers", "count", "new_numbers", "With novelty: how many numbers of the text that version lacks."),
 )  # fmt: skip
-FIELDS = tuple(field for field in MESSAGE_FIELDS if not field.is_internal)
+# Where the text is at hand.
+TEXT_FIELDS = (
+    Field("new", "words", "", "With novelty, of an original and an update: what the text says that that version does "
+          "not say, numbers and words of correction first, at most 16. Begin and end are code points of the given "
+          "text."),
+)  # fmt: skip
+FIELDS = (*(field for field in MESSAGE_FIELDS if not field.is_internal), *TEXT_FIELDS)
 NAMES = tuple(field.name for field in FIELDS)
 # Of schemes that know what texts share; their values are those of a ``Relation``.
 RELATION_FIELDS = (
@@ -147,16 +193,25 @@ def has_value(field: Field, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     return values.astype(np.bool_) if is_none is None else ~is_none(values)
 
 
-def columns_of(verdicts: Verdicts, original_ids: Sequence[str]) -> dict[str, tuple[npt.NDArray[Any], Any]]:
+def columns_of(
+    verdicts: Verdicts, original_ids: Sequence[str], new: NewWords = NOTHING_NEW
+) -> dict[str, tuple[npt.NDArray[Any], Any]]:
     """Return for each field its values (of a status the number), and where there is none (``bool[n]``, or ``None``).
 
     Args:
         verdicts: of n arrivals.
         original_ids: the ids of the originals, of those verdicts that name one.
+        new: what is new, by arrival.
     """
     is_refused = verdicts.statuses == REFUSED
     columns: dict[str, tuple[npt.NDArray[Any], Any]] = {}
     for field in FIELDS:
+        if not field.column:
+            values = np.full(len(is_refused), None, np.object_)
+            for row, words in new.items():
+                values[row] = [word._asdict() for word in words] or None
+            columns[field.name] = values, None
+            continue
         values, is_none = getattr(verdicts, field.column), KINDS[field.kind].is_none
         absent = None if is_none is None else is_none(values) | is_refused
         if field.kind == "id" and absent is not None:
@@ -166,9 +221,9 @@ def columns_of(verdicts: Verdicts, original_ids: Sequence[str]) -> dict[str, tup
     return columns
 
 
-def values_of(verdicts: Verdicts, original_ids: Sequence[str]) -> list[list[Any]]:
+def values_of(verdicts: Verdicts, original_ids: Sequence[str], new: NewWords = NOTHING_NEW) -> list[list[Any]]:
     """Return the values of each field as a list with ``None`` for none; the arguments are those of ``columns_of``."""
-    lists = [_listed(*column) for column in columns_of(verdicts, original_ids).values()]
+    lists = [_listed(*column) for column in columns_of(verdicts, original_ids, new).values()]
     lists[0] = [STATUSES[number] for number in lists[0]]
     return lists
 
@@ -180,9 +235,11 @@ def _listed(values: npt.NDArray[Any], absent: Any) -> list[Any]:
     return listed
 
 
-def arrow_columns(pa: Any, verdicts: Verdicts, original_ids: Sequence[str]) -> dict[str, Any]:
+def arrow_columns(
+    pa: Any, verdicts: Verdicts, original_ids: Sequence[str], new: NewWords = NOTHING_NEW
+) -> dict[str, Any]:
     """Return the columns of a table of Arrow; the other arguments are those of ``columns_of``."""
-    columns = columns_of(verdicts, original_ids)
+    columns = columns_of(verdicts, original_ids, new)
     statuses = columns.pop("status")[0].astype(np.int8)
     made = {"status": pa.DictionaryArray.from_arrays(statuses, list(STATUSES))}
     for field in FIELDS[1:]:

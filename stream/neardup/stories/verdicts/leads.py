@@ -12,7 +12,7 @@ depend on how it was divided.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -52,9 +52,14 @@ COMPARED_MAX = 64
 OWN_MAX = 8
 # Comparisons that one call asks for at most.
 ASKED_MAX = 1 << 14
-# What a comparison says of two documents that are no pair, and the result of a comparison that was not made. Values
-# below both are of pairs whose newer document says something new (``NEW_LESS``).
-NO_PAIR, MISSING = np.float32(-1.0), np.float32(-2.0)
+# What a comparison says of two documents that are no pair. Values below it are of pairs whose newer document says
+# something new (``NEW_LESS``).
+NO_PAIR = np.float32(-1.0)
+# The fields of a result: that similarity, the part that was said, and the new numbers (``compared``).
+SIMILARITY, SAID, NEW_NUMBERS = range(3)
+RESULT_FIELDS = 3
+# The row of a document that was compared with nothing: rows that left with an earlier process are below 0.
+NO_ROW = np.iinfo(np.int64).min
 
 
 class Undecided(NamedTuple):
@@ -73,7 +78,8 @@ class Undecided(NamedTuple):
 class Comparing(NamedTuple):
     """Comparisons of arrivals with contents, which are named by their rows.
 
-    The results of arrival i are ``[starts[i], starts[i + 1])``: rows, and similarities in [0, 1] or ``NO_PAIR``.
+    The results of arrival i are ``[starts[i], starts[i + 1])``: rows, and what ``neardup.pairs.comparing.compared``
+    says of each (``float32[m, 3]``). ``against`` receives the row that each arrival was compared with for its verdict.
     ``asked_items`` and ``asked_rows`` receive ``asked[0]`` comparisons to make. Without ``usable`` nothing is compared.
     The others are scratch: the leading stories with their similarities in steps, the places of contents that a pair
     names, and the rows that lack a result.
@@ -82,7 +88,8 @@ class Comparing(NamedTuple):
     usable: bool
     starts: npt.NDArray[np.int64]
     rows: npt.NDArray[np.int64]
-    similarities: npt.NDArray[np.float32]
+    results: Annotated[npt.NDArray[np.float32], "[,]"]
+    against: npt.NDArray[np.int64]
     asked: npt.NDArray[np.int64]
     asked_items: npt.NDArray[np.int64]
     asked_rows: npt.NDArray[np.int64]
@@ -94,20 +101,23 @@ class Comparing(NamedTuple):
 
 class Best(NamedTuple):
     """The most similar content so far: its story (``NONE`` for none), place and similarity, the rounded similarity,
-    and whether the id of the document began the story."""
+    whether the id of the document began the story, and the index of the result that says so (``NONE`` for a pair)."""
 
     story: np.int64
     matched: np.int64
     similarity: np.float32
     rounded: np.int64
     is_own: bool
+    result: np.int64
 
 
 class Nearest(NamedTuple):
-    """The best content; the most similar decided row, ``NONE`` for none; how many comparisons are missing; whether the
-    limit left some contents out."""
+    """The best content; the best of those that make a pair with the document, which says something new; the most
+    similar decided row, ``NONE`` for none; how many comparisons are missing; whether the limit left some contents
+    out."""
 
     best: Best
+    new: Best
     near: np.int64
     missing: np.int64
     cut: bool
@@ -116,9 +126,10 @@ class Nearest(NamedTuple):
 def new_comparing() -> Comparing:
     """Return no results of no arrivals, and room for what is asked, which later calls use again."""
     return Comparing(
-        False, np.zeros(1, np.int64), np.empty(0, np.int64), np.empty(0, np.float32), np.zeros(1, np.int64),
-        np.empty(ASKED_MAX, np.int64), np.empty(ASKED_MAX, np.int64), np.empty(COMPARED_MAX, np.int64),
-        np.empty(COMPARED_MAX, np.float32), np.empty(COMPARED_MAX, np.int64), np.empty(COMPARED_MAX, np.int64),
+        False, np.zeros(1, np.int64), np.empty(0, np.int64), np.empty((0, RESULT_FIELDS), np.float32),
+        np.empty(0, np.int64), np.zeros(1, np.int64), np.empty(ASKED_MAX, np.int64), np.empty(ASKED_MAX, np.int64),
+        np.empty(COMPARED_MAX, np.int64), np.empty(COMPARED_MAX, np.float32), np.empty(COMPARED_MAX, np.int64),
+        np.empty(COMPARED_MAX, np.int64),
     )  # fmt: skip
 
 
@@ -126,29 +137,29 @@ def with_results(
     comparing: Comparing,
     items: npt.NDArray[np.int64],
     rows: npt.NDArray[np.int64],
-    similarities: npt.NDArray[np.float32],
+    results: npt.NDArray[np.float32],
 ) -> Comparing:
     """Add the results of what was asked; nothing is asked any more."""
     arrivals = len(comparing.starts) - 1
     known = np.repeat(np.arange(arrivals), np.diff(comparing.starts))
     items, rows = np.concatenate([known, items]), np.concatenate([comparing.rows, rows])
-    similarities = np.concatenate([comparing.similarities, similarities])
+    results = np.concatenate([comparing.results, results])
     order = np.argsort(items, kind="stable")
     comparing.asked[0] = 0
     return comparing._replace(
         starts=np.searchsorted(items[order], np.arange(arrivals + 1)),
         rows=rows[order],
-        similarities=similarities[order],
+        results=results[order],
     )
 
 
 @inlined
 def result_of(comparing, index, row):
-    """Return the similarity of an arrival and a row, ``NO_PAIR`` or ``MISSING``."""
+    """Return the index of the result of an arrival and a row, ``NONE`` if it is missing."""
     for k in range(comparing.starts[index], comparing.starts[index + 1]):
         if comparing.rows[k] == row:
-            return comparing.similarities[k]
-    return MISSING
+            return np.int64(k)
+    return np.int64(NONE)
 
 
 @inlined
@@ -193,7 +204,13 @@ def rounded_of(similarity):
 
 
 @inlined
-def better(columns, best, document, story, matched, similarity):
+def nothing():
+    """Return no content."""
+    return Best(np.int64(NONE), np.int64(NONE), np.float32(0.0), np.int64(0), False, np.int64(NONE))
+
+
+@inlined
+def better(columns, best, document, story, matched, similarity, result):
     """Return the better of the best content so far and another one: that of a story of its own id first, then the more
     similar one by four digits, then the earlier one."""
     rounded = rounded_of(similarity)
@@ -204,7 +221,7 @@ def better(columns, best, document, story, matched, similarity):
                 return best
         elif best.rounded > rounded or (best.rounded == rounded and best.matched <= matched):
             return best
-    return Best(story, matched, similarity, rounded, is_own)
+    return Best(story, matched, similarity, rounded, is_own, result)
 
 
 @inner
@@ -231,9 +248,9 @@ def add_own_leads(columns, rules, comparing, document, count):
 def nearest(columns, rules, document, decided, pairs, comparing):
     """Find the content of a story that is nearest to a document; ``decided`` is the newest row of its content, or
     ``NONE``."""
-    best = Best(np.int64(NONE), np.int64(NONE), np.float32(0.0), np.int64(0), False)
+    best = nothing()
     near, near_rounded = np.int64(NONE), np.int64(0)
-    count, direct, missing, compared, cut = np.int64(0), np.int64(0), np.int64(0), np.int64(0), False
+    count, direct, cut = np.int64(0), np.int64(0), False
     if decided != NONE and not columns.removed[row_at(columns, decided)]:
         near, near_rounded = decided, np.int64(10_000)
     for j in range(document.pairs_first, document.pairs_end):
@@ -253,7 +270,7 @@ def nearest(columns, rules, document, decided, pairs, comparing):
         if not is_open(columns, rules, story, document.time):
             continue
         if columns.kept[at] == IS_KEPT and not rules.novel:
-            best = better(columns, best, document, story, columns.matched[at], similarity)
+            best = better(columns, best, document, story, columns.matched[at], similarity, np.int64(NONE))
             if direct < COMPARED_MAX and not is_among(comparing.direct, direct, columns.matched[at]):
                 comparing.direct[direct] = columns.matched[at]
                 direct += 1
@@ -262,6 +279,16 @@ def nearest(columns, rules, document, decided, pairs, comparing):
             count = add_lead(columns, comparing, count, story, np.float32(rounded))
     if comparing.usable:
         count = add_own_leads(columns, rules, comparing, document, count)
+    best, new, missing, left_out = best_content(columns, document, comparing, count, direct, best)
+    return Nearest(best, new, near, missing, cut or left_out)
+
+
+@inner
+def best_content(columns, document, comparing, count, direct, best):
+    """Compare a document with the contents of ``count`` leading stories, except ``direct`` ones. Return the better of
+    ``best`` and these, the best of those that the document says something new to, how many results are missing, and
+    whether the limit left some contents out."""
+    new, missing, compared, cut = nothing(), np.int64(0), np.int64(0), False
     for k in range(count):
         story = comparing.leads[k]
         for c in range(contents_of(columns, story)):
@@ -273,15 +300,20 @@ def nearest(columns, rules, document, decided, pairs, comparing):
                 break
             compared += 1
             row = content_row(columns, story, c)
-            similarity = result_of(comparing, document.item, row)
-            if similarity == MISSING:
+            result = result_of(comparing, document.item, row)
+            if result == NONE:
                 comparing.missing[missing] = row
                 missing += 1
-            elif similarity >= 0:
-                best = better(columns, best, document, story, place, similarity)
-            elif similarity < MISSING and id_of(columns, story) == document.id:  # a version that says something new
-                best = better(columns, best, document, story, place, similarity + np.float32(NEW_LESS))
-    return Nearest(best, near, missing, cut)
+                continue
+            similarity = comparing.results[result, SIMILARITY]
+            if similarity >= 0:
+                best = better(columns, best, document, story, place, similarity, result)
+            elif similarity < NO_PAIR:  # it says something new
+                similarity += np.float32(NEW_LESS)
+                new = better(columns, new, document, story, place, similarity, result)
+                if id_of(columns, story) == document.id:
+                    best = better(columns, best, document, story, place, similarity, result)
+    return best, new, missing, cut
 
 
 @inlined

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.machine.compile import inlined, kernel
-from neardup.stories.verdicts.leads import ask, ask_ahead, nearest, undecided
+from neardup.stories.verdicts.leads import NEW_NUMBERS, SAID, ask, ask_ahead, nearest, undecided
 from neardup.stories.verdicts.records import OWN
 from neardup.stories.verdicts.row_columns import (
     CUT,
@@ -99,6 +99,7 @@ def decide(columns, rules, arrivals, pairs, comparing, verdicts, first):
         verdicts.clusters[i], verdicts.originals[i] = arrivals.places[i], NONE
         verdicts.related[i] = verdicts.previous[i] = verdicts.matched[i] = NONE
         verdicts.similarities[i], verdicts.equal[i], verdicts.late[i] = 0.0, False, False
+        verdicts.against[i], verdicts.said[i], verdicts.new_numbers[i] = NONE, 0.0, 0
         if arrivals.kinds[i] == REMOVAL:
             verdicts.statuses[i] = REMOVED
             remove(columns, arrivals.ids[i])
@@ -139,6 +140,8 @@ def decide_document(columns, rules, arrivals, i, pairs, comparing, verdicts):
         state[CUT] += found.cut
         story, similarity, matched = found.best.story, found.best.similarity, found.best.matched
         kept, near = np.uint8(IS_OTHER), found.near
+        say(comparing, i, found.new if story == NONE else found.best, verdicts)
+        verdicts.against[i] = found.new.matched if story == NONE else np.int64(NONE)
     if version != NONE:
         verdicts.previous[i] = columns.places[row_at(columns, version)]
     if story != NONE:
@@ -151,6 +154,15 @@ def decide_document(columns, rules, arrivals, i, pairs, comparing, verdicts):
             verdicts.related[i] = columns.clusters[row_at(columns, near)]
     settle(columns, rules, number, verdicts.late[i])
     return True
+
+
+@inlined
+def say(comparing, i, content, verdicts):
+    """Write what the comparison with a content says of what is new."""
+    if content.result != NONE:
+        comparing.against[i] = comparing.rows[content.result]
+        verdicts.said[i] = comparing.results[content.result, SAID]
+        verdicts.new_numbers[i] = np.int64(comparing.results[content.result, NEW_NUMBERS])
 
 
 @inlined

@@ -53,7 +53,7 @@ def verdict_columns(rows: TableRows, decided: Decided, scheme: str) -> dict[str,
     import pyarrow
     from pyarrow import compute
 
-    columns = arrow_columns(pyarrow, decided.verdicts, decided.ids)
+    columns = arrow_columns(pyarrow, decided.verdicts, decided.ids, decided.new)
     for field in FIELDS:
         if field.kind == "fraction":
             columns[field.name] = compute.round(columns[field.name], SIMILARITY_DIGITS)

@@ -33,7 +33,7 @@ _AS_SHOWN: dict[str, Callable[[Any], Any]] = {"flag": lambda is_set: is_set or N
 def decisions_of(decided: Decided) -> Iterator[VerdictValues]:
     """Yield the values of each verdict as they are shown, with its relation."""
     relations = dict(() if decided.relations is None else decided.relations.values())
-    lists = values_of(decided.verdicts, decided.ids)
+    lists = values_of(decided.verdicts, decided.ids, decided.new)
     columns = [
         map(_AS_SHOWN[field.kind], found) if field.kind in _AS_SHOWN else found
         for field, found in zip(FIELDS, lists, strict=True)

@@ -49,7 +49,7 @@ def verdict_of(row: Any, duplicate_of: str | None) -> dict[str, Any]:
     """
     values = dict.fromkeys(_ALL) | {name: row[name] for name in _AS_STORED}
     return values | {
-        "status": STATUSES[row["said"]],
+        "status": STATUSES[row["answered"]],
         "duplicate_of": duplicate_of,
         "repeated": row["status"] == UNCHANGED,
         "late": bool(row["flags"] & LATE),

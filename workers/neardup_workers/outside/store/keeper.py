@@ -278,7 +278,9 @@ class Keeper:
                 pairs[item].append(pair)
 
         with self._step():
-            decided = self._decider.decide_columns(np.ones(batch.size, np.bool_), signed, seen)
+            decided = self._decider.decide_columns(
+                np.ones(batch.size, np.bool_), signed, seen, lambda at: [documents[n].text for n in at]
+            )
             rows, originals = self._rows(batch, dates, decided, shown), iter(decided.ids)
             texts = [(row.place, document.text) for row, document in zip(rows, documents, strict=True)]
             self.log.append(rows, texts if self._keep_texts else (), self._decider.places, table.stream_time)
@@ -314,7 +316,7 @@ class Keeper:
     ) -> list[StoredRow]:
         """Return the rows of a batch for the log, ``dates`` are ``NO_TIME`` for none. An unchanged
         version has the answer of the version before."""
-        verdicts, more = decided.verdicts, more_of(decided.verdicts, decided.ids)
+        verdicts, more = decided.verdicts, more_of(decided.verdicts, decided.ids, decided.new)
         here = verdicts.originals >= 0
         # An original whose versions have all left the window is named by its story.
         places = np.where(verdicts.originals == NONE, -1, verdicts.clusters)
@@ -324,7 +326,7 @@ class Keeper:
         fixed, width = batch.fixed.tobytes(), batch.fixed.shape[1]
         contents, times = batch.contents.astype("<u8").tobytes(), batch.times.tolist()
         id_starts, ragged_starts = batch.id_starts.tolist(), batch.ragged_starts.tolist()
-        said: dict[int, tuple[int, int | None]] = {}
+        answers: dict[int, tuple[int, int | None]] = {}
         rows: list[StoredRow] = []
         columns = (
             verdicts.statuses,
@@ -343,9 +345,9 @@ class Keeper:
             place = decided.first_place + n
             answer = status, related if related >= 0 else None
             if status == UNCHANGED:
-                before = said.get(previous) or self._said(previous)
+                before = answers.get(previous) or self._answered(previous)
                 answer = before or (0, None)
-            said[place] = answer
+            answers[place] = answer
             evidence = fixed[n * width : (n + 1) * width] + ragged[ragged_starts[n] : ragged_starts[n + 1]]
             rows.append(
                 StoredRow(
@@ -357,9 +359,9 @@ class Keeper:
             )  # fmt: skip
         return rows
 
-    def _said(self, place: int) -> tuple[int, int | None] | None:
+    def _answered(self, place: int) -> tuple[int, int | None] | None:
         row = self.log.row(place)
-        return None if row is None else (row.said, row.related)
+        return None if row is None else (row.answered, row.related)
 
     def _replay(self) -> None:
         self._ledger.resume(sources.load(self.log.writer))

@@ -222,7 +222,7 @@ class Log:
         rows = "SELECT place FROM documents WHERE id = ? AND place < ?"
         self._writer.execute(f"DELETE FROM texts WHERE place IN ({rows})", (id_, before))
         erased = {"id": "?1", "said": "status", "gone": "1", "source": "NULL", "url": "NULL", "title": "NULL"}
-        values = ", ".join(erased.get(field, field) for field in StoredRow._fields)
+        values = ", ".join(erased.get(field, field) for field in FIELDS.split(", "))
         changed = ", ".join(f"{field} = {value}" for field, value in erased.items())
         query = f"UPDATE documents SET {changed}, checksum = checksum({values}) WHERE id = ?2 AND place < ?3"
         return self._writer.execute(query, (name, id_, before)).rowcount

@@ -14,7 +14,7 @@ from crc32c import crc32c
 from neardup.pairs.batches import CONTENT_HALF, Batch, id_columns, id_hashes, make_batch
 from neardup.schemes.interface import Evidence
 from neardup.stories.verdicts.fields import FIELDS as VERDICT_FIELDS
-from neardup.stories.verdicts.fields import NAMES, Verdicts, new_verdicts, values_of
+from neardup.stories.verdicts.fields import NAMES, NewWords, Verdicts, new_verdicts, values_of
 from neardup.stories.verdicts.row_columns import NONE
 from neardup.stories.verdicts.rule import DOCUMENT, REMOVAL, REMOVED, Arrivals
 from neardup.window import NO_TIME
@@ -23,12 +23,12 @@ from neardup.window import NO_TIME
 class StoredRow(NamedTuple):
     """One document as it is stored.
 
-    ``status`` is the verdict of the library and ``said`` the answered verdict, as numbers of ``STATUSES``; ``original``
-    is the place of the original, ``content`` has 16 bytes, ``evidence`` is the fixed part followed by the ragged part.
-    ``time`` is in microseconds. ``matched`` is the place of the version that was compared, ``flags`` say whether the
-    content is equal to it (``EQUAL``) and whether the document came late (``LATE``). ``date`` is the document's own
-    time in microseconds where ``time`` is that of its arrival. ``source`` tells it, at ``url``, with a headline.
-    ``more`` are the values of the fields ``MORE`` in JSON.
+    ``status`` is the verdict of the library and ``answered`` the answered one, as numbers of ``STATUSES``;
+    ``original`` is the place of the original, ``content`` has 16 bytes, ``evidence`` is the fixed part followed by the
+    ragged part. ``time`` is in microseconds. ``matched`` is the place of the version that was compared, ``flags`` say
+    whether the content is equal to it (``EQUAL``) and whether the document came late (``LATE``). ``date`` is the
+    document's own time in microseconds where ``time`` is that of its arrival. ``source`` tells it, at ``url``, with a
+    headline. ``more`` are the values of the fields ``MORE`` in JSON.
     """
 
     place: int
@@ -37,7 +37,7 @@ class StoredRow(NamedTuple):
     content: bytes
     evidence: bytes
     status: int
-    said: int
+    answered: int
     cluster: int
     original: int | None
     similarity: float | None
@@ -55,7 +55,8 @@ class StoredRow(NamedTuple):
 
 # The bits of ``StoredRow.flags``.
 EQUAL, LATE = 1, 2
-FIELDS = ", ".join(StoredRow._fields)
+# The columns of a row; that of ``answered`` has the name that stores of 0.1.0 gave it.
+FIELDS = ", ".join("said" if name == "answered" else name for name in StoredRow._fields)
 # Fields of verdicts that have no column of their own.
 MORE = tuple(field for field in VERDICT_FIELDS if field.name not in (*StoredRow._fields, "duplicate_of", "late"))
 TABLES = """
@@ -96,7 +97,7 @@ def checksum(row: StoredRow) -> int:
     """The CRC-32C of the values of a row."""
     alike = None if row.similarity is None else float(row.similarity)
     numbers = (
-        f"{row.place} {len(row.id)} {row.time} {row.status} {row.said} {row.cluster} {row.original} {alike} "
+        f"{row.place} {len(row.id)} {row.time} {row.status} {row.answered} {row.cluster} {row.original} {alike} "
         f"{row.related} {row.previous} {row.gone}"
     )
     if row.matched is not None or row.flags or row.date is not None:
@@ -138,17 +139,16 @@ def arrivals_of(rows: Sequence[StoredRow], batch: Batch) -> Arrivals:
     return Arrivals(places, kinds, hashes, batch.times, batch.contents[:, CONTENT_HALF].copy(), sizes)
 
 
-def more_of(verdicts: Verdicts, original_ids: Sequence[str]) -> list[str | None]:
+def more_of(verdicts: Verdicts, original_ids: Sequence[str], new: NewWords) -> list[str | None]:
     """Return ``StoredRow.more`` of verdicts; the arguments are those of ``values_of``."""
-    if not MORE:
-        return [None] * len(verdicts.statuses)
-    lists = dict(zip(NAMES, values_of(verdicts, original_ids), strict=True))
+    lists = dict(zip(NAMES, values_of(verdicts, original_ids, new), strict=True))
     rows = zip(*(lists[field.name] for field in MORE), strict=True)
     return [encoded_more(dict(zip((field.name for field in MORE), row, strict=True))) for row in rows]
 
 
 def encoded_more(values: Mapping[str, Any]) -> str | None:
-    """Return values of ``MORE`` as they are stored."""
+    """Return values of ``MORE`` as they are stored, without those that are none."""
+    values = {name: value for name, value in values.items() if value is not None}
     return orjson.dumps(values).decode() if values else None
 
 
@@ -157,11 +157,11 @@ def restored_of(rows: Sequence[StoredRow], removals: int = 0) -> Verdicts:
     decided = [
         (
             row.status, row.cluster, row.original, row.similarity or 0.0, row.related, row.previous,
-            row.matched, row.flags & EQUAL, row.flags & LATE,
+            row.matched, row.flags & EQUAL, row.flags & LATE, NONE, 0.0, 0,
         )
         for row in rows
     ]  # fmt: skip
-    decided += [(REMOVED, NONE, NONE, 0.0, NONE, NONE, NONE, 0, 0)] * removals
+    decided += [(REMOVED, NONE, NONE, 0.0, NONE, NONE, NONE, 0, 0, NONE, 0.0, 0)] * removals
     found = new_verdicts(len(decided))
     columns: Iterable[npt.NDArray[Any]] = found
     for column, values in zip(columns, zip(*decided, strict=True), strict=bool(decided)):

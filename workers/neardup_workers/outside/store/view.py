@@ -101,9 +101,9 @@ class View(Log):
             self._name("lost", named["cluster"], number)
         previous = fields["previous"]
         before = None if status != UNCHANGED or previous is None else self.row(previous)
-        said = status if status != UNCHANGED else 0 if before is None else before.said
+        answered = status if status != UNCHANGED else 0 if before is None else before.answered
         row = StoredRow(
-            number, id_, _time(line), bytes.fromhex(line.get("content", "")), b"", status, said, fields["cluster"],
+            number, id_, _time(line), bytes.fromhex(line.get("content", "")), b"", status, answered, fields["cluster"],
             fields["original"], line.get("similarity"), fields["related"] if before is None else before.related,
             previous, 0, fields["matched"], LATE * line.get("late", False), None,
             line.get("source"), line.get("url"), line.get("title"),

@@ -8,9 +8,11 @@ Fields of a line: ``offset``; ``id`` (absent where a refused record has none) an
 of its newest version, if that is in the window); ``similarity`` to what was compared; ``cluster`` (the place of the
 original); ``related`` (a cluster), ``previous`` (the place of the version before), ``matched`` (the place
 of the version that was compared), ``equal`` (true if its content is the same), ``late`` (true if it came after its
-window); ``timestamp`` (seconds); ``content`` (a hash of what was compared); ``rank`` (the number by which its cluster
-ranks it); ``arrival`` (the number of the verdict over all partitions);
-``incomplete`` (true if the decision was made without all pairs, by ``--allow-gap``). A field without a value is absent.
+window), ``against`` (the place of the version that an original says something new to), ``said`` and ``new_numbers``
+(what that version, or the matched one, has said of the text); ``timestamp`` (seconds); ``content`` (a hash of what was
+compared); ``rank`` (the number by which its cluster ranks it); ``arrival`` (the number of the verdict over all
+partitions); ``incomplete`` (true if the decision was made without all pairs, by ``--allow-gap``). A field without a
+value is absent.
 """
 
 from __future__ import annotations
@@ -156,6 +158,7 @@ _WRITTEN: dict[str, Callable[[Any], Sequence[str]]] = {
     "id": lambda values: [f'"{id_}"' for id_ in escaped(values)],
     "place": _place_names,
     "fraction": numbers,
+    "count": lambda values: list(map(str, values.tolist())),
     "flag": lambda values: ["true"] * len(values),
 }
 
@@ -237,6 +240,7 @@ def _places(lines: Sequence[dict[str, Any]], name: str) -> npt.NDArray[np.int64]
 _READ: dict[str, Callable[[Sequence[dict[str, Any]], str], Any]] = {
     "place": _places,
     "fraction": lambda lines, name: np.array([line.get(name, 0.0) for line in lines], np.float32),
+    "count": lambda lines, name: np.array([line.get(name, 0) for line in lines], np.int64),
     "flag": lambda lines, name: np.array([line.get(name, False) for line in lines], np.bool_),
 }
 

@@ -24,7 +24,7 @@ from neardup.schemes.config import Config
 from neardup.schemes.interface import Evidence, in_parts
 from neardup.stories.verdicts.decisions import Compare
 from neardup.stories.verdicts.kept import Holdings, joined_parts
-from neardup.stories.verdicts.leads import NO_PAIR
+from neardup.stories.verdicts.leads import NO_PAIR, RESULT_FIELDS, SIMILARITY
 from neardup_workers.doing.stages.verdicts.columns import MessagesByRow
 from neardup_workers.outside.telemetry.observer import SILENT, Observer
 from neardup_workers.outside.topics.signed import ROW_BITS, decode_signed
@@ -99,7 +99,8 @@ class Compared:
             return None
 
         def compare(items: _Longs, others: _Longs) -> npt.NDArray[np.float32]:
-            similarities = np.full(len(items), NO_PAIR)
+            results = np.zeros((len(items), RESULT_FIELDS), np.float32)
+            results[:, SIMILARITY] = NO_PAIR
             for rows in in_parts(2 * sizes(numbers[items]), _COMPARED_BYTES):
                 newer, older, fit = self.parts(numbers[items[rows]]), self._contents(others[rows]), []
                 for n, sides in enumerate(zip(newer, older, strict=True)):
@@ -109,8 +110,8 @@ class Compared:
                         fit.append(n)
                 if fit:
                     a, b = (joined_parts([side[n] for n in fit], config.plan.width) for side in (newer, older))
-                    similarities[rows[fit]] = compared(config, a, b)
-            return similarities
+                    results[rows[fit]] = compared(config, a, b)
+            return results
 
         return compare
 

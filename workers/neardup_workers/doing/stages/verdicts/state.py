@@ -20,7 +20,7 @@ numbers. What leaves this module names documents by place.
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -219,11 +219,11 @@ class LinkState:
         shown, newest = shown[counts], newest[counts]
         originals = np.full(len(ids), -1)
         originals[shown], times[shown] = self._rows.places(newest), self.decisions.times(newest)
-        named = (verdicts.clusters, verdicts.related, verdicts.previous, verdicts.matched)
-        clusters, related, previous, matched = (self._placed(column, rows, numbers) for column in named)
-        placed = verdicts._replace(
-            clusters=clusters, originals=originals, related=related, previous=previous, matched=matched
-        )
+        named: dict[str, Any] = {
+            name: self._placed(getattr(verdicts, name), rows, numbers)
+            for name in ("clusters", "related", "previous", "matched", "against")
+        }
+        placed = verdicts._replace(originals=originals, **named)
         return DecidedRows(self.arrivals + np.arange(len(ids)), rows, placed, ids, gaps, times, ranks, arrived)
 
     def _placed(self, column: _Longs, rows: ArrivalRows, numbers: _Longs) -> _Longs:

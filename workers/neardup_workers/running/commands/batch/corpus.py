@@ -36,6 +36,7 @@ from neardup.schemes.interface import NO_SHARED, Shared, in_parts, joined_shared
 from neardup.schemes.rows import SCHEMES
 from neardup.stories.verdicts.decisions import VerdictLimits
 from neardup.stories.verdicts.fields import Verdicts
+from neardup.stories.verdicts.leads import RESULT_FIELDS
 from neardup.stories.verdicts.rule import REFUSED
 from neardup.window import COUNTERS, NO_LIMIT, NO_TIME, NO_WINDOW
 from neardup_workers.doing.audit.measuring import add_truth, check_truth
@@ -205,14 +206,14 @@ class Corpus:
         ``matches``."""
         if self._links is None:
             raise AssertionError("link comes before decide")
-        similarity = self._similarity if compares_directly(self.settings) else None
+        compare = self._compared if compares_directly(self.settings) else None
         return verdicts.decide(
             self._links,
             self.rows,
             order,
             places,
             VerdictLimits.of(self._limits, novel=is_novel(self.settings)),
-            similarity,
+            compare,
         )
 
     def matches(self) -> Iterator[Matches]:
@@ -269,13 +270,14 @@ class Corpus:
             raise AssertionError("find comes before the pairs")
         return self._found.pairs()
 
-    def _similarity(self, rows: Rows, others: Rows) -> npt.NDArray[np.float64]:
+    def _compared(self, rows: Rows, others: Rows) -> npt.NDArray[np.float32]:
         """Compare rows for a verdict, as ``Matcher.compared`` does."""
         at = np.arange(len(rows))
         sides = (
             (self.rows.evidence(rows[part]), self.rows.evidence(others[part])) for part in self._parts(at, rows, others)
         )
-        return np.concatenate([np.empty(0), *(compared(self.settings, *both) for both in sides)])
+        nothing = np.empty((0, RESULT_FIELDS), np.float32)
+        return np.concatenate([nothing, *(compared(self.settings, *both) for both in sides)])
 
     def _batches(self, first: int, end: int) -> Iterator[Batch]:
         for at in range(first, end, _MESSAGE_ROWS):

@@ -52,7 +52,7 @@ _NEVER = 1 << 61
 _SHOWN = 10
 
 # The columns of ``Verdicts`` for a refused entry.
-_REFUSED_VERDICT = REFUSED, -1, -1, 0, -1, -1, -1, False, False
+_REFUSED_VERDICT = REFUSED, -1, -1, 0, -1, -1, -1, False, False, -1, 0, 0
 
 # Returns the relations of rows, by their index in the argument.
 RelationsOf = Callable[[Rows], Relations]
@@ -232,7 +232,7 @@ def decide(
     order: Rows,
     places: Rows,
     limits: VerdictLimits,
-    similarity: Callable[[Rows, Rows], npt.NDArray[np.float64]] | None,
+    compare: Callable[[Rows, Rows], npt.NDArray[np.float32]] | None,
 ) -> Verdicts:
     """Return the verdicts of all rows, by row; ``originals`` are rows.
 
@@ -242,7 +242,7 @@ def decide(
         order: a list of all rows, in the order of decisions.
         places: the places of the rows, ``int64[n]``.
         limits: the window.
-        similarity: compares rows directly; without it only pairs count.
+        compare: compares rows directly, as ``Matcher.compared`` does; without it only pairs count.
     """
     count = len(order)
     decisions = Decisions(limits._replace(lateness=_NEVER, rows=count + 1))
@@ -255,8 +255,8 @@ def decide(
         contents = rows.contents(at)[:, CONTENT_HALF].copy()
         arrivals = Arrivals(places[at], kinds, ids, links.times[at], contents, np.zeros(len(at), np.int64))
         decisions.begin()
-        compare = partial(_compared, similarity, order, first) if similarity else None
-        parts.append(decisions.decide(arrivals, links.found(order, first, end), compare))
+        direct = partial(_compared, compare, order, first) if compare else None
+        parts.append(decisions.decide(arrivals, links.found(order, first, end), direct))
         decisions.commit()
     decided = join_verdicts(parts)
     originals = np.where(decided.originals >= 0, order[decided.originals], -1)
@@ -266,9 +266,9 @@ def decide(
 
 
 def _compared(
-    similarity: Callable[[Rows, Rows], npt.NDArray[np.float64]], order: Rows, first: int, items: Rows, numbers: Rows
+    compare: Callable[[Rows, Rows], npt.NDArray[np.float32]], order: Rows, first: int, items: Rows, numbers: Rows
 ) -> npt.NDArray[np.float32]:
-    return similarity(order[first + items], order[numbers]).astype(np.float32)
+    return compare(order[first + items], order[numbers])
 
 
 def write(

@@ -160,7 +160,8 @@ class _Outputs:
         accepted = np.ones(len(entries), np.bool_)
         accepted[list(reasons)] = False
         source = None if self._sources is None else _source_of(entries, accepted)
-        decided = decider.decide_columns(accepted, signed, lambda part: lose(part, source))
+        texts = partial(_texts, entries) if self._annotate or self._write_verdicts is not None else None
+        decided = decider.decide_columns(accepted, signed, lambda part: lose(part, source), texts)
         statuses = decided.verdicts.statuses
         for status, count in enumerate(np.bincount(statuses, minlength=len(STATUSES)).tolist()):
             self.statuses[status] += count
@@ -265,6 +266,12 @@ def _source_of(entries: Sequence[Entry], accepted: npt.NDArray[np.bool_]) -> Cal
     rows = np.flatnonzero(accepted)
     sources = cache(lambda: sources_of(entries))  # most chunks need none
     return lambda item: sources()[rows[item]]
+
+
+def _texts(entries: Sequence[Entry], at: Sequence[int]) -> list[str]:
+    """Return the texts of the documents among entries at some places."""
+    found = (entries[n].found for n in at)
+    return [document.text for document in found if isinstance(document, Document)]
 
 
 def _ids(entries: Sequence[Entry]) -> Callable[[int], str]:

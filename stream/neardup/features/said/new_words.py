@@ -1,0 +1,100 @@
+"""The words and numbers of a text that an earlier text does not have, as they stand in the text.
+
+The word set of the earlier text is enough: it holds hashes. The later text is cut at its blanks, and where its script
+has none, into runs as long as those that a word set holds. Each piece has a word set of its own, and is new if the
+earlier set lacks a number or a word of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import regex
+
+from neardup.documents.pieces import NewWord
+from neardup.features.said.word_sets import NUMBERS_UNIT, WORDS_UNIT, said_parts, word_sets
+from neardup.features.texts.normalize import NormalForm, code_points
+
+# New words of a text that are returned at most, and code points from its begin that are looked at.
+NEW_MAX = 16
+CHARACTERS_MAX = 1 << 16
+# Runs of ideographs and kana, and of other scripts without blanks, with the letters of a piece; then everything else.
+_IDEOGRAPHS = r"\p{Han}\p{Hiragana}\p{Katakana}"
+_OTHERS = r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+_PIECES = regex.compile(rf"(?P<two>[{_IDEOGRAPHS}]+)|(?P<four>[{_OTHERS}]+)|[^\s{_IDEOGRAPHS}{_OTHERS}]+")
+_MARK = regex.compile(r"\p{M}")
+_LETTERS = {"two": 2, "four": 4, None: 0}
+
+Sets = tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]
+
+
+class _Piece(NamedTuple):
+    begin: int
+    end: int
+    is_run: bool  # of a script without blanks: it may go on in the next piece
+
+
+def new_words(texts: Sequence[str], older: Sets, form: NormalForm, *, words: bool) -> list[tuple[NewWord, ...]]:
+    """Return what n texts say that n earlier ones do not say.
+
+    Args:
+        texts: as they were given; their first ``CHARACTERS_MAX`` code points are looked at.
+        older: the word sets of the earlier texts, and where each begins (``int64[n + 1]``).
+        form: how texts are normalised.
+        words: whether words count; without them only numbers do.
+
+    Returns:
+        For each text ``NEW_MAX`` at most, each once, numbers first, then by place. Where there are more, the longest
+        words are left.
+    """
+    pieces = [list(_pieces(text)) for text in texts]
+    starts = np.cumsum([0, *map(len, pieces)])
+    cut = [text[piece.begin : piece.end] for text, own in zip(texts, pieces, strict=True) for piece in own]
+    sets = word_sets(code_points(cut, form), words=words)
+    against = np.append(np.repeat(older[1][:-1], np.diff(starts)), older[1][-1:])
+    part, new_numbers = said_parts(sets, (older[0], against))
+    units, begins = sets[0], sets[1][:-1]
+    is_number = (new_numbers > 0) & (units[begins + NUMBERS_UNIT] > 0)
+    is_new = is_number | ((part < 1) & (units[begins + WORDS_UNIT] > 0))
+    return [
+        _chosen(text, own, is_new[first:end].tolist(), is_number[first:end].tolist())
+        for text, own, (first, end) in zip(texts, pieces, pairwise(starts.tolist()), strict=True)
+    ]
+
+
+def _pieces(text: str) -> Iterator[_Piece]:
+    for found in _PIECES.finditer(text[:CHARACTERS_MAX]):
+        begin, end = found.span()
+        letters = _LETTERS[found.lastgroup]
+        if letters:
+            for at in range(begin, max(begin, end - letters) + 1):
+                if _MARK.match(text[at]):  # alone it would begin no run
+                    continue
+                yield _Piece(at, min(at + letters, end), is_run=True)
+            continue
+        while begin < end and not text[begin].isalnum():
+            begin += 1
+        while begin < end and not text[end - 1].isalnum():
+            end -= 1
+        if begin < end:
+            yield _Piece(begin, end, is_run=False)
+
+
+def _chosen(text: str, pieces: list[_Piece], is_new: list[bool], is_number: list[bool]) -> tuple[NewWord, ...]:
+    """Return the new pieces of a text; runs of one stretch that overlap are one piece."""
+    found: list[NewWord] = []
+    for piece, new, number in zip(pieces, is_new, is_number, strict=True):
+        if not new:
+            continue
+        last = found[-1] if found else None
+        if piece.is_run and last is not None and not last.is_number and piece.begin < last.end:
+            found[-1] = NewWord(text[last.begin : piece.end], last.begin, piece.end, is_number=False)
+        else:
+            found.append(NewWord(text[piece.begin : piece.end], piece.begin, piece.end, is_number=number))
+    once = {word.text.casefold(): word for word in reversed(found)}.values()
+    chosen = sorted(once, key=lambda word: (not word.is_number, word.begin - word.end, word.begin))[:NEW_MAX]
+    return tuple(sorted(chosen, key=lambda word: (not word.is_number, word.begin)))
