@@ -15,6 +15,17 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 # The commit that was released as 0.1.0. Not every clone has tags.
 RELEASED = {"0.1.0": "bd41b02"}
+# The tests of each version bring topics in memory, and workers that a test drives.
+TESTS = """
+import os, sys
+for folder in ("simulation", "processes", "support"):
+    sys.path.extend(path for path, _, _ in os.walk(sys.argv[1] + "/tests/" + folder))
+"""
+LINK_WORLD = f"""{TESTS}
+from sim_links import LinkWorld
+if not hasattr(LinkWorld, "clock"):  # of 0.1.0
+    LinkWorld.memory = property(lambda world: world.cluster)
+"""
 # 0.1.0 had its two packages at the top level, without layers. Code that is tried has today's names for both.
 _PRELUDE = """
 import importlib, importlib.abc, importlib.util, re, sys

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from program import Program
+from program import LINK_WORLD, Program
 
-# The tests of each version bring topics in memory, and workers that a test drives.
-_TESTS = """
-import os, sys
-for folder in ("simulation", "processes", "support"):
-    sys.path.extend(path for path, _, _ in os.walk(sys.argv[1] + "/tests/" + folder))
-from sim_links import LinkWorld
-"""
 _FLOOD = """
 calls = 0
 def counted(frame, event, argument):
@@ -31,27 +24,8 @@ print(sum(line.split()[1] == "original" for line in verdicts), len(verdicts), ca
 
 def test_a_flood_of_copies_and_near_copies_that_waited_takes_linear_time(program: Program) -> None:
     """Each pair was tried with each copy of its documents: 12,000 documents that waited never ended."""
-    done = program.code(_TESTS + _FLOOD, program.tree)
+    done = program.code(LINK_WORLD + _FLOOD, program.tree)
     assert done.stdout.decode().split() == ["1", "2000", "True"], done.stderr.decode()
-
-
-_UNDECIDED = """
-world, most = LinkWorld(undecided_max=1_000), 0
-for first in range(0, 20_000, 500):
-    world.arrive(*((f"d{i}", "d", 0) for i in range(first, first + 500)))
-for _ in range(40):
-    world.turns(1)
-    most = max(most, world.linker.state.undecided)
-world.link([], (0, 20_000))
-world.turns(100)
-print(most <= 1_000, len(world.verdicts()))
-"""
-
-
-def test_no_more_documents_wait_than_undecided_max(program: Program) -> None:
-    """A message holds thousands of documents, and a poll many messages: 19,500 waited at a limit of 1,000."""
-    done = program.code(_TESTS + _UNDECIDED, program.tree)
-    assert done.stdout.decode().split() == ["True", "20000"], done.stderr.decode()
 
 
 _VERDICTS_OFF = """
@@ -76,7 +50,7 @@ print(world.verdicts())
 
 def test_documents_that_were_signed_without_verdicts_are_named_and_get_one(program: Program) -> None:
     """The sentence promised verdicts that are marked as incomplete; there were none, and nothing said so."""
-    done = program.code(_TESTS + _VERDICTS_OFF, program.tree)
+    done = program.code(LINK_WORLD + _VERDICTS_OFF, program.tree)
     sentence, verdicts = done.stdout.decode().splitlines()
     unmatched = " from offset 1, row 0, to offset 2, row 0, was not matched by shard 0: the verdicts of these documents"
     assert unmatched in sentence, done.stderr.decode()
@@ -111,7 +85,7 @@ print(world.verdicts())
 
 def test_rows_that_were_trimmed_are_passed_with_allow_gap(program: Program) -> None:
     """A linker below the beginning of the log ended with code 8, with ``--allow-gap`` too."""
-    done = program.code(_TESTS + _TRIMMED, program.tree)
+    done = program.code(LINK_WORLD + _TRIMMED, program.tree)
     sentence, verdicts = done.stdout.decode().splitlines()
     assert sentence.startswith("OffsetGoneError offsets 1 to 3 of signed"), done.stderr.decode()
     assert sentence.endswith("send them again, and go on with --allow-gap")
@@ -137,45 +111,6 @@ print(world.verdicts())
 
 def test_a_linker_whose_group_was_deleted_goes_on_behind_its_verdicts(program: Program) -> None:
     """With ``--from earliest`` it decided a second time what was decided, and the filters stopped."""
-    done = program.code(_TESTS + _DELETED, program.tree)
+    done = program.code(LINK_WORLD + _DELETED, program.tree)
     expected = "['z removed', 'x original', 'y duplicate x', 'z original', 'x2 duplicate x']"
     assert done.stdout.decode().strip() == expected, done.stderr.decode()
-
-
-_TAIL = """
-import io
-from neardup_workers.running.commands.tail import follow
-world = LinkWorld()
-world.sent = 1 << 48
-world.arrive(("x", "x", 0))
-world.link([], (0, 1))
-world.turns()
-output, transport = io.BytesIO(), getattr(world.linker, "member", world.linker).transport
-follow(transport, transport.consumer(world.topics.verdicts, "tail", ""), world.topics.verdicts, "earliest", output,
-       lambda: False, lines_max=1)
-print(output.getvalue().decode())
-"""
-
-
-def test_tail_prints_the_place_of_a_verdict(program: Program) -> None:
-    """A place is partition and offset; the partition was known from the record only, which is not printed."""
-    done = program.code(_TESTS + _TAIL, program.tree)
-    assert done.stdout.decode().startswith('{"partition":1,"offset":0,"id":"x"'), done.stderr.decode()
-
-
-_EARLIEST = """
-import orjson
-for times in ((2, 3, 1), (0, 2, 1)):
-    world = LinkWorld()
-    world.arrive(*(row for row in zip("xyz", "xxx", times)))
-    world.link([], (0, 3))
-    world.turns()
-    values = [record.value for record in world.memory.records(world.topics.clusters)]
-    print(orjson.loads([value for value in values if value][-1])["earliest"])
-"""
-
-
-def test_the_earliest_member_of_a_cluster_has_the_lowest_event_time(program: Program) -> None:
-    """Not the first duplicate: the original may be earlier, and so may a later arrival."""
-    done = program.code(_TESTS + _EARLIEST, program.tree)
-    assert done.stdout.decode().strip() == "z\nx", done.stderr.decode()

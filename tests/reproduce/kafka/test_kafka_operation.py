@@ -6,16 +6,9 @@ import json
 import re
 
 from jsonschema import Draft202012Validator
-from program import Program
+from program import LINK_WORLD, TESTS, Program
 
-# The tests of each version bring topics in memory, and workers that a test drives.
-_TESTS = """
-import os, sys
-for folder in ("simulation", "processes", "support"):
-    sys.path.extend(path for path, _, _ in os.walk(sys.argv[1] + "/tests/" + folder))
-"""
 _IDLE_WEEK = """
-from sim_links import LinkWorld
 world = LinkWorld()
 cluster, committed = world.memory, {}
 cluster.session_seconds = 1e9
@@ -39,7 +32,7 @@ for (topic, partition), at in sorted(committed.items()):
 
 def test_offsets_of_an_idle_linker_are_committed_each_day(program: Program) -> None:
     """Kafka drops offsets of topics that a group does not subscribe to after a week, although the group lives."""
-    done = program.code(_TESTS + _IDLE_WEEK, program.tree)
+    done = program.code(LINK_WORLD + _IDLE_WEEK, program.tree)
     expected = ["links 0 True", "signed 0 True", "verdicts 0 True"]
     assert done.stdout.decode().splitlines() == expected, done.stderr.decode()
 
@@ -57,7 +50,7 @@ bench.run("sign", lambda: bench.metrics["sign"].value("transactions", "aborted")
 
 def test_a_topic_that_refuses_records_is_named_with_the_error_of_the_broker(program: Program) -> None:
     """The limit of a topic was lowered: "transactions are aborted" says which topic, and why."""
-    done = program.code(_TESTS + _REFUSED, program.tree)
+    done = program.code(TESTS + _REFUSED, program.tree)
     (line,) = [line for line in done.stdout.decode().splitlines() if "transactions are aborted" in line]
     assert " for signed-" in line
     assert "over the limit of 100" in line
@@ -91,7 +84,6 @@ def test_a_partition_with_old_times_holds_back_the_others_for_the_longest_wait_o
 
 
 _TOPICS_OF_VERDICTS = """
-from sim_links import LinkWorld
 world = LinkWorld()
 world.ranks = {"a": 1.5, "b": 2.5}
 world.arrive(("a", "a", 0), ("b", "b", 1), ("c", "c", 2), ("!", "", 0), ("d", "a", 3), ("-c", "", 0))
@@ -114,7 +106,7 @@ def test_lines_of_verdicts_and_clusters_match_the_schemas_of_their_topics(progra
     """``verdict.json`` and ``cluster.json`` describe files; each topic needs a schema of its own."""
     folder = program.tree / "docs" / "schemas"
     rows = re.findall(r"\((\w+\.json)\) \| (.*) \|", (folder / "README.md").read_text(encoding="utf-8"))
-    done = program.code(_TESTS + _TOPICS_OF_VERDICTS, program.tree)
+    done = program.code(LINK_WORLD + _TOPICS_OF_VERDICTS, program.tree)
     lines = [line.split(" ", 1) for line in done.stdout.decode().splitlines()]
     assert {topic for topic, _ in lines} == {"verdicts", "clusters"}, done.stderr.decode()
     statuses = {json.loads(line).get("status") for topic, line in lines if topic == "verdicts"}
@@ -144,7 +136,7 @@ for record in bench.cluster.records(bench.names.topics.dead):
 
 def test_a_document_that_a_filter_could_not_send_is_a_dead_letter(program: Program) -> None:
     """The log took the packed message; every filter stopped at it, with code 6, and again after each restart."""
-    done = program.code(_TESTS + _TOO_LARGE, program.tree)
+    done = program.code(TESTS + _TOO_LARGE, program.tree)
     expected = ["1", "message_too_large 0 1", "message_too_large 1 0"]
     found = done.stdout.decode().splitlines()
     assert sorted(found) == expected, done.stderr.decode()
@@ -175,7 +167,7 @@ except Exception as error:
 
 def test_the_limits_of_the_topics_are_judged_together(program: Program) -> None:
     """``documents`` takes messages that ``documents.unique`` does not take: each limit alone was called safe."""
-    done = program.code(_TESTS + _LIMITS, program.tree, env={"COLUMNS": "1000"})
+    done = program.code(TESTS + _LIMITS, program.tree, env={"COLUMNS": "1000"})
     shown = " ".join(done.stdout.decode().split())
     assert "is more than the 1050000 of documents.unique: signers refuse documents of more than 1000000" in shown, done
 
@@ -221,5 +213,5 @@ print([generations.count(each.names.generation.encode()) for each in (old, new)]
 
 def test_the_filter_of_a_new_generation_begins_where_the_old_one_stopped(program: Program) -> None:
     """With ``earliest`` it forwarded every document a second time, with ``latest`` some never."""
-    done = program.code(_TESTS + _CUTOVER, program.tree)
+    done = program.code(TESTS + _CUTOVER, program.tree)
     assert done.stdout.decode().splitlines() == ["True", "12 12 True", "[6, 6]"], done.stderr.decode()

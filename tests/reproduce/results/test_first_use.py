@@ -48,12 +48,6 @@ def test_a_crawl_keeps_its_pages_when_the_service_is_away(program: Program, tmp_
     assert [json.loads(line)["title"] for line in done.stdout.splitlines()] == ["harbour"], done.stderr
 
 
-def test_the_package_says_its_names_and_its_version(program: Program) -> None:
-    """``dir(neardup)`` showed none of the public names, and there was no ``__version__``."""
-    done = program.code("print(set(neardup.__all__) <= set(dir(neardup)), neardup.__version__[:2])")
-    assert done.stdout.split() == [b"True", b"0."], done.stderr
-
-
 def test_the_demo_is_one_screen_that_a_person_understands(program: Program) -> None:
     """``make demo`` wrote 39 lines of refusals and then the paths of licences."""
     examples = program.tree / "docs" / "examples"
@@ -143,17 +137,6 @@ def test_wrong_arguments_of_the_library_say_so(program: Program) -> None:
         line for line, rule in zip(said, calls.values(), strict=True) if not ("TypeError" in line and rule in line)
     ]
     assert wrong == []
-
-
-def test_a_table_without_ids_is_decided(program: Program) -> None:
-    """The command line names such rows by their places; the library refused the table."""
-    code = (
-        "import pyarrow as pa; from neardup import Deduplicator\n"
-        "rows = Deduplicator().decide_table(pa.table({'text': ['one text of some words'] * 2})).to_pylist()\n"
-        "print([(row['id'], row['duplicate_of']) for row in rows])\n"
-    )
-    done = program.code(code)
-    assert done.stdout.decode().strip() == "[('row:1', None), ('row:2', 'row:1')]", done.stderr
 
 
 def test_a_command_without_arguments_shows_its_help(program: Program) -> None:
