@@ -41,7 +41,8 @@ CORE_MAX = 0.7
 # The greatest value of the setting ``window_documents``.
 WINDOW_DOCUMENTS_MAX = 1 << 30
 MATCHERS_MIN, SHARDS_MIN, MATCHERS_MAX = 2, 8, 4_096
-# Bytes of a decided document in the state of a linker without its id, and of one that waits (``docs/OPERATIONS.md``).
+# Bytes of a decided document in the state of a linker without its id, and of one that waits: both as they are held. The
+# bound on those that wait counts more (``_UNDECIDED_BYTES`` of the settings).
 _LINKER_BYTES, _WAITING_BYTES = 72, 100
 # The fraction of documents that are stories with a second member, at most as a rule; bytes of a story of the ledger.
 _WITH_STORY, _LEDGER_BYTES = 0.1, 330
