@@ -22,7 +22,10 @@ from neardup.stories.arrow.columns import CHUNK_ROWS
 WORDS = re.findall(
     r"\w+", "the ferry leaves harbour at seven and returns before noon unless fog holds it in port é ü 茶"
 )
-VERDICT = ("id", "status", "duplicate_of", "similarity", "cluster", "related", "previous", "matched", "late")
+VERDICT = (
+    "id", "status", "duplicate_of", "similarity", "cluster", "related", "previous", "matched", "late", "against", "said",
+    "new_numbers", "new",
+)  # fmt: skip
 
 
 def documents(count: int, seed: int = 1) -> list[Document]:
@@ -111,7 +114,8 @@ def test_ids_may_be_integers_and_stay_as_they_are() -> None:
     found = dedup.decide_table(given, id_field="key", text_field="body", timestamp_field="at", timestamp_unit="ms")
     assert found.to_pylist()[1] == {
         "key": 20, "status": "duplicate", "duplicate_of": "10", "similarity": 1.0, "cluster": 0, "related": None,
-        "previous": None, "matched": 0, "late": False, "reason": None,
+        "previous": None, "matched": 0, "late": False, "against": None, "said": None, "new_numbers": None, "new": None,
+        "reason": None,
     }  # fmt: skip
     assert dedup.remove("10") == 1
 

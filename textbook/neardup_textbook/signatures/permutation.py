@@ -57,7 +57,7 @@ def sign_ranked(
     [[2]]
     """
     signatures = np.empty((len(starts) - 1, len(ranks)), np.uint64)
-    _sign_ranked(values, starts, ranks, signatures)
+    _sign_ranked(values, starts, np.ascontiguousarray(ranks), signatures)
     return signatures
 
 
