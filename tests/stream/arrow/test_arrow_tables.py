@@ -23,8 +23,8 @@ WORDS = re.findall(
     r"\w+", "the ferry leaves harbour at seven and returns before noon unless fog holds it in port é ü 茶"
 )
 VERDICT = (
-    "id", "status", "duplicate_of", "similarity", "cluster", "related", "previous", "matched", "late", "against", "said",
-    "new_numbers", "new",
+    "id", "status", "duplicate_of", "similarity", "cluster", "related", "previous", "matched", "late", "against",
+    "said", "new_numbers", "new",
 )  # fmt: skip
 
 
