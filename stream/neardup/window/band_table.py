@@ -128,16 +128,16 @@ class BandTable:
         self._epoch = 1
         self._before: npt.NDArray[np.int64] | None = None
         self._base = 0
+        self._released = 0, 0  # the oldest slot whose predecessors' pages were given back, and its first posting
+        self._room: tuple[tuple[int, int], ...] = ()  # pages of the arrays, lengths of the maps
         self._swept = np.zeros(SEGMENTS, np.int64)
         self._sweep_next = 0
-
-    # Steps
 
     def begin(self) -> None:
         """Open a step."""
         assert self._before is None, "a step is open"
         self._before = self._store.state.copy()
-        self._base = self._first_posting(int(self._before[OLDEST]))
+        self._base = self._released[1]
         self._sweep()
 
     def commit(self) -> None:
@@ -147,11 +147,12 @@ class BandTable:
         self._journal.counts[:] = 0
         state = self._store.state
         oldest = int(state[OLDEST])
-        self._postings.release(self._first_posting(oldest))
-        if oldest < state[SLOT_END]:
-            self._bytes.release(int(self._store.id_starts[self._indices(np.array([oldest]))[0]]))
-        else:
-            self._bytes.release(int(state[BYTE_END]))
+        if oldest == self._released[0]:
+            return
+        self._released = oldest, self._first_posting(oldest)
+        self._postings.release(self._released[1])
+        held, starts = oldest < state[SLOT_END], self._store.id_starts
+        self._bytes.release(int(starts[self._indices(np.array([oldest]))[0]] if held else state[BYTE_END]))
         self._slots.release(oldest)
 
     def undo(self) -> None:
@@ -189,7 +190,7 @@ class BandTable:
             self._epoch = 1
         epoch = np.uint32(self._epoch)
         self._epoch += n  # before the run: if it fails, the next batch must not read its marks
-        longest = int(np.diff(items.key_starts).max(initial=0))
+        longest = int((items.key_starts[1:] - items.key_starts[:-1]).max(initial=0))
         if longest > len(self._scratch.heads):
             self._scratch = new_scratch(longest)
         done: list[Candidates] = []
@@ -210,6 +211,8 @@ class BandTable:
                 assert why in (FINISHED, BUDGET_REACHED), why
                 break
         done.append(self._drain(first, 0))
+        if len(done) == 1:
+            return done[0]
         return Candidates._make([*map(np.concatenate, list(zip(*done, strict=True))[:-1]), first])
 
     def remove(self, items: Items) -> int:
@@ -217,8 +220,6 @@ class BandTable:
         removals = int(self._store.state[REMOVALS])
         self.probe_add(items._replace(kinds=np.full(len(items.times), REMOVAL)))
         return int(self._store.state[REMOVALS]) - removals
-
-    # Contents
 
     def ids(self, slots: npt.NDArray[np.int64]) -> list[str]:
         """The ids of slots of the window. In a flood the same few slots repeat: each is decoded once."""
@@ -307,42 +308,46 @@ class BandTable:
             postings >> GROUP_BITS
         ) * 4 + pages * 2048 + held, allocated
 
-    # Growing
-
     def _reserve(self, items: Items, *, hides: bool) -> None:
         """Allocate room for a whole batch, before the kernel starts; with ``hides``, marks may have all postings."""
-        state, keys = self._store.state, np.diff(items.key_starts)
+        state, keys = self._store.state, items.key_starts[1:] - items.key_starts[:-1]
         assert items.fixed.shape == (len(items.times), self._width), items.fixed.shape
-        held = np.diff(items.id_starts)[items.kinds != REMOVAL]
-        assert held.max(initial=0) <= _ID_BYTES_MAX, "the length of an id stands in 16 bits"
+        is_item, own, held = items.kinds != REMOVAL, items.kinds == OWN, items.id_starts[1:] - items.id_starts[:-1]
+        assert held[is_item].max(initial=0) <= _ID_BYTES_MAX, "the length of an id stands in 16 bits"
         assert keys.min(initial=KEYS) >= KEYS, "a content key and an id key come first"
-        own, foreign = items.kinds == OWN, int(np.count_nonzero(items.kinds == FOREIGN))
+        count, foreign = int(np.count_nonzero(own)), int(np.count_nonzero(items.kinds == FOREIGN))
         assert self._is_shard or not foreign, "only a shard takes foreign items"
-        added = int(keys[items.kinds != REMOVAL if hides else own].sum()) + (0 if hides else KEYS * foreign)
+        added = int(keys[is_item if hides else own].sum()) + (0 if hides else KEYS * foreign)
         postings = int(state[POSTING_END]) + added
         if postings - self._base > POSTINGS_MAX:
             raise CapacityError(
                 f"{postings - self._base:,} postings in the window; a table numbers at most {POSTINGS_MAX:,}: "
                 "shorten the window or divide the stream into more shards"
             )
-        count = np.count_nonzero(own)
-        self._slots.extend(int(state[SLOT_END] + count) + foreign)
-        self._postings.extend(postings)
         # An id that does not fit the rest of a page starts the next page; fewer bytes than its length stay unused.
-        held_bytes = 2 * len(items.ids) + int(count) * self._width + int(np.diff(items.ragged_starts)[own].sum())
-        pages = 2 + (held_bytes >> BYTE_PAGE_BITS)
-        self._bytes.extend(int(state[BYTE_END]) + (pages + 1 << BYTE_PAGE_BITS))
+        ragged = (items.ragged_starts[1:] - items.ragged_starts[:-1])[own].sum()
+        pages = 3 + (2 * len(items.ids) + count * self._width + int(ragged) >> BYTE_PAGE_BITS)
+        self._slots.extend(int(state[SLOT_END]) + count + foreign)
+        self._postings.extend(postings)
+        self._bytes.extend(int(state[BYTE_END]) + (pages << BYTE_PAGE_BITS))
+        room = tuple((one.physical_pages, len(one.map)) for one in (self._slots, self._postings, self._bytes))
+        if room != self._room or len(items.payloads) or len(items.ragged):
+            self._grow(items)
+            self._room = room
+
+    def _grow(self, items: Items) -> None:
+        slots, postings = self._slots.physical_pages << SLOT_PAGE_BITS, self._postings.physical_pages
         for array in _slot_arrays(self._store):
-            grow(array, self._slots.physical_pages << SLOT_PAGE_BITS)
+            grow(array, slots)
         if self._is_shard:
-            grow(self._store.before, self._slots.physical_pages << SLOT_PAGE_BITS)
-        grow(self._store.links, self._postings.physical_pages << POSTING_PAGE_BITS)
+            grow(self._store.before, slots)
+        grow(self._store.links, postings << POSTING_PAGE_BITS)
         if len(items.payloads) or len(self._store.payloads):
-            grow(self._store.payloads, self._postings.physical_pages << POSTING_PAGE_BITS)
-            grow(self._store.noted, self._slots.physical_pages << SLOT_PAGE_BITS)
+            grow(self._store.payloads, postings << POSTING_PAGE_BITS)
+            grow(self._store.noted, slots)
         if len(items.ragged) or len(self._store.ragged_lengths):
-            grow(self._store.ragged_lengths, self._slots.physical_pages << SLOT_PAGE_BITS)
-        grow(self._store.groups, self._postings.physical_pages << (POSTING_PAGE_BITS - GROUP_BITS))
+            grow(self._store.ragged_lengths, slots)
+        grow(self._store.groups, postings << (POSTING_PAGE_BITS - GROUP_BITS))
         grow(self._store.bytes, self._bytes.physical_pages << BYTE_PAGE_BITS)
         self._store = self._store._replace(
             slot_map=self._slots.map, posting_map=self._postings.map, byte_map=self._bytes.map
@@ -350,8 +355,7 @@ class BandTable:
 
     def _grow_journal(self, keys: int) -> None:
         old = self._journal
-        size = 2 * (len(old.flag_slots) + keys + 64)
-        self._journal = new_journal(size)
+        self._journal = new_journal(2 * (len(old.flag_slots) + keys + 64))
         before: tuple[npt.NDArray[Any], ...] = old
         after: tuple[npt.NDArray[Any], ...] = self._journal
         for was, now in zip(before, after, strict=True):

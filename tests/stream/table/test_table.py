@@ -51,6 +51,7 @@ def jump(table: BandTable, state: dict[int, int]) -> None:
     for pages, index in ((table._slots, SLOT_END), (table._postings, POSTING_END), (table._bytes, BYTE_END)):
         pages._first = pages._next = state.get(index, 0) >> pages.page_bits
     table._base = state.get(POSTING_END, 0)
+    table._released = state.get(OLDEST, 0), table._base
 
 
 def random_run(seed: int, steps: int, state: dict[int, int], one_key_space: bool = False) -> None:
