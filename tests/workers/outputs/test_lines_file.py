@@ -6,16 +6,20 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from neardup_workers.outside.options.documents import DedupOptions, RunOptions
+from neardup_workers.outside.options.documents import BatchOptions, DedupOptions, RunOptions
+from neardup_workers.outside.options.judging import PassagesOptions
 from neardup_workers.outside.outputs.lines_file import LinesFile
 from neardup_workers.outside.process.exits import Failure
 from neardup_workers.outside.readers.objects import json_objects
 from neardup_workers.outside.settings.load import load
+from neardup_workers.running.commands.batch.corpus import run as run_batch
 from neardup_workers.running.commands.dedup.command import run
 from neardup_workers.running.commands.run import run as run_pairs
+from neardup_workers.running.commands.templates import templates
 
 NEWS = str(Path(__file__).parents[3] / "docs" / "examples" / "news.jsonl")
 MAGICS = {".gz": b"\x1f\x8b", ".zst": b"\x28\xb5\x2f\xfd"}
@@ -63,6 +67,27 @@ def test_lines_are_not_written_under_the_name_of_parquet() -> None:
     with pytest.raises(Failure, match=r"x\.parquet is Parquet, but the verdicts are lines of JSON"):
         run(DedupOptions([NEWS], verdicts="x.parquet", output="kept.jsonl", quiet=True), load({}, None))
     assert not Path("x.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        (run_pairs, RunOptions([NEWS, "in"], output="in")),
+        (run_pairs, RunOptions([NEWS, "in"], keep="./in")),
+        (run_pairs, RunOptions(["in"], rejects="in")),
+        (run_batch, BatchOptions([NEWS, "in"], verdicts="in")),
+        (run_batch, BatchOptions([NEWS], verdicts="out", sources="out")),
+        (run, DedupOptions([NEWS, "in"], clusters="in")),
+        (templates, PassagesOptions([NEWS, "in"], templates=True, output="in")),
+    ],
+)
+def test_no_command_writes_over_its_input_or_another_output(command: Any, options: Any) -> None:
+    """It says so before it reads."""
+    Path("in").write_bytes(b"{}")
+    settings = load({"scheme": "passages"} if command is templates else {}, None)
+    with pytest.raises(Failure, match=r"(in|out) is also (an input|--sources): name another file"):
+        command(options, settings)
+    assert [(path.name, path.read_bytes()) for path in Path().iterdir()] == [("in", b"{}")]
 
 
 def test_a_file_that_is_followed_is_not_compressed() -> None:

@@ -41,7 +41,7 @@ def check_across(settings: Settings, **given: object) -> None:
 
 def check_follow(paths: Sequence[str], settings: Settings, *, follow: bool) -> None:
     """Raise ``Failure`` if the path to follow is not a plain file of JSON Lines."""
-    if not follow:
+    if not follow or not paths:
         return
     last = paths[-1]
     is_lines = os.path.isfile(last) and not last.lower().endswith(COMPRESSED_ENDINGS)

@@ -30,10 +30,11 @@ from neardup.pairs.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Si
 from neardup.schemes.rows import SCHEMES
 from neardup.window.band_table import BandTable
 from neardup.window.window import bound
+from neardup_workers.doing.session.checks import check_follow
 from neardup_workers.doing.session.losses import sentences, summary_of
 from neardup_workers.doing.session.report import Rejects, Report, sentence_of
 from neardup_workers.outside.options.shared import SessionOptions
-from neardup_workers.outside.outputs.output import abandon_output, check_apart, write_summary
+from neardup_workers.outside.outputs.output import check_outputs, write_summary
 from neardup_workers.outside.outputs.table_file import reject_table
 from neardup_workers.outside.process.compiling import Compiling
 from neardup_workers.outside.process.exits import EXIT_OF_SIGNAL, Exit, Failure
@@ -110,11 +111,11 @@ class Session:
     ) -> None:
         paths = [*before, *options.paths]
         check_paths(paths)
+        check_follow(options.paths, settings, follow=follow)
+        check_outputs(paths, options.outputs, prints=prints)
         self.settings = settings
         self.options = options
         self._files = ExitStack()
-        if prints:
-            check_apart("--rejects", options.rejects)
         table = reject_table(options.rejects)
         self._reject_table = None if table is None else self._files.enter_context(table)
         self.rejects = self._files.enter_context(Rejects(options.rejects if table is None else None, follow=follow))
@@ -153,9 +154,7 @@ class Session:
         self.reader.close()
         self.report.end_bar()
         self._files.__exit__(kind, error, trace)
-        if isinstance(error, BrokenPipeError):
-            abandon_output()
-            self._reader_left = True
+        self._reader_left = isinstance(error, BrokenPipeError)
         second_signal = isinstance(error, KeyboardInterrupt) and bool(self.stop.signal)
         return self._reader_left or second_signal
 

@@ -45,6 +45,11 @@ class RunOptions(SessionOptions):
         ),
     ] = False
 
+    @property
+    def outputs(self) -> dict[str, str | None]:
+        """The files that the command writes in addition to its summary, by field."""
+        return {**super().outputs, "output": self.output, "keep": self.keep}
+
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeOptions(SessionOptions):
@@ -104,6 +109,12 @@ class DedupOptions(SessionOptions):
     salvage: Salvage = False
     keep: KeepFile = None
 
+    @property
+    def outputs(self) -> dict[str, str | None]:
+        """The files that the command writes in addition to its summary, by field."""
+        named = ("output", "removed", "verdicts", "clusters", "sources", "keep", "warc_out")
+        return {**super().outputs, **{name: getattr(self, name) for name in named}}
+
 
 @dataclass(frozen=True, kw_only=True)
 class BatchOptions(SessionOptions):
@@ -154,3 +165,14 @@ class BatchOptions(SessionOptions):
     def decides(self) -> bool:
         """Whether documents are decided."""
         return any(path is not None for path in (self.verdicts, self.output, self.sources))
+
+    @property
+    def outputs(self) -> dict[str, str | None]:
+        """The files that the command writes in addition to its summary, by field."""
+        return {
+            **super().outputs,
+            "keep": self.keep,
+            "sources": self.sources,
+            "verdicts": self.verdicts,
+            "output": self.output,
+        }

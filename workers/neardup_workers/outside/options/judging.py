@@ -199,6 +199,11 @@ class PassagesOptions(SessionOptions):
         str | None, typer.Option("--output", "-o", metavar="FILE", help="write to a file instead of standard output")
     ] = None
 
+    @property
+    def outputs(self) -> dict[str, str | None]:
+        """The files that the command writes in addition to its summary, by field."""
+        return {**super().outputs, "output": self.output}
+
 
 @dataclass(frozen=True, kw_only=True)
 class LearnOrderOptions(CommandOptions):

@@ -101,6 +101,11 @@ class SessionOptions(CommandOptions):
     summary_json: SummaryFile = None
     quiet: Quiet = False
 
+    @property
+    def outputs(self) -> dict[str, str | None]:
+        """The files that the command writes in addition to its summary, by field."""
+        return {"rejects": self.rejects}
+
 
 @dataclass(kw_only=True)
 class PrintOptions:

@@ -10,12 +10,12 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import compress
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,8 @@ import orjson
 from neardup_workers.outside.process.exits import Exit, Failure, output_failure
 from neardup_workers.outside.readers.entries import Entry
 from neardup_workers.outside.readers.lines import BOM, HEADER, Header, Line
+from neardup_workers.outside.readers.paths import display
+from neardup_workers.outside.settings import option_name
 
 STANDARD = "-"
 # The names of what is open already -> its descriptor.
@@ -32,20 +34,13 @@ _OPEN_NUMBERED = re.compile(r"(?:/dev|/proc/self)/fd/(\d{1,9})")
 _SUMMARY = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 
-def standard_output(what: str = "the pairs") -> IO[bytes]:
-    """Return standard output as bytes; raises ``Failure`` if it is closed."""
-    if sys.stdout is None:
-        raise Failure(Exit.OUTPUT, f"cannot write {what} to standard output: it is closed")
-    return sys.stdout.buffer
-
-
 class OutputFile:
-    """A file that a command writes. As a context manager it gives the file, and at the end of the block the file gets
-    its name; after an exception it is removed.
+    """A file that a command writes, a context manager: at the end of the block the file gets its name, after an
+    exception it is removed.
 
     A device, a pipe or a file that another program follows (``follow``) is written in place, as is a file in a folder
-    that cannot be written. A link stays, and the file keeps its permissions. ``-`` is standard output; what is open
-    already is written behind what it holds (``/dev/stdout``, ``/dev/fd/3``).
+    that cannot be written. A link stays, and the file keeps its permissions. ``-`` (``STANDARD``) is standard output;
+    what is open already is written behind what it holds (``/dev/stdout``, ``/dev/fd/3``).
 
     Args:
         path: the name of the file.
@@ -57,15 +52,21 @@ class OutputFile:
     """
 
     def __init__(self, path: str, what: str = "the pairs", *, follow: bool = False) -> None:
-        self._what = f"{what} to {path}"
+        self._is_standard = path == STANDARD
+        self._what = f"{what} to {'standard output' if self._is_standard else path}"
         self._path = Path(os.path.realpath(path))
         self._unfinished: Path | None = None
         with self._failing():
             self._open(path, in_place=follow or not _is_plain(path))
 
     def _open(self, path: str, *, in_place: bool) -> None:
+        if self._is_standard:
+            if sys.stdout is None:
+                raise Failure(Exit.OUTPUT, f"cannot write {self._what}: it is closed")
+            self.file: IO[bytes] = sys.stdout.buffer
+            return
         if (descriptor := descriptor_of(path)) is not None:
-            self.file: IO[bytes] = os.fdopen(os.dup(descriptor), "wb")
+            self.file = os.fdopen(os.dup(descriptor), "wb")
             return
         if not in_place:
             unfinished = self._path.with_name(f"{self._path.name}.{os.getpid()}")
@@ -81,17 +82,27 @@ class OutputFile:
                 return
         self.file = Path(path).open("wb")  # noqa: SIM115 - this is a context manager itself
 
-    def __enter__(self) -> IO[bytes]:
-        return self.file
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Finish the file. What a reader of standard output no longer wants (``BrokenPipeError``) is no failure."""
-        if kind is None or issubclass(kind, BrokenPipeError):
+        if kind is None or (issubclass(kind, BrokenPipeError) and not self._is_standard):
             self.close()
         else:
             self.discard()
+
+    def write(self, data: bytes) -> None:
+        """Write bytes at once. Also raises ``BrokenPipeError``, if the reader of a pipe has left."""
+        try:
+            self.file.write(data)
+            self.file.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise output_failure(self._what, error) from None
 
     def act(self, action: Callable[[IO[bytes]], object]) -> None:
         """Do something with the file."""
@@ -108,14 +119,22 @@ class OutputFile:
 
     def discard(self) -> None:
         """Close the file and remove what has no name yet."""
-        with suppress(OSError):
+        try:
             self._shut()
+        except OSError:
+            if self._is_standard:  # or the interpreter fails at its end on what is not written yet
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, self.file.fileno())
+                os.close(nowhere)
         if self._unfinished is not None:
             with suppress(OSError):
                 self._unfinished.unlink()
 
     def _shut(self) -> None:
-        self.file.close()
+        if self._is_standard:
+            self.file.flush()
+        else:
+            self.file.close()
 
     def _finish(self) -> None:
         self._shut()
@@ -144,12 +163,26 @@ def real_path(path: str) -> str:
     return os.path.realpath(path if descriptor is None else f"/dev/fd/{descriptor}")
 
 
-def check_apart(option: str, path: str | None) -> None:
-    """Raise ``Failure`` if an option names standard output, to which the results go."""
-    if path is not None and real_path(path) == real_path(STANDARD) != os.devnull:
-        raise Failure(
-            Exit.USAGE, f"{option} {path} is standard output, where the results go: name a file for one of the two"
-        )
+def check_outputs(inputs: Sequence[str], outputs: Mapping[str, str | None], *, prints: bool) -> None:
+    """Raise ``Failure`` if an output is also an input, or two outputs are the same: writing would destroy data.
+
+    Args:
+        inputs: the paths that a command reads.
+        outputs: the files that it writes, by the fields of their options.
+        prints: whether its results go to standard output.
+    """
+    seen = {os.path.realpath(path): "an input" for path in inputs if path != STANDARD}
+    for name, path in outputs.items():
+        if path is None:
+            continue
+        option, real = option_name(name), real_path(path)
+        if prints and real == real_path(STANDARD) != os.devnull:
+            raise Failure(
+                Exit.USAGE, f"{option} {path} is standard output, where the results go: name a file for one of the two"
+            )
+        if real in seen and not os.path.isdir(real) and real != os.devnull:
+            raise Failure(Exit.USAGE, f"{option} {display(path)} is also {seen[real]}: name another file")
+        seen[real] = option
 
 
 def descriptor_of(path: str) -> int | None:
@@ -158,19 +191,6 @@ def descriptor_of(path: str) -> int | None:
         return _OPEN[path]
     numbered = _OPEN_NUMBERED.fullmatch(path)
     return int(numbered[1]) if numbered else None
-
-
-def write_pairs(output: IO[bytes], data: bytes, what: str = "the pairs to standard output") -> None:
-    """Write lines at once; raises ``Failure`` if the output accepts no more. ``what`` names the lines and the
-    output."""
-    try:
-        output.write(data)
-        output.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        abandon_output()
-        raise output_failure(what, error) from None
 
 
 class Lines:
@@ -253,15 +273,6 @@ def _names(header: Header) -> bytes:
 
 def write_summary(path: str | None, summary: dict[str, Any]) -> None:
     """Write the summary of a command to a file, if one is named. Raises ``Failure``."""
-    if path is None:
-        return
-    output = OutputFile(path, "the summary")
-    with output:
-        output.act(lambda file: file.write(orjson.dumps(summary, option=_SUMMARY)))
-
-
-def abandon_output() -> None:
-    """Send buffered output to the null device, so that the interpreter does not fail on it at its end."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+    if path is not None:
+        with OutputFile(path, "the summary") as output:
+            output.act(lambda file: file.write(orjson.dumps(summary, option=_SUMMARY)))

@@ -33,8 +33,7 @@ def keep(path: str, matcher: Matcher, decider: Decider | None = None) -> None:
 
 
 def _write(path: str, parts: Iterable[bytes]) -> None:
-    output = OutputFile(path, "the window")
-    with output:
+    with OutputFile(path, "the window") as output:
         output.act(lambda file: file.writelines(parts))
 
 

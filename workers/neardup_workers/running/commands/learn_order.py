@@ -36,21 +36,22 @@ def learn(options: LearnOrderOptions, settings: OrderSettings) -> Exit:
 
     ``settings`` are for scheme prefix. After a first signal, the order covers the input read so far.
     """
-    with Session(settings, SessionOptions(options.paths, quiet=options.quiet), prints=False) as session:
-        written = OutputFile(options.output, "the token order")
-        with written:
-            tokens = frequent(_sets(session, settings), options.order_tokens)
-            if not len(tokens):
-                raise Failure(
-                    Exit.UNUSABLE,
-                    f"nothing that was read has a token, so {options.output} is not written: name documents with the "
-                    "field that scheme prefix compares",
-                )
-            written.act(lambda file: write_order(file, tokens))
-            session.report.say(
-                f"{len(tokens):,} tokens of {session.report.documents:,} documents, "
-                f"{session.report.refused.total():,} refused"
+    with (
+        Session(settings, SessionOptions(options.paths, quiet=options.quiet), prints=False) as session,
+        OutputFile(options.output, "the token order") as written,
+    ):
+        tokens = frequent(_sets(session, settings), options.order_tokens)
+        if not len(tokens):
+            raise Failure(
+                Exit.UNUSABLE,
+                f"nothing that was read has a token, so {options.output} is not written: name documents with the "
+                "field that scheme prefix compares",
             )
+        written.act(lambda file: write_order(file, tokens))
+        session.report.say(
+            f"{len(tokens):,} tokens of {session.report.documents:,} documents, "
+            f"{session.report.refused.total():,} refused"
+        )
     return session.ended
 
 

@@ -23,12 +23,12 @@ from neardup.pairs.pipeline import Matcher, Signer, match_steps
 from neardup.stories.sources.losses import count_losses
 from neardup.window.steps import step
 from neardup_workers.doing.audit.measuring import add_truth, check_truth
-from neardup_workers.doing.session.checks import check_across, check_follow, check_top
+from neardup_workers.doing.session.checks import check_across, check_top
 from neardup_workers.doing.session.session import Session
 from neardup_workers.doing.session.token_order import with_order
 from neardup_workers.outside.options.documents import ProbeOptions, RunOptions
 from neardup_workers.outside.outputs.lines_file import LinesFile
-from neardup_workers.outside.outputs.output import standard_output, write_pairs
+from neardup_workers.outside.outputs.output import STANDARD
 from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.process.interpreter import share_interpreter
 from neardup_workers.outside.process.table_compiler import TableCompiler, compile_pairs
@@ -66,17 +66,14 @@ def run(options: RunOptions, settings: Settings, index: Sequence[str] | None = N
         Session(settings, options, before=index or (), follow=options.follow, prints=options.output is None) as session,
         ExitStack() as stack,
     ):
-        check_follow(options.paths, settings, follow=options.follow)
         if options.top is not None:
             check_top(options.top, settings, candidates=options.candidates, overview=options.overview)
         if options.across:
             check_across(
                 settings, top=options.top, truth=options.truth, keep=options.keep, window_from=options.window_from
             )
-        output = (
-            standard_output()
-            if options.output is None
-            else stack.enter_context(LinesFile(options.output, follow=options.follow))
+        output = stack.enter_context(
+            LinesFile(STANDARD if options.output is None else options.output, follow=options.follow)
         )
         overview = Overview()
         share_interpreter()
@@ -102,7 +99,7 @@ def run(options: RunOptions, settings: Settings, index: Sequence[str] | None = N
             compiler.wait(partial(compile_pairs, settings, signed.batch))
             for pairs, lines in _answers(matcher, signed.batch, options, overview, session.losses, add=index is None):
                 session.report.pairs += pairs
-                write_pairs(output, lines)
+                output.write(lines)
             session.bound_window(matcher.table)
     if options.keep is not None:
         from neardup_workers.outside.outputs.window_file import keep

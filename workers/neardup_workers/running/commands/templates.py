@@ -25,7 +25,7 @@ from neardup_workers.doing.session.session import Session, judged
 from neardup_workers.outside.options.judging import PassagesOptions
 from neardup_workers.outside.options.shared import SessionOptions
 from neardup_workers.outside.outputs.lines_file import LinesFile
-from neardup_workers.outside.outputs.output import standard_output, write_pairs
+from neardup_workers.outside.outputs.output import STANDARD
 from neardup_workers.outside.outputs.sources import sources_of
 from neardup_workers.outside.outputs.verdict_lines import encoded
 from neardup_workers.outside.process.exits import Exit, Failure
@@ -61,7 +61,8 @@ def templates(options: PassagesOptions, settings: Settings) -> Exit:
     with Session(settings, options, prints=options.output is None, sources=True) as session:
         repeats = repeated(*_hashes(session, settings), options.documents)
         lines = sorted(_texts(settings, options.paths, repeats), key=lambda line: (-line["documents"], line["text"]))
-        _write(options.output, b"".join(encoded(line) + b"\n" for line in lines))
+        with LinesFile(STANDARD if options.output is None else options.output, "the templates") as output:
+            output.write(b"".join(encoded(line) + b"\n" for line in lines))
         session.report.say(
             f"{len(lines):,} templates of {session.report.documents:,} documents, "
             f"{session.report.refused.total():,} refused"
@@ -207,13 +208,3 @@ def _repeating(signed: Signed, repeats: Repeated) -> Iterator[tuple[int, npt.NDA
 def _series(held: npt.NDArray[np.int64]) -> list[list[int]]:
     """First and last position of each series of repeated hashes."""
     return np.flatnonzero(np.diff(np.r_[False, held >= 0, False].astype(np.int8))).reshape(-1, 2).tolist()
-
-
-def _write(path: str | None, data: bytes) -> None:
-    what = "the templates"
-    if path is None:
-        write_pairs(standard_output(what), data, f"{what} to standard output")
-        return
-    output = LinesFile(path, what)
-    with output:
-        output.act(lambda file: file.write(data))

@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +46,7 @@ from neardup_workers.doing.session.token_order import with_order
 from neardup_workers.outside.options.documents import BatchOptions
 from neardup_workers.outside.outputs import window_file
 from neardup_workers.outside.outputs.lines_file import LinesFile
-from neardup_workers.outside.outputs.output import check_apart, standard_output, write_pairs
+from neardup_workers.outside.outputs.output import STANDARD, OutputFile
 from neardup_workers.outside.outputs.sources import Sources
 from neardup_workers.outside.outputs.table_file import check_rows
 from neardup_workers.outside.process.exits import Exit, Failure
@@ -75,8 +75,7 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
         check_truth(options, settings, options.verdicts, "--verdicts", others={})
     guards = options.output is not None and not options.allow_loss
     counts_sources = options.sources is not None
-    with Session(settings, options, sources=guards or counts_sources) as session:
-        output = standard_output()
+    with Session(settings, options, sources=guards or counts_sources) as session, OutputFile(STANDARD) as output:
         if options.top is not None:
             check_top(
                 options.top, settings, candidates=options.candidates, verdicts=options.verdicts, output=options.output
@@ -300,19 +299,17 @@ def _answers(corpus: Corpus, top: int | None) -> Iterator[tuple[int, bytes]]:
             yield part.candidates, encode_nearest(part.ids, part.neighbours, part.collections)
 
 
-def _write(answers: Iterator[tuple[int, bytes]], output: IO[bytes], session: Session) -> None:
+def _write(answers: Iterator[tuple[int, bytes]], output: OutputFile, session: Session) -> None:
     """Write the answers until their end or a signal."""
     for pairs, lines in answers:
         session.report.pairs += pairs
-        write_pairs(output, lines)
+        output.write(lines)
         if session.stop.signal:
             return
 
 
 def check_verdicts(options: BatchOptions) -> None:
     """Raise ``Failure`` for options that verdicts exclude."""
-    for name in ("verdicts", "output", "sources", "keep"):
-        check_apart(f"--{name}", getattr(options, name))
     if not options.decides and options.prefer is not None:
         raise Failure(
             Exit.USAGE, f"--prefer {options.prefer} says which documents are kept: add --verdicts FILE or --output FILE"
@@ -342,7 +339,7 @@ def decide(
     decided, relations = corpus.decide(order, at), corpus.relations(order)
     if options.verdicts is not None:
         with LinesFile(options.verdicts, "the verdicts") as file:
-            verdicts.write(file, f"the verdicts to {options.verdicts}", corpus.rows, places, decided, relations)
+            verdicts.write(file, corpus.rows, places, decided, relations)
     exceeded: dict[str, Any] = {}
     if options.sources is not None:
         with Sources(options.sources, session.settings.sources_max) as sources:

@@ -17,7 +17,7 @@ from neardup.stories.verdicts.decider import Decided
 from neardup.stories.verdicts.rule import KEPT, REFUSED
 from neardup_workers.doing.session.session import Session, chunked
 from neardup_workers.outside.outputs.lines_file import LinesFile, is_table
-from neardup_workers.outside.outputs.output import Lines, write_pairs
+from neardup_workers.outside.outputs.output import Lines
 from neardup_workers.outside.outputs.table_file import TableFile, columns_of, verdict_columns
 from neardup_workers.outside.outputs.verdict_lines import VERDICT_KEY, annotated, verdict_lines
 from neardup_workers.outside.process.exits import Exit, Failure
@@ -30,7 +30,7 @@ _KEPT = "the kept documents"
 
 
 def check_twice(path: str, paths: Sequence[str]) -> None:
-    """Raise ``Failure`` if the input cannot be read twice, or if the output is a part of it."""
+    """Raise ``Failure`` if the input cannot be read twice, which the output ``path`` needs."""
     for one in paths:
         if not os.path.isfile(one) and not os.path.isdir(one):
             raise Failure(
@@ -38,8 +38,6 @@ def check_twice(path: str, paths: Sequence[str]) -> None:
                 f"--output {display(path)} reads the input a second time, but {display(one)} can be read once: name "
                 "files",
             )
-        if os.path.exists(path) and os.path.samefile(path, one):
-            raise Failure(Exit.USAGE, f"--output {display(path)} is also an input: name another file")
 
 
 def write_kept(
@@ -86,7 +84,7 @@ def write_kept(
             else:
                 table.check(entries)
             if file is not None:
-                write_pairs(file, lines.taken(), f"{_KEPT} to {path}")
+                file.write(lines.taken())
         if at != len(statuses) and not session.stop.signal:
             raise Failure(
                 Exit.INPUT,

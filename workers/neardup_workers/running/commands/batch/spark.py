@@ -33,7 +33,7 @@ from neardup.window import COUNTERS, NO_TIME, NO_WINDOW
 from neardup_workers.doing.session.session import Session
 from neardup_workers.doing.session.token_order import with_order
 from neardup_workers.outside.options.documents import BatchOptions
-from neardup_workers.outside.outputs.output import standard_output, write_pairs
+from neardup_workers.outside.outputs.output import STANDARD, OutputFile
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.readers.blocks import STDIN
 from neardup_workers.outside.readers.entries import Entry
@@ -103,8 +103,8 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
     with (
         Session(settings, local) as session,
         tempfile.TemporaryDirectory(prefix="neardup-", dir=options.temporary) as folder,
+        OutputFile(STANDARD) as output,
     ):
-        output = standard_output()
         settings = with_order(session, options.paths, settings, window_files=options.keep is not None)
         is_given = SparkSession.getActiveSession() is not None
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # of a task on this machine
@@ -130,7 +130,7 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
                     newer, older = np.searchsorted(place_of, numbers), np.searchsorted(place_of, others)
                     matches = corpus.matches_of(RowPairs(newer, older, similarity, keys.astype(np.int32)))
                     session.report.pairs += len(matches.older)
-                    write_pairs(output, encode_matches(matches))
+                    output.write(encode_matches(matches))
                 if options.decides:
                     values = decide(corpus, places, preference, options, session)
         finally:

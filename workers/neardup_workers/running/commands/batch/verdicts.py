@@ -15,7 +15,7 @@ from array import array
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,7 @@ from neardup.stories.verdicts.rule import DOCUMENT, DUPLICATE, REFUSED, STATUSES
 from neardup.window import NO_TIME
 from neardup_workers.doing.session.session import Chunk, judged
 from neardup_workers.outside.outputs.clusters import LARGEST
-from neardup_workers.outside.outputs.output import write_pairs
+from neardup_workers.outside.outputs.output import OutputFile
 from neardup_workers.outside.outputs.sources import Sources, sources_of
 from neardup_workers.outside.outputs.verdict_lines import VerdictValues, counts_of, decisions_of, verdict_line
 from neardup_workers.outside.process.exits import Exit, Failure
@@ -271,16 +271,14 @@ def _compared(
     return compare(order[first + items], order[numbers])
 
 
-def write(
-    file: IO[bytes], what: str, rows: RowFiles, places: Places, verdicts: Verdicts, relations: RelationsOf | None
-) -> None:
+def write(file: OutputFile, rows: RowFiles, places: Places, verdicts: Verdicts, relations: RelationsOf | None) -> None:
     """Write the verdicts in the format of ``dedup``, in order of arrival."""
     ends = np.searchsorted(np.frombuffer(places.rows, np.int64) if places.rows else np.empty(0, np.int64),
                            np.arange(0, len(places) + ROWS, ROWS)).tolist()  # fmt: skip
     for n, (begin, end) in enumerate(pairwise(ends)):
         named = _decisions(rows, np.arange(begin, end), verdicts, relations)
         last = min((n + 1) * ROWS, len(places))
-        write_pairs(file, b"".join(places.lines(n * ROWS, last, named)), what)
+        file.write(b"".join(places.lines(n * ROWS, last, named)))
 
 
 def check_loss(places: Places, order: Rows, verdicts: Verdicts) -> None:

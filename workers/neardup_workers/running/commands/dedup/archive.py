@@ -22,12 +22,13 @@ import re
 import uuid
 import zlib
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import IO, NamedTuple, Protocol
+from types import TracebackType
+from typing import NamedTuple, Protocol
 
 import zstandard
 
-from neardup_workers.outside.process.exits import Exit, Failure, output_failure
+from neardup_workers.outside.outputs.output import OutputFile
+from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.readers.lines import Line
 from neardup_workers.outside.readers.warc import split_head
 
@@ -97,12 +98,11 @@ class _Record(NamedTuple):
 
 
 class Archive:
-    """The output archive. Raises ``Failure`` if it cannot be written."""
+    """The output archive, a context manager, which opens the file. Raises ``Failure`` if it cannot be written."""
 
     def __init__(self, path: str, *, drops: bool) -> None:
         self._path = path
         self._drops = drops
-        self._file: IO[bytes] | None = None
         self._payloads: OrderedDict[bytes, _Payload] = OrderedDict()
         # With ``drops``: requests and the like, which are written if nothing drops them.
         self._waiting: list[tuple[_Record, bytes]] = []
@@ -110,11 +110,20 @@ class Archive:
         self._part: tuple[int, _Packer] | None = None  # a record that is written in parts, and where it begins
         self.revisits = self.near = 0
 
-    def open(self, file: IO[bytes]) -> None:
-        """Write to this file from now on."""
-        if not file.seekable():
+    def __enter__(self) -> Archive:
+        self._output = OutputFile(self._path, "the records")
+        if not self._output.file.seekable():
+            self._output.discard()
             raise Failure(Exit.USAGE, f"--warc-out {self._path} is a pipe or a device: name a file")
-        self._file = file
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Write what waits, after the last record, and finish the file."""
+        if kind is None:
+            self._write_waiting()
+        self._output.__exit__(kind, error, trace)
 
     def add(self, raw: bytes, verdict: bytes | None = None) -> None:
         """Write a record. ``verdict`` is the verdict about a duplicate, as JSON; ``None`` for any other record."""
@@ -152,10 +161,6 @@ class Archive:
             if len(self._waiting) > _WAITING_MAX:
                 self._write(self._waiting.pop(0)[1])
 
-    def end(self) -> None:
-        """Write what waits, after the last record."""
-        self._write_waiting()
-
     def _drop(self, record: _Record) -> None:
         """Leave out a record, and those before it that belong to it."""
         own = {record.id: None}
@@ -174,14 +179,13 @@ class Archive:
 
     def add_part(self, line: Line) -> None:
         """Write a part of a record that is too long to hold."""
-        assert self._file is not None  # noqa: S101 - parts come between chunks, and the first one opens the output
         if self._part is None:
             self._write_waiting()
-            self._part = self._file.tell(), self._packer()
+            self._part = self._output.file.tell(), self._packer()
         begin, packer = self._part
         if line.ended and line.reason == "warc_damaged":
             self._part = None
-            self._to_file(lambda file: file.truncate(file.seek(begin)))
+            self._output.act(lambda file: file.truncate(file.seek(begin)))
             return
         self._put(packer.compress(line.record or b""))
         if line.ended:
@@ -193,14 +197,7 @@ class Archive:
         self._put(packer.compress(raw) + packer.compress(_END) + packer.flush())
 
     def _put(self, data: bytes) -> None:
-        self._to_file(lambda file: file.write(data))
-
-    def _to_file(self, act: Callable[[IO[bytes]], object]) -> None:
-        assert self._file is not None  # noqa: S101 - as above
-        try:
-            act(self._file)
-        except OSError as error:
-            raise output_failure(f"the records to {self._path}", error) from None
+        self._output.act(lambda file: file.write(data))
 
     def _packer(self) -> _Packer:
         if self._path.endswith(".gz"):

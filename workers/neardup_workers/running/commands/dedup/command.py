@@ -7,13 +7,12 @@ matched.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import cache, partial
 from itertools import chain
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,19 +26,11 @@ from neardup.stories.verdicts.decider import Decided, Decider
 from neardup.stories.verdicts.representatives import FIRST, ranks_of
 from neardup.stories.verdicts.rule import DUPLICATE, KEPT, REFUSED, STATUSES, UNCHANGED, decide
 from neardup_workers.doing.audit.measuring import add_truth, check_truth
-from neardup_workers.doing.session.checks import check_follow
 from neardup_workers.doing.session.session import Chunk, Session, judged
 from neardup_workers.outside.options.documents import DedupOptions
 from neardup_workers.outside.outputs.clusters import Clusters
 from neardup_workers.outside.outputs.lines_file import LinesFile, is_table
-from neardup_workers.outside.outputs.output import (
-    Lines,
-    OutputFile,
-    check_apart,
-    real_path,
-    standard_output,
-    write_pairs,
-)
+from neardup_workers.outside.outputs.output import STANDARD, Lines
 from neardup_workers.outside.outputs.sources import Sources, sources_of
 from neardup_workers.outside.outputs.table_file import TableFile, columns_of, verdict_columns
 from neardup_workers.outside.outputs.verdict_lines import VERDICT_KEY, annotated, counts_of, verdict_lines
@@ -47,21 +38,15 @@ from neardup_workers.outside.outputs.window_file import fill, keep
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.process.interpreter import share_interpreter
 from neardup_workers.outside.process.table_compiler import TableCompiler, compile_pairs, compile_verdicts
-from neardup_workers.outside.readers.blocks import STDIN
 from neardup_workers.outside.readers.entries import PASSED, Entry, LineRows, Rows, TableRows
-from neardup_workers.outside.readers.paths import display
-from neardup_workers.outside.settings import option_name
 from neardup_workers.outside.settings.files import Settings, with_file_window
 from neardup_workers.running.commands.dedup.archive import Archive
 
 Write = Callable[[bytes], None]
-# The options that name outputs.
-_OUTPUTS = ("output", "removed", "verdicts", "clusters", "sources", "rejects", "keep", "warc_out")
 
 
 def run(options: DedupOptions, settings: Settings) -> Exit:
     """Run to the end; returns the exit code. Raises ``Failure`` for a path or an output that cannot be used."""
-    _check_outputs(options)
     settings = with_file_window(settings)
     if options.truth:
         others = {"--follow": options.follow, "--window-from": options.window_from is not None}
@@ -80,7 +65,6 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
         ) as session,
         ExitStack() as stack,
     ):
-        check_follow(options.paths, settings, follow=options.follow)
         outputs = _Outputs(options, settings, archive, stack)
         share_interpreter()
         matcher, signer = Matcher(settings), Signer(settings)
@@ -95,8 +79,6 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
             session.bound_window(matcher.table)
             session.report.pairs = outputs.statuses[DUPLICATE] + outputs.statuses[UNCHANGED]
         outputs.clusters.close()
-        if archive is not None:
-            archive.end()
     if options.keep is not None:
         keep(options.keep, matcher, decider)
     if archive is not None:
@@ -121,7 +103,7 @@ class _Outputs:
         def opened(path: str | None, what: str) -> Write | None:
             if path is None:
                 return None
-            return _writer(stack.enter_context(LinesFile(path, what, follow=options.follow)), f"{what} to {path}")
+            return stack.enter_context(LinesFile(path, what, follow=options.follow)).write
 
         def table(path: str | None, option: str, what: str, adds: tuple[str, ...]) -> TableFile | None:
             if path is None or not is_table(path):
@@ -134,12 +116,11 @@ class _Outputs:
         adds = verdicts if options.annotate else ()
         self._kept_table = table(options.output, "--output", kept, adds)
         self._removed_table = table(options.removed, "--removed", "the removed documents", verdicts)
-        self._write_kept = None if self._kept_table else opened(options.output, kept)
-        if options.output is None and archive is None:
-            self._write_kept = _writer(standard_output(kept), f"{kept} to standard output")
-        self._archive = archive
-        if archive is not None and options.warc_out is not None:
-            archive.open(stack.enter_context(OutputFile(options.warc_out, "the records")))
+        printed = STANDARD if archive is None else None
+        self._write_kept = (
+            None if self._kept_table else opened(printed if options.output is None else options.output, kept)
+        )
+        self._archive = None if archive is None else stack.enter_context(archive)
         self._write_removed = None if self._removed_table else opened(options.removed, "the removed documents")
         self._write_verdicts = opened(options.verdicts, "the verdicts")
         self._annotate = options.annotate
@@ -292,25 +273,3 @@ def _collection(entries: Sequence[Entry], n: int) -> str | None:
         return entries.collection(n)
     document = entries[n].found
     return document.collection if isinstance(document, Document) else None
-
-
-def _writer(file: IO[bytes], what: str) -> Write:
-    def write(data: bytes) -> None:
-        write_pairs(file, data, what)
-
-    return write
-
-
-def _check_outputs(options: DedupOptions) -> None:
-    """Raise ``Failure`` if an output is also an input, or two outputs are the same file: writing would destroy data."""
-    named = {name: getattr(options, name) for name in _OUTPUTS}
-    seen: dict[str, str] = {os.path.realpath(path): "an input" for path in options.paths if path != STDIN}
-    for name, path in named.items():
-        if path is None:
-            continue
-        option, real = option_name(name), real_path(path)
-        if options.output is None and options.warc_out is None:
-            check_apart(option, path)
-        if real in seen and not os.path.isdir(real) and real != os.devnull:
-            raise Failure(Exit.USAGE, f"{option} {display(path)} is also {seen[real]}: name another file")
-        seen[real] = option

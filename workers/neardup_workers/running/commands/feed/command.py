@@ -26,7 +26,7 @@ from neardup_workers.outside.feeds.state import open_states
 from neardup_workers.outside.feeds.watch import FeedPoll, Watching, World, watch
 from neardup_workers.outside.options.running import FeedCommandOptions
 from neardup_workers.outside.options.shared import SessionOptions
-from neardup_workers.outside.outputs.output import standard_output, write_pairs
+from neardup_workers.outside.outputs.output import STANDARD, OutputFile
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.readers.entries import Entry
 from neardup_workers.outside.settings.feed import FeedSettings
@@ -190,16 +190,16 @@ def _output(options: FeedCommandOptions, settings: FeedSettings, session: Sessio
         finally:
             transport.close()
     else:
-        written = standard_output("the items")
         lines: list[bytes] = []
 
         def write_lines() -> bool:
-            write_pairs(written, b"".join(lines), "the items to standard output")
+            written.write(b"".join(lines))
             session.report.documents += len(lines)
             lines.clear()
             return True
 
-        yield _Output(lambda entry: lines.append((entry.raw or b"") + b"\n"), write_lines)
+        with OutputFile(STANDARD, "the items") as written:
+            yield _Output(lambda entry: lines.append((entry.raw or b"") + b"\n"), write_lines)
 
 
 def _any_address(number: str) -> bool:
