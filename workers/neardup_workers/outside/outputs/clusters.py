@@ -6,20 +6,23 @@ After this moment no document can join, so memory follows the window.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 
 import numpy as np
 import numpy.typing as npt
 
+from neardup.documents.document import Document
 from neardup.pairs.json_lines import named_collection
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS
 from neardup.stories.verdicts.decider import Decided
 from neardup.stories.verdicts.decisions import Decisions
-from neardup.stories.verdicts.representatives import NO_RANK, Member, join
+from neardup.stories.verdicts.representatives import FIRST, NO_RANK, Member, join, ranks_of
 from neardup.stories.verdicts.row_columns import NONE
 from neardup.stories.verdicts.rule import DUPLICATE, UNCHANGED, UPDATE
 from neardup_workers.outside.outputs.verdict_lines import encoded
+from neardup_workers.outside.readers.entries import Entry, collection_of, id_of
 
 # Clusters that a summary names.
 LARGEST = 10
@@ -85,34 +88,23 @@ class _Ranks:
 
 
 class Clusters:
-    """The clusters of at least two documents. ``write`` receives the lines of complete clusters."""
+    """The clusters of at least two documents. ``write`` receives the lines of complete clusters, whose
+    ``representative`` is one of ``neardup.stories.verdicts.representatives``."""
 
-    def __init__(self, write: Callable[[bytes], None] | None) -> None:
+    def __init__(self, write: Callable[[bytes], None] | None, representative: str = FIRST) -> None:
         self._write = write
+        self._representative = representative if write is not None else FIRST
         self._open: dict[int, _Cluster] = {}
         self._ranks = _Ranks()
         self._largest: list[tuple[int, int, str, dict[str, str]]] = []  # a heap of sizes, places negated, ids
 
-    def add(
-        self,
-        decided: Decided,
-        accepted: npt.NDArray[np.bool_],
-        ids: Callable[[int], str],
-        collections: Callable[[int], str | None],
-        ranks: npt.NDArray[np.float64] | None = None,
-    ) -> None:
-        """Count verdicts.
-
-        Args:
-            decided: the verdicts of n arrivals.
-            accepted: ``bool[n]``, of each arrival whether it is a document or refused.
-            ids: returns the id of an arrival by its index.
-            collections: returns the collection of an arrival.
-            ranks: of the accepted documents, ``float64[m]``; ``None`` if originals are the representatives.
-        """
-        verdicts = decided.verdicts
-        if ranks is not None:
-            self._ranks.put(decided.first_row, ranks)
+    def add(self, entries: Sequence[Entry], accepted: npt.NDArray[np.bool_], decided: Decided) -> None:
+        """Count the verdicts of n entries; ``accepted`` (``bool[n]``) says which of them are documents."""
+        verdicts, ranked = decided.verdicts, self._representative != FIRST
+        if ranked:
+            found = [entry.found for entry in compress(entries, accepted.tolist())]
+            documents = [one for one in found if isinstance(one, Document)]
+            self._ranks.put(decided.first_row, ranks_of(documents, self._representative))
         at = np.flatnonzero(np.isin(verdicts.statuses, (DUPLICATE, UPDATE, UNCHANGED)) & ~verdicts.late)
         rows = decided.first_row - 1 + np.cumsum(accepted)[at]
         names = dict(zip(np.flatnonzero(verdicts.originals != NONE).tolist(), decided.ids, strict=True))
@@ -124,15 +116,16 @@ class Clusters:
             if status == DUPLICATE:
                 if cluster is None:
                     name = names[n]
-                    cluster = self._open[place] = _Cluster(place, name, collection=collections(n))
-                    if ranks is not None:
+                    cluster = self._open[place] = _Cluster(place, name, collection=collection_of(entries, n))
+                    if ranked:
                         cluster.best = (Member(place, name, self._ranks.at(original)),)
                 cluster.size += 1
                 cluster.similarity_min = min(cluster.similarity_min, similarity)
                 if self._write is not None and len(cluster.members) < MEMBERS_MAX:
-                    cluster.members.append((decided.first_place + n, ids(n), similarity))
-            if cluster is not None and ranks is not None:
-                cluster.best = join(cluster.best, Member(decided.first_place + n, ids(n), self._ranks.at(row)))
+                    cluster.members.append((decided.first_place + n, id_of(entries, n), similarity))
+            if cluster is not None and ranked:
+                member = Member(decided.first_place + n, id_of(entries, n), self._ranks.at(row))
+                cluster.best = join(cluster.best, member)
 
     def close(self, decisions: Decisions | None = None) -> None:
         """Write the clusters of the stories that the last step ended; without ``decisions``, write all clusters."""

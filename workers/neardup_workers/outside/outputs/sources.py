@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import cast
 
@@ -101,6 +102,13 @@ class Sources:
         writer.writeheader()
         writer.writerows(rows)
         return text.getvalue().encode(errors="replace")
+
+
+def source_names(entries: Sequence[Entry], accepted: npt.NDArray[np.bool_]) -> Callable[[int], str]:
+    """Return the function that names the source of a document by its position among those that are ``accepted``."""
+    rows = np.flatnonzero(accepted)
+    sources = cache(lambda: sources_of(entries))  # most chunks need none
+    return lambda item: sources()[rows[item]]
 
 
 def sources_of(entries: Sequence[Entry]) -> list[str]:

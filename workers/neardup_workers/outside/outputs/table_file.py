@@ -48,8 +48,8 @@ def columns_of(scheme: str) -> tuple[str, ...]:
     return VERDICT_COLUMNS + tuple(f"neardup_{field.name}" for field in shared)
 
 
-def verdict_columns(rows: TableRows, decided: Decided, scheme: str) -> dict[str, Any]:
-    """Return the verdicts of rows as the columns ``columns_of`` the scheme."""
+def _verdict_columns(rows: TableRows, decided: Decided, names: Sequence[str]) -> dict[str, Any]:
+    """Return the verdicts of rows as the columns ``names``, those of ``columns_of`` a scheme."""
     import pyarrow
     from pyarrow import compute
 
@@ -57,7 +57,7 @@ def verdict_columns(rows: TableRows, decided: Decided, scheme: str) -> dict[str,
     for field in FIELDS:
         if field.kind == "fraction":
             columns[field.name] = compute.round(columns[field.name], SIMILARITY_DIGITS)
-    if SCHEMES[scheme].shared is not None:
+    if len(names) > len(VERDICT_COLUMNS):
         relations = dict(() if decided.relations is None else decided.relations.values())
         shared = [relation_line(relations[n]) if n in relations else {} for n in range(len(rows))]
         for field in RELATION_FIELDS:
@@ -85,7 +85,8 @@ def check_rows(path: str | None, option: str, entries: Sequence[Entry]) -> None:
 class TableFile:
     """A Parquet file. Raises ``Failure`` if it cannot be written, or if rows do not fit.
 
-    ``option`` and ``what`` name the file in messages; ``adds`` are the names of the columns that ``add`` adds.
+    ``option`` and ``what`` name the file in messages; ``adds`` are the names of the columns that it has in
+    addition to those of the input.
     """
 
     def __init__(self, path: str, option: str, what: str, adds: tuple[str, ...] = ()) -> None:
@@ -105,8 +106,12 @@ class TableFile:
         self._rows: list[Any] = []
         self._count = self._bytes = 0
 
-    def add(self, rows: TableRows, chosen: npt.NDArray[np.bool_], columns: dict[str, Any] | None = None) -> None:
-        """Add the chosen rows (``bool[n]``), with further columns of all rows."""
+    def add(self, rows: TableRows, chosen: npt.NDArray[np.bool_], decided: Decided | None) -> None:
+        """Add the chosen rows (``bool[n]``), with their verdicts if the file has columns for them."""
+        shown = {} if decided is None or not self._adds else _verdict_columns(rows, decided, self._adds)
+        self._add(rows, chosen, shown)
+
+    def _add(self, rows: TableRows, chosen: npt.NDArray[np.bool_], columns: dict[str, Any]) -> None:
         batch = self._without_views(rows.batch)
         if self._input is None:
             self._begin(rows, batch.schema)
@@ -116,7 +121,7 @@ class TableFile:
                 f"{self._option} {display(self._path)} has one list of columns, but {rows.source} has other "
                 "columns than the tables before it: write one file for each",
             )
-        for name, column in (columns or {}).items():
+        for name, column in columns.items():
             batch = batch.append_column(name, column)
         if not chosen.all():
             batch = batch.filter(self._arrow.array(chosen))
@@ -130,7 +135,7 @@ class TableFile:
         """Add the refused rows, each with its reason (by position)."""
         column = [reasons.get(position) for position in range(len(rows))]
         chosen = np.array([reason is not None for reason in column], np.bool_)
-        self.add(rows, chosen, {REASON_COLUMN: self._arrow.array(column, self._arrow.string())})
+        self._add(rows, chosen, {REASON_COLUMN: self._arrow.array(column, self._arrow.string())})
 
     def refuse(self, source: str) -> None:
         """Raise the ``Failure`` for an entry that is no row of a table."""

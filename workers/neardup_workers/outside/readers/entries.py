@@ -124,6 +124,22 @@ class Rows(Sequence[Entry]):
         return self.entry(range(len(self))[i])
 
 
+def id_of(entries: Sequence[Entry], position: int) -> str:
+    """Return the id of an entry, empty if it is no document."""
+    if isinstance(entries, Rows):
+        return entries.id(position)
+    document = entries[position].found
+    return document.id if isinstance(document, Document) else ""
+
+
+def collection_of(entries: Sequence[Entry], position: int) -> str | None:
+    """Return the collection of an entry."""
+    if isinstance(entries, Rows):
+        return entries.collection(position)
+    document = entries[position].found
+    return document.collection if isinstance(document, Document) else None
+
+
 class LineRows(Rows):
     """Consecutive lines of JSON; each is a document.
 

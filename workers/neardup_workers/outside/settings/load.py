@@ -69,7 +69,8 @@ def _merged(sources: Sequence[_Source]) -> dict[str, tuple[Any, str]]:
             more = name == before and options[0]
             origins = f"{options[1]}, {origin}" if more else origin
             found["scheme"] = name, origins
-            found["scheme_options"] = {**(options[0] if more else {}), **added}, origins
+            own = {**added, **values.get("scheme_options", {})}
+            found["scheme_options"] = {**(options[0] if more else {}), **own}, origins
     return found
 
 

@@ -18,7 +18,7 @@ from neardup.stories.verdicts.rule import KEPT, REFUSED
 from neardup_workers.doing.session.session import Session, chunked
 from neardup_workers.outside.outputs.lines_file import LinesFile, is_table
 from neardup_workers.outside.outputs.output import Lines
-from neardup_workers.outside.outputs.table_file import TableFile, columns_of, verdict_columns
+from neardup_workers.outside.outputs.table_file import TableFile, columns_of
 from neardup_workers.outside.outputs.verdict_lines import VERDICT_KEY, annotated, verdict_lines
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.readers.entries import Entry, TableRows
@@ -79,8 +79,7 @@ def write_kept(
             if table is None:
                 _add_lines(lines, entries, np.flatnonzero(chosen).tolist(), decided, texts)
             elif isinstance(entries, TableRows):
-                added = None if decided is None else verdict_columns(entries, decided, settings.scheme)
-                table.add(entries, chosen, added)
+                table.add(entries, chosen, decided)
             else:
                 table.check(entries)
             if file is not None:

@@ -27,8 +27,10 @@ from typing import NamedTuple, Protocol
 
 import zstandard
 
+from neardup.documents.document import Document
 from neardup_workers.outside.outputs.output import OutputFile
 from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.readers.entries import Entry
 from neardup_workers.outside.readers.lines import Line
 from neardup_workers.outside.readers.warc import split_head
 
@@ -96,6 +98,18 @@ class _Record(NamedTuple):
         """Its id, empty without one."""
         return self.fields.get(b"warc-record-id", b"")
 
+    @property
+    def holds_response(self) -> bool:
+        """Whether it holds a complete response of HTTP, which a revisit can name."""
+        kind, content = (self.fields.get(name, b"").lower() for name in (b"warc-type", b"content-type"))
+        is_named = all(self.fields.get(name) for name in (b"warc-record-id", b"warc-target-uri", b"warc-date"))
+        return (
+            kind == b"response"
+            and content.startswith(b"application/http")
+            and is_named
+            and (b"warc-truncated" not in self.fields)
+        )
+
 
 class Archive:
     """The output archive, a context manager, which opens the file. Raises ``Failure`` if it cannot be written."""
@@ -125,18 +139,35 @@ class Archive:
             self._write_waiting()
         self._output.__exit__(kind, error, trace)
 
+    def add_entry(self, entry: Entry, verdict: bytes | None) -> None:
+        """Write the record of an entry. Raises ``Failure`` for a document that comes from no archive."""
+        if entry.record is not None:
+            self.add(entry.record, verdict)
+        elif isinstance(entry.found, Document):
+            raise Failure(
+                Exit.USAGE,
+                f"--warc-out writes records, and {entry.source} is no WARC archive: name archives only, or use "
+                "--output",
+            )
+
+    def note(self) -> str:
+        """Return what the archive has, for the summary."""
+        near = "left out" if self._drops else "with their verdicts"
+        return f"archive: {self.revisits:,} copies as revisits, {self.near:,} near-duplicates {near}"
+
     def add(self, raw: bytes, verdict: bytes | None = None) -> None:
         """Write a record. ``verdict`` is the verdict about a duplicate, as JSON; ``None`` for any other record."""
         record = _Record.of(raw)
         if verdict is None:
             self._write_waiting()
-        key = _payload_key(record)
+        http, payload = split_head(record.block) if record.holds_response else (b"", b"")
+        key = hashlib.sha256(payload).digest() + len(payload).to_bytes(8, "big") if payload else None
         original = None if key is None else self._payloads.get(key)
         if key is not None and original is not None:
             self._payloads.move_to_end(key)
             self.revisits += 1
             self._write_waiting()
-            self._write(_revisit(record, original))
+            self._write(_revisit(record, http, original))
             return
         if verdict is not None:
             self.near += 1
@@ -144,7 +175,7 @@ class Archive:
                 self._drop(record)
                 return
         if key is not None:
-            self._payloads[key] = _payload_of(record)
+            self._payloads[key] = _payload_of(record, payload)
             if len(self._payloads) > _PAYLOADS_MAX:
                 self._payloads.popitem(last=False)
         self._write(raw)
@@ -208,24 +239,9 @@ class Archive:
         return _Plain()
 
 
-def _payload_key(record: _Record) -> bytes | None:
-    """Return what identifies the payload of a complete response, ``None`` if there is none."""
+def _payload_of(record: _Record, payload: bytes) -> _Payload:
     fields = record.fields
-    if fields.get(b"warc-type", b"").lower() != b"response" or b"warc-truncated" in fields:
-        return None
-    if not fields.get(b"content-type", b"").lower().startswith(b"application/http") or not _is_named(fields):
-        return None
-    payload = split_head(record.block)[1]
-    return hashlib.sha256(payload).digest() + len(payload).to_bytes(8, "big") if payload else None
-
-
-def _is_named(fields: dict[bytes, bytes]) -> bool:
-    return all(fields.get(name) for name in (b"warc-record-id", b"warc-target-uri", b"warc-date"))
-
-
-def _payload_of(record: _Record) -> _Payload:
-    fields = record.fields
-    digest = fields.get(b"warc-payload-digest") or _digest(split_head(record.block)[1])
+    digest = fields.get(b"warc-payload-digest") or _digest(payload)
     return _Payload(digest, fields[b"warc-record-id"], fields[b"warc-target-uri"], fields[b"warc-date"])
 
 
@@ -234,9 +250,8 @@ def _digest(data: bytes) -> bytes:
     return b"sha1:" + base64.b32encode(hashlib.sha1(data, usedforsecurity=False).digest())
 
 
-def _revisit(record: _Record, original: _Payload) -> bytes:
-    """Return the record as a revisit of an earlier one: its header and the HTTP header."""
-    block = split_head(record.block)[0] + b"\r\n"
+def _revisit(record: _Record, http: bytes, original: _Payload) -> bytes:
+    """Return the record as a revisit of an earlier one: its header and the header of HTTP."""
     version = record.version if record.version in (b"1.0", b"1.1") else b"1.1"
     fields = {name: value for name, value in record.fields.items() if name not in _REPLACED}
     return _composed(version, b"revisit", fields, {
@@ -245,7 +260,7 @@ def _revisit(record: _Record, original: _Payload) -> bytes:
         b"WARC-Refers-To": original.record_id,
         b"WARC-Refers-To-Target-URI": original.uri,
         b"WARC-Refers-To-Date": original.date,
-    }, block)  # fmt: skip
+    }, http + b"\r\n")  # fmt: skip
 
 
 def _metadata(record: _Record, verdict: bytes) -> bytes:
