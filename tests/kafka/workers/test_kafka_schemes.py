@@ -1,4 +1,7 @@
-"""Every scheme on a real broker: vectors, records, sets and texts give the pairs that one process finds."""
+"""Schemes on a real broker: texts, records and vectors give the pairs that one process finds.
+
+Evidence of each kind passes a broker here; ``test_scheme_workers.py`` has every scheme, with topics in memory.
+"""
 
 from __future__ import annotations
 
@@ -8,36 +11,19 @@ from collections.abc import Callable
 
 import orjson
 import pytest
-from cases import long_stream
+from cases import CASES
 from kafka_world import World
-from scheme_streams import ROWS, brought, usable
+from scheme_streams import brought, usable
 
-from neardup.schemes.rows import SCHEMES
 from neardup_workers.outside.topics.names import MATCH, SIGN
 
-# One row for each scheme; the default and minhash compare texts as permutation does.
-STREAMS = {
-    **{scheme: (long_stream, {"scheme": scheme}) for scheme in ("one_permutation", "minhash")},
-    **{
-        settings["scheme"].partition(":")[0]: (stream, settings)
-        for stream, settings in ROWS.values()
-        if "scheme" in settings
-    },
-}
 
-
-def test_every_scheme_is_among_them() -> None:
-    """A new scheme needs a row in ``scheme_streams``."""
-    assert set(STREAMS) == set(SCHEMES)
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_scheme_finds_on_a_broker_what_it_finds_in_one_process(worlds: Callable[..., World], scheme: str) -> None:
+@pytest.mark.parametrize("case", ["grouped, exact", "records shingled", "vectors cosine"])
+def test_a_scheme_finds_on_a_broker_what_it_finds_in_one_process(worlds: Callable[..., World], case: str) -> None:
     """A signer, a matcher and two shards emit every pair once, including copies and refusals; of a document with a copy
     more pairs, but no pair of contents that one process does not find."""
-    stream, settings = STREAMS[scheme]
-    world = worlds(**settings, documents_partitions=1)
-    documents = usable(stream(random.Random(1), 40, copies=0.1), world.settings)
+    world = worlds(**CASES[case].settings, documents_partitions=1)
+    documents = usable(CASES[case].stream(random.Random(1), 40, copies=0.1), world.settings)
     world.place(SIGN)
     world.place(MATCH)
     rows = [{"id": d.id, "text": d.text, "timestamp": d.timestamp, **brought(d)} for d in documents]
