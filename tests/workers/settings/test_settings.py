@@ -66,6 +66,22 @@ def test_the_environment_holds_lists_with_commas_and_empty_is_nothing(monkeypatc
     assert (settings.languages, settings.threshold, settings.strict) == (("de", "en"), 0.8, True)
 
 
+def test_a_list_is_a_text_with_commas_in_every_source(monkeypatch, tmp_path):
+    """Of the command line, --set, the environment, the file and a program."""
+    found = [load({"languages": "de, en"}), load(changed({}, ["languages=de,en"])), load({"languages": ("de", "en")})]
+    (tmp_path / "neardup.toml").write_text('languages = "de,en"')
+    found.append(load({}))
+    monkeypatch.setenv("NEARDUP_LANGUAGES", "de,en")
+    found.append(load({}, None))
+    assert {settings.languages for settings in found} == {("de", "en")}
+
+
+def test_options_of_a_program_stand_next_to_their_scheme():
+    """They add to those in the text of the scheme."""
+    settings = load({"scheme": "records:keys=phone", "scheme_options": {"bands": 4}})
+    assert (settings.scheme_options.keys, settings.scheme_options.bands) == (("phone",), 4)
+
+
 def test_every_setting_can_come_from_every_place(monkeypatch, tmp_path):
     """This holds for fields of the library and of the input."""
     values = {

@@ -112,11 +112,12 @@ def _sources(given: Mapping[str, Any], file: str | None, fields: Mapping[str, Fi
     path = Path(file or FILE_DEFAULT)
     in_file = _from_file(path) if file is not None or path.is_file() else {}
     _refuse_unknown_variables()
-    sources = [
-        _Source("the command line", given),
-        _Source(_ENVIRONMENT, _from_environment(fields)),
-        _Source(str(path), {name: value for name, value in in_file.items() if name in fields}),
-    ]
+    named = {
+        "the command line": given,
+        _ENVIRONMENT: _from_environment(fields),
+        str(path): {name: value for name, value in in_file.items() if name in fields},
+    }
+    sources = [_Source(origin, _with_lists(values, fields)) for origin, values in named.items()]
     name = next((str(source.values["preset"]) for source in sources if "preset" in source.values), "")
     return [*sources, _Source(f"preset {name}", PRESETS[name].values if name in PRESETS else {})]
 
@@ -176,20 +177,21 @@ def changed(given: Mapping[str, Any], changes: Sequence[str], known_names: Itera
     texts = {name.strip(): value.strip() for name, _, value in (change.partition("=") for change in changes)}
     known = _of_all_commands()
     _refuse_unknown(texts, "--set", list(known_names) or known)
-    return {**given, **_parsed(texts, known)}
+    return {**given, **texts}
 
 
-def _from_environment(fields: Mapping[str, FieldInfo]) -> dict[str, Any]:
+def _from_environment(fields: Mapping[str, FieldInfo]) -> dict[str, str]:
     """Return the variables of settings, by field."""
     variables = {name.upper(): value for name, value in os.environ.items() if value}
     names = [name for name in fields if ENVIRONMENT_PREFIX + name.upper() in variables]
-    return _parsed({name: variables[ENVIRONMENT_PREFIX + name.upper()] for name in names}, fields)
+    return {name: variables[ENVIRONMENT_PREFIX + name.upper()] for name in names}
 
 
-def _parsed(texts: Mapping[str, str], fields: Mapping[str, FieldInfo]) -> dict[str, Any]:
-    """Return texts as values; lists have commas between values."""
-    lists = {name for name in texts if get_origin(fields[name].annotation) is tuple}
-    return {name: [part.strip() for part in text.split(",")] if name in lists else text for name, text in texts.items()}
+def _with_lists(values: Mapping[str, Any], fields: Mapping[str, FieldInfo]) -> dict[str, Any]:
+    """Return settings of a source; a text for a list has commas between values."""
+    lists = {name for name in values.keys() & fields.keys() if get_origin(fields[name].annotation) is tuple}
+    return {name: [part.strip() for part in value.split(",")] if name in lists and isinstance(value, str) else value
+            for name, value in values.items()}  # fmt: skip
 
 
 def _of_all_commands() -> dict[str, FieldInfo]:

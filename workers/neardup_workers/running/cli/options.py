@@ -124,8 +124,8 @@ class ConfigCommand(HelpCommand):
         ctx.obj = {}
         for row in self.rows():
             value = ctx.params.pop(row.name, None)
-            if isinstance(value, list | tuple):  # an option of a list may hold several values with commas between
-                value = tuple(part.strip() for item in value for part in str(item).split(",")) or None
+            if isinstance(value, list | tuple):  # an option of a list may stand several times
+                value = ",".join(value) if value else None
             if value is not None:
                 ctx.obj[row.name] = value
         changes = ctx.params.pop("set_", None)
