@@ -18,6 +18,7 @@ from neardup import Document
 from neardup.stories.sources.names import source_of
 from neardup_workers.outside.settings.serve import ServeSettings
 from neardup_workers.outside.store import reading
+from neardup_workers.outside.store.extra import sources
 from neardup_workers.outside.store.extra.sources import load
 from neardup_workers.outside.store.keeper import Keeper
 from neardup_workers.outside.store.log import StoreFull
@@ -126,13 +127,15 @@ def test_the_ledger_equals_a_replay_of_the_answers(name: str, real_data: Callabl
             keeper = opened(tmp_path, settings, lambda: clock[0])
     assert sum(one.status == "duplicate" for one in ones) > 100
     expected, reader = replay(ones), StoreReader(keeper.log.path)
-    assert {one["source"] for one in reader.sources(1_000)["sources"]} == {one["source"] for one in expected.values()}
+    assert {one["source"] for one in reader.ask(sources.overview, 1_000)["sources"]} == {
+        one["source"] for one in expected.values()
+    }
     for source, values in expected.items():
-        found = reader.source(source)
+        found = reader.ask(sources.one, source)
         assert found is not None
         check(found, values)
         assert found == keeper._ledger.source(source)
-    assert not reader.sources(1)["exceeded"]
+    assert not reader.ask(sources.overview, 1)["exceeded"]
     assert len(keeper._ledger._stories) < sum(one.status == "original" for one in ones), "stories that ended are gone"
     keeper.log.close()
 

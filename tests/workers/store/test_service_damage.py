@@ -88,7 +88,7 @@ def test_salvaged_rows_answer_as_before(folder):
             if versions:
                 original = f"d{n - 1}" if n % 10 == 9 else None
                 assert versions[0]["duplicate_of"] == original
-                assert reader.texts([f"d{n}".encode()]) == [text]
+                assert reader.version_texts([n]) == [text]
                 [pairs] = [answer.pairs for answer in keeper.probe([Document("x", text, NOW)])]
                 assert f"d{n}" in {pair.older for pair in pairs} or n % 10 == 8
         assert len(reader.clusters("size", 100, Filters(size_min=2))[0]) == COUNT // 10

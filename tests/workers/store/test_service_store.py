@@ -11,6 +11,7 @@ from service_world import NOW, TEXT, opened
 
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.store.extra import sources
 from neardup_workers.outside.store.log import VERSION
 from neardup_workers.outside.store.reading import StoreReader
 
@@ -52,7 +53,7 @@ def test_a_restart_changes_no_answer(name, tmp_path):
         assert restarted.probe(documents[:2]) == steady.probe(documents[:2])
         removed = f"d{rng.randrange(80)}"
         assert restarted.remove(removed) == steady.remove(removed)
-        assert reader.sources(9) == StoreReader(steady.log.path).sources(9)
+        assert reader.ask(sources.overview, 9) == StoreReader(steady.log.path).ask(sources.overview, 9)
         closed(restarted)
         restarted = opened(tmp_path / "restarted", settings)
         for document in documents:

@@ -181,6 +181,19 @@ RELATION_FIELDS = (
 )  # fmt: skip
 
 
+def none_of(field: Field) -> int:
+    """Return the value of the column of a field that means none."""
+    return NONE if field.kind in ("id", "place") else 0
+
+
+def blank_verdicts(count: int, status: int) -> Verdicts:
+    """Return ``count`` verdicts of a status that has no other values: of what was refused or removed."""
+    blank = new_verdicts(count)
+    for field in MESSAGE_FIELDS:
+        getattr(blank, field.column)[:] = status if field.name == "status" else none_of(field)
+    return blank
+
+
 def schema_of(field: Field, *, nullable: bool = False) -> dict[str, Any]:
     """Return the schema of a field in JSON."""
     schema = {"description": field.says, **KINDS[field.kind].json}
@@ -223,16 +236,17 @@ def columns_of(
 
 def values_of(verdicts: Verdicts, original_ids: Sequence[str], new: NewWords = NOTHING_NEW) -> list[list[Any]]:
     """Return the values of each field as a list with ``None`` for none; the arguments are those of ``columns_of``."""
-    lists = [_listed(*column) for column in columns_of(verdicts, original_ids, new).values()]
+    lists = [listed(*column) for column in columns_of(verdicts, original_ids, new).values()]
     lists[0] = [STATUSES[number] for number in lists[0]]
     return lists
 
 
-def _listed(values: npt.NDArray[Any], absent: Any) -> list[Any]:
-    listed: list[Any] = values.tolist()
+def listed(values: npt.NDArray[Any], absent: Any) -> list[Any]:
+    """Return values as a list, with ``None`` where one is absent (``bool[n]``, or ``None`` for nowhere)."""
+    each: list[Any] = values.tolist()
     for row in () if absent is None else np.flatnonzero(absent).tolist():
-        listed[row] = None
-    return listed
+        each[row] = None
+    return each
 
 
 def arrow_columns(

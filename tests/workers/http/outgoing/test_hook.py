@@ -28,7 +28,7 @@ def world(tmp_path):
 
 def waiting(world, now=NOW):
     """The bodies of the events that wait."""
-    return [json.loads(event.body) for event in StoreReader(world.keeper.log.path).due_events(now, 10_000)]
+    return [json.loads(event.body) for event in StoreReader(world.keeper.log.path).ask(outbox.due, now, 10_000)]
 
 
 BOUNDS = Bounds(100.0, 1000, 10)
@@ -142,13 +142,13 @@ def test_each_event_arrives_in_the_order_of_its_story_whatever_fails(tmp_path, s
                 stored |= dict(rows)
                 sending = delivery(world, hook.send, Bounds(1e9, 1000, 0), lambda: clock[0])
                 if turn % 3 == 0:  # a crash: what was sent is not stored as sent
-                    sending._sent(StoreReader(world.keeper.log.path).due_events(clock[0], 100))
+                    sending._sent(StoreReader(world.keeper.log.path).ask(outbox.due, clock[0], 100))
                 for _ in range(10):
                     sending.turn()
                     clock[0] += 700
         with world_in(tmp_path, **settings) as world:
             sending = delivery(world, hook.send, Bounds(1e9, 1000, 0), lambda: clock[0])
-            while StoreReader(world.keeper.log.path).outbox_counts()[0]:
+            while StoreReader(world.keeper.log.path).ask(outbox.count)[0]:
                 sending.turn()
                 clock[0] += 700
         taken = receiver.taken
@@ -213,7 +213,7 @@ def test_events_that_are_too_many_die_oldest_first(world):
         world.check(name, " ".join(f"{name}{n}" for n in range(20)))
     sending = delivery(world, lambda *_: Failed("no answer"), Bounds(1e9, 3, 1))
     sending.turn()
-    assert StoreReader(world.keeper.log.path).outbox_counts() == (3, 1, NOW)
+    assert StoreReader(world.keeper.log.path).ask(outbox.count) == (3, 1, NOW)
     assert [world.observer.value(f"service_webhook_{name}") for name in ("dead", "lost")] == [2, 1]
     measure_outbox(StoreReader(world.keeper.log.path), world.observer, NOW + 5)
     gauges = [world.observer.value(f"service_webhook_{name}") for name in ("waiting", "dead_kept", "oldest_seconds")]
@@ -257,14 +257,14 @@ def test_an_error_of_the_store_does_not_end_the_sending(world):
     world.check("a", TEXT)
     sent, arrived = [], threading.Event()
     sending = delivery(world, lambda id_, *_: (sent.append(id_), arrived.set())[0])
-    failures, due_events = [sqlite3.OperationalError("locked")], sending._reader.due_events
+    failures, ask = [sqlite3.OperationalError("locked")], sending._reader.ask
 
     def failing_once(*arguments):
         if failures:
             raise failures.pop()
-        return due_events(*arguments)
+        return ask(*arguments)
 
-    sending._reader.due_events = failing_once
+    sending._reader.ask = failing_once
     sending.start()
     assert arrived.wait(60)
     sending.stop()

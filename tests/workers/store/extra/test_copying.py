@@ -14,7 +14,6 @@ from service_world import NOW, TEXT, opened
 from neardup import Document
 from neardup_workers.outside.settings.serve import ServeSettings
 from neardup_workers.outside.store.extra import feeds, outbox
-from neardup_workers.outside.store.extra.transactions import transaction
 from neardup_workers.outside.store.migrating import migrate
 from neardup_workers.outside.store.reading import StoreReader
 from neardup_workers.outside.store.salvage import salvage
@@ -44,9 +43,9 @@ def besides(folder: Path) -> dict[str, Any]:
     with closing(sqlite3.connect(folder / "window.sqlite")) as connection:
         levels = connection.execute("SELECT * FROM story_levels ORDER BY story").fetchall()
     return {
-        "waiting": reader.due_events(2 * NOW, 100),
-        "dead": reader.dead_events(-1, 100),
-        "feeds": reader.feeds(),
+        "waiting": reader.ask(outbox.due, 2 * NOW, 100),
+        "dead": reader.ask(outbox.dead, -1, 100),
+        "feeds": reader.ask(feeds.read),
         "name": reader.newest_stories(2, 1, 10)[0],
         "levels": levels,
     }
@@ -57,7 +56,7 @@ def filled(folder: Path) -> None:
     keeper = opened(folder, SETTINGS, rules=RULES)
     for n in range(3):
         keeper.check([Document(f"https://s{n}.example/a", TEXT, NOW + n)])
-    with transaction(keeper.log):
+    with keeper.log.transaction():
         writer = keeper.log.writer
         outbox.settle(writer, [outbox.Outcome(1, "refused")], 10)
         feeds.store(writer, {"https://a.example": '{"items": 1}', "https://b.example": '{"items": 2}'}, (), NOW)
@@ -80,7 +79,7 @@ def test_events_reports_of_feeds_and_the_name_go_along(
     assert besides(folder) == before
     keeper.check([Document("https://s0.example/b", TEXT, NOW + 9)])  # four members: two sources are an event already
     keeper.check([Document("other", "a text that has nothing to do with the other one at all, not a word", NOW + 10)])
-    events = StoreReader(folder / "window.sqlite").due_events(2 * NOW, 100)
+    events = StoreReader(folder / "window.sqlite").ask(outbox.due, 2 * NOW, 100)
     assert [one.number for one in events] == sorted({one.number for one in events})
     assert events[0] == before["waiting"][0]
     assert events[-1].number > 2

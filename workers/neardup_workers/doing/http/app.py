@@ -35,18 +35,19 @@ from neardup.pairs.json_lines import named_collection
 from neardup.schemes.theory.tuning import probabilities
 from neardup.stories.verdicts.fields import FIELDS, rounded
 from neardup_workers.doing.http.answers.delivery import delivered
-from neardup_workers.doing.http.answers.operation import operation
 from neardup_workers.doing.http.bodies import Bodies, Decoding, Refused
 from neardup_workers.doing.http.described import parameters as of
 from neardup_workers.doing.http.described.parameters import choice, cursor, flag, microseconds, number, text
 from neardup_workers.doing.http.described.requests import description
 from neardup_workers.doing.http.events import Events, verdicts_of
 from neardup_workers.doing.http.feeds import listing
+from neardup_workers.doing.http.figures import operation
 from neardup_workers.doing.http.outgoing.atom import TYPE, feed_of
 from neardup_workers.doing.http.page import page
 from neardup_workers.doing.http.problems import field_of, json_response, problem
 from neardup_workers.doing.http.writer import Broken, Busy
 from neardup_workers.outside.settings.serve import LIMITS, ServeLimits, ServeSettings, ViewSettings
+from neardup_workers.outside.store import extra
 from neardup_workers.outside.store.answers import SHOWN, Answer, pair_values
 from neardup_workers.outside.store.listing import Filters
 from neardup_workers.outside.store.log import StoreFull
@@ -257,7 +258,7 @@ async def cluster(service: Service, request: Request) -> Response:
 
 async def feeds(service: Service, request: Request) -> Response:
     """``GET /v1/feeds``: how the feeds are that processes have reported, the worst first."""
-    reports = await run_in_threadpool(service.reader.feeds)
+    reports = await run_in_threadpool(service.reader.ask, extra.feeds.read)
     return json_response(listing(reports, number(request, of.FEEDS), service.now()))
 
 
@@ -271,8 +272,8 @@ async def stories_feed(service: Service, request: Request) -> Response:
 async def webhook(service: Service, request: Request) -> Response:
     """``GET /v1/webhook``: how many events wait for the web hook, and the dead ones."""
     after, limit = number(request, of.AFTER_LETTER), number(request, of.LETTERS)
-    waiting, dead, oldest = await run_in_threadpool(service.reader.outbox_counts)
-    events = await run_in_threadpool(service.reader.dead_events, after, limit)
+    waiting, dead, oldest = await run_in_threadpool(service.reader.ask, extra.outbox.count)
+    events = await run_in_threadpool(service.reader.ask, extra.outbox.dead, after, limit)
     letters = [
         {
             "number": event.number, "created": event.created, "attempts": event.attempts, "failure": event.failure,

@@ -1,4 +1,5 @@
-"""What the service does now and did in the last hour: rates, duplicates, times of answers, the window.
+"""What the service does now and did in the last hour: rates, duplicates, times of answers, the window; and what an
+operator looks at.
 
 Theory of operation. Counts of a second are in rings of ``_SECONDS`` entries; an entry is cleared before its next use,
 an hour later. Times of answers are counted in bins whose bounds grow by 12 percent, a row of bins for each
@@ -7,15 +8,44 @@ an hour later. Times of answers are counted in bins whose bounds grow by 12 perc
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from bisect import bisect_left
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from neardup_workers.outside.telemetry.metrics import Metrics
+
+
+def operation(observer: Metrics, refused: Mapping[str, int], path: Path) -> dict[str, Any]:
+    """Return counts since the start, the bytes of the store at ``path`` and of its disk, and the time of the last
+    checkpoint: the only change of the database file itself."""
+    errors = {4: 0, 5: 0}
+    for status in HTTPStatus:
+        if status // 100 in errors:
+            errors[status // 100] += int(observer.value("service_requests", str(int(status))))
+    files = [each for each in path.parent.glob(f"{path.name}*") if each.is_file()]
+    used, written = 0, None
+    with suppress(OSError):  # a file may go meanwhile
+        used, written = sum(each.stat().st_size for each in files), path.stat().st_mtime
+    return {
+        **{name: int(observer.value(name)) for name in ("late", "truncated", "evicted")},
+        "refused": dict(refused),
+        "client_errors": errors[4],
+        "server_errors": errors[5],
+        "store_bytes": used,
+        "free_bytes": shutil.disk_usage(path.parent).free,
+        "checkpoint_time": written,
+    }
+
 
 # The history: an hour in steps of ten seconds, as many points as a small curve has pixels.
 STEP_SECONDS = 10

@@ -27,9 +27,7 @@ from neardup_workers.doing.http.described.parameters import ADD, BLOCK, LIMIT, N
 from neardup_workers.doing.http.feeds import reports_of
 from neardup_workers.doing.http.problems import json_response
 from neardup_workers.doing.http.writer import STEP_CHARACTERS, STEP_DOCUMENTS, Broken, Busy, Writer
-from neardup_workers.outside.store.answers import Answer
-from neardup_workers.outside.store.extra import feeds
-from neardup_workers.outside.store.extra.transactions import transaction
+from neardup_workers.outside.store import extra
 from neardup_workers.outside.store.keeper import Keeper
 from neardup_workers.outside.store.log import StoreFull
 
@@ -84,14 +82,13 @@ async def check(writer: Writer, service: Service, request: Request) -> Response:
     seconds = time.perf_counter() - started
     service.observer.sample("service_check_seconds", [seconds])
     service.events.figures.observe(seconds)
-    return json_response(answer_values(answer) | ({} if add or not nearest else {"nearest": _neighbours(answer)}))
-
-
-def _neighbours(answer: Answer) -> list[dict[str, Any]]:
-    return [
-        {"id": one.id, "similarity": round(one.similarity, 4), "probability": round(one.probability, 4)}
-        for one in answer.nearest
-    ]
+    values = answer_values(answer)
+    if nearest and not add:
+        values["nearest"] = [
+            {"id": one.id, "similarity": round(one.similarity, 4), "probability": round(one.probability, 4)}
+            for one in answer.nearest
+        ]
+    return json_response(values)
 
 
 async def _submitted(writer: Writer, group: list[tuple[Document, bytes]]) -> AsyncIterator[Outcome]:
@@ -148,8 +145,8 @@ async def report_feeds(writer: Writer, service: Service, request: Request) -> Re
     reported = reports_of(await read_body(request, service.limits, JSON))
 
     def stored(keeper: Keeper) -> None:
-        with transaction(keeper.log):
-            feeds.store(keeper.log.writer, reported.conditions, reported.unlisted, service.now())
+        with keeper.log.transaction():
+            extra.feeds.store(keeper.log.writer, reported.conditions, reported.unlisted, service.now())
 
     await writer.call(stored, batch=True)
     return json_response({"feeds": len(reported.conditions)})
@@ -183,13 +180,13 @@ async def why(writer: Writer, service: Service, request: Request) -> Response:
 
 async def sources(service: Service, request: Request) -> Response:
     """``GET /v1/sources``: the sources with the most documents."""
-    return json_response(await run_in_threadpool(service.reader.sources, number(request, LIMIT)))
+    return json_response(await run_in_threadpool(service.reader.ask, extra.sources.overview, number(request, LIMIT)))
 
 
 async def source(service: Service, request: Request) -> Response:
     """``GET /v1/sources/{name}``: a source with its hours."""
     name = name_of("/".join(parts_behind("/v1/sources/", request, "unknown_source", "name")))
-    account = None if name is None else await run_in_threadpool(service.reader.source, name)
+    account = None if name is None else await run_in_threadpool(service.reader.ask, extra.sources.one, name)
     if account is None:
         raise Refused("unknown_source", "name")
     return json_response(account)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise, repeat
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ from neardup.stories.sources.losses import NamedLosses, named_losses
 from neardup.stories.sources.names import Shown, shown_by, source_of
 from neardup.stories.sources.reports import Reports, refusals
 from neardup.stories.verdicts.decider import Decided, Decider
-from neardup.stories.verdicts.fields import Verdicts, join_verdicts
+from neardup.stories.verdicts.fields import Verdicts, join_verdicts, listed
 from neardup.stories.verdicts.row_columns import NONE
 from neardup.stories.verdicts.rule import UNCHANGED, Arrivals
 from neardup.window import NO_TIME
@@ -49,17 +50,15 @@ from neardup_workers.outside.store.answers import Answer, newest, verdict_of
 from neardup_workers.outside.store.blocked import NOTHING_BLOCKED, BlockList
 from neardup_workers.outside.store.extra import sources
 from neardup_workers.outside.store.extra.outbox import NOTHING_ANNOUNCED, Outbox
-from neardup_workers.outside.store.extra.transactions import transaction
 from neardup_workers.outside.store.log import Log, StoreFull
 from neardup_workers.outside.store.rows import (
-    EQUAL,
-    LATE,
     StoredRow,
     arrivals_of,
     batch_of,
     more_of,
     removals_of,
     restored_of,
+    stored_columns,
 )
 
 # Of the newest documents of a restored window, and of each page of it, so many have canaries: the last step among them.
@@ -238,7 +237,7 @@ class Keeper:
     def _step(self) -> Iterator[None]:
         """Run a step of the table, the decisions and the log atomically."""
         with self._decider.step(), self._ledger.step():
-            with transaction(self.log):
+            with self.log.transaction():
                 yield
                 changes = self._decider.story_changes()
                 self._ledger.end(changes.ended)
@@ -285,7 +284,8 @@ class Keeper:
             texts = [(row.place, document.text) for row, document in zip(rows, documents, strict=True)]
             self.log.append(rows, texts if self._keep_texts else (), self._decider.places, table.stream_time)
             self._announced.added(self.log.writer, rows)
-            self.log.expire(self._oldest, self._kept_from())
+            window = int((self.config.window_seconds or 0.0) * MICROSECONDS)
+            self.log.expire(self._oldest, table.stream_time - window - self._history if self._history else None)
             self._ledger.add(lost)
             statuses, clusters, late = (getattr(decided.verdicts, name) for name in ("statuses", "clusters", "late"))
             when = (batch.times, dates) if self._clock is not None else (dates, batch.times)
@@ -306,62 +306,45 @@ class Keeper:
         table = self.matcher.table
         return self._decider.places - (table.slot_end - table.oldest)
 
-    def _kept_from(self) -> int | None:
-        """Return the time from which expired verdicts stay readable; ``None`` without a history."""
-        window = int((self.config.window_seconds or 0.0) * MICROSECONDS)
-        return self.matcher.table.stream_time - window - self._history if self._history else None
-
     def _rows(
         self, batch: Batch, dates: npt.NDArray[np.int64], decided: Decided, shown: Sequence[Shown]
     ) -> list[StoredRow]:
         """Return the rows of a batch for the log, ``dates`` are ``NO_TIME`` for none. An unchanged
         version has the answer of the version before."""
-        verdicts, more = decided.verdicts, more_of(decided.verdicts, decided.ids, decided.new)
+        verdicts, first = decided.verdicts, decided.first_place
         here = verdicts.originals >= 0
         # An original whose versions have all left the window is named by its story.
-        places = np.where(verdicts.originals == NONE, -1, verdicts.clusters)
-        places[here] = self._decider.decisions.places(verdicts.originals[here])
+        originals = np.where(verdicts.originals == NONE, NONE, verdicts.clusters)
+        originals[here] = self._decider.decisions.places(verdicts.originals[here])
+        values = stored_columns(verdicts._replace(originals=originals))
+        answered, related = values["status"].copy(), values["related"]
+        for n in np.flatnonzero(verdicts.statuses == UNCHANGED).tolist():
+            before = int(verdicts.previous[n])
+            if before >= first:
+                answered[n], related[n] = answered[before - first], related[before - first]
+            else:
+                row = self.log.row(before)
+                answered[n], related[n] = (0, None) if row is None else (row.answered, row.related)
         # Slices of bytes: an array for each row would take longer than the rest of it.
-        ids, ragged = batch.ids.tobytes(), batch.ragged.tobytes()
-        fixed, width = batch.fixed.tobytes(), batch.fixed.shape[1]
-        contents, times = batch.contents.astype("<u8").tobytes(), batch.times.tolist()
-        id_starts, ragged_starts = batch.id_starts.tolist(), batch.ragged_starts.tolist()
-        answers: dict[int, tuple[int, int | None]] = {}
-        rows: list[StoredRow] = []
-        columns = (
-            verdicts.statuses,
-            verdicts.clusters,
-            places,
-            verdicts.similarities,
-            verdicts.related,
-            verdicts.previous,
-            verdicts.matched,
-            verdicts.equal * EQUAL + verdicts.late * LATE,
-            dates,
-        )
-        for n, (status, cluster, original, similarity, related, previous, matched, flags, date) in enumerate(
-            zip(*(column.tolist() for column in columns), strict=True)
-        ):
-            place = decided.first_place + n
-            answer = status, related if related >= 0 else None
-            if status == UNCHANGED:
-                before = answers.get(previous) or self._answered(previous)
-                answer = before or (0, None)
-            answers[place] = answer
-            evidence = fixed[n * width : (n + 1) * width] + ragged[ragged_starts[n] : ragged_starts[n + 1]]
-            rows.append(
-                StoredRow(
-                    place, ids[id_starts[n] : id_starts[n + 1]], times[n], contents[16 * n : 16 * n + 16], evidence,
-                    status, answer[0], cluster, original if original >= 0 else None, similarity or None, answer[1],
-                    previous if previous >= 0 else None, 0, matched if matched >= 0 else None, flags,
-                    None if date == NO_TIME else date, *shown[n], more[n],
-                )
-            )  # fmt: skip
-        return rows
-
-    def _answered(self, place: int) -> tuple[int, int | None] | None:
-        row = self.log.row(place)
-        return None if row is None else (row.answered, row.related)
+        ids, fixed, ragged = batch.ids.tobytes(), batch.fixed.tobytes(), batch.ragged.tobytes()
+        contents, width = batch.contents.astype("<u8").tobytes(), batch.fixed.shape[1]
+        parts = enumerate(pairwise(batch.ragged_starts.tolist()))
+        columns = {
+            **values,
+            "place": range(first, first + batch.size),
+            "id": [ids[start:end] for start, end in pairwise(batch.id_starts.tolist())],
+            "time": batch.times.tolist(),
+            "content": [contents[at : at + 16] for at in range(0, len(contents), 16)],
+            "evidence": [fixed[n * width : (n + 1) * width] + ragged[start:end] for n, (start, end) in parts],
+            "answered": answered,
+            "gone": repeat(0, batch.size),
+            "date": listed(dates, dates == NO_TIME),
+            "source": [source for source, _, _ in shown],
+            "url": [url for _, url, _ in shown],
+            "title": [title for _, _, title in shown],
+            "more": more_of(verdicts, decided.ids, decided.new),
+        }
+        return list(map(StoredRow, *(columns[name] for name in StoredRow._fields)))
 
     def _replay(self) -> None:
         self._ledger.resume(sources.load(self.log.writer))

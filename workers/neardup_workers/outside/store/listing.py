@@ -67,28 +67,21 @@ def list_stories(
     connection: sqlite3.Connection, order: str, limit: int, filters: Filters, after: PageCursor | None
 ) -> tuple[list[sqlite3.Row], PageCursor | None]:
     """Return rows of ``clusters`` in an order of ``STORY_ORDERS``, and where the next page begins."""
-    key = STORY_ORDERS[order]
-    conditions: list[tuple[str, tuple[object, ...]]] = [("c.size >= ?", (filters.size_min,))]
+    key, source = STORY_ORDERS[order], filters.source
+    conditions = _conditions({
+        "c.size >= ?": filters.size_min, "c.size <= ?": filters.size_max,
+        "c.last_time >= ?": filters.since, "c.first_time <= ?": filters.until,
+        f"c.cluster IN ({_STORIES_OF})": None if source is None else source.lower(),
+    })  # fmt: skip
     if after is not None:
         conditions.append((f"({key}, c.cluster) < (?, ?)", after))
-    if filters.size_max is not None:
-        conditions.append(("c.size <= ?", (filters.size_max,)))
-    if filters.since is not None:
-        conditions.append(("c.last_time >= ?", (filters.since,)))
-    if filters.until is not None:
-        conditions.append(("c.first_time <= ?", (filters.until,)))
-    if filters.source is not None:
-        conditions.append((f"c.cluster IN ({_STORIES_OF})", (filters.source.lower(),)))
     if filters.collection is not None:
         conditions.append(_of_collection(_STORY_ID, filters))
     if filters.text is not None:
         conditions.append(_stories_with(connection, filters.text, filters))
     table = "growth g JOIN clusters c USING (cluster)" if order == "growth" else "clusters c"
-    rows = connection.execute(
-        f"SELECT c.*, {key} AS key FROM {table} WHERE {' AND '.join(condition for condition, _ in conditions)} "
-        f"ORDER BY {key} DESC, c.cluster DESC LIMIT ?",
-        (*(value for _, values in conditions for value in values), limit + 1),
-    ).fetchall()
+    query = f"SELECT c.*, {key} AS key FROM {table}", f"{key} DESC, c.cluster DESC"
+    rows = _selected(connection, *query, conditions, limit + 1)
     page = rows[:limit]
     return page, PageCursor(page[-1]["key"], page[-1]["cluster"]) if len(rows) > limit else None
 
@@ -105,40 +98,48 @@ def list_documents(
     is_down = direction == "DESC"
     begin = after.number if after else newest + 1 if is_down else oldest - 1
     end = max(begin - _LOOKS_MAX, oldest) if is_down else min(begin + _LOOKS_MAX, newest)
-    conditions: list[tuple[str, tuple[object, ...]]] = [
-        ("d.gone = 0", ()),
-        (f"d.place {compare} ?", (begin,)),
-        (f"d.place {'>=' if is_down else '<='} ?", (end,)),
-    ]
-    if filters.status is not None:
-        conditions.append(("d.said = ?", (STATUSES.index(filters.status),)))
-    if filters.since is not None:
-        conditions.append(("d.time >= ?", (filters.since,)))
-    if filters.until is not None:
-        conditions.append(("d.time <= ?", (filters.until,)))
-    if filters.source is not None:
-        conditions.append(("d.source = ?", (filters.source.lower(),)))
+    source, status = filters.source, filters.status
+    conditions = _conditions({
+        "d.gone = ?": 0, f"d.place {compare} ?": begin, f"d.place {'>=' if is_down else '<='} ?": end,
+        "d.said = ?": None if status is None else STATUSES.index(status),
+        "d.time >= ?": filters.since, "d.time <= ?": filters.until,
+        "d.source = ?": None if source is None else source.lower(),
+    })  # fmt: skip
     if filters.collection is not None:
         conditions.append(_of_collection("d.id", filters))
     if filters.text is not None:
         conditions.append(_documents_with(filters.text, filters))
-    rows = connection.execute(
-        f"{answer} WHERE {' AND '.join(condition for condition, _ in conditions)} ORDER BY d.place {direction} LIMIT ?",
-        (*(value for _, values in conditions for value in values), limit + 1),
-    ).fetchall()
+    rows = _selected(connection, answer, f"d.place {direction}", conditions, limit + 1)
     page = rows[:limit]
     if len(rows) > limit:
         return page, PageCursor(0, page[-1]["place"])
     return page, PageCursor(0, end) if end != (oldest if is_down else newest) else None
 
 
-def _of_collection(id_: str, filters: Filters) -> tuple[str, tuple[object, ...]]:
+# A condition of a query, and the values in it.
+_Condition = tuple[str, tuple[object, ...]]
+
+
+def _conditions(values: dict[str, object]) -> list[_Condition]:
+    """Return the conditions that have a value."""
+    return [(condition, (value,)) for condition, value in values.items() if value is not None]
+
+
+def _selected(
+    connection: sqlite3.Connection, query: str, order: str, conditions: list[_Condition], limit: int
+) -> list[sqlite3.Row]:
+    where = " AND ".join(condition for condition, _ in conditions)
+    values = (value for _, values in conditions for value in values)
+    return connection.execute(f"{query} WHERE {where} ORDER BY {order} LIMIT ?", (*values, limit)).fetchall()
+
+
+def _of_collection(id_: str, filters: Filters) -> _Condition:
     """Return the condition that an id is one of a collection."""
     begin = full_id("", filters.collection).encode("utf-8", "surrogatepass")
     return f"{id_} >= ? AND {id_} < ?", (begin, begin[:-1] + b"\x20")
 
 
-def _stories_with(connection: sqlite3.Connection, text: str, filters: Filters) -> tuple[str, tuple[object, ...]]:
+def _stories_with(connection: sqlite3.Connection, text: str, filters: Filters) -> _Condition:
     """Return the condition that a story has a document with a text: in its words, or at the begin of its id."""
     ids, values = _ids(text, filters)
     queries = [f"SELECT cluster FROM (SELECT d.cluster FROM documents d WHERE {ids} AND d.gone = 0 LIMIT {_IDS_MAX})"]
@@ -150,18 +151,14 @@ def _stories_with(connection: sqlite3.Connection, text: str, filters: Filters) -
         updates = f"documents INDEXED BY documents_updates WHERE status = {UPDATE}"
         story = f"coalesce((SELECT cluster FROM {updates} AND place = w.rowid), w.rowid)"
         queries.append(f"SELECT {story} FROM words w WHERE words MATCH ? AND w.rowid >= ?")
-        values = (*values, words, _first_match(connection, words))
+        # From the place on from which ``MATCHES_MAX`` documents have the words.
+        query = f"SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid DESC LIMIT 1 OFFSET {MATCHES_MAX - 1}"
+        row = connection.execute(query, (words,)).fetchone()
+        values = *values, words, row[0] if row else 0
     return f"c.cluster IN ({' UNION ALL '.join(queries)})", values
 
 
-def _first_match(connection: sqlite3.Connection, words: str) -> int:
-    """Return the place from which ``MATCHES_MAX`` documents have the words."""
-    query = f"SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid DESC LIMIT 1 OFFSET {MATCHES_MAX - 1}"
-    row = connection.execute(query, (words,)).fetchone()
-    return row[0] if row else 0
-
-
-def _documents_with(text: str, filters: Filters) -> tuple[str, tuple[object, ...]]:
+def _documents_with(text: str, filters: Filters) -> _Condition:
     ids, values = _ids(text, filters)
     words = query_of(text)
     if words is None:
@@ -169,7 +166,7 @@ def _documents_with(text: str, filters: Filters) -> tuple[str, tuple[object, ...
     return f"(({ids}) OR d.place IN (SELECT rowid FROM words WHERE words MATCH ?))", (*values, words)
 
 
-def _ids(text: str, filters: Filters) -> tuple[str, tuple[object, ...]]:
+def _ids(text: str, filters: Filters) -> _Condition:
     """Return the condition that an id begins with a text: in UTF-8 no byte is 255."""
     begin = stored_id(text, filters.collection, separate=filters.separate)
     return "d.id >= ? AND d.id < ?", (begin, begin + b"\xff")

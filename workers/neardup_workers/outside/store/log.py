@@ -8,10 +8,9 @@ connections and see the last commit. Every change belongs to a transaction:
   a history it keeps them for a while, without their evidence;
 - ``erase`` removes what names or shows a document from all rows of an id. Time, evidence and the numbers of the
   decision stay. A random name replaces the id, the same name for all versions that are removed together;
-- ``commit`` makes the changes durable (``full``: after a loss of power, too; ``normal``: after the end of the process).
-  Raises ``StoreFull`` if the disk is full; then nothing has changed. Any other error of SQLite leaves the outcome
-  unknown, and the process must end. A thread moves committed changes to the database (``checkpoints``).
-
+- ``transaction`` makes the changes durable (``full``: after a loss of power, too; ``normal``: after the end of the
+  process). Raises ``StoreFull`` if the disk is full; then nothing has changed. Any other error of SQLite leaves the
+  outcome unknown, and the process must end. A thread moves committed changes to the database (``checkpoints``).
 Triggers keep one row for each cluster: its size, and the times of its first and last documents. ``stories`` keeps what
 stories need beyond the window.
 """
@@ -24,7 +23,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any
@@ -92,7 +91,9 @@ class Log:
             self._prepare(fingerprints)
             extra.prepare(self._writer)
             self._checkpoints = Checkpoints(self.path)
-            _reserve(folder)
+            # The file that the next start gives up; without room there is none.
+            with suppress(OSError), (folder / "reserve").open("wb") as file:
+                file.write(bytes(_RESERVE_BYTES))
         except (sqlite3.Error, OSError, Failure) as error:
             self._writer.close()
             self._lock.close()
@@ -151,9 +152,26 @@ class Log:
         """The connection, for the extra tables (``extra``)."""
         return self._writer
 
-    def begin(self) -> None:
-        """Open a transaction."""
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Run what is inside as one transaction: all of it is stored, or nothing.
+
+        Raises:
+            StoreFull: the disk is full; nothing has changed.
+            sqlite3.Error: the outcome is unknown; the process must end.
+        """
         self._writer.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.commit()
+        except BaseException as error:
+            is_full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+            # After some errors SQLite has undone the transaction.
+            if self._writer.in_transaction and (is_full or not isinstance(error, sqlite3.Error)):
+                self._writer.execute("ROLLBACK")
+            if is_full:
+                raise StoreFull(str(error)) from error
+            raise
 
     def append(
         self, rows: Sequence[StoredRow], texts: Iterable[tuple[int, str]], places: int, stream_time: int
@@ -228,13 +246,8 @@ class Log:
         return self._writer.execute(query, (name, id_, before)).rowcount
 
     def commit(self) -> None:
-        """Make the transaction durable. Raises ``StoreFull``, or ``sqlite3.Error`` if the outcome is unknown."""
-        try:
-            self._writer.execute("COMMIT")
-        except sqlite3.OperationalError as error:
-            if not is_full(error):
-                raise
-            raise StoreFull(str(error)) from error
+        """Make the transaction durable."""
+        self._writer.execute("COMMIT")
         if self._owed:
             self.checkpoint()
         elif self._checkpoints.committed():
@@ -254,11 +267,6 @@ class Log:
                 logging.getLogger(__name__).warning(
                     "erased data is still in the file of changes, the next commit tries again: %s", error
                 )
-
-    def rollback(self) -> None:
-        """Undo the transaction; after some errors SQLite has already done so."""
-        if self._writer.in_transaction:
-            self._writer.execute("ROLLBACK")
 
     # Reading by the writer
 
@@ -307,23 +315,12 @@ class Log:
         self._lock.close()
 
 
-def is_full(error: sqlite3.Error) -> bool:
-    """Whether SQLite says that the disk, or the quota, is full."""
-    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
-
-
 def damaged(path: Path, what: str) -> Failure:
     """The failure for a damaged log."""
     return Failure(
         Exit.INPUT,
         f"{path} is damaged: {what}; restore a copy of the folder, or start with --salvage for the sound rows",
     )
-
-
-def _reserve(folder: Path) -> None:
-    """Write the file that the next start gives up; without room there is none."""
-    with suppress(OSError), (folder / "reserve").open("wb") as file:
-        file.write(bytes(_RESERVE_BYTES))
 
 
 def _connected(path: Path, lock: IO[str]) -> sqlite3.Connection:

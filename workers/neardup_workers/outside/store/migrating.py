@@ -39,8 +39,8 @@ from neardup.stories.verdicts.records import (
 )
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.store import stories
-from neardup_workers.outside.store.extra import copying, sources
-from neardup_workers.outside.store.log import Log, damaged, locked
+from neardup_workers.outside.store.extra import copying
+from neardup_workers.outside.store.log import Log, StoreFull, damaged, locked, unusable
 from neardup_workers.outside.store.rows import FIELDS, StoredRow, erased_name
 
 # Documents that are signed together.
@@ -81,6 +81,8 @@ def migrate(settings: Config, old: Path, new: Path) -> Exit:
             target.close()
             for path in new.glob("window.sqlite*"):
                 path.unlink()
+            if isinstance(error, StoreFull):
+                raise unusable(new, error) from None
             if isinstance(error, sqlite3.DatabaseError):
                 raise damaged(old / "window.sqlite", str(error)) from None
             raise
@@ -94,26 +96,26 @@ def migrate(settings: Config, old: Path, new: Path) -> Exit:
 def _copied(source: sqlite3.Connection, target: Log, settings: Config) -> tuple[int, int, dict[str, int]]:
     signer, meta = Signer(settings), dict(source.execute("SELECT name, value FROM meta").fetchall())
     kept = anonymous = 0
-    target.begin()
-    for rows, texts in _rows(source):
-        signed = _signed(signer, {row.place: text for row, text in zip(rows, texts, strict=True) if text is not None})
-        new = [_row(row, signed.get(row.place), settings.plan.width) for row in rows]
-        target.append(
-            [row._replace(gone=0) for row in new],
-            [(row.place, text) for row, text in zip(new, texts, strict=True) if text is not None and not row.gone],
-            meta["places"], meta["stream_time"],
-        )  # fmt: skip
-        for row in new:
-            if row.gone:
-                target.erase(row.id)
-        anonymous += sum(row.gone and not before.gone for before, row in zip(rows, new, strict=True))
-        kept += sum(not row.gone for row in new)
-    if meta.get("oldest"):
-        target.expire(meta["oldest"], 0)
-    target.follow(*_stories(source, signer))
-    sources.copy(source, target.writer)
-    lost = copying.copy(source, target.writer)
-    target.commit()
+    with target.transaction():
+        for rows, texts in _rows(source):
+            signed = _signed(
+                signer, {row.place: text for row, text in zip(rows, texts, strict=True) if text is not None}
+            )
+            new = [_row(row, signed.get(row.place), settings.plan.width) for row in rows]
+            target.append(
+                [row._replace(gone=0) for row in new],
+                [(row.place, text) for row, text in zip(new, texts, strict=True) if text is not None and not row.gone],
+                meta["places"], meta["stream_time"],
+            )  # fmt: skip
+            for row in new:
+                if row.gone:
+                    target.erase(row.id)
+            anonymous += sum(row.gone and not before.gone for before, row in zip(rows, new, strict=True))
+            kept += sum(not row.gone for row in new)
+        if meta.get("oldest"):
+            target.expire(meta["oldest"], 0)
+        target.follow(*_stories(source, signer))
+        lost = copying.copy(source, target.writer)
     return kept, anonymous, lost
 
 

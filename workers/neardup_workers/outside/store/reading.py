@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from neardup.documents.ids import split_id
 from neardup.pairs.batches import MICROSECONDS
 from neardup.pairs.json_lines import named_collection
 from neardup.stories.verdicts.rule import UPDATE
 from neardup_workers.outside.store.answers import verdict_of
-from neardup_workers.outside.store.extra import feeds, identity, outbox, sources
+from neardup_workers.outside.store.extra import identity, sources
 from neardup_workers.outside.store.extra.newest import Story, newest_stories
 from neardup_workers.outside.store.listing import Filters, PageCursor, list_documents, list_stories
 
+P = ParamSpec("P")
+T = TypeVar("T")
 # Maximum number of listed members of a cluster.
 MEMBERS_MAX = 1000
 # A list counts the sources of so many members of a cluster: those of 24 clusters of ten thousand would take .26 s.
@@ -50,6 +52,11 @@ class StoreReader:
             yield connection
         finally:
             connection.close()
+
+    def ask(self, query: Callable[Concatenate[sqlite3.Connection, P], T], *values: P.args, **named: P.kwargs) -> T:
+        """Return what a query of ``extra`` returns about the last commit."""
+        with self._connected() as connection:
+            return query(connection, *values, **named)
 
     def document(self, id_: bytes) -> list[dict[str, Any]]:
         """Return the versions of an id in the window, the latest first; empty for an unknown id."""
@@ -110,11 +117,6 @@ class StoreReader:
             )
             return [self._version(row) for row in rows]
 
-    def feeds(self) -> list[tuple[str, float, str]]:
-        """Return address, time of the report and condition of every feed that was reported."""
-        with self._connected() as connection:
-            return feeds.read(connection)
-
     def newest_stories(self, size_min: int, sources_min: int, limit: int) -> tuple[str, list[Story]]:
         """Return the name of the store, and the stories of enough documents and sources that grew last."""
         with self._connected() as connection:
@@ -125,27 +127,6 @@ class StoreReader:
                     for story in stories
                 ]
             return identity.read(connection), stories
-
-    def due_events(self, now: float, limit: int) -> list[outbox.Event]:
-        """Return the first events for the web hook that are due."""
-        with self._connected() as connection:
-            return outbox.due(connection, now, limit)
-
-    def next_event(self) -> float | None:
-        """Return when the next event is due, ``None`` if none waits."""
-        with self._connected() as connection:
-            due: float | None = connection.execute("SELECT min(due) FROM outbox WHERE dead = 0").fetchone()[0]
-            return due
-
-    def outbox_counts(self) -> tuple[int, int, float | None]:
-        """Return how many events wait, how many are dead, and when the oldest that waits was created."""
-        with self._connected() as connection:
-            return outbox.count(connection)
-
-    def dead_events(self, after: int, limit: int) -> list[outbox.Event]:
-        """Return dead events behind a number, in order."""
-        with self._connected() as connection:
-            return outbox.dead(connection, after, limit)
 
     def version_texts(self, places: Sequence[int]) -> list[str | None] | None:
         """Return the texts of the versions at places, ``None`` for one that is not stored; or ``None`` if a place has
@@ -164,28 +145,6 @@ class StoreReader:
         query = f"SELECT place, substr(text, 1, {_PREVIEW_CHARACTERS}) FROM texts WHERE place IN ({marks})"
         with self._connected() as connection:
             return dict(connection.execute(query, places).fetchall())
-
-    def texts(self, ids: list[bytes]) -> list[str | None]:
-        """Return the texts of the latest versions of ids, ``None`` if no text is stored."""
-        query = "SELECT text FROM texts WHERE place = (SELECT max(place) FROM documents WHERE id = ?)"
-        with self._connected() as connection:
-            rows = [connection.execute(query, (id_,)).fetchone() for id_ in ids]
-        return [row["text"] if row else None for row in rows]
-
-    def sources(self, limit: int) -> dict[str, Any]:
-        """Return the sources with the most documents, the hours in which one repeated itself, and what the ledger had
-        to forget."""
-        with self._connected() as connection:
-            return {
-                "sources": sources.largest(connection, limit),
-                "repeating": sources.repeating(connection),
-                "exceeded": sources.exceeded(connection),
-            }
-
-    def source(self, name: str) -> dict[str, Any] | None:
-        """Return a source with its hours; ``None`` for an unknown one."""
-        with self._connected() as connection:
-            return sources.one(connection, name)
 
     def source_totals(self, limit: int) -> list[tuple[str | None, int, int]]:
         """Return name, documents, and duplicates of other ids of the same source, of the largest sources; and those of

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import orjson
 from crc32c import crc32c
 
 from neardup.pairs.batches import CONTENT_HALF, Batch, id_columns, id_hashes, make_batch
 from neardup.schemes.interface import Evidence
 from neardup.stories.verdicts.fields import FIELDS as VERDICT_FIELDS
-from neardup.stories.verdicts.fields import NAMES, NewWords, Verdicts, new_verdicts, values_of
-from neardup.stories.verdicts.row_columns import NONE
+from neardup.stories.verdicts.fields import (
+    KINDS,
+    MESSAGE_FIELDS,
+    NAMES,
+    NewWords,
+    Verdicts,
+    blank_verdicts,
+    listed,
+    none_of,
+    values_of,
+)
 from neardup.stories.verdicts.rule import DOCUMENT, REMOVAL, REMOVED, Arrivals
 from neardup.window import NO_TIME
 
@@ -53,12 +61,13 @@ class StoredRow(NamedTuple):
     more: str | None = None
 
 
-# The bits of ``StoredRow.flags``.
+# The bits of ``StoredRow.flags``, and the fields of verdicts that have one.
 EQUAL, LATE = 1, 2
+_BITS = {"equal": EQUAL, "late": LATE}
 # The columns of a row; that of ``answered`` has the name that stores of 0.1.0 gave it.
 FIELDS = ", ".join("said" if name == "answered" else name for name in StoredRow._fields)
 # Fields of verdicts that have no column of their own.
-MORE = tuple(field for field in VERDICT_FIELDS if field.name not in (*StoredRow._fields, "duplicate_of", "late"))
+MORE = tuple(field for field in VERDICT_FIELDS if field.name not in (*StoredRow._fields, *_BITS, "duplicate_of"))
 TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE documents (
@@ -152,20 +161,27 @@ def encoded_more(values: Mapping[str, Any]) -> str | None:
     return orjson.dumps(values).decode() if values else None
 
 
+def stored_columns(verdicts: Verdicts) -> dict[str, list[Any]]:
+    """Return the columns of rows that verdicts decide, whose ``originals`` are places."""
+    columns = {"flags": sum(getattr(verdicts, name) * bit for name, bit in _BITS.items()).tolist()}
+    for field in MESSAGE_FIELDS:
+        if field.name in StoredRow._fields:
+            values, is_none = getattr(verdicts, field.column), KINDS[field.kind].is_none
+            columns[field.name] = listed(values, is_none and is_none(values))
+    return columns
+
+
 def restored_of(rows: Sequence[StoredRow], removals: int = 0) -> Verdicts:
     """Return what was decided of rows of the log, and of removals behind them."""
-    decided = [
-        (
-            row.status, row.cluster, row.original, row.similarity or 0.0, row.related, row.previous,
-            row.matched, row.flags & EQUAL, row.flags & LATE, NONE, 0.0, 0,
-        )
-        for row in rows
-    ]  # fmt: skip
-    decided += [(REMOVED, NONE, NONE, 0.0, NONE, NONE, NONE, 0, 0, NONE, 0.0, 0)] * removals
-    found = new_verdicts(len(decided))
-    columns: Iterable[npt.NDArray[Any]] = found
-    for column, values in zip(columns, zip(*decided, strict=True), strict=bool(decided)):
-        column[:] = [NONE if value is None else value for value in values]
+    found = blank_verdicts(len(rows) + removals, REMOVED)
+    for field in MESSAGE_FIELDS:
+        if field.name in _BITS:
+            values = [row.flags & _BITS[field.name] for row in rows]
+        elif field.name in StoredRow._fields:
+            values = [getattr(row, field.name) for row in rows]
+        else:  # decisions do not read what ``more`` has; the place of the same document is that of ``original``
+            continue
+        getattr(found, field.column)[: len(rows)] = [none_of(field) if value is None else value for value in values]
     return found
 
 

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from neardup_workers.outside.process.exits import Exit, Failure
-from neardup_workers.outside.store import stories
-from neardup_workers.outside.store.extra import copying, sources, statements
+from neardup_workers.outside.store.extra import copying, statements
 from neardup_workers.outside.store.log import VERSION, Log, locked, unusable
 from neardup_workers.outside.store.rows import FIELDS, StoredRow, checksum, erased_name, is_sound
 
@@ -69,7 +68,7 @@ def _copied(source: sqlite3.Connection, target: sqlite3.Connection, width: int) 
     meta = dict(source.execute("SELECT name, value FROM meta").fetchall())
     target.execute("PRAGMA journal_mode = OFF")
     target.execute("BEGIN")
-    for statement in statements(Log.schema + sources.TABLES + copying.SCRIPTS):
+    for statement in statements(Log.schema + copying.SCRIPTS):
         target.execute(statement)
     target.executemany("INSERT INTO meta VALUES (?, ?)", {**meta, "version": VERSION}.items())
     query = f"SELECT {FIELDS}, checksum FROM documents"
@@ -95,8 +94,8 @@ def _copied(source: sqlite3.Connection, target: sqlite3.Connection, width: int) 
     for place, stored in texts:
         if stored and isinstance(stored[1], str) and not target.execute(gone, (place,)).fetchone():
             target.execute("INSERT INTO texts VALUES (?, ?)", stored)
-    stories.copy(source, target)
-    sources.copy(source, target)
+    for table in ("stories", "contents"):  # a reader of them leaves out what is damaged
+        copying.copy_table(source, target, table)
     lost = copying.copy(source, target)
     target.execute("COMMIT")
     return sound, meta["places"] - first - sound, lost

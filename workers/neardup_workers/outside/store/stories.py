@@ -8,7 +8,7 @@ that row would be an original that is alone in its story.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from crc32c import crc32c
@@ -69,21 +69,6 @@ def load(source: sqlite3.Connection) -> KeptStories:
     evidence = {place: data for place, data, stored in contents if _is_sound(data, stored)}
     table = np.frombuffer(b"".join(records), "<i8").reshape(-1, RECORD_FIELDS)
     return KeptStories(table.astype(np.int64), ids, evidence, ended)
-
-
-def copy(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
-    """Copy what can be read of the stories from one log to another; ``load`` leaves out what is damaged."""
-    for table, marks in (("stories", "?, ?, ?, ?"), ("contents", "?, ?, ?, ?")):
-        for row in _readable(source, table):
-            target.execute(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", row)
-
-
-def _readable(source: sqlite3.Connection, table: str) -> Iterable[tuple[object, ...]]:
-    """Yield rows up to the first that cannot be read."""
-    try:
-        yield from source.execute(f"SELECT * FROM {table}")
-    except sqlite3.DatabaseError:
-        return
 
 
 def _is_sound(data: object, stored: object) -> bool:

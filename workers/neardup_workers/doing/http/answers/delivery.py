@@ -24,7 +24,8 @@ def delivered(request: Request, response: Response, *, is_tagged: bool) -> Respo
     if is_tagged:
         tag = f'W/"{hashlib.blake2b(body, digest_size=_BYTES_OF_TAG).hexdigest()}"'
         response.headers["ETag"] = tag
-        if _has(request, tag):
+        known = [one.strip() for one in request.headers.get("if-none-match", "").split(",")]
+        if "*" in known or tag in known or tag.removeprefix("W/") in known:
             unchanged = Response(status_code=304, headers=response.headers)
             for name in ("content-length", "content-type"):
                 del unchanged.headers[name]
@@ -36,11 +37,6 @@ def delivered(request: Request, response: Response, *, is_tagged: bool) -> Respo
             response.headers["Content-Encoding"] = "gzip"
             response.headers["Content-Length"] = str(len(response.body))
     return response
-
-
-def _has(request: Request, tag: str) -> bool:
-    known = [one.strip() for one in request.headers.get("if-none-match", "").split(",")]
-    return "*" in known or tag in known or tag.removeprefix("W/") in known
 
 
 def _takes_gzip(request: Request) -> bool:

@@ -25,7 +25,6 @@ from neardup_workers.outside.feeds.schedule import retry_after
 from neardup_workers.outside.process.backoff import backoff_seconds
 from neardup_workers.outside.store.extra import outbox
 from neardup_workers.outside.store.extra.outbox import Event, Outcome
-from neardup_workers.outside.store.extra.transactions import transaction
 from neardup_workers.outside.store.keeper import Keeper
 from neardup_workers.outside.store.log import StoreFull
 from neardup_workers.outside.store.reading import StoreReader
@@ -117,14 +116,14 @@ class Delivery:
         if self._unsettled and not self._settle([]):
             return _UNSETTLED_SECONDS
         now = self._now()
-        events = self._reader.due_events(now, _PAGE)
+        events = self._reader.ask(outbox.due, now, _PAGE)
         outcomes, pause = self._sent(events)
         self._is_paused = pause > 0
         if outcomes and not self._settle(outcomes):
             return max(pause, _UNSETTLED_SECONDS)
         if pause or events:
             return pause
-        due = self._reader.next_event()
+        due = self._reader.ask(outbox.next_due)
         return _IDLE_SECONDS if due is None else min(max(0.0, due - now), _IDLE_SECONDS)
 
     def _sent(self, events: Sequence[Event]) -> tuple[list[Outcome], float]:
@@ -166,7 +165,7 @@ class Delivery:
         waiting_max, dead_max = self._bounds.waiting_max, self._bounds.dead_max
 
         def settled(keeper: Keeper) -> tuple[int, int]:
-            with transaction(keeper.log):
+            with keeper.log.transaction():
                 lost = outbox.settle(keeper.log.writer, self._unsettled, dead_max)
                 died, more = outbox.bound_waiting(keeper.log.writer, waiting_max, dead_max)
             return died, lost + more
@@ -184,7 +183,7 @@ class Delivery:
 def measure_outbox(reader: StoreReader, observer: Metrics, now: float) -> None:
     """Set the gauges of the outbox."""
     try:
-        waiting, dead, created = reader.outbox_counts()
+        waiting, dead, created = reader.ask(outbox.count)
     except sqlite3.Error:  # the next scrape tries again
         return
     observer.set("service_webhook_waiting", waiting)

@@ -175,8 +175,21 @@ class Follower:
     def turn(self, timeout_seconds: float) -> int:
         """Do one step; returns the number of verdicts that were added."""
         if self._clock() - self._looked > _PARTITIONS_SECONDS:
-            self._look()
-        self._take(self._verdicts.poll(timeout_seconds, _RECORDS_MAX, _BYTES_MAX))
+            # Follow partitions that were added.
+            for reader, topic in ((self._pairs, self._topics.candidates), (self._verdicts, self._topics.verdicts)):
+                positions = reader.positions()
+                bounds = self._transport.bounds(topic)
+                added = {partition: first for partition, (first, _) in bounds.items() if partition not in positions}
+                if added:
+                    reader.follow({**positions, **added})
+            self._looked = self._clock()
+        records = self._verdicts.poll(timeout_seconds, _RECORDS_MAX, _BYTES_MAX)
+        now = self._clock()
+        for record in records:
+            for fields in parse_run(record.value):
+                heapq.heappush(self._heap, _Line(fields["arrival"], record.partition, record.offset, fields, now))
+        waiting = Counter(line.partition for line in self._heap)
+        self._verdicts.hold([partition for partition, count in waiting.items() if count > _WAITING_MAX])
         ready = self._ready()
         pairs = self._pairs.poll(0.0, _RECORDS_MAX, _BYTES_MAX)
         if ready:
@@ -195,24 +208,6 @@ class Follower:
     def lag(self) -> dict[int, int]:
         """Return records of verdicts that were not read, by partition, as of the last turn."""
         return self._lag
-
-    def _look(self) -> None:
-        """Follow partitions that were added."""
-        for reader, topic in ((self._pairs, self._topics.candidates), (self._verdicts, self._topics.verdicts)):
-            positions = reader.positions()
-            bounds = self._transport.bounds(topic)
-            added = {partition: first for partition, (first, _) in bounds.items() if partition not in positions}
-            if added:
-                reader.follow({**positions, **added})
-        self._looked = self._clock()
-
-    def _take(self, records: Sequence[Record]) -> None:
-        now = self._clock()
-        for record in records:
-            for fields in parse_run(record.value):
-                heapq.heappush(self._heap, _Line(fields["arrival"], record.partition, record.offset, fields, now))
-        waiting = Counter(line.partition for line in self._heap)
-        self._verdicts.hold([partition for partition, count in waiting.items() if count > _WAITING_MAX])
 
     def _ready(self) -> list[_Line]:
         """Return the lines that are next, in order."""
@@ -234,28 +229,20 @@ class Follower:
         positions = self._verdicts.positions()
         for line in self._heap:
             positions[line.partition] = min(positions.get(line.partition, line.record), line.record)
-        view.begin()
-        try:
+        with view.transaction():
             _add_pairs(view, pairs, self._separate)
             rows = view.add([(line.partition, line.fields) for line in lines], separate=self._separate)
             view.move(topics.verdicts, positions)
             view.move(topics.candidates, self._pairs.positions())
-            self._drop()
-            view.commit()
-        except BaseException:
-            view.rollback()
-            raise
+            now = self._clock()
+            if self._window is not None and now - self._dropped > _DROP_SECONDS:
+                self._dropped = now
+                newest = view.meta()["stream_time"]
+                if newest is not None:
+                    view.drop_before(newest - self._window)
         if any(isinstance(row, int) and row for row in rows):
             view.checkpoint()
         self._answer(lines, rows)
-
-    def _drop(self) -> None:
-        now = self._clock()
-        if self._window is not None and now - self._dropped > _DROP_SECONDS:
-            self._dropped = now
-            newest = self._view.meta()["stream_time"]
-            if newest is not None:
-                self._view.drop_before(newest - self._window)
 
     def _answer(self, lines: Sequence[_Line], rows: Sequence[StoredRow | int]) -> None:
         answers, awaited = [], []

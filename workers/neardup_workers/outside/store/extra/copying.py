@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from neardup_workers.outside.store.extra import feeds, identity, outbox
+from neardup_workers.outside.store.extra import feeds, identity, outbox, sources
 
 
 class _Table(NamedTuple):
@@ -23,40 +23,26 @@ class _Table(NamedTuple):
     is_sound: Callable[[Sequence[Any]], bool]
 
 
-def _is_event(row: Sequence[Any]) -> bool:
+def _object(text: Any) -> dict[str, Any] | None:
     try:
-        return bool(orjson.loads(row[5])["id"] == row[1])
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        return False
-
-
-def _is_condition(row: Sequence[Any]) -> bool:
-    try:
-        return isinstance(row[0], str) and isinstance(orjson.loads(row[2]), dict)
+        value = orjson.loads(text)
     except orjson.JSONDecodeError:
-        return False
-
-
-def _is_name(row: Sequence[Any]) -> bool:
-    return isinstance(row[0], str)
-
-
-def _is_level(row: Sequence[Any]) -> bool:
-    return all(type(value) is int for value in row)
-
-
-def _is_source(row: Sequence[Any]) -> bool:
-    return type(row[0]) is int and isinstance(row[1], str)
+        return None
+    return value if isinstance(value, dict) else None
 
 
 _TABLES = {
-    "outbox": _Table(outbox.TABLES, "events for the web hook", _is_event),
-    "story_levels": _Table("", "sizes of stories in events", _is_level),
-    "story_sources": _Table("", "sources of stories in events", _is_source),
-    "feeds": _Table(feeds.TABLES, "reports of feeds", _is_condition),
-    "identity": _Table(identity.TABLES, "names of the store", _is_name),
+    "outbox": _Table(outbox.TABLES, "events for the web hook", lambda row: (_object(row[5]) or {}).get("id") == row[1]),
+    "story_levels": _Table("", "sizes of stories in events", lambda row: all(type(value) is int for value in row)),
+    "story_sources": _Table(
+        "", "sources of stories in events", lambda row: type(row[0]) is int and isinstance(row[1], str)
+    ),
+    "feeds": _Table(
+        feeds.TABLES, "reports of feeds", lambda row: isinstance(row[0], str) and _object(row[2]) is not None
+    ),
+    "identity": _Table(identity.TABLES, "names of the store", lambda row: isinstance(row[0], str)),
 }
-SCRIPTS = "".join(table.script for table in _TABLES.values())
+SCRIPTS = sources.TABLES + "".join(table.script for table in _TABLES.values())
 
 
 def copy(source: sqlite3.Connection, target: sqlite3.Connection) -> dict[str, int]:
@@ -65,13 +51,15 @@ def copy(source: sqlite3.Connection, target: sqlite3.Connection) -> dict[str, in
     A store whose name is lost gets a new one.
 
     Returns:
-        How many rows are lost, by what they are; at least one of a table that cannot be read to its end.
+        How many rows are lost, by what they are; at least one of a table that cannot be read to its end. Rows of the
+        ledger of sources are not counted.
     """
+    for ledger in sources.LEDGER.values():
+        copy_table(source, target, ledger.name, ledger.is_sound)
     lost: dict[str, int] = {}
     for name, table in _TABLES.items():
         target.execute(f"DELETE FROM {name}")
-        number = _copied(source, target, name, table)
-        if number:
+        if number := copy_table(source, target, name, table.is_sound):
             lost[table.plural] = number
     if target.execute("SELECT count(*) FROM identity").fetchone()[0] != 1:
         target.execute("DELETE FROM identity")
@@ -86,12 +74,17 @@ def said(lost: dict[str, int]) -> str:
     return f"lost: {', '.join(f'{number:,} {plural}' for plural, number in lost.items())}" if lost else ""
 
 
-def _copied(source: sqlite3.Connection, target: sqlite3.Connection, name: str, table: _Table) -> int:
-    """Copy a table; return how many of its rows are lost."""
+def copy_table(
+    source: sqlite3.Connection,
+    target: sqlite3.Connection,
+    name: str,
+    is_sound: Callable[[Sequence[Any]], bool] = lambda _: True,
+) -> int:
+    """Copy the sound rows of a table up to the first that cannot be read; return how many are lost."""
     lost = 0
     try:
         for row in source.execute(f"SELECT * FROM {name}"):
-            if table.is_sound(row):
+            if is_sound(row):
                 target.execute(f"INSERT OR REPLACE INTO {name} VALUES ({', '.join('?' * len(row))})", row)
             else:
                 lost += 1

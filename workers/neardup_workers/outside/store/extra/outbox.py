@@ -98,8 +98,9 @@ class Outbox:
         for row in rows:
             if row.flags & LATE:  # it begins nothing, and no story grows by it
                 continue
-            if row.source is not None and row.status in (ORIGINAL, DUPLICATE):
-                _count_source(writer, row.cluster, row.source)
+            counts = row.source is not None and row.status in (ORIGINAL, DUPLICATE)
+            if counts and _sources(writer, row.cluster) < _SOURCES_MAX:
+                writer.execute("INSERT OR IGNORE INTO story_sources VALUES (?, ?)", (row.cluster, row.source))
             if row.status in _KIND_OF:
                 self._store(writer, _KIND_OF[row.status], row.cluster, row.id, self._document(row))
             elif row.status == DUPLICATE and (reached := _grown(writer, row.cluster, self._rules)):
@@ -154,11 +155,6 @@ class Outbox:
         )
 
 
-def _count_source(writer: sqlite3.Connection, story: int, source: str) -> None:
-    if _sources(writer, story) < _SOURCES_MAX:
-        writer.execute("INSERT OR IGNORE INTO story_sources VALUES (?, ?)", (story, source))
-
-
 def _sources(writer: sqlite3.Connection, story: int) -> int:
     count: int = writer.execute("SELECT count(*) FROM story_sources WHERE story = ?", (story,)).fetchone()[0]
     return count
@@ -198,6 +194,12 @@ def due(connection: sqlite3.Connection, now: float, limit: int) -> list[Event]:
     earlier = "SELECT 1 FROM outbox e WHERE e.dead = 0 AND e.story = o.story AND e.number < o.number AND e.due > ?1"
     query = f"SELECT {_COLUMNS} FROM outbox o WHERE dead = 0 AND due <= ?1 AND NOT EXISTS ({earlier}) ORDER BY number"
     return [Event(*row) for row in connection.execute(f"{query} LIMIT ?2", (now, limit))]
+
+
+def next_due(connection: sqlite3.Connection) -> float | None:
+    """Return when the next event is due, ``None`` if none waits."""
+    due: float | None = connection.execute("SELECT min(due) FROM outbox WHERE dead = 0").fetchone()[0]
+    return due
 
 
 def settle(writer: sqlite3.Connection, outcomes: Iterable[Outcome], dead_max: int) -> int:

@@ -43,8 +43,13 @@ class _Table(NamedTuple):
     key: tuple[str, ...]
     types: tuple[type, ...]
 
+    def is_sound(self, row: Sequence[Any]) -> bool:
+        """Whether the values of a row have their types; the last one may be none."""
+        *values, last = zip(row, self.types, strict=True)
+        return all(type(value) is kind for value, kind in values) and (last[0] is None or type(last[0]) is last[1])
 
-_TABLES: dict[str, _Table] = {
+
+LEDGER: dict[str, _Table] = {
     "account": _Table("sources", ("source", "hour"), (str, *(int,) * (1 + len(COUNTS)), str)),
     "pair": _Table("source_pairs", ("source", "original"), (str, str, int)),
     "story": _Table("source_stories", ("cluster",), (int, str, int, int, int, str, int, int, int)),
@@ -54,52 +59,38 @@ _TABLES: dict[str, _Table] = {
 
 def store(writer: sqlite3.Connection, changes: Sequence[Kept]) -> None:
     """Store what a step changed of the ledger, in its open transaction."""
-    for kind, table in _TABLES.items():
+    for kind, table in LEDGER.items():
         of_kind = [one for one in changes if one.kind == kind]
         if of_kind:
             where = " AND ".join(f"{name} = ?" for name in table.key)
             gone = (one.key for one in of_kind if one.value is None)
             writer.executemany(f"DELETE FROM {table.name} WHERE {where}", gone)
             rows = ((*one.key, *one.value) for one in of_kind if one.value is not None)
-            writer.executemany(_insert(table), rows)
+            marks = ", ".join("?" * len(table.types))
+            writer.executemany(f"INSERT OR REPLACE INTO {table.name} VALUES ({marks})", rows)
 
 
 def load(source: sqlite3.Connection) -> Iterator[Kept]:
     """Yield the parts of the ledger; what is damaged is left out."""
-    for kind, table in _TABLES.items():
+    for kind, table in LEDGER.items():
         size = len(table.key)
         for row in source.execute(f"SELECT * FROM {table.name}"):
-            if _is_sound(table, row):
+            if table.is_sound(row):
                 yield Kept(kind, row[:size], row[size:])
-
-
-def copy(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
-    """Copy what can be read of the ledger from one log to another."""
-    for table in _TABLES.values():
-        try:
-            for row in source.execute(f"SELECT * FROM {table.name}"):
-                if _is_sound(table, row):
-                    target.execute(_insert(table), row)
-        except sqlite3.DatabaseError:
-            continue
-
-
-def _insert(table: _Table) -> str:
-    return f"INSERT OR REPLACE INTO {table.name} VALUES ({', '.join('?' * len(table.types))})"
-
-
-def _is_sound(table: _Table, row: Sequence[Any]) -> bool:
-    *values, last = zip(row, table.types, strict=True)
-    return all(type(value) is kind for value, kind in values) and (last[0] is None or type(last[0]) is last[1])
 
 
 # Queries of readers
 
 
-def largest(connection: sqlite3.Connection, limit: int) -> list[dict[str, Any]]:
-    """Return the sources with the most documents, without their hours."""
+def overview(connection: sqlite3.Connection, limit: int) -> dict[str, Any]:
+    """Return the sources with the most documents, the hours in which one repeated itself, and what the ledger had to
+    forget."""
     query = "SELECT * FROM sources WHERE hour = ? ORDER BY documents DESC, source LIMIT ?"
-    return [_values(connection, row) for row in connection.execute(query, (ALL_HOURS, limit))]
+    return {
+        "sources": [_values(connection, row) for row in connection.execute(query, (ALL_HOURS, limit))],
+        "repeating": repeating(connection),
+        "exceeded": dict(connection.execute("SELECT bound, number FROM source_exceeded").fetchall()),
+    }
 
 
 def one(connection: sqlite3.Connection, name: str) -> dict[str, Any] | None:
@@ -132,11 +123,6 @@ def totals(connection: sqlite3.Connection, limit: int) -> list[tuple[str | None,
     every = "SELECT NULL, coalesce(sum(documents), 0), coalesce(sum(own), 0) FROM sources WHERE hour = ?"
     rows = *connection.execute(query, (ALL_HOURS, limit)), *connection.execute(every, (ALL_HOURS,))
     return [(name, documents, own) for name, documents, own in rows]
-
-
-def exceeded(connection: sqlite3.Connection) -> dict[str, int]:
-    """Return how often each bound of the ledger was exceeded."""
-    return dict(connection.execute("SELECT bound, number FROM source_exceeded").fetchall())
 
 
 def _values(connection: sqlite3.Connection, row: sqlite3.Row) -> dict[str, Any]:

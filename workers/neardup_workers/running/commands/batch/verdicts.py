@@ -31,7 +31,7 @@ from neardup.stories.sources.ledger import Ledger
 from neardup.stories.sources.reports import Reports
 from neardup.stories.verdicts.decider import Decided
 from neardup.stories.verdicts.decisions import Decisions, Found, VerdictLimits
-from neardup.stories.verdicts.fields import Verdicts, join_verdicts
+from neardup.stories.verdicts.fields import Verdicts, blank_verdicts, join_verdicts
 from neardup.stories.verdicts.rule import DOCUMENT, DUPLICATE, REFUSED, STATUSES, Arrivals
 from neardup.window import NO_TIME
 from neardup_workers.doing.session.session import Chunk, judged
@@ -50,9 +50,6 @@ FIRST, LONGEST = "first", "longest"
 _NEVER = 1 << 61
 # Sources that a message names.
 _SHOWN = 10
-
-# The columns of ``Verdicts`` for a refused entry.
-_REFUSED_VERDICT = REFUSED, -1, -1, 0, -1, -1, -1, False, False, -1, 0, 0
 
 # Returns the relations of rows, by their index in the argument.
 RelationsOf = Callable[[Rows], Relations]
@@ -320,11 +317,9 @@ def decided_between(
     """Return the verdicts of the entries at places ``first`` to ``end``; refused entries have a verdict too."""
     at = np.frombuffer(places.rows, np.int64) if places.rows else np.empty(0, np.int64)
     begin, stop = np.searchsorted(at, [first, end]).tolist()
-    parts: list[npt.NDArray[Any]] = [column[begin:stop] for column in verdicts]
-    columns = [np.full(end - first, value, part.dtype) for part, value in zip(parts, _REFUSED_VERDICT, strict=True)]
-    for column, part in zip(columns, parts, strict=True):
-        column[at[begin:stop] - first] = part
-    made = Verdicts._make(columns)
+    made = blank_verdicts(end - first, REFUSED)
+    for name in Verdicts._fields:
+        getattr(made, name)[at[begin:stop] - first] = getattr(verdicts, name)[begin:stop]
     shared = None if relations is None else relations(np.arange(begin, stop))
     if shared is not None:
         shared = shared._replace(rows=at[begin:stop][shared.rows] - first)
