@@ -97,7 +97,7 @@ def deployment(bench: Bench, prefix: str, **given: object) -> StreamSettings:
     }  # fmt: skip
     settings = load_stream({**base, **given})
     transport = connect(settings)
-    transport.admin.create_topics([TopicSpec(plan.name, plan.partitions, -1, plan.configs)
+    transport.create_topics([TopicSpec(plan.name, plan.partitions, -1, plan.configs)
                                    for plan in topic_plans(settings)])  # fmt: skip
     transport.close()
     return settings

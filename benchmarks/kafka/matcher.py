@@ -141,7 +141,7 @@ def end_of_signed(settings: StreamSettings) -> int:
     transport, topic = connect(settings), names_of(settings).topics.signed
     while True:
         _, readable = transport.bounds(topic)[0]
-        _, end = transport.admin.log_bounds(topic, 0)
+        _, end = transport.log_bounds(topic, 0)
         if readable == end > 0:
             break
         time.sleep(0.01)

@@ -143,7 +143,7 @@ def _reports(settings: StreamSettings, topics: Topics) -> dict[int, float]:
     places, positions = _log(transport, settings, topics)
     stamps = np.zeros(len(places))
     for shard, (first, _) in transport.bounds(topics.links).items():
-        _, end = transport.admin.log_bounds(topics.links, shard)
+        _, end = transport.log_bounds(topics.links, shard)
         ends, at = [], []
         for records in transport.read(topics.links, shard, first, end):
             for record in records:
@@ -160,7 +160,7 @@ def _log(transport: KafkaTransport, settings: StreamSettings, topics: Topics) ->
     """The place of each row of ``signed``, and the position before it."""
     places, positions = [], []
     first, _ = transport.bounds(topics.signed)[0]
-    _, end = transport.admin.log_bounds(topics.signed, 0)
+    _, end = transport.log_bounds(topics.signed, 0)
     for records in transport.read(topics.signed, 0, first, end):
         for record in records:
             rows = decode_signed(record.value or b"", settings.signing_fingerprint, settings.plan.width)
@@ -234,7 +234,7 @@ def decide_all(settings: StreamSettings) -> int:
     count = 0
     for partition, (first, _) in transport.bounds(topics.documents).items():
         # The end of what may be read can be before the last commit: its markers are on their way.
-        _, end = transport.admin.log_bounds(topics.documents, partition)
+        _, end = transport.log_bounds(topics.documents, partition)
         offsets = [r.offset for records in transport.read(topics.documents, partition, first, end) for r in records]
         for at in range(0, len(offsets), _RUN_DOCUMENTS):
             part = np.array(offsets[at : at + _RUN_DOCUMENTS], np.int64)

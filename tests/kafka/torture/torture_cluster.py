@@ -236,7 +236,7 @@ class Cluster:
         return any(self._log_end(topic, partition) > end for topic, partition, end in places)
 
     def _log_end(self, topic: str, partition: int) -> int:
-        return patient(f"end of {topic}", lambda: self.transport.admin.log_bounds(topic, partition)[1])
+        return patient(f"end of {topic}", lambda: self.transport.log_bounds(topic, partition)[1])
 
     def topic(self, role: str) -> str:
         """The topic whose partitions the members of a role share; those of matchers stand for shards."""

@@ -133,7 +133,7 @@ def test_a_partition_that_moves_while_its_owner_restarts_finds_an_owner(harnesse
     joining = threading.Thread(target=poll_newer)
     joining.start()
     harness.wait_until(lambda: older.poll(0.0, 10).is_joining, "the group rebalances")
-    harness.wait_until(lambda: transport.admin.owned(group, topic) == 1, "one is given up")
+    harness.wait_until(lambda: transport.owned(group, topic) == 1, "one is given up")
     harness.kill(older)
     polling.set()
     joining.join()

@@ -219,7 +219,7 @@ def test_a_record_that_the_topic_refuses_is_reported_with_topic_answer_and_remed
     """The limit of a topic was lowered: the error says which topic, what the broker answered, and what to raise."""
     harness = harnesses(compression=None)
     transport, small, other = harness.transport(), harness.name("small"), harness.make_topic(1)
-    transport.admin.create_topics([TopicSpec(small, 1, 1, {"max.message.bytes": "1000"})])
+    transport.create_topics([TopicSpec(small, 1, 1, {"max.message.bytes": "1000"})])
     producer = transport.producer(harness.name("writer"))
     producer.begin()
     producer.send(Message(other, 0, b"short"))
@@ -234,7 +234,7 @@ def test_a_batch_that_is_too_large_for_its_topic_is_divided_and_committed(harnes
     """The topic takes each record, but not as many at once as a batch holds: nothing is lost, and offsets are right."""
     harness = harnesses(compression=None)
     transport, small = harness.transport(), harness.name("small")
-    transport.admin.create_topics([TopicSpec(small, 1, 1, {"max.message.bytes": "20000"})])
+    transport.create_topics([TopicSpec(small, 1, 1, {"max.message.bytes": "20000"})])
     values = [b"%d " % i * 1_000 for i in range(40)]
     producer = transport.producer(harness.name("writer"))
     producer.begin()
@@ -266,7 +266,7 @@ def test_a_partition_with_records_all_the_time_is_known_to_be_read_to_its_end(ha
 def test_topics_are_created_once_and_described(harnesses: MakeHarness) -> None:
     """Existing topics stay unchanged; a setting that the broker refuses is a ``ConfigError``."""
     harness = harnesses()
-    admin, name = harness.transport().admin, harness.name("made")
+    admin, name = harness.transport(), harness.name("made")
     spec = TopicSpec(name, 3, 1, {"retention.ms": "123456", "message.timestamp.type": "LogAppendTime"})
     assert admin.create_topics([spec]) == [name]
     assert admin.create_topics([spec._replace(partitions=5)]) == []

@@ -85,9 +85,9 @@ def test_topics_that_could_lose_live_state_are_refused(deployment: Deployment, b
     assert "are not read in one order of time" in refused.stderr
     transport = KafkaTransport(KafkaSettings(bootstrap_servers))
     name = f"{deployment.environment['NEARDUP_TOPIC_PREFIX']}documents"
-    assert transport.admin.create_topics([TopicSpec(name, 3, configs={"cleanup.policy": "compact"})]) == [name]
+    assert transport.create_topics([TopicSpec(name, 3, configs={"cleanup.policy": "compact"})]) == [name]
     created = deployment.run("topics", "create")
     assert created.returncode == 7
     assert f"{name}: cleanup.policy=compact must be delete" in created.stderr
-    assert transport.admin.describe(name).configs["cleanup.policy"] == "compact"
+    assert transport.describe(name).configs["cleanup.policy"] == "compact"
     transport.close()

@@ -76,7 +76,7 @@ class World:
         )
         self.transport = KafkaTransport(self.kafka)
         plans = topic_plans(self.settings)
-        self.transport.admin.create_topics([TopicSpec(p.name, p.partitions, -1, p.configs) for p in plans])
+        self.transport.create_topics([TopicSpec(p.name, p.partitions, -1, p.configs) for p in plans])
         self.producer = self.transport.producer(f"{self.names.prefix}-load")
         self.places: list[Place] = []
         self._logs: dict[str, Log] = {}
@@ -102,7 +102,7 @@ class World:
 
     def ends(self, topic: str) -> dict[int, int]:
         """The end of each partition, including uncommitted records."""
-        return {p: self.transport.admin.log_bounds(topic, p)[1] for p in range(self.transport.partitions(topic))}
+        return {p: self.transport.log_bounds(topic, p)[1] for p in range(self.transport.partitions(topic))}
 
     def records(self, topic: str) -> list[Record]:
         """All committed records of a topic; waits for open transactions."""
@@ -180,7 +180,7 @@ class Log:
 
     def records(self) -> list[Record]:
         """The records of each partition up to its present end, in order; waits for open transactions."""
-        partitions, admin = range(self.transport.partitions(self.topic)), self.transport.admin
+        partitions, admin = range(self.transport.partitions(self.topic)), self.transport
         bounds = {partition: admin.log_bounds(self.topic, partition) for partition in partitions}
         positions = self.reader.positions()
         starts = {partition: max(first, positions.get(partition, 0)) for partition, (first, _) in bounds.items()}

@@ -13,7 +13,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neardup_workers.outside.transport.kafka.decompression import DamagedError, TooLargeToUnpackError, unpack
+from neardup_workers.outside.transport.kafka.records import DamagedError, TooLargeToUnpackError, unpack
 
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 

@@ -225,44 +225,29 @@ def _log_time(settings: StreamSettings) -> Rule:
     )
 
 
-_NOT_COMPACTED = Rule(
+def _must(key: str, wanted: str, why: str) -> Rule:
+    return Rule(key, lambda value: value == wanted, f"must be {wanted}: {why}")
+
+
+_NOT_COMPACTED = _must("cleanup.policy", "delete", "compaction removes records that were not read yet")
+_COMPACTED = _must(
     "cleanup.policy",
-    lambda value: value == "delete",
-    "must be delete: compaction removes records that were not read yet",
+    "compact",
+    "it holds the last state of each cluster, story or source, and a linker reads all of it when it starts",
 )
-_COMPACTED = Rule(
-    "cleanup.policy",
-    lambda value: value == "compact",
-    "must be compact: it holds the last state of each cluster, story or source, and a linker reads all of it when it "
-    "starts",
-)
-_FOREVER = Rule(
-    "retention.ms",
-    lambda value: value == "-1",
-    "must be -1: linkers alone drop what is decided, and nothing may go before",
-)
-_CLEAN_LEADER = Rule(
-    "unclean.leader.election.enable",
-    lambda value: value == "false",
-    "must be false: a leader that lags would truncate what is committed",
-)
+_FOREVER = _must("retention.ms", "-1", "linkers alone drop what is decided, and nothing may go before")
+_CLEAN_LEADER = _must("unclean.leader.election.enable", "false", "a leader that lags would truncate what is committed")
 _NOT_AHEAD = Rule(
     "message.timestamp.after.max.ms",
     lambda value: int(value) <= _AHEAD_MILLISECONDS_MAX,
     f"must be at most {_AHEAD_MILLISECONDS_MAX}: a message from the far future would expire the windows",
 )
-_LOG_BYTES = Rule(
-    "retention.bytes",
-    lambda value: value == "-1",
-    "must be -1: a full log would drop records of the window",
+_LOG_BYTES = _must("retention.bytes", "-1", "a full log would drop records of the window")
+_DOCUMENTS_STAMPS = _must(
+    "message.timestamp.type", "CreateTime", "signers align partitions by the times that producers give their messages"
 )
-_DOCUMENTS_STAMPS = Rule(
+_LOG_STAMPS = _must(
     "message.timestamp.type",
-    lambda value: value == "CreateTime",
-    "must be CreateTime: signers align partitions by the times that producers give their messages",
-)
-_LOG_STAMPS = Rule(
-    "message.timestamp.type",
-    lambda value: value == "LogAppendTime",
-    "must be LogAppendTime: with the producers' times, late documents would let retention delete fresh data",
+    "LogAppendTime",
+    "with the producers' times, late documents would let retention delete fresh data",
 )

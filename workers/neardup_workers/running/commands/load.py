@@ -12,6 +12,8 @@ document older than ``retention.ms`` of the topic is refused: it would be delete
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from neardup_workers.doing.session.loader import Loader
 from neardup_workers.doing.session.session import Session
 from neardup_workers.outside.options.running import LoadOptions
@@ -24,12 +26,9 @@ from neardup_workers.outside.transport.kafka.connect import connect
 def load_paths(options: LoadOptions, settings: StreamSettings) -> Exit:
     """Send every document of the paths; returns the exit code. Raises ``Failure``."""
     with Session(settings, SessionOptions(options.paths, quiet=options.quiet), prints=False, sources=True) as session:
-        transport = connect(settings)
-        try:
+        with closing(connect(settings)) as transport:
             loader = Loader(transport, settings, session)
             loader.load(options.paths)
             loader.close()
-        finally:
-            transport.close()
         session.report.say(f"{session.report.documents:,} documents loaded, {session.report.refused.total():,} refused")
     return session.ended

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import uuid
 from collections.abc import Callable
+from contextlib import closing
 from typing import IO
 
 from neardup.pairs.json_lines import escape_unprintable
@@ -38,15 +39,14 @@ def tail(options: TailOptions, settings: StreamSettings) -> Exit:
     transport = connect(settings)
     topics = names_of(settings).topics
     topic = topics.verdicts if options.verdicts else topics.candidates
-    consumer = transport.consumer(topic, f"{names_of(settings).prefix}-tail-{uuid.uuid4().hex}", "")
-    try:
+    with (
+        closing(transport),
+        closing(transport.consumer(topic, f"{names_of(settings).prefix}-tail-{uuid.uuid4().hex}", "")) as consumer,
+    ):
         follow(
             transport, consumer, topic, options.start, sys.stdout.buffer, lambda: bool(stop.signal),
             lines_max=options.lines_max, removals=options.removals,
         )  # fmt: skip
-    finally:
-        consumer.close()
-        transport.close()
     return EXIT_OF_SIGNAL[stop.signal]
 
 

@@ -141,7 +141,14 @@ class KafkaTransactionalProducer:
         try:
             count = self._counts.get(topic) or self._learn(topic)
             if not 0 <= partition < count:
-                self._check_added(topic, partition)
+                count = self._partitions(topic)
+                if not 0 <= partition < count:
+                    raise UnknownTopicError(f"{topic!r} has no partition {partition}: it has {count}, from 0")
+                # It was added after the client learned the topic: the next client knows it.
+                added = client_errors.UnknownTopicOrPartitionError(
+                    f"the topic had {self._counts[topic]} partitions before"
+                )
+                self._fail(f"send to {topic}-{partition}", added)
                 return
             log = TopicPartition(topic, partition)
             pending = self._pending.get(log)
@@ -240,7 +247,9 @@ class KafkaTransactionalProducer:
         Raises ``FencedError`` if another producer with the id took over.
         """
         self._expect("abort", "open", "failed")
-        self._drop_records()
+        self._pending.clear()
+        self._sent.clear()
+        self._unflushed = 0
         if not self._is_abandoned:
             try:
                 result = transactions.begin_abort(self._client)
@@ -295,29 +304,12 @@ class KafkaTransactionalProducer:
         if pending is not None:
             self._sent.append((log, pending.order, batches.hand_over(self._client, log, encode(pending))))
 
-    def _drop_records(self) -> None:
-        """Forget the records since the last flush."""
-        self._pending.clear()
-        self._sent.clear()
-        self._unflushed = 0
-
     def _learn(self, topic: str) -> int:
         """Make the client learn a topic once: a send to an unknown topic would wait."""
         count = self._partitions(topic)
         self._client.partitions_for(topic)
         self._counts[topic] = count
         return count
-
-    def _check_added(self, topic: str, partition: int) -> None:
-        """Fail the transaction if the partition was added after the client learned the topic: the next client knows it.
-
-        Raises ``UnknownTopicError`` for any other partition.
-        """
-        count = self._partitions(topic)
-        if not 0 <= partition < count:
-            raise UnknownTopicError(f"{topic!r} has no partition {partition}: it has {count}, from 0")
-        added = client_errors.UnknownTopicOrPartitionError(f"the topic had {self._counts[topic]} partitions before")
-        self._fail(f"send to {topic}-{partition}", added)
 
     def _abandon(self) -> None:
         self._stale = self._is_abandoned = True

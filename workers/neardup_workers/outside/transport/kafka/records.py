@@ -10,29 +10,134 @@ them.
 A record is a run of zigzag varints and bytes: length, attributes, difference of time, difference of offset, length and
 bytes of key, the same of value, number of headers, headers (Kafka's message format 2). Logs may hold messages of the
 formats before it; the client reads those that are not compressed, and compressed ones are refused.
+
+A compressed batch of 60 kB can unpack to gigabytes, and would end every process that reads it, again after each
+restart. So no codec unpacks more than a limit: streaming codecs stop at it, and a block of Snappy states its length
+before unpacking. Snappy comes as one block (librdkafka), or as blocks with their lengths behind a header (the Java
+client; "xerial").
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import struct
+import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import cramjam
 import numpy as np
 import numpy.typing as npt
+import zstandard
 from kafka import KafkaConsumer
 from kafka import errors as client_errors
+from lz4.frame import LZ4FrameDecompressor
 
 from neardup.machine.compile import kernel
 from neardup_workers.outside.transport.kafka.client_internals import fetches
-from neardup_workers.outside.transport.kafka.decompression import (
-    DamagedError,
-    TooLargeToUnpackError,
-    UnknownCodecError,
-    unpack,
-)
 from neardup_workers.outside.transport.protocol import UNBOUNDED, Headers, Record, RefusedBatch, UnreadableError
+
+# Bytes that streaming codecs unpack at a time: fewer cost calls, more waste memory.
+_CHUNK_BYTES = 1 << 20
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+# Magic, and two versions in either byte order, which no reader checks.
+_XERIAL_HEADER_BYTES = 16
+_GZIP_FORMAT = 31  # of zlib's window bits: 15, and a gzip header
+
+
+class TooLargeToUnpackError(Exception):
+    """The content is longer than the limit."""
+
+
+class UnknownCodecError(Exception):
+    """No codec of Kafka has this number."""
+
+
+class DamagedError(Exception):
+    """The bytes are not valid data of their codec."""
+
+
+def unpack(codec: int, data: bytes, bytes_max: int) -> bytes:
+    """Return the content of ``data``, at most ``bytes_max`` bytes.
+
+    Args:
+        codec: The number of the codec in the attributes of a batch, 1 to 4.
+        data: The complete output of the codec.
+        bytes_max: The limit of the content. Memory holds at most twice as much.
+
+    Returns:
+        The unpacked bytes.
+
+    Raises:
+        TooLargeToUnpackError: The content is longer.
+        UnknownCodecError: The number is not a codec.
+        DamagedError: The data is truncated or invalid.
+    """
+    if codec not in _CODECS:
+        raise UnknownCodecError(f"codec {codec}")
+    chunks, size = [], 0
+    try:
+        for chunk in _CODECS[codec](data, bytes_max):
+            size += len(chunk)
+            if size > bytes_max:
+                raise TooLargeToUnpackError
+            chunks.append(chunk)
+    except (zlib.error, zstandard.ZstdError, RuntimeError, EOFError, struct.error, cramjam.DecompressionError) as error:
+        raise DamagedError(str(error)) from error
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def _gzip(data: bytes, bytes_max: int) -> Iterator[bytes]:
+    while data:  # a member; there may be several
+        member = zlib.decompressobj(_GZIP_FORMAT)
+        while not member.eof:
+            chunk = member.decompress(data, _CHUNK_BYTES)
+            if not chunk and not member.eof:
+                raise EOFError("the data breaks off")
+            yield chunk
+            data = member.unconsumed_tail
+        data = member.unused_data
+
+
+def _lz4(data: bytes, bytes_max: int) -> Iterator[bytes]:
+    frame = LZ4FrameDecompressor()
+    while not frame.eof:
+        chunk = frame.decompress(data, max_length=_CHUNK_BYTES)
+        if not chunk and not frame.eof:
+            raise EOFError("the data breaks off")
+        yield chunk
+        data = b""  # the decompressor keeps the remaining input
+
+
+def _zstd(data: bytes, bytes_max: int) -> Iterator[bytes]:
+    with zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True) as reader:
+        while chunk := reader.read(_CHUNK_BYTES):
+            yield chunk
+
+
+def _snappy(data: bytes, bytes_max: int) -> Iterator[bytes]:
+    if not data.startswith(_XERIAL_MAGIC):
+        yield _snappy_block(data, bytes_max)
+        return
+    at = _XERIAL_HEADER_BYTES
+    while at < len(data):
+        (length,) = struct.unpack_from(">i", data, at)
+        at += 4
+        if not 0 <= length <= len(data) - at:
+            raise EOFError("the data breaks off")
+        yield _snappy_block(data[at : at + length], bytes_max)
+        at += length
+
+
+def _snappy_block(data: bytes, bytes_max: int) -> bytes:
+    if cramjam.snappy.decompress_raw_len(data) > bytes_max:
+        raise TooLargeToUnpackError
+    return bytes(cramjam.snappy.decompress_raw(data))
+
+
+_CODECS: dict[int, Callable[[bytes, int], Iterator[bytes]]] = {1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}
+
 
 # Columns of a record: its differences of time and offset, begin and end of its key and of its value, begin of its
 # headers, -1 where it has none.
@@ -72,7 +177,13 @@ def read_batch(number: int, batch: Any, bytes_max: int = UNBOUNDED, with_headers
     compression, ``TooLargeToUnpackError``.
     """
     if fetches.is_old_format(batch):
-        return _read_old(number, batch)
+        if batch.compression_type:
+            raise UnreadableError(
+                f"the messages at offset {batch.base_offset} of partition {number} are compressed in format "
+                f"{batch.magic}, that of Kafka before 0.11, which is not read: copy the topic with a newer producer, "
+                "or start beyond them"
+            )
+        return [Record(number, one.offset, one.timestamp, one.key, one.value, None, ()) for one in batch]
     content: bytes | bytearray
     if batch.compression_type == batch.CODEC_NONE:
         content, begin = fetches.packed(batch)
@@ -133,15 +244,6 @@ def _unpacked(number: int, batch: Any, bytes_max: int) -> bytes:
             f"the batch at offset {batch.base_offset} of partition {number} is packed by {error}, which is none of "
             "gzip, snappy, lz4 and zstd: let its producer use one of these, and start beyond it"
         ) from error
-
-
-def _read_old(number: int, batch: Any) -> list[Record]:
-    if batch.compression_type:
-        raise UnreadableError(
-            f"the messages at offset {batch.base_offset} of partition {number} are compressed in format {batch.magic}, "
-            "that of Kafka before 0.11, which is not read: copy the topic with a newer producer, or start beyond them"
-        )
-    return [Record(number, one.offset, one.timestamp, one.key, one.value, None, ()) for one in batch]
 
 
 @kernel("const u8[], i64, i64[,]")

@@ -177,8 +177,7 @@ def _output(options: FeedCommandOptions, settings: FeedSettings, session: Sessio
         said = ", ".join(f"{count:,} {status}" for status, count in sorted(checking.statuses.items()))
         session.report.say(f"the service says: {said or 'nothing'}")
     elif options.to_kafka:
-        transport = connect(settings)
-        try:
+        with closing(connect(settings)) as transport:
             loader = Loader(transport, settings, session)
 
             def send_all() -> bool:
@@ -187,8 +186,6 @@ def _output(options: FeedCommandOptions, settings: FeedSettings, session: Sessio
 
             yield _Output(loader.add, send_all)
             loader.close()
-        finally:
-            transport.close()
     else:
         lines: list[bytes] = []
 

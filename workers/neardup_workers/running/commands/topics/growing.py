@@ -123,7 +123,7 @@ def shards(options: ShardsOptions, settings: StreamSettings) -> None:
         grown = grow(
             stream,
             lambda: transport.producer(f"{names.prefix}-shards-{names.generation}"),
-            lambda count: transport.admin.set_partitions(names.topics.links, count),
+            lambda count: transport.set_partitions(names.topics.links, count),
             options.number,
         )
     sys.stdout.writelines(f"{line}\n" for line in sentences(grown, names.topics, settings.shards))

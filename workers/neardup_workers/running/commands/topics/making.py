@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from rich.console import Console
 from rich.table import Table
 
@@ -35,18 +37,15 @@ def create(settings: StreamSettings) -> None:
     """
     fail_if_wanted_unsafe(judge_wanted(settings))
     plans = topic_plans(settings)
-    transport = connect(settings)
-    try:
-        nodes = transport.admin.nodes()
+    with closing(connect(settings)) as transport:
+        nodes = transport.nodes()
         replicas = replicas_wanted(settings, nodes)
         in_sync = {IN_SYNC_KEY: str(in_sync_wanted(settings, nodes))}
         chosen = judge_replication(Replication(nodes, replicas), in_sync, allow_single=settings.allow_single_replica)
         fail_if_wanted_unsafe([("new topics", row) for row in chosen if row.problem])
         specs = [TopicSpec(plan.name, plan.partitions, replicas, {**plan.configs, **in_sync}) for plan in plans]
-        made = set(transport.admin.create_topics(specs))
-        findings = judge_together(settings, {p.name: _judged(p, transport.admin, settings, nodes) for p in plans})
-    finally:
-        transport.close()
+        made = set(transport.create_topics(specs))
+        findings = judge_together(settings, {p.name: _judged(p, transport, settings, nodes) for p in plans})
     console = Console(highlight=False, soft_wrap=True)
     for plan in plans:
         console.print(f"{plan.name}: {'made' if plan.name in made else _kept(plan, findings[plan.name])}", markup=False)
@@ -58,14 +57,11 @@ def create(settings: StreamSettings) -> None:
 def describe(settings: StreamSettings) -> None:
     """Show fingerprints, generation, topics and shards; raises ``Failure`` if a topic is missing or unsafe."""
     names = names_of(settings)
-    transport = connect(settings)
-    try:
-        nodes = transport.admin.nodes()
+    with closing(connect(settings)) as transport:
+        nodes = transport.nodes()
         plans = topic_plans(settings)
-        findings = judge_together(settings, {p.name: _judged(p, transport.admin, settings, nodes) for p in plans})
+        findings = judge_together(settings, {p.name: _judged(p, transport, settings, nodes) for p in plans})
         shards = states_of(transport, settings, transport.group_offsets(names.group(MATCH), names.topics.links))
-    finally:
-        transport.close()
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"signing fingerprint   {settings.signing_fingerprint}", markup=False)
     console.print(f"matching fingerprint  {settings.matching_fingerprint}", markup=False)

@@ -65,7 +65,15 @@ def replay(
     begins = {partition: at.offset for partition, at in committed.items()}
     is_new = transport.bounds(names.topics.signed)[PARTITION][1] == 0
     if options.window:
-        _check_new(names, is_new=is_new)
+        signed = names.topics.signed
+        if not is_new:
+            raise Failure(
+                Exit.USAGE,
+                f"{signed} has documents, and those of a window before them would be late: --no-window signs only "
+                f"those again that have no verdict. To fill all windows again, end all workers, delete {signed}, "
+                f"{names.topics.links} and the groups of match and link with the tools of Kafka, make the topics with "
+                "neardup topics create, and replay again",
+            )
         since = _window_begins(transport, topic, begins, firsts, settings, limits.skew_seconds)
         at = transport.offsets_at(topic, int(since * _MILLISECONDS))
         sys.stdout.write(f"the window begins at {time_text(since)}\n")
@@ -96,18 +104,6 @@ def _committed(transport: Transport, group: str, topic: str) -> dict[int, Commit
             "--from earliest, which signs all documents",
         )
     return committed
-
-
-def _check_new(names: Names, *, is_new: bool) -> None:
-    signed = names.topics.signed
-    if not is_new:
-        raise Failure(
-            Exit.USAGE,
-            f"{signed} has documents, and those of a window before them would be late: --no-window signs only those "
-            f"again that have no verdict. To fill all windows again, end all workers, delete {signed}, "
-            f"{names.topics.links} and the groups of match and link with the tools of Kafka, make the topics with "
-            "neardup topics create, and replay again",
-        )
 
 
 def _window_begins(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -117,7 +118,10 @@ def status(options: StatusOptions, transport: Transport, settings: StreamSetting
     problems += [problem for role in roles for problem in role_problems(role, now, behind_max)]
     linked = transport.group_offsets(names.group(LINK), names.topics.signed) if settings.verdicts else {}
     problems += link_problems(linked.get(PARTITION), names.topics.signed)
-    held, limits = holds_back(roles), limits_of(matched)
+    waiting = [role for role in roles if role.slowest is not None]
+    # The role with the oldest record that is not committed: nothing later is decided everywhere.
+    held = min(waiting, key=lambda role: (role.slowest and role.slowest.since) or 0.0, default=None)
+    limits = limits_of(matched)
     values: dict[str, Any] = {
         "generation": names.generation,
         "roles": [_values(role, now) for role in roles],
@@ -155,12 +159,6 @@ def limits_of(matched: Mapping[int, Committed]) -> dict[str, Any]:
     """Return what limits of candidates cost the shards since they began, as matchers have committed it."""
     counts = added_counts([decode_window(one.metadata).counts for one in matched.values()])
     return {"documents": counted_documents(counts), "pairs": counted_recall(counts), **counts}
-
-
-def holds_back(roles: Sequence[Role]) -> Role | None:
-    """Return the role with the oldest record that is not committed: nothing later is decided everywhere."""
-    waiting = [role for role in roles if role.slowest is not None]
-    return min(waiting, key=lambda role: (role.slowest and role.slowest.since) or 0.0, default=None)
 
 
 def topic_problems(transport: Transport, settings: StreamSettings) -> Iterator[Problem]:
@@ -285,8 +283,7 @@ def _read(
     records: dict[int, list[Record]] = {}
     if not starts:
         return records
-    reader = transport.reader(topic)
-    try:
+    with closing(transport.reader(topic)) as reader:
         reader.follow(starts)
         deadline = time.monotonic() + _WAIT_SECONDS
         while waiting := {p for p, at in reader.positions().items() if at < bounds[p][1] and p not in records}:
@@ -295,8 +292,6 @@ def _read(
             reader.hold(starts.keys() - waiting)
             for record in reader.poll(0.1, _RECORDS_MAX, _BYTES_MAX):
                 records.setdefault(record.partition, []).append(record)
-    finally:
-        reader.close()
     return records
 
 
