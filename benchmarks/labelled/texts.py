@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.labelled.records import Labelled, Score
 from benchmarks.pages.extraction import articles, f1, precision_recall
 from neardup import Document
-from neardup_workers.outside.web.markup import ROWS
+from neardup_workers.outside.web.extractor import ROWS
 
 
 def programs(folder: Path) -> Labelled:

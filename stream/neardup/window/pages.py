@@ -45,7 +45,10 @@ class Pages:
         wanted = -(-numbers_end >> self.page_bits)
         while self._next < wanted:
             if self._next - self._first == len(self.map):
-                self._grow_map()
+                old = self.map
+                self.map = np.zeros(2 * len(old), np.int32)
+                for page in range(self._first, self._next):
+                    self.map[page % len(self.map)] = old[page % len(old)]
             if not self._free:
                 chunk = max(1, self._physical // _GROWTH_DIVISOR)
                 self._free.extend(range(self._physical + chunk - 1, self._physical - 1, -1))
@@ -64,12 +67,6 @@ class Pages:
         """Return the indices of mapped numbers in the arrays, ``int64[m]``."""
         pages = self.map[(numbers >> self.page_bits) % len(self.map)].astype(np.int64)
         return np.asarray(pages << self.page_bits | numbers & ((1 << self.page_bits) - 1))
-
-    def _grow_map(self) -> None:
-        old = self.map
-        self.map = np.zeros(2 * len(old), np.int32)
-        for page in range(self._first, self._next):
-            self.map[page % len(self.map)] = old[page % len(old)]
 
 
 def grow(array: npt.NDArray[np.generic], length: int) -> None:

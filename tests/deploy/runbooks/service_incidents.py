@@ -19,7 +19,7 @@ from worker_incidents import unlike
 from neardup.pairs.json_lines import Fields
 from neardup_workers.doing.http.access import Access
 from neardup_workers.doing.http.outgoing.delivery import Bounds
-from neardup_workers.doing.http.outgoing.starting import hook_of
+from neardup_workers.doing.http.outgoing.hook import hook_of
 from neardup_workers.doing.http.server import started
 from neardup_workers.outside.feeds.fetch import Fetched, FetchError
 from neardup_workers.outside.feeds.items import Item

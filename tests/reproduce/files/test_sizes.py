@@ -17,7 +17,7 @@ from neardup_workers.outside.readers import compression
 from neardup_workers.outside.readers.formats import FORMATS
 from neardup_workers.outside.readers.markup import text_of_markup
 from neardup_workers.outside.feeds.items import parse
-from neardup_workers.outside.web import markup
+from neardup_workers.outside.web import extractor
 
 work = 0
 
@@ -120,7 +120,7 @@ READERS |= {"mail": lambda content: FORMATS["mail"].document(content, "name"), "
 READERS |= {name: calls(through(name)) for name in ("arrow", "parquet")}
 READERS["zstandard"] = archive
 READERS["feed"] = calls(lambda content: parse(content, "http://127.0.0.1/feed", "application/rss+xml"))
-READERS["page"] = calls(lambda content: markup._main_trafilatura()(content.decode()))
+READERS["page"] = calls(lambda content: extractor._main_trafilatura()(content.decode()))
 READERS["markup"] = lambda content: text_of_markup(Text(content.decode()))
 
 def counted(read, content):

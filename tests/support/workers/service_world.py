@@ -16,13 +16,12 @@ from neardup_workers.doing.http.bodies import decoding
 from neardup_workers.doing.http.connections import connection_type
 from neardup_workers.doing.http.events import Events
 from neardup_workers.doing.http.figures import Figures
-from neardup_workers.doing.http.outgoing.starting import rules_of
 from neardup_workers.doing.http.server import bound
 from neardup_workers.doing.http.window import near, window_requests
 from neardup_workers.doing.http.writer import Writer
 from neardup_workers.outside.settings.serve import LIMITS, ServeSettings
 from neardup_workers.outside.store.blocked import read_block_list
-from neardup_workers.outside.store.extra.outbox import Outbox
+from neardup_workers.outside.store.extra.outbox import Outbox, Rules
 from neardup_workers.outside.store.keeper import Keeper
 from neardup_workers.outside.store.log import DURABILITIES, Log
 from neardup_workers.outside.store.reading import StoreReader
@@ -43,7 +42,7 @@ def opened(folder, settings, clock=None, canaries_every=LIMITS.canaries_every, r
         history_seconds=settings.history_seconds,
         clock=clock,
         blocked=read_block_list(settings.blocked, create=True),
-        announced=Outbox(rules or rules_of(settings, lambda: NOW), separate=settings.separate),
+        announced=Outbox(rules or (Rules(lambda: NOW) if settings.webhook else None), separate=settings.separate),
         canaries_every=canaries_every,
     )
 

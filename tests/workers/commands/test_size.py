@@ -16,10 +16,11 @@ from neardup import Config, ConfigError, Document
 from neardup.pairs.pipeline import Matcher, Signer, match_step
 from neardup.pairs.shards import Shard
 from neardup_workers.outside.process.exits import Exit
+from neardup_workers.outside.process.memory import bytes_of
 from neardup_workers.outside.settings.kafka import StreamSettings
 from neardup_workers.outside.settings.load import load_stream
 from neardup_workers.running.cli.app import app
-from neardup_workers.running.commands.size import PROCESS_BYTES, SLACK, Load, bytes_of, sampled, size_of
+from neardup_workers.running.commands.size import PROCESS_BYTES, SLACK, Load, sampled, size_of
 
 OFF_MAX = 0.2
 TEXT_BYTES = 400

@@ -19,7 +19,7 @@ from neardup_workers.outside.readers.entries import FILE_REASONS
 from neardup_workers.outside.readers.reader import EntryReader
 from neardup_workers.outside.settings.files import Reading
 from neardup_workers.outside.web.extraction import PAGE_SECONDS, Extraction, Pending, readable
-from neardup_workers.outside.web.markup import ROWS
+from neardup_workers.outside.web.extractor import ROWS
 from neardup_workers.outside.web.pages import EXTRACTORS, MODES, Page, decoded
 
 ARTICLE = PARAGRAPH * 5

@@ -147,7 +147,14 @@ class Neighbours:
             met, sampled = self._index.candidates(*every, self._threshold)
         if not len(met):
             return
-        can_be = self._can_be(first + met, sampled)
+        # Which of them, by their places, can be the earlier neighbour of a content of the sample.
+        places = first + met
+        facts, own = self._facts, self._places[sampled]
+        can_be: Flags = (
+            (places < own) & facts.usable[places] & (facts.contents[places] != facts.contents[own])
+            & (facts.collections[places] == facts.collections[own])
+            & self._window.holds(places, facts.times[places], own, facts.times[own])
+        )  # fmt: skip
         met, sampled = met[can_be], sampled[can_be]
         read, at = np.unique(met, return_inverse=True)
         if every is None:
@@ -163,16 +170,6 @@ class Neighbours:
         if self._said is not None:
             reach[reach] = self._said.by(rows_of(documents, [rows[n] for n in met[reach].tolist()]), sampled[reach])
         self._meet(documents, rows, first, met[reach], sampled[reach], similarity[reach])
-
-    def _can_be(self, places: Longs, sampled: Longs) -> Flags:
-        """Return which documents, by their places, can be the earlier neighbour of a content of the sample."""
-        facts, own = self._facts, self._places[sampled]
-        can_be: Flags = (
-            (places < own) & facts.usable[places] & (facts.contents[places] != facts.contents[own])
-            & (facts.collections[places] == facts.collections[own])
-            & self._window.holds(places, facts.times[places], own, facts.times[own])
-        )  # fmt: skip
-        return can_be
 
     def _meet(
         self, documents: Sequence[Document], rows: Sequence[int], first: int, met: Longs, sampled: Longs,

@@ -235,21 +235,17 @@ class Events:
                     return None
                 if reader.sent >= self._floor:
                     reader.live = True
-                    return self._behind(reader.sent)
+                    new: list[_Event] = []
+                    for event in reversed(self._buffer):
+                        if event.place <= reader.sent:
+                            break
+                        new.append(event)
+                    return new[::-1][:_PAGE]
                 floor = self._floor
             verdicts = await run_in_threadpool(self._after, reader.sent, _PAGE)
             if verdicts:
                 return [_Event(verdict["place"], verdict) for verdict in verdicts]
             reader.sent = floor  # the documents up to there were removed, or have left the window
-
-    def _behind(self, place: int) -> list[_Event]:
-        """Return the first events of the buffer behind a place."""
-        new: list[_Event] = []
-        for event in reversed(self._buffer):
-            if event.place <= place:
-                break
-            new.append(event)
-        return new[::-1][:_PAGE]
 
 
 _STREAMS = {"verdicts": Events.verdicts, "figures": Events.present}

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import uvicorn
 from starlette.applications import Starlette
@@ -30,8 +30,7 @@ from neardup_workers.doing.http.degrading import Degrading
 from neardup_workers.doing.http.events import Events
 from neardup_workers.doing.http.figures import Figures
 from neardup_workers.doing.http.outgoing.delivery import Delivery, measure_outbox
-from neardup_workers.doing.http.outgoing.hook import Hook
-from neardup_workers.doing.http.outgoing.starting import hook_of, rules_of
+from neardup_workers.doing.http.outgoing.hook import Hook, hook_of
 from neardup_workers.doing.http.window import near, window_requests
 from neardup_workers.doing.http.writer import Writer
 from neardup_workers.outside.process.compiling import Compiling, say
@@ -41,7 +40,7 @@ from neardup_workers.outside.settings.serve import LIMITS, ServeLimits, ServeSet
 from neardup_workers.outside.store.answers import Answer
 from neardup_workers.outside.store.blocked import read_block_list
 from neardup_workers.outside.store.extra.copying import said
-from neardup_workers.outside.store.extra.outbox import Outbox
+from neardup_workers.outside.store.extra.outbox import Outbox, Rules
 from neardup_workers.outside.store.keeper import Keeper
 from neardup_workers.outside.store.log import DURABILITIES, Log
 from neardup_workers.outside.store.reading import StoreReader
@@ -50,7 +49,6 @@ from neardup_workers.outside.telemetry.metrics import SERVE, Metrics
 from neardup_workers.outside.telemetry.sources import measure_sources
 
 _GRACE_SECONDS = 10
-# Sources that metrics name; the others count together.
 # An idle connection is closed after this time.
 _KEEP_ALIVE_SECONDS = 5
 # Connections that wait to be accepted.
@@ -115,18 +113,12 @@ def serve(settings: ServeSettings, state: str, *, salvage: bool = False, limits:
         keeper = Keeper(
             settings, log, keep_texts=settings.keep_texts, history_seconds=settings.history_seconds,
             clock=time.time if settings.clock == "arrival" else None, blocked=blocked,
-            announced=Outbox(rules_of(settings, time.time), separate=settings.separate),
+            announced=Outbox(None if hook is None else Rules(time.time), separate=settings.separate),
             sources_max=settings.sources_max, canaries_every=limits.canaries_every,
             canaries_allowance=Allowance(limits.canaries_per_second_max, time.monotonic),
         )  # fmt: skip
-        return asyncio.run(
-            run(
-                settings,
-                address,
-                token,
-                lambda on_broken: started(settings, keeper, on_broken, hook=hook, limits=limits),
-            )
-        )
+        start = partial(started, settings, keeper, hook=hook, limits=limits)
+        return asyncio.run(run(settings, address, token, start))
     finally:
         log.close()
         address.close()
@@ -199,7 +191,7 @@ async def run(settings: ServeSettings, address: socket.socket, token: str | None
     loop = asyncio.get_running_loop()
     ended: list[signal.Signals] = []
     broken = asyncio.Event()
-    running = start(lambda: _call(loop, broken.set))
+    running = start(lambda: (loop.call_soon_threadsafe(broken.set), None)[1])
     any_host = settings.insecure and not is_loopback(settings.host)
     guarded = Access(
         running.app, token, any_host=any_host, open_metrics=settings.open_metrics, on_refused=running.refused
@@ -229,36 +221,21 @@ async def run(settings: ServeSettings, address: socket.socket, token: str | None
 
     watching = asyncio.create_task(watch())
     try:
-        _load_certificate(config)
+        try:
+            config.load()
+        except OSError as error:  # ssl.SSLError is one
+            raise Failure(
+                Exit.USAGE, f"cannot use the certificate: {error}; name PEM files, as in tls=CERTIFICATE,KEY"
+            ) from None
         _listen(settings, address)
         await server.serve([address])
     finally:
         watching.cancel()
         await asyncio.to_thread(running.stop)
-    error = running.error()
-    if error is not None:
-        raise Failure(Exit.OUTPUT, f"the service failed: {error}; start again: it continues from what is on the disk")
+    failed = running.error()
+    if failed is not None:
+        raise Failure(Exit.OUTPUT, f"the service failed: {failed}; start again: it continues from what is on the disk")
     return EXIT_OF_SIGNAL[ended[0] if ended else 0]
-
-
-def _call(loop: asyncio.AbstractEventLoop, function: Any) -> None:
-    loop.call_soon_threadsafe(function)
-
-
-def _load_certificate(config: uvicorn.Config) -> None:
-    try:
-        config.load()
-    except OSError as error:  # ssl.SSLError is one
-        raise Failure(
-            Exit.USAGE, f"cannot use the certificate: {error}; name PEM files, as in tls=CERTIFICATE,KEY"
-        ) from None
-
-
-def _announce(settings: ServeSettings, address: socket.socket) -> None:
-    host, port = address.getsockname()[:2]
-    scheme = "https" if settings.tls else "http"
-    named = f"[{host}]" if ":" in host else host
-    say(f"serving on {scheme}://{named}:{port}")
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -292,4 +269,7 @@ def _listen(settings: ServeSettings, address: socket.socket) -> None:
         address.listen(_BACKLOG)
     except OSError as error:
         raise _not_free(settings.host, settings.port, error) from None
-    _announce(settings, address)
+    host, port = address.getsockname()[:2]
+    scheme = "https" if settings.tls else "http"
+    named = f"[{host}]" if ":" in host else host
+    say(f"serving on {scheme}://{named}:{port}")

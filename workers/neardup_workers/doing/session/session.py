@@ -31,8 +31,7 @@ from neardup.schemes.rows import SCHEMES
 from neardup.window.band_table import BandTable
 from neardup.window.window import bound
 from neardup_workers.doing.session.checks import check_follow
-from neardup_workers.doing.session.losses import sentences, summary_of
-from neardup_workers.doing.session.report import Rejects, Report, sentence_of
+from neardup_workers.doing.session.report import Rejects, Report, sentence_of, sentences, summary_of
 from neardup_workers.outside.options.shared import SessionOptions
 from neardup_workers.outside.outputs.output import check_outputs, write_summary
 from neardup_workers.outside.outputs.table_file import reject_table
@@ -241,7 +240,15 @@ class Session:
         ``reasons``: reasons of refused documents of the chunk, by their index among its documents.
         """
         if isinstance(chunk.entries, Rows):
-            self._refuse_rows(chunk.entries, chunk.entries.refused(reasons))
+            rows, refused = chunk.entries, chunk.entries.refused(reasons)
+            if self._reject_table is not None and isinstance(rows, TableRows):
+                self._reject_table.add_refused(rows, refused)
+                for position, why in refused.items():
+                    self._refuse(rows[position], why, written=True)
+            else:
+                for position, why in refused.items():
+                    self.refuse_entry(rows[position], why)
+            self.rejects.flush()
             return
         if not reasons and len(chunk.documents) == len(chunk.entries):
             return
@@ -254,17 +261,6 @@ class Session:
                 position += 1
             if reason is not None:
                 self.refuse_entry(entry, reason)
-        self.rejects.flush()
-
-    def _refuse_rows(self, rows: Rows, reasons: Mapping[int, str]) -> None:
-        in_table = self._reject_table is not None and isinstance(rows, TableRows)
-        if self._reject_table is not None and isinstance(rows, TableRows):
-            self._reject_table.add_refused(rows, reasons)
-        for position, reason in reasons.items():
-            if in_table:
-                self._refuse(rows[position], reason, written=True)
-            else:
-                self.refuse_entry(rows[position], reason)
         self.rejects.flush()
 
     def refuse_entry(self, entry: Entry, reason: str) -> None:
@@ -300,7 +296,12 @@ class Session:
         summary |= summary_of(counts, self.losses)
         self.report.print_summary(summary)
         self._warn_of_small_documents()
-        self._note_like_json(self.reader.like_json)
+        if files := self.reader.like_json:
+            number = "1 file was" if len(files) == 1 else f"{len(files):,} files were"
+            self.report.say(
+                f"note: {number} read as one text each, and began like JSON: {files[0]}{', ...' * (len(files) > 1)}; "
+                "--input-format says how to read them"
+            )
         if replaced := self.reader.replaced_characters:
             self.report.say(f"note: {replaced:,} characters of pages could not be read in their charset and are U+FFFD")
         for note in self.notes:
@@ -312,7 +313,13 @@ class Session:
         for sentence in sentences(counts, named, self.losses):
             self.report.say(sentence)
         if counts["evicted"]:
-            self._warn_of_evictions(counts["evicted"])
+            values = {name: getattr(self.settings, name) for name in WINDOW_MOST}
+            limits = [f"{name} ({value:,})" for name, value in values.items() if value not in (None, WINDOW_MOST[name])]
+            self.report.say(
+                f"WARNING: duplicates may be missing: the first {counts['evicted']:,} documents left the window before "
+                "the end of the input, and no later document was compared with them. Raise what is too small of "
+                f"{' and '.join(limits)}; --strict fails in this case"
+            )
         write_summary(self.options.summary_json, summary)
         return ended
 
@@ -320,25 +327,6 @@ class Session:
         """Keep a table within ``window_bytes_max``, if the settings have it; call it after each chunk."""
         if self.settings.window_bytes_max is not None:
             bound(table, self.settings.window_bytes_max, self.settings.window_documents)
-
-    def _note_like_json(self, files: Sequence[str]) -> None:
-        """Name the files that were read as one text, though they begin like JSON."""
-        if files:
-            number = "1 file was" if len(files) == 1 else f"{len(files):,} files were"
-            self.report.say(
-                f"note: {number} read as one text each, and began like JSON: {files[0]}{', ...' * (len(files) > 1)}; "
-                "--input-format says how to read them"
-            )
-
-    def _warn_of_evictions(self, evicted: int) -> None:
-        """Say which documents were not looked for, as the last line of the summary."""
-        values = {name: getattr(self.settings, name) for name in WINDOW_MOST}
-        named = [f"{name} ({value:,})" for name, value in values.items() if value not in (None, WINDOW_MOST[name])]
-        self.report.say(
-            f"WARNING: duplicates may be missing: the first {evicted:,} documents left the window before the end of "
-            f"the input, and no later document was compared with them. Raise what is too small of "
-            f"{' and '.join(named)}; --strict fails in this case"
-        )
 
 
 def chunked(parts: Iterable[Entry | Rows | None]) -> Iterator[Chunk | None]:

@@ -125,15 +125,12 @@ class _Lane:
     def last_ms(self) -> int | None:
         return self.times[-1] if self.times else self.clock_ms
 
-    def settled_end(self, at: float) -> int:
-        """Return the end of the log that was known at that moment; 0 if none was known."""
-        return next((end for when, end in reversed(self.marks) if when <= at), 0)
-
     def waiting_from(self, limits: _Limits) -> int:
         """Return the index of the first record that was appended too recently to pass the caught-up partitions."""
         index = bisect_right(self.times, limits.soft)
         if index < len(self.times):
-            index = bisect_left(self.records, self.settled_end(limits.settled_at), index, key=_OFFSET)
+            settled_end = next((end for when, end in reversed(self.marks) if when <= limits.settled_at), 0)
+            index = bisect_left(self.records, settled_end, index, key=_OFFSET)
         return index if index < len(self.times) and self.times[index] < limits.live_ms else len(self.times)
 
     def drop(self, count: int) -> None:
@@ -362,7 +359,11 @@ class Alignment:
         return {p: max(0.0, (now_ms - ms) / 1e3) if ms is not None and ms >= 0 else 0.0 for p, ms in clocks.items()}
 
     def _limits(self, at: float, now_ms: float) -> _Limits:
-        limits, overdue_ms = _Limits(at, now_ms, now_ms - self.span_ms), self._overdue_ms(at)
+        longest = math.inf if self.wait_seconds_max is None else self.wait_seconds_max
+        held = [lane for lane in self.lanes.values() if lane.held_since is not None and at - lane.held_since > longest]
+        # The latest time of a record that was held back for too long, whatever the slower partitions did.
+        overdue_ms = max((lane.times[0] for lane in held if lane.times), default=-math.inf)
+        limits = _Limits(at, now_ms, now_ms - self.span_ms)
         if self.partitions is None:
             limits.hold(_BEFORE_ALL - 1, is_overdue=False)
             return limits
@@ -379,9 +380,3 @@ class Alignment:
 
     def _until(self, clock_ms: int | None) -> float:
         return _BEFORE_ALL - 1 if clock_ms is None else clock_ms + self.span_ms
-
-    def _overdue_ms(self, at: float) -> float:
-        """Return the latest time of a record that was held back for too long, whatever the slower partitions did."""
-        longest = math.inf if self.wait_seconds_max is None else self.wait_seconds_max
-        held = [lane for lane in self.lanes.values() if lane.held_since is not None and at - lane.held_since > longest]
-        return max((lane.times[0] for lane in held if lane.times), default=-math.inf)

@@ -47,10 +47,10 @@ from neardup_workers.doing.stages.alignment import (
 )
 from neardup_workers.doing.stages.canary_writer import CanaryWriter
 from neardup_workers.doing.stages.member import WorkerMember
-from neardup_workers.doing.stages.signer import SignPlan, SignReport, StartSigning, sign_records
+from neardup_workers.doing.stages.signer import SignPlan, StartSigning, sign_records
 from neardup_workers.doing.stages.starts import committed_start
 from neardup_workers.doing.stages.transaction import COMMITTED, RENEWED
-from neardup_workers.outside.telemetry.observer import Observer, stage
+from neardup_workers.outside.telemetry.observer import stage
 from neardup_workers.outside.topics.signed import BYTES_MAX
 from neardup_workers.outside.transport.protocol import AbortedError, Committed, Message, Polled, TransportError
 
@@ -113,7 +113,9 @@ class SignWorker:
             signed = self._step(records_max)
             if self.member.aborted_in_row <= aborted:  # else the step is retried
                 self._renew()
-        self._hold(records_max)
+        share = max(1, len(self.running))
+        full = self.alignment.full(max(1, _HAND_STEPS * records_max // share), self.plan.step_bytes_max // share)
+        self.member.hold(full, self.running)
         return signed
 
     def waiting_records(self) -> dict[int, int]:
@@ -212,22 +214,22 @@ class SignWorker:
                 self._canaries.undo()
         if not is_committed:
             return 0
-        _report(signings.report, self.observer)
-        self._warn_of_names(signings.report.misnamed)
-        self._warn_of_small_documents(signings.report.bands)
-        self.observer.count("unaligned", step.unaligned)
-        self._is_behind = self.alignment.is_holding
-        return len(step.records)
-
-    def _warn_of_names(self, misnamed: int) -> None:
-        """Warn once that removals will not find some documents."""
-        if misnamed and not self._warned:
+        report = signings.report
+        for name in ("documents", "bytes", "shingles", "removals", "clamped", "misnamed", "canaries"):
+            self.observer.count(name, getattr(report, name))
+        for reason, count in report.refused.items():
+            self.observer.count("refused", count, reason)
+        if report.misnamed and not self._warned:
             self._warned = True
             _log.warning(
                 "%d documents of this step have an id that is not the key of their message: a tombstone with that key "
                 "does not remove them; send each document with its id as the key (counted as misnamed)",
-                misnamed,
+                report.misnamed,
             )
+        self._warn_of_small_documents(report.bands)
+        self.observer.count("unaligned", step.unaligned)
+        self._is_behind = self.alignment.is_holding
+        return len(step.records)
 
     def _warn_of_small_documents(self, bands: dict[int, int]) -> None:
         """Warn once that the scheme lacks so many keys of the documents that the recall is not kept."""
@@ -262,12 +264,6 @@ class SignWorker:
         self._committed_at = self.now()
         return True
 
-    def _hold(self, records_max: int) -> None:
-        """Pause the partitions that have enough pending records, and resume the others."""
-        share = max(1, len(self.running))
-        full = self.alignment.full(max(1, _HAND_STEPS * records_max // share), self.plan.step_bytes_max // share)
-        self.member.hold(full, self.running)
-
 
 def _signing_in(pool: Executor, signer: Signer) -> StartSigning:
     """Return a function that starts to sign documents in a thread of the pool."""
@@ -276,15 +272,3 @@ def _signing_in(pool: Executor, signer: Signer) -> StartSigning:
         return pool.submit(signer.sign, documents).result
 
     return start
-
-
-def _report(report: SignReport, observer: Observer) -> None:
-    observer.count("documents", report.documents)
-    observer.count("bytes", report.bytes)
-    observer.count("shingles", report.shingles)
-    observer.count("removals", report.removals)
-    observer.count("clamped", report.clamped)
-    observer.count("misnamed", report.misnamed)
-    observer.count("canaries", report.canaries)
-    for reason, count in report.refused.items():
-        observer.count("refused", count, reason)

@@ -207,7 +207,15 @@ class _Step:
 
     def decode(self) -> None:
         """Read the records in order: those of a chunk as columns, or one by one if some are not of the usual form."""
-        for first, end in pairwise(_chunk_bounds(self._records)):
+        # A chunk has about as many bytes, or as many records, as are signed at once.
+        values = [record.value or b"" for record in self._records]
+        sizes = np.fromiter(map(len, values), np.int64, len(values))
+        bounds, ends, chunk_bytes = [0], np.cumsum(sizes), _CHUNK_BYTES * bytes_of_utf8_byte(values)
+        while bounds[-1] < len(self._records):
+            first = bounds[-1]
+            full = int(np.searchsorted(ends, ends[first] - sizes[first] + chunk_bytes))
+            bounds.append(min(full + 1, first + CHUNK_DOCUMENTS, len(self._records)))
+        for first, end in pairwise(bounds):
             part = self._records[first:end]
             columns = _columns(part, self._plan)
             if columns is None:
@@ -227,7 +235,16 @@ class _Step:
         elif plan.verdicts and sent_bytes(record.key, record.value, record.headers) > plan.document_bytes_max:
             self._refuse(record, "message_too_large")
         elif record.value is None:
-            self._remove(row, record)
+            config, id_ = self._plan.config, record.key
+            if id_ is not None and config.separate:
+                id_ = full_id_of_key(id_)
+            reason = _no_removal(id_)
+            if reason is not None:
+                self._refuse(record, reason)
+            elif id_ is not None:
+                self._rows.remove(row, id_)
+                self._canaries.remove(id_)
+                self._removals += 1
         else:
             collection, named = _named(record.key, plan)
             key = None if named is None else _as_text(named)
@@ -237,19 +254,6 @@ class _Step:
             else:
                 is_other = key != document.id or collection != (document.collection or "").encode(errors="replace")
                 self._add(row, record, document, is_misnamed=record.key is not None and is_other)
-
-    def _remove(self, row: int, record: Record) -> None:
-        """Add the removal of an id."""
-        config, id_ = self._plan.config, record.key
-        if id_ is not None and config.separate:
-            id_ = full_id_of_key(id_)
-        reason = _no_removal(id_)
-        if reason is not None:
-            self._refuse(record, reason)
-        elif id_ is not None:
-            self._rows.remove(row, id_)
-            self._canaries.remove(id_)
-            self._removals += 1
 
     def _add(self, row: int, record: Record, document: Document, *, is_misnamed: bool) -> None:
         """Add a document with its time: the time of its record if it has none, and at most that plus the skew."""
@@ -318,18 +322,6 @@ def _reason(record: Record, refusal: Refusal, chunk: _Chunk, plan: SignPlan) -> 
         if isinstance(document, Reason):
             return document
     return refusal.reason
-
-
-def _chunk_bounds(records: Sequence[Record]) -> list[int]:
-    """Return the bounds of chunks: each has about as many bytes, or as many records, as are signed at once."""
-    values = [record.value or b"" for record in records]
-    sizes = np.fromiter(map(len, values), np.int64, len(values))
-    bounds, ends, chunk_bytes = [0], np.cumsum(sizes), _CHUNK_BYTES * bytes_of_utf8_byte(values)
-    while bounds[-1] < len(records):
-        first = bounds[-1]
-        full = int(np.searchsorted(ends, ends[first] - sizes[first] + chunk_bytes))
-        bounds.append(min(full + 1, first + CHUNK_DOCUMENTS, len(records)))
-    return bounds
 
 
 def _columns(records: Sequence[Record], plan: SignPlan) -> _Columns | None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from http.client import HTTPException
 from threading import Timer
 from typing import Any, NamedTuple
@@ -190,20 +190,18 @@ def _answer(connection: HTTPConnection, url: Url, header: Mapping[str, str], byt
     client."""
     sent = {"Host": url.netloc or "", "Accept-Encoding": "gzip", "Connection": "close", **header}
     connection.request("GET", url.request_uri, headers=sent, preload_content=False, decode_content=False)
-    response = connection.getresponse()
-    try:
+    with closing(connection.getresponse()) as response:
         received = {name.lower(): value for name, value in response.headers.items()}
         body = _body(response, bytes_max) if response.status == 200 else b""
         return Fetched(response.status, received, body, "")
-    finally:
-        response.close()
 
 
 def _body(response: HTTPResponse, bytes_max: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     try:
-        for block in filter(None, decompressed(_blocks(response))):
+        received = filter(None, response.stream(_BLOCK_BYTES, decode_content=False))
+        for block in filter(None, decompressed(received)):
             parts.append(block)
             size += len(block)
             if size > bytes_max:
@@ -211,7 +209,3 @@ def _body(response: HTTPResponse, bytes_max: int) -> bytes:
     except Corrupt:
         raise FetchError("fetch_damaged") from None
     return b"".join(parts)
-
-
-def _blocks(response: HTTPResponse) -> Iterator[bytes]:
-    yield from filter(None, response.stream(_BLOCK_BYTES, decode_content=False))

@@ -91,7 +91,10 @@ def read_items(content: bytes, url: str, content_type: str) -> list[Item] | Name
 def parse(content: bytes, url: str, content_type: str) -> list[Item] | Named | Reason:
     """Return the items of a feed in its order, the feed that a page names, or the reason why there are none."""
     if content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
-        return _json_items(content)
+        feed = orjson.loads(content.removeprefix(b"\xef\xbb\xbf"))
+        if "jsonfeed.org" not in str(feed.get("version")) or not isinstance(feed.get("items"), list):
+            return Reason("feed_format")
+        return [_json_item(item) for item in feed["items"] if isinstance(item, dict)]
     import feedparser
 
     # Without an address the parser leaves relative guids as they are: a redirect must not change the id of an item.
@@ -121,14 +124,6 @@ class _Links(HTMLParser):
         values = {name: value or "" for name, value in attrs}
         if tag == "link" and not self.found and values.get("type", "").strip().lower() in _FEED_TYPES:
             self.found = values.get("href", "") if "alternate" in values.get("rel", "").lower().split() else ""
-
-
-def _json_items(content: bytes) -> list[Item] | Reason:
-    """Return the items of a JSON Feed, versions 1 and 1.1 (jsonfeed.org)."""
-    feed = orjson.loads(content.removeprefix(b"\xef\xbb\xbf"))
-    if "jsonfeed.org" not in str(feed.get("version")) or not isinstance(feed.get("items"), list):
-        return Reason("feed_format")
-    return [_json_item(item) for item in feed["items"] if isinstance(item, dict)]
 
 
 def _json_item(item: dict[str, Any]) -> Item:

@@ -231,11 +231,12 @@ class Feed:
         fields, time = self._watching.fields, item.time
         if time is not None and datetime.fromisoformat(time).timestamp() > now + AHEAD_SECONDS:
             time = None
+        # An id that is no URI is unique in its feed only. It follows the given address, because redirects change.
         values: dict[str, str | float | None] = {
             "title": item.title,
             "url": item.url,
             "feed": self.url,
-            fields.id: item.id and self._watching.name(self._id_of(item.id)),
+            fields.id: item.id and self._watching.name(item.id if _URI.match(item.id) else f"{self.url}#{item.id}"),
             fields.timestamp: time,
             fields.text: item.text,
             "part": item.part,
@@ -244,10 +245,6 @@ class Feed:
             values[fields.source or "source"] = host_of(self.url)
         raw = orjson.dumps({name: value for name, value in values.items() if value is not None})
         return Entry(self.url, number, raw, decode_document(raw, fields))
-
-    def _id_of(self, id_: str) -> str:
-        """An id that is no URI is unique in its feed only. It follows the given address, because redirects change."""
-        return id_ if _URI.match(id_) else f"{self.url}#{id_}"
 
     def _arrived(self, entry: Entry, now: float) -> Entry:
         """Return an item with the time that it has for those who read it."""
@@ -320,7 +317,11 @@ def watch(
 
     def start_feeds() -> Iterator[FeedPoll]:
         nonlocal wanted
-        addresses, before = _bounded(lists.addresses()), wanted
+        addresses, before = lists.addresses(), wanted
+        if len(addresses) > FEEDS_MAX:
+            raise Failure(
+                Exit.USAGE, f"{len(addresses):,} feeds are named, {FEEDS_MAX} at most: divide them among processes"
+            )
         wanted = set(addresses)
         for url in addresses:
             if url not in before and url not in threads:  # a feed that is gone for good stays listed
@@ -350,14 +351,6 @@ def watch(
                 thread.join()
             os.close(read)
             os.close(write)
-
-
-def _bounded(addresses: list[str]) -> list[str]:
-    if len(addresses) > FEEDS_MAX:
-        raise Failure(
-            Exit.USAGE, f"{len(addresses):,} feeds are named, {FEEDS_MAX} at most: divide them among processes"
-        )
-    return addresses
 
 
 def _watch_lists(seconds: float, world: World, ended: threading.Event, put: Callable[[_Result], None]) -> None:

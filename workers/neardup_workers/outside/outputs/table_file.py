@@ -112,7 +112,15 @@ class TableFile:
         self._add(rows, chosen, shown)
 
     def _add(self, rows: TableRows, chosen: npt.NDArray[np.bool_], columns: dict[str, Any]) -> None:
-        batch = self._without_views(rows.batch)
+        # Views of strings and bytes become columns of them: Arrow chooses no rows of views, and a file of Parquet holds
+        # both alike.
+        batch = rows.batch
+        types = self._arrow.types
+        plain = {types.is_string_view: self._arrow.string(), types.is_binary_view: self._arrow.binary()}
+        for is_view, kind in plain.items():
+            for n, field in enumerate(batch.schema):
+                if is_view(field.type):
+                    batch = batch.set_column(n, field.with_type(kind), batch.column(n).cast(kind))
         if self._input is None:
             self._begin(rows, batch.schema)
         elif not rows.batch.schema.equals(self._input):
@@ -163,17 +171,6 @@ class TableFile:
                 self._open(self._arrow.schema([]))
             self._write()
             self._file.act(lambda _: self._writer.close())
-
-    def _without_views(self, batch: Any) -> Any:
-        """Return rows whose views of strings and bytes are columns of them: Arrow chooses no rows of views, and a file
-        of Parquet holds both alike."""
-        types = self._arrow.types
-        plain = {types.is_string_view: self._arrow.string(), types.is_binary_view: self._arrow.binary()}
-        for is_view, kind in plain.items():
-            for n, field in enumerate(batch.schema):
-                if is_view(field.type):
-                    batch = batch.set_column(n, field.with_type(kind), batch.column(n).cast(kind))
-        return batch
 
     def _begin(self, rows: TableRows, schema: Any) -> None:
         """Open the writer, with the columns of the first rows."""

@@ -1,9 +1,13 @@
-"""The memory that this machine, or the container around the process, has to give."""
+"""The memory that this machine, or the container around the process, has to give; and sizes as users write them."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+
+from pydantic import ByteSize, TypeAdapter, ValidationError
+
+from neardup.errors import ConfigError
 
 # Of both versions of control groups: the files with the limit of a container, what it uses and of what that consists,
 # and the rows of the last one that are copies of files, which the kernel drops when memory is short.
@@ -14,6 +18,18 @@ _GROUPS = (
         ("total_inactive_file", "total_active_file"),
     ),
 )  # fmt: skip
+
+
+def bytes_of(option: str, size: str) -> int:
+    """Return the bytes of a size such as 512MB or 16GiB. Raises ``ConfigError`` with the name of the option.
+
+    >>> bytes_of("--memory", "1.5GiB")
+    1610612736
+    """
+    try:
+        return TypeAdapter(ByteSize).validate_python(size)
+    except ValidationError:
+        raise ConfigError(f"{option}={size!r}: must be a number with a unit, as in 16GiB or 512MB") from None
 
 
 def free_bytes(root: Path = Path("/")) -> int:

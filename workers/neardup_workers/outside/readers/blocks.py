@@ -58,7 +58,10 @@ class Blocks:
         try:
             while True:
                 block = self._read(opened)
-                if _is_rewritten(opened, head):  # tested after the read, so the block may be of the new content
+                # It was truncated: it is too short, or no longer begins as it did. This follows the read, so the block
+                # may be of the new content.
+                is_short = os.fstat(opened).st_size < os.lseek(opened, 0, os.SEEK_CUR)
+                if is_short or os.pread(opened, len(head), 0) != head:
                     os.lseek(opened, 0, os.SEEK_SET)
                     head = b""
                     yield None
@@ -176,12 +179,6 @@ def _ready(descriptor: int) -> bool:
         return bool(select.select([descriptor], [], [], 0)[0])
     except (OSError, ValueError):  # select does not support the system or the descriptor
         return False
-
-
-def _is_rewritten(descriptor: int, head: bytes) -> bool:
-    """Whether a file was truncated since it was read: it is too short, or no longer begins as it did."""
-    position = os.lseek(descriptor, 0, os.SEEK_CUR)
-    return os.fstat(descriptor).st_size < position or os.pread(descriptor, len(head), 0) != head
 
 
 def _replacement(path: str, descriptor: int) -> int | None:

@@ -43,6 +43,7 @@ from neardup_workers.outside.web.pages import Page, page_document
 
 AUTO = "auto"
 LINES, DOCUMENTS = "lines", "documents"
+# A field that only a delivered message has, and the line From of an mbox with the field of a header.
 _DELIVERED = re.compile(
     rb"(Return-Path|Delivered-To|X-Original-To):[ \t]*<?[^\s<>]*>?\r?\n[!-9;-~]+:|Received:[ \t]+from[ \t]"
 )
@@ -93,18 +94,6 @@ class Unsupported(NamedTuple):
     remedy: str
 
 
-def _read_lines(blocks: Blocks, fields: Fields, bytes_max: int) -> Iterator[Line | Run]:
-    return split_runs(blocks, bytes_max)
-
-
-def _read_array(blocks: Blocks, fields: Fields, bytes_max: int) -> Iterator[Line]:
-    return array_lines(blocks, bytes_max)
-
-
-def _read_warc(blocks: Blocks, fields: Fields, bytes_max: int) -> Iterator[Line]:
-    return warc_lines(blocks, bytes_max)
-
-
 def _read_table(blocks: Blocks, fields: Fields, bytes_max: int, delimiter: str) -> Iterator[Line]:
     json_fields = frozenset((fields.tokens, fields.vector)) if fields.kind in ("tokens", "vector") else frozenset()
     return table_lines(split_lines(blocks, bytes_max), delimiter, bytes_max, json_fields, needed_field(fields))
@@ -125,10 +114,6 @@ def _read_rows(
                 yield Line(number, raw)
     except Damaged:
         yield Line(number + 1, b"", reason=Reason("table_damaged"))
-
-
-def _begins(head: bytes, needed: str, in_folder: bool, magic: bytes | tuple[bytes, ...]) -> bool:
-    return head.startswith(magic)
 
 
 def _read_mbox(blocks: Blocks, fields: Fields, bytes_max: int) -> Iterator[Line]:
@@ -203,26 +188,8 @@ def _names(text: bytes, field: str) -> bool:
     return not field or re.search(b'"' + re.escape(field.encode()) + rb'"\s*:', text) is not None
 
 
-def _is_warc(head: bytes, needed: str, in_folder: bool) -> bool:
-    return re.match(rb"WARC/\d", head) is not None
-
-
-def _is_page(head: bytes, needed: str, in_folder: bool) -> bool:
-    return LOOKS_LIKE_HTML.match(head.removeprefix(BOM)) is not None
-
-
-def _is_mail(head: bytes, needed: str, in_folder: bool) -> bool:
-    """Whether the content begins with a field that only a delivered message has."""
-    return _DELIVERED.match(head) is not None
-
-
-def _is_mbox(head: bytes, needed: str, in_folder: bool) -> bool:
-    """Whether the content begins with a line From of an mbox and the field of a header."""
-    return _FROM_LINE.match(head) is not None
-
-
-def _never(head: bytes, needed: str, in_folder: bool) -> bool:
-    return False
+def _matches(pattern: re.Pattern[bytes]) -> Callable[[bytes, str, bool], bool]:
+    return lambda head, needed, in_folder: pattern.match(head) is not None
 
 
 _ALL = tuple(KINDS)
@@ -237,23 +204,33 @@ _WEB = ("fastwarc", "web")
 _ARROW = ("pyarrow", "arrow")
 # The value of ``input_format`` -> the format. The content decides first, then the name. The last row is the default.
 FORMATS: dict[str, Format] = {
-    LINES: Format((".jsonl", ".ndjson"), _read_lines, _ALL, _is_lines),
-    "array": Format((), _read_array, _ALL, _is_array),
+    LINES: Format(
+        (".jsonl", ".ndjson"), lambda blocks, fields, bytes_max: split_runs(blocks, bytes_max), _ALL, _is_lines
+    ),
+    "array": Format((), lambda blocks, fields, bytes_max: array_lines(blocks, bytes_max), _ALL, _is_array),
     "csv": _table_format(".csv", ","),
     "tsv": _table_format(".tsv", "\t"),
     "parquet": Format(
         (".parquet", ".pq"), functools.partial(_read_rows, batches=parquet_batches), _ALL,
-        functools.partial(_begins, magic=PARQUET_MAGIC), batches=parquet_batches, needs=_ARROW,
+        _matches(re.compile(re.escape(PARQUET_MAGIC))), batches=parquet_batches, needs=_ARROW,
     ),
     "arrow": Format(
         (".arrow", ".arrows", ".feather", ".ipc"), functools.partial(_read_rows, batches=arrow_batches), _ALL,
-        functools.partial(_begins, magic=(FILE_MAGIC, STREAM_MAGIC)), batches=arrow_batches, needs=_ARROW,
+        _matches(re.compile(re.escape(FILE_MAGIC) + b"|" + re.escape(STREAM_MAGIC))),
+        batches=arrow_batches, needs=_ARROW,
     ),
-    "mail": Format((".eml",), None, ("text",), _is_mail, _mail_document),
-    "mbox": Format((".mbox", ".mbx"), _read_mbox, ("text",), _is_mbox),
-    "warc": Format((".warc", ".wet"), _read_warc, ("text",), _is_warc, needs=_WEB, resumes=True),
-    "html": Format((".html", ".htm", ".xhtml"), None, ("text",), _is_page, page_document, needs=_WEB),
-    DOCUMENTS: Format((), None, ("text",), _never),
+    "mail": Format((".eml",), None, ("text",), _matches(_DELIVERED), _mail_document),
+    "mbox": Format((".mbox", ".mbx"), _read_mbox, ("text",), _matches(_FROM_LINE)),
+    "warc": Format(
+        (".warc", ".wet"), lambda blocks, fields, bytes_max: warc_lines(blocks, bytes_max), ("text",),
+        _matches(re.compile(rb"WARC/\d")), needs=_WEB, resumes=True,
+    ),
+    "html": Format(
+        (".html", ".htm", ".xhtml"), None, ("text",),
+        lambda head, needed, in_folder: LOOKS_LIKE_HTML.match(head.removeprefix(BOM)) is not None,
+        page_document, needs=_WEB,
+    ),
+    DOCUMENTS: Format((), None, ("text",), lambda head, needed, in_folder: False),
 }  # fmt: skip
 
 # The name of a format -> how it is recognised, and the remedy.

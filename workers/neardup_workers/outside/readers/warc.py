@@ -94,7 +94,9 @@ class _Archive:
         while self.left or self._find():
             yield from self._damage()
             if self.left:
-                yield self._part()
+                part = bytes(memoryview(self.held)[self.at : self.at + self.left])
+                self.at, self.left = self.at + len(part), self.left - len(part)
+                yield Line(self.number, b"", True, not self.left, Reason("warc_too_large"), record=part)
                 if self.left:
                     break
                 continue
@@ -166,12 +168,6 @@ class _Archive:
             return _UNKNOWN
         return end if len(self.held) >= end else _DAMAGED
 
-    def _part(self) -> Line:
-        """Return what is there of a record that is too long to hold."""
-        part = bytes(memoryview(self.held)[self.at : self.at + self.left])
-        self.at, self.left = self.at + len(part), self.left - len(part)
-        return Line(self.number, b"", True, not self.left, Reason("warc_too_large"), record=part)
-
     def _damage(self) -> Iterator[Line]:
         """Refuse the bytes of a gap, unless they belong to damage that is refused already."""
         is_new, self.has_gap = self.has_gap and not self.is_damaged, False
@@ -216,8 +212,14 @@ def _page(record: Any, kind: str, block: bytes, bytes_max: int) -> Page | Reason
     if kind == "response" and content_type.partition(";")[0].strip().lower() != "application/http":
         return Reason("warc_not_text")  # for example the answer of a name server
     if kind == "response":
-        status, headers, payload = _answer(block)
-        if status != _SUCCESS:
+        head, payload = split_head(block)
+        line, *fields = head.decode("latin-1").split("\r\n")
+        status = _STATUS.match(line)
+        headers: dict[str, str] = {}  # the first field of each name
+        for field in fields:
+            name, _, value = field.partition(":")
+            headers.setdefault(name.strip().lower(), value.strip())
+        if status is None or int(status[1]) != _SUCCESS:
             return Reason("warc_status")
         content_type = headers.get("content-type") or _header(record, "WARC-Identified-Payload-Type")
         if "chunked" in headers.get("transfer-encoding", "").lower():
@@ -241,18 +243,6 @@ def _page(record: Any, kind: str, block: bytes, bytes_max: int) -> Page | Reason
         if id_
         else Reason("no_id")
     )
-
-
-def _answer(block: bytes) -> tuple[int, dict[str, str], bytes]:
-    """Return the status of an answer of HTTP (0 if it is none), its first field of each name, and its body."""
-    head, body = split_head(block)
-    line, *fields = head.decode("latin-1").split("\r\n")
-    status = _STATUS.match(line)
-    headers: dict[str, str] = {}
-    for field in fields:
-        name, _, value = field.partition(":")
-        headers.setdefault(name.strip().lower(), value.strip())
-    return int(status[1]) if status else 0, headers, body
 
 
 def _joined(body: bytes) -> bytes:

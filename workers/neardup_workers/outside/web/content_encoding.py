@@ -6,8 +6,10 @@ a payload that is larger than the bound is given up.
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import zstandard
 
@@ -41,7 +43,7 @@ def decoded_content(payload: bytes, encodings: str, bytes_max: int) -> bytes | N
                 return None
             continue  # no encoding: "none", "UTF-8" or the like
         begins, unpack = row
-        if not payload or not begins(payload):
+        if not begins.match(payload):
             continue
         parts, size = [], 0
         try:
@@ -67,10 +69,6 @@ def _inflate(payload: bytes, wbits: int) -> Iterator[bytes]:
         yield part
         if not part and not payload and not member.eof:
             raise _Damaged
-
-
-def _gzip(payload: bytes) -> Iterator[bytes]:
-    return _inflate(payload, 16 + zlib.MAX_WBITS)
 
 
 def _deflate(payload: bytes) -> Iterator[bytes]:
@@ -106,20 +104,14 @@ def _brotli(payload: bytes) -> Iterator[bytes]:
         raise _Damaged from error
 
 
-def _starts_with(magic: bytes) -> Callable[[bytes], bool]:
-    return lambda payload: payload.startswith(magic)
-
-
-def _looks_packed(payload: bytes) -> bool:
-    """Whether it can be a format without a magic number: markup begins with a bracket, a mark or white space."""
-    return payload[:1] not in (b"<", b"\xef", b" ", b"\n", b"\r", b"\t")
-
-
-# A Content-Encoding -> whether a payload begins like it, and its unpacker.
-_ENCODINGS: dict[str, tuple[Callable[[bytes], bool], Callable[[bytes], Iterator[bytes]]]] = {
-    "gzip": (_starts_with(b"\x1f\x8b"), _gzip),
-    "x-gzip": (_starts_with(b"\x1f\x8b"), _gzip),
-    "deflate": (_looks_packed, _deflate),
-    "br": (_looks_packed, _brotli),
-    "zstd": (_starts_with(b"\x28\xb5\x2f\xfd"), _zstd),
+_GZIP = re.compile(rb"\x1f\x8b"), partial(_inflate, wbits=16 + zlib.MAX_WBITS)
+# A format without a magic number: markup begins with a bracket, a mark or white space.
+_NO_MARKUP = re.compile(rb"[^<\xef \n\r\t]")
+# A Content-Encoding -> how a payload of it begins, and its unpacker.
+_ENCODINGS: dict[str, tuple[re.Pattern[bytes], Callable[[bytes], Iterator[bytes]]]] = {
+    "gzip": _GZIP,
+    "x-gzip": _GZIP,
+    "deflate": (_NO_MARKUP, _deflate),
+    "br": (_NO_MARKUP, _brotli),
+    "zstd": (re.compile(rb"\x28\xb5\x2f\xfd"), _zstd),
 }

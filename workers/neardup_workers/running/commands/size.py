@@ -9,7 +9,6 @@ and the linker read every document, so one core of each bounds a stream.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -28,6 +27,7 @@ from neardup.window.steps import step
 from neardup_workers.outside.display.printing import facts, print_found
 from neardup_workers.outside.options.running import SizeOptions
 from neardup_workers.outside.process.exits import Exit
+from neardup_workers.outside.process.memory import bytes_of
 from neardup_workers.outside.settings.kafka import StreamSettings, limits_of
 from neardup_workers.outside.topics.names import FILTER, LINK, MATCH, SIGN
 
@@ -112,18 +112,6 @@ def size(options: SizeOptions, settings: StreamSettings) -> Exit:
     }
     print_found(values, [*_tables(sized)], as_json=options.as_json, columns=110)
     return Exit.UNFIT if sized.problems else Exit.SUCCESS
-
-
-def bytes_of(name: str, text: str) -> float:
-    """Return the bytes of a size such as 16GiB. Raises ``ConfigError`` with the name of the option.
-
-    >>> bytes_of("--memory", "1.5GiB")
-    1610612736.0
-    """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(KiB|MiB|GiB|TiB|)", text.strip())
-    if match is None:
-        raise ConfigError(f"{name}={text!r}: must be a number with a unit, one of KiB, MiB, GiB and TiB, as in 16GiB")
-    return float(match[1]) * _UNITS.get(match[2], 1)
 
 
 def sampled(settings: StreamSettings, text_bytes: int, id_bytes: int) -> tuple[float, float]:

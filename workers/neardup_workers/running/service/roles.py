@@ -152,7 +152,12 @@ def _signer(member: WorkerMember, settings: StreamSettings, limits: StreamLimits
 
 def _matcher(member: WorkerMember, settings: StreamSettings, limits: StreamLimits) -> Made:
     names, transport = names_of(settings), member.transport
-    check_shards(transport, settings)
+    partitions = transport.partitions(names.topics.links)
+    if partitions < settings.shards:
+        raise UnknownTopicError(
+            f"{names.topics.links} has {partitions} partitions, but its generation begins with {settings.shards} "
+            "shards, so documents would go to the wrong ones; delete it and create it again with neardup topics create"
+        )
     check_topics(transport, settings, (names.topics.signed, names.topics.candidates, names.topics.links))
     member.observer.set("promised_recall_ratio", 1.0 if SCHEMES[settings.scheme].exact else settings.tuning.recall)
     plan = MatchPlan(
@@ -248,17 +253,6 @@ def wait_seconds(role: Role, limits: StreamLimits, waited: float = 0.0, turn: fl
     """
     interval = role.interval_fraction * limits.commit_seconds
     return min(interval, max(_WAIT_SECONDS_MIN, interval - max(0.0, turn - waited)))
-
-
-def check_shards(transport: Transport, settings: StreamSettings) -> None:
-    """Raise ``UnknownTopicError`` unless links has a partition for each shard with which the generation begins."""
-    name = names_of(settings).topics.links
-    partitions = transport.partitions(name)
-    if partitions < settings.shards:
-        raise UnknownTopicError(
-            f"{name} has {partitions} partitions, but its generation begins with {settings.shards} shards, so "
-            "documents would go to the wrong ones; delete it and create it again with neardup topics create"
-        )
 
 
 def check_topics(transport: Transport, settings: StreamSettings, names: Collection[str]) -> None:

@@ -194,7 +194,12 @@ class Shell:
                             chore.run()
                             due[i] = outside.now() + chore.every_seconds
                 except UnreachableError as error:
-                    self._away(error)
+                    # The broker does not answer: keep all state until a request for the ends of the topic succeeds.
+                    self._is_away = True
+                    self._stall.forget()
+                    self._waits.forget()
+                    self.outside.observer.set("connected", 0.0)
+                    self._log_change("away", f"{self.name}: {error}", bad=True)
             self._beat(made, producer)
             if outside.now() - began > STEADY_SECONDS and not self._is_away:
                 self._failures = self._fenced = 0
@@ -286,14 +291,6 @@ class Shell:
         if wait.again:
             self.outside.stuck(f"{self.name}: {text}, also after a restart; see kafka-python admin transactions list")
         raise WaitedError(text)
-
-    def _away(self, error: UnreachableError) -> None:
-        """Handle a broker that does not answer: keep all state until a request for the ends of the topic succeeds."""
-        self._is_away = True
-        self._stall.forget()
-        self._waits.forget()
-        self.outside.observer.set("connected", 0.0)
-        self._log_change("away", f"{self.name}: {error}", bad=True)
 
     def _restart(self, error: TransportError) -> None:
         """Count and log a failure, and wait; raises ``Failure`` if another process has the same name."""

@@ -38,32 +38,25 @@ def feed_of(stories: Sequence[Story], store: str, address: str) -> bytes:
     _add(_add(feed, "author"), "name", "neardup")
     _add(feed, "link", rel="self", type=TYPE, href=address)
     for story in stories:
-        _add_entry(feed, story, store)
+        entry = _add(feed, "entry")
+        _add(entry, "id", f"urn:uuid:{uuid.uuid5(uuid.UUID(store), str(story.cluster))}")
+        first = story.members[0] if story.members else None
+        _add(entry, "title", "A story" if first is None else _title(first))
+        _add(entry, "published", _time(story.first_time))
+        _add(entry, "updated", _time(story.last_time))
+        # The address of a member is its field ``url``, or an id that is one.
+        named = (one for member in story.members for one in (member.url, member.id) if one)
+        for n, url in enumerate(dict.fromkeys(filter(_ADDRESS.fullmatch, named))):
+            _add(entry, "link", rel="related" if n else "alternate", href=url)
+        for source in dict.fromkeys(member.source for member in story.members if member.source):
+            _add(entry, "category", term=source)
+        told = f" of {story.sources:,} source{'s' * (story.sources > 1)}" if story.sources else ""
+        _add(entry, "summary", f"{story.size:,} documents{told}")
+        if first is not None and first.preview:
+            _add(entry, "content", first.preview, type="text")
     ET.register_namespace("", _NAMESPACE)
     content: bytes = ET.tostring(feed, "utf-8", xml_declaration=True)
     return content
-
-
-def _add_entry(feed: ET.Element, story: Story, store: str) -> None:
-    entry = _add(feed, "entry")
-    _add(entry, "id", f"urn:uuid:{uuid.uuid5(uuid.UUID(store), str(story.cluster))}")
-    first = story.members[0] if story.members else None
-    _add(entry, "title", "A story" if first is None else _title(first))
-    _add(entry, "published", _time(story.first_time))
-    _add(entry, "updated", _time(story.last_time))
-    for rel, url in zip(("alternate", *("related",) * len(story.members)), _addresses(story), strict=False):
-        _add(entry, "link", rel=rel, href=url)
-    for source in dict.fromkeys(member.source for member in story.members if member.source):
-        _add(entry, "category", term=source)
-    _add(entry, "summary", _summary(story))
-    if first is not None and first.preview:
-        _add(entry, "content", first.preview, type="text")
-
-
-def _addresses(story: Story) -> list[str]:
-    """Return the addresses of the members, each once: their field ``url``, or an id that is one."""
-    addresses = ((member.url, member.id) for member in story.members)
-    return list(dict.fromkeys(one for both in addresses for one in both if one and _ADDRESS.fullmatch(one)))
 
 
 def _title(member: StoryMember) -> str:
@@ -71,11 +64,6 @@ def _title(member: StoryMember) -> str:
     title = member.title or member.preview or member.id
     words = " ".join(title.split())
     return words if len(words) <= _TITLE_CHARACTERS else f"{words[: _TITLE_CHARACTERS - 1]}…"
-
-
-def _summary(story: Story) -> str:
-    said = f"{story.size:,} documents"
-    return said if not story.sources else f"{said} of {story.sources:,} source{'s' * (story.sources > 1)}"
 
 
 def _time(microseconds: int) -> str:

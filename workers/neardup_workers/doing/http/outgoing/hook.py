@@ -16,6 +16,7 @@ import urllib3
 from urllib3.exceptions import HTTPError
 
 from neardup.errors import ConfigError
+from neardup_workers.outside.settings.serve import ServeSettings
 
 _PREFIX = "whsec_"
 # Bytes of a secret: as the standard says.
@@ -89,3 +90,9 @@ class Hook:
     def close(self) -> None:
         """Close the connections."""
         self._pool.clear()
+
+
+def hook_of(settings: ServeSettings) -> Hook | None:
+    """Return the web hook that the settings describe, ``None`` without one. Raises ``ConfigError``, ``Failure``."""
+    secret = settings.hook_secret()
+    return None if settings.webhook is None or secret is None else Hook(settings.webhook, secret_of(secret))

@@ -158,7 +158,9 @@ class FilterWorker:
         self.member.begin(self._begin)
         read = self._read(timeout_seconds, records_max)
         done = 0 if polled.is_joining else self._step()
-        self._hold()
+        # Pause the partitions with enough pending verdicts.
+        full = {partition for partition, lane in self._lanes.items() if lane.verdicts >= _HAND_VERDICTS_MAX}
+        self.member.hold(full, self._lanes.keys())
         return len(polled.records) + read + done
 
     def close(self) -> None:
@@ -275,10 +277,18 @@ class FilterWorker:
                 if document is None:
                     break
                 if isinstance(document, Record):
-                    messages.append(self._message(document))
+                    time = document.timestamp_ms if document.timestamp_ms >= 0 else None
+                    headers = *document.headers, self._header
+                    place = self.topics.unique, document.partition
+                    messages.append(Message(*place, document.value, document.key, time, headers))
                     size += record_bytes(document)
                 else:
-                    self._check_gap(partition, document)
+                    if not self.plan.allow_gap:
+                        documents = self.topics.documents
+                        raise OffsetGoneError(
+                            f"offset {document} of partition {partition} of {documents} is to be kept and is no longer "
+                            f"in the log: give {documents} a longer retention, or go on without it with --allow-gap"
+                        )
                     gone += 1
             if (lane.offset, lane.metadata.row) != before:
                 offsets[partition] = Committed(lane.offset, encode_metadata(lane.metadata))
@@ -296,21 +306,3 @@ class FilterWorker:
         self.observer.count("bytes", size)
         self.observer.count("gone", gone)
         return len(messages)
-
-    def _message(self, record: Record) -> Message:
-        time = record.timestamp_ms if record.timestamp_ms >= 0 else None
-        topic = self.topics.unique
-        return Message(topic, record.partition, record.value, record.key, time, (*record.headers, self._header))
-
-    def _check_gap(self, partition: int, offset: int) -> None:
-        if not self.plan.allow_gap:
-            documents = self.topics.documents
-            raise OffsetGoneError(
-                f"offset {offset} of partition {partition} of {documents} is to be kept and is no longer in the log: "
-                f"give {documents} a longer retention, or go on without it with --allow-gap"
-            )
-
-    def _hold(self) -> None:
-        """Pause the partitions with enough pending verdicts."""
-        full = {partition for partition, lane in self._lanes.items() if lane.verdicts >= _HAND_VERDICTS_MAX}
-        self.member.hold(full, self._lanes.keys())

@@ -41,9 +41,14 @@ from neardup.pairs.pipeline import SLICE_CANDIDATES
 from neardup.pairs.shards import Shard
 from neardup_workers.doing.stages.matching.canaries import ShardLooks
 from neardup_workers.doing.stages.matching.cursors import TRAIL_BYTES, Cursor
-from neardup_workers.doing.stages.matching.messages import link_messages, pair_messages
 from neardup_workers.doing.stages.matching.plan import Beginnings, MatchPlan, Restore, check_gap
-from neardup_workers.doing.stages.matching.reports import Recall, report_step, report_tables
+from neardup_workers.doing.stages.matching.reports import (
+    Recall,
+    link_messages,
+    pair_messages,
+    report_step,
+    report_tables,
+)
 from neardup_workers.doing.stages.matching.shard_table import Applied, ShardTable, Window, decode_window, encode_window
 from neardup_workers.doing.stages.matching.standbys import Standbys
 from neardup_workers.doing.stages.matching.trims import Trims

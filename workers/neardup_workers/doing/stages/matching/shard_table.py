@@ -201,7 +201,10 @@ class ShardTable:
             position=position, documents=reached.documents + len(documents), message=offset, time_before=time_before
         )
         if reached.growth.steps:
-            self._note_since(stretch.places[first:end])
+            places = stretch.places[first:end]
+            partitions, firsts = np.unique(partitions_of(places), return_index=True)
+            for partition, place in zip(partitions.tolist(), places[firsts].tolist(), strict=True):
+                self._since.setdefault(partition, place)
 
     def _grow(self, stretch: Stretch) -> None:
         """Apply the control row behind a stretch, if it has one that counts."""
@@ -219,12 +222,6 @@ class ShardTable:
             window = Window(offset, self.stream_time, self.config.matching_fingerprint, growth)
             first = Committed(offset, encode_window(window))
             self.born |= dict.fromkeys(range(reached.growth.shards, growth.shards), first)
-
-    def _note_since(self, places: npt.NDArray[np.int64]) -> None:
-        """Note the first place of each partition after a growth."""
-        partitions, firsts = np.unique(partitions_of(places), return_index=True)
-        for partition, first in zip(partitions.tolist(), firsts.tolist(), strict=True):
-            self._since.setdefault(partition, int(places[first]))
 
     def came_since(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return which documents are where they belong for certain (``bool[n]``): they came after the last growth."""

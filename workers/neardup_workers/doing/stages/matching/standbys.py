@@ -117,7 +117,12 @@ class Standbys:
             return
         try:
             if not 0 <= self._member.clock() - self._read_at < _REFRESH_SECONDS:
-                self._refresh()
+                # Read the committed positions, and make the tables that are missing.
+                member, now = self._member, self._member.clock()
+                offsets = member.transport.group_offsets(member.membership.group, self._plan.topics.links)
+                self._read_at = now
+                for shard in sorted(self._shards & offsets.keys()):
+                    self._bind(shard, offsets[shard], now)
             for one in self._standbys.values():
                 if self._running.covers(one.table.position):
                     self._apply(one, self._running)
@@ -141,14 +146,6 @@ class Standbys:
             observer.set("standby_lag_seconds", seconds, str(shard))
             observer.set("standby_table_bytes", self._standbys[shard].table.memory_bytes(), str(shard))
         self._reported = frozenset(lag)
-
-    def _refresh(self) -> None:
-        """Read the committed positions, and make the tables that are missing."""
-        member, now = self._member, self._member.clock()
-        offsets = member.transport.group_offsets(member.membership.group, self._plan.topics.links)
-        self._read_at = now
-        for shard in sorted(self._shards & offsets.keys()):
-            self._bind(shard, offsets[shard], now)
 
     def _bind(self, shard: int, committed: Committed, now: float) -> None:
         """Set the committed position of a shard; drop a table that cannot get there, and begin again."""
@@ -206,17 +203,14 @@ class Standbys:
         try:
             cursor.read(0.0, records_max, min(_READ_BYTES, self._plan.step_bytes_max))
         except OffsetGoneError:
-            self._begin_again(cursor)
+            # Drop the tables whose next messages are gone; the next turn begins at the window of their shard.
+            first = self._member.transport.bounds(self._plan.topics.signed)[PARTITION][0]
+            gone = [shard for shard, one in self._standbys.items() if offset_and_row(one.table.position)[0] < first]
+            for shard in gone:
+                del self._standbys[shard]
+            cursor.pass_by(())
+            self._read_at = 0.0
             return
         for one in behind:
             self._apply(one, cursor)
         cursor.pass_by(one.table.position for one in behind)
-
-    def _begin_again(self, cursor: Cursor) -> None:
-        """Drop the tables whose next messages are gone; the next turn begins at the window of their shard."""
-        first = self._member.transport.bounds(self._plan.topics.signed)[PARTITION][0]
-        gone = [shard for shard, one in self._standbys.items() if offset_and_row(one.table.position)[0] < first]
-        for shard in gone:
-            del self._standbys[shard]
-        cursor.pass_by(())
-        self._read_at = 0.0

@@ -48,12 +48,16 @@ def parquet_batches(content: Content) -> Iterator[Any]:
         file = yield from _seekable(content, content, spooled)
         with _reported(content):
             metadata = pq.read_metadata(file)
+            # The sizes of single columns are not read: pyarrow ends the process on some damaged ones.
+            groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+            row_bytes = max((group.total_byte_size // max(group.num_rows, 1) for group in groups), default=0)
+            rows = min(max(_BATCH_BYTES // max(row_bytes, 1), 1), _BATCH_ROWS)
             # A buffer has the size that a page header claims, true or not; a group that is read at once bounds it.
-            buffered = _BUFFER_BYTES if _group_bytes(metadata) > _GROUP_BYTES else 0
+            is_large = max((group.total_byte_size for group in groups), default=0) > _GROUP_BYTES
             parquet = pq.ParquetFile(
-                file, metadata=metadata, pre_buffer=False, buffer_size=buffered, page_checksum_verification=True
-            )
-            rows = _rows_of_batch(metadata)
+                file, metadata=metadata, pre_buffer=False, buffer_size=_BUFFER_BYTES * is_large,
+                page_checksum_verification=True,
+            )  # fmt: skip
             yield pa.RecordBatch.from_pylist([], schema=parquet.schema_arrow)
             yield from _ahead(map(_checked, parquet.iter_batches(batch_size=rows, use_threads=False)))
 
@@ -87,10 +91,12 @@ def arrow_batches(content: Content) -> Iterator[Any]:
 
 @contextmanager
 def _reported(content: Content) -> Iterator[None]:
-    """Raise ``Damaged`` for what pyarrow raises."""
+    """Raise ``Damaged`` for what pyarrow raises for a file that it cannot read."""
+    import pyarrow as pa
+
     try:
         yield
-    except _damages() as error:
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         content.check()
         raise Damaged(str(error)) from error
 
@@ -144,28 +150,6 @@ def _checked(batch: Any) -> Any:
         if "dictionary" in str(column.type):
             column.validate(full=True)
     return batch
-
-
-def _damages() -> tuple[type[Exception], ...]:
-    """Return what pyarrow raises for a file that it cannot read."""
-    import pyarrow as pa
-
-    return pa.ArrowException, OSError, ValueError, MemoryError
-
-
-def _group_bytes(metadata: Any) -> int:
-    """Return the size of the largest row group.
-
-    The sizes of single columns are not read: pyarrow ends the process on some damaged ones.
-    """
-    return int(max((metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)), default=0))
-
-
-def _rows_of_batch(metadata: Any) -> int:
-    """Return how many rows have about ``_BATCH_BYTES`` in the row group with the largest rows."""
-    groups = (metadata.row_group(i) for i in range(metadata.num_row_groups))
-    row_bytes = max((group.total_byte_size // max(group.num_rows, 1) for group in groups), default=0)
-    return int(min(max(_BATCH_BYTES // max(row_bytes, 1), 1), _BATCH_ROWS))
 
 
 class _Pipe(io.RawIOBase):

@@ -11,7 +11,6 @@ document is late by more than ``lateness_seconds``. Of the bounds of the table (
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -50,6 +49,7 @@ from neardup_workers.outside.outputs.output import STANDARD, OutputFile
 from neardup_workers.outside.outputs.sources import Sources
 from neardup_workers.outside.outputs.table_file import check_rows
 from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.process.memory import bytes_of
 from neardup_workers.outside.settings.files import Settings
 from neardup_workers.running.commands.batch import verdicts
 from neardup_workers.running.commands.batch.content_pairs import ContentPairs, Links, contents_of
@@ -64,7 +64,6 @@ _MESSAGE_ROWS = 512
 _ALWAYS = int(NO_WINDOW) - 1
 # The greatest lateness for which a time without it fits in 64 bits.
 _LATENESS_MAX = 1 << 61
-_SIZE = re.compile(r"(\d+(?:\.\d+)?) *([KMGT]?)(i?)B?", re.IGNORECASE)
 
 
 def run(options: BatchOptions, settings: Settings) -> Exit:
@@ -114,7 +113,7 @@ class Corpus:
 
     def __init__(self, folder: Path, settings: Settings, memory_max: str = "1GB") -> None:
         self.settings = settings
-        self._folder, self._memory_max = folder, _bytes(memory_max)
+        self._folder, self._memory_max = folder, bytes_of("--memory-max", memory_max)
         self._scheme = SCHEMES[settings.scheme]
         self._limits = table_limits(settings, self._scheme)
         self.rows = RowFiles(folder / "rows", settings.plan.width, separate=settings.separate)
@@ -363,16 +362,6 @@ def _folder(options: BatchOptions) -> tempfile.TemporaryDirectory[str]:
         return tempfile.TemporaryDirectory(prefix="neardup-", dir=options.temporary, ignore_cleanup_errors=True)
     except OSError as error:
         raise Failure(Exit.OUTPUT, f"cannot make a folder in {options.temporary}: {error.strerror}") from None
-
-
-def _bytes(size: str) -> int:
-    """Return a size such as ``512MB`` in bytes."""
-    found = _SIZE.fullmatch(size.strip())
-    if found is None:
-        raise Failure(Exit.USAGE, f"--memory-max {size} is no size such as 512MB or 4GB: give one")
-    number, unit, binary = found.groups()
-    power = " KMGT".index(unit.upper() or " ")
-    return int(float(number) * (1024 if binary else 1000) ** power)
 
 
 def _links(found: RowPairs, shared: Shared | None) -> Links:

@@ -21,7 +21,7 @@ from neardup_workers.outside.outputs.output import Lines
 from neardup_workers.outside.outputs.table_file import TableFile, columns_of
 from neardup_workers.outside.outputs.verdict_lines import VERDICT_KEY, annotated, verdict_lines
 from neardup_workers.outside.process.exits import Exit, Failure
-from neardup_workers.outside.readers.entries import Entry, TableRows
+from neardup_workers.outside.readers.entries import TableRows
 from neardup_workers.outside.readers.paths import display
 from neardup_workers.outside.readers.reader import EntryReader
 from neardup_workers.outside.settings.files import fields_of
@@ -77,7 +77,9 @@ def write_kept(
             chosen = span != REFUSED if annotates else np.isin(span, KEPT)
             decided = None if decided_between is None else decided_between(first, at)
             if table is None:
-                _add_lines(lines, entries, np.flatnonzero(chosen).tolist(), decided, texts)
+                verdicts = [] if decided is None else list(verdict_lines(entries, {}, decided, texts))
+                for n in np.flatnonzero(chosen).tolist():
+                    lines.add(entries[n], annotated(entries[n], verdicts[n]) if verdicts else None)
             elif isinstance(entries, TableRows):
                 table.add(entries, chosen, decided)
             else:
@@ -90,12 +92,3 @@ def write_kept(
                 f"the input changed while batch was running: it had {len(statuses):,} entries, and then {at:,}; "
                 f"{display(path)} is not written",
             )
-
-
-def _add_lines(
-    lines: Lines, entries: Sequence[Entry], chosen: list[int], decided: Decided | None, texts: GivenTexts | None
-) -> None:
-    """Add the chosen entries, each with its verdict if there are verdicts."""
-    verdicts = [] if decided is None else list(verdict_lines(entries, {}, decided, texts))
-    for n in chosen:
-        lines.add(entries[n], annotated(entries[n], verdicts[n]) if verdicts else None)

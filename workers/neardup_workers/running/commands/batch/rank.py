@@ -59,7 +59,15 @@ def ranked_rows(
     newest = _newest(pairs.contents, rows)
     for first, end in spans(rows.count):
         at = np.arange(first, end)
-        asking, contents, similarity = _asked(pairs, newest, at)
+        # Which content each row is compared with, and how similar it is.
+        distinct, back = np.unique(pairs.contents[at], return_inverse=True)
+        partners: Partners = pairs.of(distinct)
+        lengths = np.diff(partners.starts)[back]
+        each = ranges(partners.starts[back], lengths)
+        own = at[newest.counts[pairs.contents[at]] > 1]
+        asking = np.concatenate([np.repeat(at, lengths), own])
+        contents = np.concatenate([partners.others[each], pairs.contents[own]])
+        similarity = np.concatenate([partners.similarity[each], np.ones(len(own))])
         others = np.where(newest.ids[newest.row[contents]] != newest.ids[asking], newest.row[contents],
                           newest.other[contents])  # fmt: skip
         inside = (others >= 0) & (np.abs(times[asking] - times[others]) <= window)
@@ -83,20 +91,6 @@ def _newest(contents: Rows, rows: RowFiles) -> _Newest:
         differs = ids[by_content] != ids[np.repeat(row[names], sizes)]
         other[names] = np.maximum.reduceat(np.where(differs, by_content, -1), begins)
     return _Newest(by_content, starts, counts, row, other, ids)
-
-
-def _asked(pairs: ContentPairs, newest: _Newest, at: Rows) -> tuple[Rows, Rows, Floats]:
-    """Return which content each row is compared with, and how similar it is: row, content, similarity."""
-    distinct, back = np.unique(pairs.contents[at], return_inverse=True)
-    partners: Partners = pairs.of(distinct)
-    lengths = np.diff(partners.starts)[back]
-    each = ranges(partners.starts[back], lengths)
-    own = at[newest.counts[pairs.contents[at]] > 1]
-    return (
-        np.concatenate([np.repeat(at, lengths), own]),
-        np.concatenate([partners.others[each], pairs.contents[own]]),
-        np.concatenate([partners.similarity[each], np.ones(len(own))]),
-    )
 
 
 def _within(newest: _Newest, times: npt.NDArray[np.int64], window: int, asking: Rows, contents: Rows) -> Rows:

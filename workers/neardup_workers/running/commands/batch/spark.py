@@ -197,9 +197,16 @@ def _join(spark: SparkSession, signed: DataFrame, given: Input, settings: Settin
     scheme, limits = SCHEMES[settings.scheme], table_limits(settings, SCHEMES[settings.scheme])
     window = min(limits.window, _ALWAYS)
     _view(signed.where("reason IS NULL"), "rows")
-    spark.createDataFrame(_times_before(spark, given), "file string, block long, before long").createOrReplaceTempView(
-        "splits"
-    )
+    # The stream time before each split: of rows before the first time, it is the first time.
+    timed = f"FROM rows WHERE time <> {NO_TIME}"
+    (first,) = spark.sql(f"SELECT min_by(time, n) {timed}").collect()
+    most = {(file, block): time for file, block, time in spark.sql(
+        f"SELECT file, block, max(time) {timed} GROUP BY file, block").collect()}  # fmt: skip
+    before, rows = int(first[0] or 0), []
+    for split in given.begins:
+        rows.append((*split, before))
+        before = max(before, most.get(split, before))
+    spark.createDataFrame(rows, "file string, block long, before long").createOrReplaceTempView("splits")
     _view(spark.sql(_ARRIVALS), "arrivals", kept=False)
     _view(spark.sql(queries.ITEMS.format(content=queries.CONTENT[scheme.by_content])), "items")
     _view(spark.sql(queries.LINKS_ASKED), "asked", kept=False)
@@ -219,19 +226,6 @@ def _join(spark: SparkSession, signed: DataFrame, given: Input, settings: Settin
     judge = partial(tasks.judge_rows, settings, score_min)
     _view(spark.sql(_PAIRS).mapInArrow(judge, tasks.PAIRS), "pairs")
     return counts
-
-
-def _times_before(spark: SparkSession, given: Input) -> list[tuple[str, int, int]]:
-    """Return the stream time before each split: of rows before the first time, it is the first time."""
-    timed = f"FROM rows WHERE time <> {NO_TIME}"
-    (first,) = spark.sql(f"SELECT min_by(time, n) {timed}").collect()
-    most = {(file, block): time for file, block, time in spark.sql(
-        f"SELECT file, block, max(time) {timed} GROUP BY file, block").collect()}  # fmt: skip
-    before, rows = int(first[0] or 0), []
-    for split in given.begins:
-        rows.append((*split, before))
-        before = max(before, most.get(split, before))
-    return rows
 
 
 def _answered(spark: SparkSession, window: int, *, identical: bool) -> DataFrame:

@@ -14,7 +14,7 @@ from rich.table import Table
 from neardup.documents.document import Document
 from neardup.errors import Reason
 from neardup.features.shingle_length import SampleSummary, Similarity, enough, expected, measured, safe, sampled
-from neardup.features.texts.normalize import CodePoints, NormalForm, code_points
+from neardup.features.texts.normalize import NormalForm, code_points
 from neardup.pairs.pipeline import Signer
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.shortfall import recall_of
@@ -54,7 +54,7 @@ def show(settings: Settings, paths: Sequence[str], *, judged: str | None, as_jso
 
 
 def _show(settings: Settings, documents: Sequence[Document], *, judged: str | None, as_json: bool) -> None:
-    codes = _codes(settings, documents)
+    codes = code_points([document.text for document in documents], NormalForm.of(settings.fold))
     sample = sampled(codes)
     least, most = enough(*sample[1:]), safe(*sample[1:])
     similarities = measured(codes, range(max(least - _LENGTHS_AROUND, 1), most + _LENGTHS_AROUND))
@@ -109,12 +109,6 @@ def _cost(settings: Settings, documents: Sequence[Document]) -> tuple[dict[str, 
     count = max(batch.size, 1)
     cost = {"keys": float(keys.sum()) / count, "bytes": evidence / count, "microseconds": 1e6 * seconds / count}
     return cost, keys
-
-
-def _codes(settings: Settings, documents: Sequence[Document]) -> CodePoints:
-    """Return the normalised texts of documents."""
-    form = NormalForm.of(settings.fold)
-    return code_points([document.text for document in documents], form)
 
 
 def _documents(settings: Settings, paths: Sequence[str]) -> Iterator[Document]:
