@@ -154,29 +154,11 @@ class Plan(Protocol):
 PlanT = TypeVar("PlanT", bound=Plan)
 
 
-def no_settings(plan: Plan) -> tuple[object, ...]:
-    """Return no settings, for a scheme whose evidence and tuning decide the whole score."""
-    del plan
-    return ()
-
-
-def text_sample(text: str, plan: Plan) -> Document:
-    """Return a document with the text itself."""
-    del plan
-    return Document("", text)
-
-
 def sign_features(scheme: Scheme[Any], documents: Sequence[Document], plan: Plan) -> Signing:
     """Sign documents by their features: the functions of the scheme one after the other."""
     features, refused, characters, codes = scheme.features(documents, plan)
     contents, evidence = scheme.contents(features), scheme.evidence(features, plan)
     return Signing(contents, evidence, refused, characters, len(features.values), codes)
-
-
-def no_part(plan: Plan) -> float | None:
-    """Return ``None``: no part of a document makes it a duplicate."""
-    del plan
-    return None
 
 
 # One example: the defaults of all settings.
@@ -212,11 +194,11 @@ class Scheme(NamedTuple, Generic[PlanT]):
     # the settings that no other kind of scheme has, with defaults and a sentence each
     options: type[SchemeOptions] = SchemeOptions
     # what decides similarity and conditions, apart from evidence and tuning, for the matching fingerprint
-    scoring: Callable[[PlanT], tuple[object, ...]] = no_settings
+    scoring: Callable[[PlanT], tuple[object, ...]] = lambda plan: ()
     # what ``features``, ``contents`` and ``evidence`` make of documents, maybe sooner; the first argument is the scheme
     sign: Callable[[Scheme[Any], Sequence[Document], PlanT], Signing] = sign_features
     # a document without an id made from a text: texts that are nearly the same make near-duplicates
-    sample: Callable[[str, PlanT], Document] = text_sample
+    sample: Callable[[str, PlanT], Document] = lambda text, plan: Document("", text)
     # settings that together use every kernel of the scheme; with each of them, near-duplicate samples are pairs
     examples: tuple[Mapping[str, object], ...] = DEFAULTS
     # candidates of a probe where the settings name no limit; None: all. Only where most candidates are pairs
@@ -236,7 +218,7 @@ class Scheme(NamedTuple, Generic[PlanT]):
     said: Callable[[Evidence, Evidence, PlanT], Said | None] | None = None
     # the part of a text that stands in an earlier one, from which it is a duplicate, where ``shared`` is known; None:
     # only copies are
-    part_min: Callable[[PlanT], float | None] = no_part
+    part_min: Callable[[PlanT], float | None] = lambda plan: None
     # settings that have another default here: values of fields of ``Parameters``
     defaults: Mapping[str, object] = MappingProxyType({})
     # a document that only probes, changed so that it can be compared; None: it is compared as it is

@@ -17,7 +17,7 @@ from service_world import NOW, TEXT, listening, lose_a_band, opened
 from worker_incidents import unlike
 
 from neardup.pairs.json_lines import Fields
-from neardup_workers.doing.http.access import Access
+from neardup_workers.doing.http.connections import Access
 from neardup_workers.doing.http.outgoing.delivery import Bounds
 from neardup_workers.doing.http.outgoing.hook import hook_of
 from neardup_workers.doing.http.server import started

@@ -10,10 +10,9 @@ import numpy as np
 import uvicorn
 
 from neardup.window.chains import KEYS
-from neardup_workers.doing.http.access import Access
 from neardup_workers.doing.http.app import Service, application, publisher
 from neardup_workers.doing.http.bodies import decoding
-from neardup_workers.doing.http.connections import connection_type
+from neardup_workers.doing.http.connections import Access, connection_type
 from neardup_workers.doing.http.events import Events
 from neardup_workers.doing.http.figures import Figures
 from neardup_workers.doing.http.server import bound

@@ -150,10 +150,10 @@ def test_a_refused_document_needs_no_room(tmp_path: Path, monkeypatch: pytest.Mo
     keeper = opened(tmp_path, ServeSettings(), lambda: NOW)
     monkeypatch.setattr(keeper.log, "commit", full)
     assert keeper.check([Document("a", "", source="s")])[0].refused == "empty"
-    assert StoreReader(keeper.log.path).sources(9)["sources"] == []
+    assert StoreReader(keeper.log.path).ask(sources.overview, 9)["sources"] == []
     monkeypatch.undo()
     keeper.check([Document("a", "", source="s")])
-    assert StoreReader(keeper.log.path).sources(9)["sources"][0]["refused"] == 1
+    assert StoreReader(keeper.log.path).ask(sources.overview, 9)["sources"][0]["refused"] == 1
     keeper.log.close()
 
 

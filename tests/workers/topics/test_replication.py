@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from types import SimpleNamespace
 
 import pytest
 from shell_harness import Bench, settings_of
@@ -104,12 +103,14 @@ class Admin:
         spec = self.specs[name]
         return TopicDescription(name, spec.partitions, spec.replication, spec.configs)
 
+    def close(self) -> None:
+        pass
+
 
 def made_on(nodes: int, monkeypatch: pytest.MonkeyPatch, **changes: object) -> dict:
     """The request of ``topics create`` to a cluster."""
     admin = Admin(nodes)
-    transport = SimpleNamespace(admin=admin, close=lambda: None)
-    monkeypatch.setattr("neardup_workers.running.commands.topics.making.connect", lambda settings: transport)
+    monkeypatch.setattr("neardup_workers.running.commands.topics.making.connect", lambda settings: admin)
     create(settings_of(**changes))
     return admin.specs
 

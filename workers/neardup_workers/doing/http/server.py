@@ -21,11 +21,10 @@ from starlette.applications import Starlette
 
 from neardup.schemes.config import Config
 from neardup.stories.canaries.allowance import Allowance
-from neardup_workers.doing.http.access import Access
 from neardup_workers.doing.http.answers.recall import Recall
 from neardup_workers.doing.http.app import Service, application, publisher
 from neardup_workers.doing.http.bodies import decoding
-from neardup_workers.doing.http.connections import connection_type, raise_file_limit
+from neardup_workers.doing.http.connections import Access, connection_type, raise_file_limit
 from neardup_workers.doing.http.degrading import Degrading
 from neardup_workers.doing.http.events import Events
 from neardup_workers.doing.http.figures import Figures

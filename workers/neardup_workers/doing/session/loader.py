@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import orjson
 
 from neardup.documents.document import Document
-from neardup.documents.ids import full_id
 from neardup.errors import Reason
 from neardup.pairs.json_lines import UNITS
 from neardup_workers.doing.session.session import Session
@@ -21,7 +20,7 @@ from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.readers.entries import Entry
 from neardup_workers.outside.readers.lines import BOM
 from neardup_workers.outside.settings.kafka import StreamSettings
-from neardup_workers.outside.topics.messages import key_of, partition_of_key
+from neardup_workers.outside.topics.messages import key_of_document, partition_of_key
 from neardup_workers.outside.topics.names import names_of
 from neardup_workers.outside.transport.protocol import (
     AbortedError,
@@ -76,10 +75,8 @@ class Loader:
         if isinstance(entry.found, Reason):
             self.session.refuse_entry(entry, entry.found)
             return
-        separate = self.settings.separate
         try:
-            full = full_id(entry.found.id, entry.found.collection) if separate else entry.found.id
-            key = key_of(full.encode(), separate=separate)
+            key = key_of_document(entry.found, separate=self.settings.separate)
         except UnicodeEncodeError:
             self.session.refuse_entry(entry, "id_surrogate")
             return
@@ -128,14 +125,20 @@ class Loader:
             if not messages:
                 break
             try:
-                _publish(self.producer, messages)
+                self.producer.begin()
+                for message in messages:
+                    self.producer.send(message)
+                self.producer.commit()
                 break
-            except AbortedError as error:
+            except OutcomeUnknownError as error:
+                raise self._failure("the next ones may be there or not") from error
+            except TransportError as error:
+                self.producer.abort()
+                if not isinstance(error, AbortedError):
+                    raise
                 if attempt == _TRIES:
                     raise self._failure(f"it was refused {_TRIES} times") from error
                 self.session.stop.sleep(backoff_seconds(attempt, self.name))
-            except OutcomeUnknownError as error:
-                raise self._failure("the next ones may be there or not") from error
         self.report.documents += len(messages)
         self.report.advance(self.session.reader.bytes_read)
 
@@ -145,16 +148,3 @@ class Loader:
             f"{self.report.documents:,} documents are loaded, then a transaction was not confirmed and {what}: see "
             "whether the broker is up and the topic takes messages of such size, and load again",
         )
-
-
-def _publish(producer: Producer, messages: Sequence[Message]) -> None:
-    try:
-        producer.begin()
-        for message in messages:
-            producer.send(message)
-        producer.commit()
-    except OutcomeUnknownError:
-        raise
-    except TransportError:
-        producer.abort()
-        raise

@@ -28,14 +28,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor
 
 import numpy as np
 
-from neardup.documents.document import Document
 from neardup.errors import ConfigError
-from neardup.pairs.pipeline import Signed, Signer
+from neardup.pairs.pipeline import Signer
 from neardup.schemes.shortfall import WARNED_DOCUMENTS_MIN, shortfall
 from neardup.stories.canaries.allowance import Allowance
 from neardup_workers.doing.stages.alignment import (
@@ -81,7 +80,9 @@ class SignWorker:
         self.member, self.plan, self.observer, self.now = member, plan, member.observer, now
         self.signer = Signer(plan.config, BYTES_MAX)
         self._canaries = CanaryWriter(plan.config, plan.canaries_every, Allowance(plan.canaries_per_second_max, now))
-        self._start_signing = None if pool is None else _signing_in(pool, self.signer)
+        self._start_signing: StartSigning | None = None
+        if pool is not None:
+            self._start_signing = lambda documents: pool.submit(self.signer.sign, documents).result
         span_ms = SPAN_FRACTION * plan.config.lateness_seconds * _MILLISECONDS
         self.alignment = Alignment(span_ms, plan.align_wait_seconds_max, plan.texts)
         self.running: set[int] = set()
@@ -263,12 +264,3 @@ class SignWorker:
         self.member.aborted_in_row = 0
         self._committed_at = self.now()
         return True
-
-
-def _signing_in(pool: Executor, signer: Signer) -> StartSigning:
-    """Return a function that starts to sign documents in a thread of the pool."""
-
-    def start(documents: Sequence[Document]) -> Callable[[], Signed]:
-        return pool.submit(signer.sign, documents).result
-
-    return start

@@ -27,7 +27,8 @@ def bytes_of(option: str, size: str) -> int:
     1610612736
     """
     try:
-        return TypeAdapter(ByteSize).validate_python(size)
+        # Kubernetes writes 16Gi.
+        return TypeAdapter(ByteSize).validate_python(f"{size}B" if size.endswith("i") else size)
     except ValidationError:
         raise ConfigError(f"{option}={size!r}: must be a number with a unit, as in 16GiB or 512MB") from None
 

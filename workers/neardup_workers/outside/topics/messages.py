@@ -15,7 +15,7 @@ import mmh3
 import numpy as np
 import orjson
 
-from neardup.documents.document import REASONS
+from neardup.documents.document import REASONS, Document
 from neardup.documents.ids import SEPARATOR, full_id, split_id
 from neardup.pairs.json_lines import named_collection, shared_values
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS, Matches
@@ -66,6 +66,12 @@ def key_of(full: bytes, *, separate: bool) -> bytes:
     """
     collection, id_ = key_parts(full) if separate else (b"", full)
     return full if collection or _SEPARATOR in id_ else id_
+
+
+def key_of_document(document: Document, *, separate: bool) -> bytes:
+    """Return the key of the message of a document; raises ``UnicodeEncodeError``."""
+    full = full_id(document.id, document.collection) if separate else document.id
+    return key_of(full.encode(), separate=separate)
 
 
 def encode_candidates(matches: Matches, envelope: Envelope) -> list[tuple[bytes, bytes]]:

@@ -10,6 +10,7 @@ import re
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from xml.etree import ElementTree as ET
 
 from neardup.pairs.batches import MICROSECONDS
@@ -46,7 +47,8 @@ def feed_of(stories: Sequence[Story], store: str, address: str) -> bytes:
         _add(entry, "updated", _time(story.last_time))
         # The address of a member is its field ``url``, or an id that is one.
         named = (one for member in story.members for one in (member.url, member.id) if one)
-        for n, url in enumerate(dict.fromkeys(filter(_ADDRESS.fullmatch, named))):
+        addresses = dict.fromkeys(filter(_ADDRESS.fullmatch, named))
+        for n, url in enumerate(islice(addresses, len(story.members) + 1)):
             _add(entry, "link", rel="related" if n else "alternate", href=url)
         for source in dict.fromkeys(member.source for member in story.members if member.source):
             _add(entry, "category", term=source)

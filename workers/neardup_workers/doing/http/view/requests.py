@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from neardup.documents.document import Document, Pair
-from neardup.documents.ids import full_id, stored_id
+from neardup.documents.ids import stored_id
 from neardup.errors import Reason
 from neardup.pairs.json_lines import named_collection
 from neardup_workers.doing.http.answers.batches import BUSY_SECONDS, Deciding, Outcome, check_batch
@@ -26,7 +26,7 @@ from neardup_workers.doing.http.view.follower import Follower, Resolved
 from neardup_workers.doing.http.view.outbox import ProducerQueue, Sent, Unsent
 from neardup_workers.doing.http.writer import Broken, Busy
 from neardup_workers.outside.store.view import ViewReader
-from neardup_workers.outside.topics.messages import key_of
+from neardup_workers.outside.topics.messages import key_of, key_of_document
 from neardup_workers.outside.topics.places import place_name
 
 # Maximum lines of a transaction.
@@ -83,7 +83,7 @@ async def check(sending: Sending, service: Service, request: Request) -> Respons
     decoded = _decoded(sending, service, body)
     if isinstance(decoded, Reason):
         return refused(service, decoded)
-    [sent] = await _sent(sending, [(_key(decoded, service), body)])
+    [sent] = await _sent(sending, [(key_of_document(decoded, separate=service.settings.separate), body)])
     decided = await _decided(sending, sent, time.monotonic() + sending.seconds_max)
     if decided is None:
         return json_response(_undecided(decoded.id, sent, decoded.collection), 202)
@@ -119,7 +119,9 @@ async def check_lines(sending: Sending, service: Service, request: Request) -> R
     """``POST /v1/check:batch``: each group is a transaction, and waits ``seconds_max`` for its verdicts."""
 
     async def submitted(group: list[tuple[Document, bytes]]) -> AsyncIterator[Outcome]:
-        messages: list[tuple[bytes, bytes | None]] = [(_key(one, service), line) for one, line in group]
+        separate = service.settings.separate
+        messages: list[tuple[bytes, bytes | None]] = []
+        messages += [(key_of_document(one, separate=separate), line) for one, line in group]
         try:
             sent: list[Sent] | Reason = await _sent(sending, messages, patient=True)
         except Refused as error:
@@ -146,7 +148,7 @@ def _decoded(sending: Sending, service: Service, line: bytes) -> Document | Reas
     if isinstance(decoded, Reason):
         return decoded
     try:
-        key = _key(decoded, service)
+        key = key_of_document(decoded, separate=service.settings.separate)
     except UnicodeEncodeError:
         return Reason("id_surrogate")
     return (
@@ -176,13 +178,6 @@ async def _decided(sending: Sending, sent: Sent, deadline: float) -> Resolved | 
     except TimeoutError:
         sending.follower.forget([sent.place])
         return None
-
-
-def _key(document: Document, service: Service) -> bytes:
-    """Return the key of the message of a document; raises ``UnicodeEncodeError``."""
-    separate = service.settings.separate
-    full = full_id(document.id, document.collection) if separate else document.id
-    return key_of(full.encode(), separate=separate)
 
 
 def _undecided(id_: str, sent: Sent, collection: str | None = None) -> dict[str, object]:

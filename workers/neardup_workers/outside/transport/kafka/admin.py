@@ -52,7 +52,7 @@ class KafkaAdmin:
     """Calls about topics; each raises ``UnreachableError`` if no broker answers."""
 
     def __init__(self, settings: KafkaSettings) -> None:
-        self._settings = settings
+        self.settings = settings
         self._lock = threading.Lock()
         self._client: KafkaAdminClient | None = None
         self._process = 0
@@ -202,7 +202,7 @@ class KafkaAdmin:
 
     def _call(self, what: str, ask: Callable[[KafkaAdminClient], _T]) -> _T:
         """Call, and repeat while the broker is away; errors of ``_PASSED_ON`` reach the caller unchanged."""
-        deadline = time.monotonic() + self._settings.request_timeout_seconds
+        deadline = time.monotonic() + self.settings.request_timeout_seconds
         with self._lock:
             while True:
                 try:
@@ -219,7 +219,7 @@ class KafkaAdmin:
 
     def _connected(self) -> KafkaAdminClient:
         if self._client is None or self._process != os.getpid():
-            self._client = KafkaAdminClient(**self._settings.options(), client_id="neardup-admin")
+            self._client = KafkaAdminClient(**self.settings.options(), client_id="neardup-admin")
             self._process = os.getpid()
         return self._client
 

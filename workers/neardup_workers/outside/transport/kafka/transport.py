@@ -139,7 +139,7 @@ class KafkaTransport(KafkaAdmin):
     @property
     def message_bytes_max(self) -> int:
         """Bytes of key, value and headers that one record may have together; see ``sent_bytes``."""
-        return self._settings.message_bytes_max
+        return self.settings.message_bytes_max
 
     def consumer(self, topic: str, group: str, instance: str) -> Consumer:
         """Make a member of ``group`` that joins at its first poll; without ``instance`` it leaves when it closes.
@@ -147,11 +147,11 @@ class KafkaTransport(KafkaAdmin):
         Raises ``UnknownTopicError``, because the client would wait for the topic without an error.
         """
         self.partitions(topic)
-        return KafkaGroupConsumer(self._settings, topic, group, instance, Ownership(self, topic, group))
+        return KafkaGroupConsumer(self.settings, topic, group, instance, Ownership(self, topic, group))
 
     def producer(self, transactional_id: str) -> Producer:
         """Make a producer that fences every earlier one of the same id, and ends its transaction."""
-        return KafkaTransactionalProducer(self._settings, transactional_id, self.partitions)
+        return KafkaTransactionalProducer(self.settings, transactional_id, self.partitions)
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[list[Record]]:
         """Read the committed records of ``[start, end)``, until the position reaches ``end``; empty lists mean wait.
@@ -168,14 +168,16 @@ class KafkaTransport(KafkaAdmin):
                 f"{start} to {end} of {topic}-{partition} is outside its log, which holds {first} to"
                 f" {log_end}; start at its beginning, if the trimmed records may be missed"
             )
-        with closing(KafkaReader(self._settings, topic, with_headers=False)) as reader:
+        with closing(KafkaReader(self.settings, topic, with_headers=False)) as reader:
             reader.follow({partition: start})
             position, moved = start, time.monotonic()
             while position < end:
+                now = position
                 try:
                     records = reader.poll(_READ_SLICE_SECONDS, _READ_RECORDS_MAX, _READ_BYTES_MAX)
-                    now = reader.positions()[partition]
-                except OffsetGoneError as error:
+                    with suppress(client_errors.RetriableError):
+                        now = reader.positions()[partition]
+                except (OffsetGoneError, client_errors.LogTruncationError) as error:
                     raise OffsetGoneError(
                         f"cannot read {topic}-{partition} to {end}: {position} was trimmed during the read"
                     ) from error
@@ -186,15 +188,15 @@ class KafkaTransport(KafkaAdmin):
                 )
                 if now != position:
                     position, moved = now, time.monotonic()
-                elif time.monotonic() - moved > self._settings.read_timeout_seconds:
+                elif time.monotonic() - moved > self.settings.read_timeout_seconds:
                     raise UnreachableError(
                         f"cannot read {topic}-{partition} to {end}: at {position} for "
-                        f"{self._settings.read_timeout_seconds:g} s; see whether the broker is up"
+                        f"{self.settings.read_timeout_seconds:g} s; see whether the broker is up"
                     )
 
     def reader(self, topic: str) -> Reader:
         """Make a reader of a topic without a group."""
-        return KafkaReader(self._settings, topic)
+        return KafkaReader(self.settings, topic)
 
     def configs(self, topic: str) -> Mapping[str, str]:
         """Return the settings in effect of a topic; empty if this user may not see them."""

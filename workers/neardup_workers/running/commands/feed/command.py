@@ -199,12 +199,8 @@ def _output(options: FeedCommandOptions, settings: FeedSettings, session: Sessio
             yield _Output(lambda entry: lines.append((entry.raw or b"") + b"\n"), write_lines)
 
 
-def _any_address(number: str) -> bool:
-    return True
-
-
 def _world(settings: FeedSettings, ended: threading.Event, extraction: Extraction | None) -> World:
-    limits = FetchLimits(is_allowed=_any_address if settings.allow_private else is_public)
+    limits = FetchLimits(is_allowed=(lambda number: True) if settings.allow_private else is_public)
     agent = f"neardup/{version('neardup')}"
 
     def get(url: str, header: Mapping[str, str]) -> Fetched:
