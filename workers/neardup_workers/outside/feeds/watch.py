@@ -317,11 +317,7 @@ def watch(
 
     def start_feeds() -> Iterator[FeedPoll]:
         nonlocal wanted
-        addresses, before = lists.addresses(), wanted
-        if len(addresses) > FEEDS_MAX:
-            raise Failure(
-                Exit.USAGE, f"{len(addresses):,} feeds are named, {FEEDS_MAX} at most: divide them among processes"
-            )
+        addresses, before = _bounded(lists.addresses()), wanted
         wanted = set(addresses)
         for url in addresses:
             if url not in before and url not in threads:  # a feed that is gone for good stays listed
@@ -351,6 +347,14 @@ def watch(
                 thread.join()
             os.close(read)
             os.close(write)
+
+
+def _bounded(addresses: list[str]) -> list[str]:
+    if len(addresses) > FEEDS_MAX:
+        raise Failure(
+            Exit.USAGE, f"{len(addresses):,} feeds are named, {FEEDS_MAX} at most: divide them among processes"
+        )
+    return addresses
 
 
 def _watch_lists(seconds: float, world: World, ended: threading.Event, put: Callable[[_Result], None]) -> None:

@@ -220,7 +220,9 @@ FORMATS: dict[str, Format] = {
         batches=arrow_batches, needs=_ARROW,
     ),
     "mail": Format((".eml",), None, ("text",), _matches(_DELIVERED), _mail_document),
-    "mbox": Format((".mbox", ".mbx"), _read_mbox, ("text",), _matches(_FROM_LINE)),
+    "mbox": Format(
+        (".mbox", ".mbx"), _read_mbox, ("text",), lambda head, needed, in_folder: _FROM_LINE.match(head) is not None
+    ),
     "warc": Format(
         (".warc", ".wet"), lambda blocks, fields, bytes_max: warc_lines(blocks, bytes_max), ("text",),
         _matches(re.compile(rb"WARC/\d")), needs=_WEB, resumes=True,

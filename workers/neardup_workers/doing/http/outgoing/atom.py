@@ -52,8 +52,8 @@ def feed_of(stories: Sequence[Story], store: str, address: str) -> bytes:
             _add(entry, "link", rel="related" if n else "alternate", href=url)
         for source in dict.fromkeys(member.source for member in story.members if member.source):
             _add(entry, "category", term=source)
-        told = f" of {story.sources:,} source{'s' * (story.sources > 1)}" if story.sources else ""
-        _add(entry, "summary", f"{story.size:,} documents{told}")
+        tellers = f" of {story.sources:,} source{'s' * (story.sources > 1)}" if story.sources else ""
+        _add(entry, "summary", f"{story.size:,} documents{tellers}")
         if first is not None and first.preview:
             _add(entry, "content", first.preview, type="text")
     ET.register_namespace("", _NAMESPACE)
