@@ -222,9 +222,9 @@ class Verdict(NamedTuple):
 
     Attributes:
         id: the id of the document.
-        status: ``original`` (keep it), ``update`` (keep it: a new version in the story that its id began),
-            ``duplicate`` (drop it: its content was compared with that of a kept version), ``unchanged`` (the latest
-            version of its id has the same content) or ``refused``.
+        status: ``original`` (keep it), ``update`` (keep it: a new version in the story that its id began, or
+            something new), ``duplicate`` (drop it: its content was compared with that of a kept version), ``unchanged``
+            (the latest version of its id has the same content) or ``refused``.
         duplicate_of: the id of the original, of a duplicate and of an unchanged version of one.
         similarity: to the version ``matched``, in [0, 1].
         cluster: the place of the original of its story: the number of documents that were decided before it.

@@ -119,10 +119,12 @@ class Shared(NamedTuple):
 
 class Said(NamedTuple):
     """What m pairs of texts say: the part of the newer text that the older one has said (``float64[m]`` in [0, 1]), by
-    the weight of its words and numbers, and the number of its numbers that are new (``int64[m]``)."""
+    the weight of its words and numbers, the number of its numbers that are new, and of all its numbers (``int64[m]``
+    both)."""
 
     part: npt.NDArray[np.float64]
     new_numbers: npt.NDArray[np.int64]
+    numbers: npt.NDArray[np.int64]
 
 
 NO_SHARED = Shared(np.empty((0, 2)), np.empty((0, 4), np.int64), np.zeros(1, np.int64))

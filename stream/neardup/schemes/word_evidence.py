@@ -12,7 +12,7 @@ import numpy as np
 
 from neardup.documents.document import Document
 from neardup.errors import ConfigError
-from neardup.features.said.word_sets import NO_WORDS, said_parts, word_sets
+from neardup.features.said.word_sets import NO_WORDS, numbers_of, said_parts, word_sets
 from neardup.schemes.interface import Evidence, Said, Signing, ragged_evidence, ragged_values, with_first
 
 
@@ -62,4 +62,5 @@ def said(newer: Evidence, older: Evidence, plan: TextPlan) -> Said | None:
     """Return which part of what m texts say m others have said; ``None`` if their words are not kept."""
     if plan.novelty == "off":
         return None
-    return Said(*said_parts(*(ragged_values(evidence, np.uint32) for evidence in (newer, older))))
+    sets = ragged_values(newer, np.uint32)
+    return Said(*said_parts(sets, ragged_values(older, np.uint32)), numbers_of(sets))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dedup_outputs import deduplicated
@@ -15,7 +16,7 @@ from service_world import world_in
 from sim_cluster import FILTERS, LINKERS, MATCHERS, SIGNERS, Cluster
 from sim_documents import Habits
 from sim_scenario import Scenario
-from verdict_sequences import SEQUENCES, TEXTS, WINDOW_SECONDS, Arrival, lines_of, words_of
+from verdict_sequences import NEW_SEQUENCES, SEQUENCES, TEXTS, WINDOW_SECONDS, Arrival, lines_of, words_of
 
 from neardup import Config
 from neardup_workers.outside.options.documents import BatchOptions
@@ -23,29 +24,32 @@ from neardup_workers.outside.settings.load import load
 from neardup_workers.outside.topics.verdicts import parse_run
 from neardup_workers.running.commands.batch.corpus import run as batch
 
-SETTINGS = {"threshold": 0.6, "window_seconds": WINDOW_SECONDS, "lateness_seconds": 0.0}
+Settings = dict[str, Any]
+SETTINGS: Settings = {"threshold": 0.6, "window_seconds": WINDOW_SECONDS, "lateness_seconds": 0.0}
+# Each table of sequences with what its drivers set.
+TABLES = ((SEQUENCES, SETTINGS), (NEW_SEQUENCES, SETTINGS | {"novelty": "words", "verify": "exact", "threshold": 0.45}))
 
 
-def by_dedup(arrivals: Sequence[Arrival], folder: Path) -> str:
+def by_dedup(arrivals: Sequence[Arrival], folder: Path, settings: Settings) -> str:
     """``neardup dedup`` of a file."""
     (folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines_of(arrivals)))
-    found = deduplicated(folder / "in.jsonl", folder=folder, **SETTINGS)
+    found = deduplicated(folder / "in.jsonl", folder=folder, **settings)
     return words_of(map(json.loads, found["verdicts"].splitlines()))
 
 
-def by_batch(arrivals: Sequence[Arrival], folder: Path) -> str:
+def by_batch(arrivals: Sequence[Arrival], folder: Path, settings: Settings) -> str:
     """``neardup batch`` of a file, in order of arrival."""
     (folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines_of(arrivals)))
     options = BatchOptions([str(folder / "in.jsonl")], quiet=True, verdicts=str(folder / "verdicts"), prefer="first")
-    batch(options, load(SETTINGS, None))
+    batch(options, load(settings, None))
     return words_of(map(json.loads, (folder / "verdicts").read_bytes().splitlines()))
 
 
-def by_serve(arrivals: Sequence[Arrival], folder: Path) -> str:
+def by_serve(arrivals: Sequence[Arrival], folder: Path, settings: Settings) -> str:
     """``neardup serve`` with the time of the documents; it restarts in the middle."""
     found, half = [], len(arrivals) // 2
     for part in (arrivals[:half], arrivals[half:]):
-        with world_in(folder, clock="event", **SETTINGS) as world:
+        with world_in(folder, clock="event", **settings) as world:
             for one in part:
                 if one.content is None:
                     world.ask("DELETE", f"/v1/documents/{one.id}")
@@ -55,9 +59,9 @@ def by_serve(arrivals: Sequence[Arrival], folder: Path) -> str:
     return words_of(found)
 
 
-def by_topics(arrivals: Sequence[Arrival], folder: Path) -> str:
+def by_topics(arrivals: Sequence[Arrival], folder: Path, settings: Settings) -> str:
     """The four workers over topics in memory, until they are quiet; every law of the simulation holds."""
-    cluster = Cluster(Scenario(Config(**SETTINGS), Habits(skew_seconds=1e5), linkers=1, filters=1, shards=4))
+    cluster = Cluster(Scenario(Config(**settings), Habits(skew_seconds=1e5), linkers=1, filters=1, shards=4))
     for role in (SIGNERS, MATCHERS, LINKERS, FILTERS):
         cluster.add(role)
     with cluster.limits():
@@ -88,17 +92,24 @@ def is_at_rest(arrivals: Sequence[Arrival]) -> bool:
 
 
 # Name -> the driver, and which sequences it can have.
-DRIVERS: dict[str, tuple[Callable[[Sequence[Arrival], Path], str], Callable[[Sequence[Arrival]], bool]]] = {
+DRIVERS: dict[str, tuple[Callable[[Sequence[Arrival], Path, Settings], str], Callable[[Sequence[Arrival]], bool]]] = {
     "dedup": (by_dedup, is_of_files),
     "batch": (by_batch, is_at_rest),
     "serve": (by_serve, lambda arrivals: True),
     "topics": (by_topics, lambda arrivals: True),
 }
-CASES = [(name, of) for name, (_, has) in DRIVERS.items() for of, (arrivals, _) in SEQUENCES.items() if has(arrivals)]
+CASES = [
+    (name, of, table)
+    for table, (sequences, _) in enumerate(TABLES)
+    for name, (_, has) in DRIVERS.items()
+    for of, (arrivals, _) in sequences.items()
+    if has(arrivals)
+]
 
 
-@pytest.mark.parametrize(("driver", "sequence"), CASES)
-def test_the_sequence_is_decided_as_by_the_library(driver: str, sequence: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("driver", "sequence", "table"), CASES)
+def test_the_sequence_is_decided_as_by_the_library(driver: str, sequence: str, table: int, tmp_path: Path) -> None:
     """Each driver has the decisions of the table."""
-    arrivals, expected = SEQUENCES[sequence]
-    assert DRIVERS[driver][0](arrivals, tmp_path) == expected
+    sequences, settings = TABLES[table]
+    arrivals, expected = sequences[sequence]
+    assert DRIVERS[driver][0](arrivals, tmp_path, settings) == expected

@@ -7,8 +7,9 @@ import re
 
 import pytest
 from cases import CONTENT
+from verdict_sequences import NEW_SEQUENCES, TEXTS, WINDOW_SECONDS, words_of
 
-from neardup import Config, ConfigError, Deduplicator, Document
+from neardup import Config, ConfigError, Deduplicator, Document, Verdict
 
 SETTINGS = {
     "words": {"novelty": "words", "verify": "exact", "threshold": 0.45},
@@ -96,6 +97,33 @@ def test_a_version_that_says_something_new_updates_its_story() -> None:
     dedup = Deduplicator(Config(**SETTINGS["words"]))
     stream = [Document("a", f"40 dead. {body}"), Document("a", f"47 dead. {body}"), Document("b", f"47 dead. {body}!")]
     assert [verdict.status for verdict in dedup.decide(stream)] == ["original", "update", "duplicate"]
+
+
+@pytest.mark.parametrize("sequence", NEW_SEQUENCES)
+def test_a_sequence_with_novelty_is_decided_as_the_table_says(sequence: str) -> None:
+    """Updates by anyone, other reports in the same form, and removals."""
+    arrivals, expected = NEW_SEQUENCES[sequence]
+    dedup, found = Deduplicator(Config(**SETTINGS["words"], window_seconds=WINDOW_SECONDS)), list[Verdict]()
+    for one in arrivals:
+        if one.content is None:
+            dedup.remove(one.id)
+        else:
+            found += dedup.decide([Document(one.id, TEXTS[one.content], one.time)])
+    assert words_of(verdict._asdict() for verdict in found) == expected
+
+
+def test_a_flood_of_notices_with_a_counter_is_one_story_of_eight_contents() -> None:
+    """Each is kept. Near a content that the story holds no longer, a notice is an update again: none is lost."""
+    body = (
+        "of the survey of May 2024 at 17 sites, 33 wells and 512 springs of Volterra, measured for 49 days by 9 teams."
+    )
+    notices = [Document(f"n{n}", f"Notice {n + 1_000} {body}") for n in range(60)]
+    dedup = Deduplicator(Config(**SETTINGS["words"]))
+    assert [(one.status, one.cluster) for one in dedup.decide(notices)] == [("original", 0), *[("update", 0)] * 59]
+    near = [Document(f"c{n}", f"Notice {n + 1_000} again {body}") for n in (0, 20, 59)]
+    assert [one.status for one in dedup.decide(near)] == ["duplicate", "update", "duplicate"]
+    equal = [document._replace(id=f"e{document.id}") for document in notices]
+    assert {one.status for one in dedup.decide(equal)} == {"duplicate"}
 
 
 def test_novelty_needs_texts() -> None:

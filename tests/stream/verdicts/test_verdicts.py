@@ -87,9 +87,9 @@ class Named(Decisions):
 
 
 def compared_of(one, other):
-    """Of two contents: half of them are no pair, and some of the pairs say something new."""
+    """Of two contents: some are no pair, and some of the pairs say something new, of the same story or of another."""
     kind = (one * other + one + other) % 7
-    similarity = (-1.0, 0.75, -3.5, 0.5, 1.0, -1.0, -3.25)[kind]
+    similarity = (-1.0, 0.75, -3.5, 0.5, -7.25, -1.0, -3.25)[kind]
     return Compared(similarity, kind / 8, kind % 3)
 
 

@@ -35,8 +35,8 @@ class Decision(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """What a comparison says: the similarity, less 4 of a pair that says something new; how much was said; new
-    numbers."""
+    """What a comparison says: the similarity, of a pair that says something new less 4 if it tells the same story and
+    less 8 if not; how much was said; new numbers."""
 
     similarity: float
     said: float = 0.0
@@ -109,8 +109,11 @@ class VerdictModel:
         if event.time is None:
             for row in self.rows.values():
                 row.removed |= row.id == event.id
+                if row.id == event.id and self.novel and row.story is not None and row.matched == row.place:
+                    row.story.ended |= self.is_live(row) and row.story.members > 1
             for story in self.stories:
-                story.ended |= story.id == event.id
+                is_updated = self.novel and any(content.id == event.id for content in story.contents)
+                story.ended |= story.id == event.id or (is_updated and story.members > 1)
             return Decision("removed", place)
         row = _Row(place, event.id, event.content, event.time, event.size, place, number=len(self.rows))
         self.stream = max(self.stream, row.time) if self.rows else row.time
@@ -168,13 +171,13 @@ class VerdictModel:
                 leads.setdefault(story, 0)
         if self.compare is not None:
             direct += list(self._compared(row, leads, {place for _, place, *_ in direct}))
-        joins = [one for one in direct if one[3].similarity >= 0 or one[2].id == row.id]
         if direct:
+            joins = [one for one in direct if one[3].similarity >= 0 or one[2].id == row.id]
+            joins = joins or [one for one in direct if one[3].similarity >= -4]
             best = max(joins or direct, key=lambda one: (one[2].id == row.id, _steps(one[0]), -self.tie(one[1])))
-            out = out._replace(said=best[3].said, new_numbers=best[3].new_numbers)
+            out = out._replace(said=best[3].said, new_numbers=best[3].new_numbers, against=None if joins else best[1])
             if joins:
-                return self._joined(row, best[2], best[0], best[1], False, late, out)
-            out = out._replace(against=best[1])
+                return self._joined(row, best[2], best[0], best[1], False, late, out, is_new=best[3].similarity < -2)
         related = max(near, key=lambda one: one[:2])[2] if near else version
         out = out._replace(related=None if related is None else related.cluster)
         if not late:
@@ -197,13 +200,14 @@ class VerdictModel:
                     if found.similarity >= 0:
                         yield found.similarity, content.place, story, found
                     elif found.similarity < -2:
-                        yield found.similarity + 4, content.place, story, found
+                        yield found.similarity + (4 if found.similarity >= -4 else 8), content.place, story, found
 
     def _joined(
-        self, row: _Row, story: _Story, similarity: float, matched: int, kept: bool, late: bool, out: Decision
-    ) -> Decision:
-        """A duplicate, or an update if its id began the story."""
-        is_update = story.id == row.id
+        self, row: _Row, story: _Story, similarity: float, matched: int, kept: bool, late: bool, out: Decision,
+        *, is_new: bool = False,
+    ) -> Decision:  # fmt: skip
+        """A duplicate, or an update if its id began the story, or if it says something new."""
+        is_update = story.id == row.id or is_new
         out = out._replace(
             status="update" if is_update else "duplicate", cluster=story.place, similarity=similarity, matched=matched,
             equal=kept,

@@ -93,8 +93,42 @@ SEQUENCES: dict[str, tuple[list[Arrival], str]] = {
 }  # fmt: skip
 
 
+# The same with novelty: r is a report, l a longer one, m nearly l, c a correction of r, o another report in its form.
+NEW_SEQUENCES: dict[str, tuple[list[Arrival], str]] = {
+    "a longer report by anyone is an update, and copies of it are duplicates": (
+        [A("a", "r", 0), A("b", "l", 1), A("c", "l", 2), A("d", "m", 3), A("e", "r", 4)],
+        "original 0, update 0, duplicate 0, duplicate 0, duplicate 0",
+    ),
+    "a correction by anyone is an update": ([A("a", "r", 0), A("b", "c", 1)], "original 0, update 0"),
+    "another report in the same form begins a story": (
+        [A("a", "r", 0), A("b", "o", 1)],
+        "original 0, original 1 related 0",
+    ),
+    "an update that comes again is unchanged": (
+        [A("a", "r", 0), A("b", "l", 1), A("b", "l", 2)],
+        "original 0, update 0, unchanged 0",
+    ),
+    "a removal ends the stories that the id has updated": (
+        [A("a", "r", 0), A("b", "l", 1), A("b", None), A("c", "l", 2), A("d", "r", 3)],
+        "original 0, update 0, original 2 related 0, original 3 related 0",
+    ),
+    "a removal of what only repeated a story ends nothing": (
+        [A("a", "r", 0), A("b", "l", 1), A("c", "m", 2), A("c", None), A("d", "m", 3)],
+        "original 0, update 0, duplicate 0, duplicate 0",
+    ),
+}
+
+_REPORT = "the port of {} moved {} containers, {} ships, {} trucks and {} trains in May, {} percent more than in {}, "
+_PORT = _REPORT.format("Volterra", "1,204", 33, 512, 49, 18, 2024) + "its director said on Monday in the old town"
+_LONGER = _PORT + ", and workers agreed to run the new cranes at night from next spring on"
+
 # The contents as texts.
 TEXTS = {
+    "r": _PORT,
+    "l": _LONGER,
+    "m": _LONGER.replace("old town", "town"),
+    "c": _PORT.replace("33 ships", "35 ships"),
+    "o": _REPORT.format("Ancona", "2,731", 71, 208, 63, 25, 2023) + "its director said on Monday in the old town",
     "x": "the quick brown fox jumps over the lazy dog while nothing moves at all in the small village of the north",
     "y": "the quick brown fox jumps over the lazy cat while nothing moves at all in the small village of the north",
     "z": "an old owl sits upon the oak and says nothing until it has heard enough of what the people talk about",

@@ -268,6 +268,12 @@ def _add_number(token, scratch, mask):
     scratch.counts[1] += 1
 
 
+def numbers_of(sets: tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+    """Return how many numbers each of m word sets has, ``int64[m]``; 1 more if the text has more than its set holds."""
+    units, begins = sets[0], sets[1][:-1]
+    return units[begins + NUMBERS_UNIT].astype(np.int64) + units[begins + _CUT]
+
+
 def said_parts(
     newer: tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]],
     older: tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]],

@@ -250,7 +250,7 @@ class Decisions:
         )  # fmt: skip
 
     def contents_of(self, id_: np.uint64) -> npt.NDArray[np.uint64]:
-        """Return the contents of the living stories with two members or more that an id began, ``uint64[n]``."""
+        """Return the contents of an id in the living stories with two members or more, ``uint64[n]``."""
         return records.contents_of(self._columns, id_)
 
     @property

@@ -112,11 +112,12 @@ class Best(NamedTuple):
 
 
 class Nearest(NamedTuple):
-    """The best content; the best of those that make a pair with the document, which says something new; the most
-    similar decided row, ``NONE`` for none; how many comparisons are missing; whether the limit left some contents
-    out."""
+    """The content that decides, and whether the document says something new to it; the best of those that it says
+    something new to; the most similar decided row, ``NONE`` for none; how many comparisons are missing; whether the
+    limit left some contents out."""
 
     best: Best
+    is_new: bool
     new: Best
     near: np.int64
     missing: np.int64
@@ -280,15 +281,17 @@ def nearest(columns, rules, document, decided, pairs, comparing):
     if comparing.usable:
         count = add_own_leads(columns, rules, comparing, document, count)
     best, new, missing, left_out = best_content(columns, document, comparing, count, direct, best)
-    return Nearest(best, new, near, missing, cut or left_out)
+    is_new = best.result != NONE and comparing.results[best.result, SIMILARITY] < NO_PAIR
+    return Nearest(best, is_new, new, near, missing, cut or left_out)
 
 
 @inner
 def best_content(columns, document, comparing, count, direct, best):
     """Compare a document with the contents of ``count`` leading stories, except ``direct`` ones. Return the better of
-    ``best`` and these, the best of those that the document says something new to, how many results are missing, and
-    whether the limit left some contents out."""
-    new, missing, compared, cut = nothing(), np.int64(0), np.int64(0), False
+    ``best`` and these: one of its own id, else one that it repeats, else one whose story it continues. Also return the
+    best of those that the document says something new to, how many results are missing, and whether the limit left some
+    contents out."""
+    new, continued, missing, compared, cut = nothing(), nothing(), np.int64(0), np.int64(0), False
     for k in range(count):
         story = comparing.leads[k]
         for c in range(contents_of(columns, story)):
@@ -309,11 +312,14 @@ def best_content(columns, document, comparing, count, direct, best):
             if similarity >= 0:
                 best = better(columns, best, document, story, place, similarity, result)
             elif similarity < NO_PAIR:  # it says something new
-                similarity += np.float32(NEW_LESS)
+                is_same = similarity >= -NEW_LESS
+                similarity += np.float32(NEW_LESS if is_same else 2 * NEW_LESS)
                 new = better(columns, new, document, story, place, similarity, result)
                 if id_of(columns, story) == document.id:
                     best = better(columns, best, document, story, place, similarity, result)
-    return best, new, missing, cut
+                elif is_same:
+                    continued = better(columns, continued, document, story, place, similarity, result)
+    return continued if best.story == NONE else best, new, missing, cut
 
 
 @inlined

@@ -38,15 +38,22 @@ from neardup.window.pages import grow
 # begin and of its oldest and newest member, the newest row by its id, whether it has ended, the next older record of
 # its id, how many contents it has, bytes, the step that changed it, how many members it has (0 in a free record).
 (PLACE, ID, BEGIN, OLDEST, NEWEST, OWN, HAS_ENDED, OLDER, CONTENTS, SIZE, CHANGED, MEMBERS) = range(12)
-# Then for each content its row, place, hash and bytes.
-HEAD, CONTENT = 12, 4
+# Then for each content its row, place, hash and bytes; above them stands the mark of its id, 0 if it began the story.
+HEAD, CONTENT, BYTES_MASK = 12, 4, (1 << 32) - 1
 CONTENT_ROW, CONTENT_PLACE, CONTENT_HASH, CONTENT_BYTES = range(CONTENT)
+_MARK_BITS, _MARK_SET = np.uint64(0x7FFFFFFF << 32), np.uint64(1 << 32)
 # The first and the newest kept versions whose contents a story holds.
 CONTENTS_MAX = 8
 RECORD_FIELDS = HEAD + CONTENTS_MAX * CONTENT
 # Bytes of a story besides its evidence, about: its record, the heap, the map, its name.
 STORY_BYTES = 512
 _MAP_ENTRIES_MIN = 1  # the first step makes it larger, so no later one has to load the kernel for that
+
+
+@inlined
+def mark_of(id_):
+    """Return the mark of the hash of an id: its upper half, never 0."""
+    return np.int64(id_ & _MARK_BITS | _MARK_SET)
 
 
 @inlined
@@ -278,10 +285,12 @@ def held(columns: Columns) -> npt.NDArray[np.int64]:
 
 
 def contents_of(columns: Columns, id_: np.uint64) -> npt.NDArray[np.uint64]:
-    """Return the hashes of the contents of all stories that an id began and that have not ended, ``uint64[n]``."""
+    """Return the hashes of the contents of an id in all stories that have not ended, ``uint64[n]``."""
     numbers, records = held(columns), columns.story.records
-    numbers = numbers[(records[numbers, ID] == id_.astype(np.int64)) & (records[numbers, HAS_ENDED] == 0)]
+    numbers = numbers[records[numbers, HAS_ENDED] == 0]
     contents, has = contents_in(records[numbers])
+    marks, is_own = contents[..., CONTENT_BYTES] & ~BYTES_MASK, records[numbers, ID] == id_.astype(np.int64)
+    has &= (marks == (id_ & _MARK_BITS | _MARK_SET).astype(np.int64)) | ((marks == 0) & is_own[:, None])
     hashes: npt.NDArray[np.uint64] = contents[has, CONTENT_HASH].view(np.uint64)
     return hashes
 

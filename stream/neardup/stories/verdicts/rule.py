@@ -1,9 +1,9 @@
 """The rule of verdicts, as one kernel over columns.
 
 Documents are decided in order of arrival. A document to keep is an *original*, which begins a story, or an *update* of
-the story that its id began. A document to drop is a *duplicate*: its content was compared with the content of a kept
-version of a story that lives. This is pivot clustering in order of arrival (Ailon, Charikar, Newman, "Aggregating
-inconsistent information", JACM 55(5), 2008). It chains along the versions of one id only.
+a story: of its id, or, with ``novelty``, of anyone. A document to drop is a *duplicate*: its content was compared with
+the content of a kept version of a story that lives. This is pivot clustering in order of arrival (Ailon, Charikar,
+Newman, "Aggregating inconsistent information", JACM 55(5), 2008). It chains along updates only.
 
 For a document d with content X, the first rule that fits decides:
 
@@ -12,10 +12,11 @@ For a document d with content X, the first rule that fits decides:
 2. X is decided, and the story of its newest copy is open to d: that story, with the similarity recorded for X.
 3. A pair of d, the version before, or d's id leads to stories that are open to d, and d is compared with their contents
    (``leads``). Of the contents that reach the least score of a pair, the most similar one decides: that story.
+   Without one, of those to which d says something new and whose story it tells (``novel``), the most similar one.
 4. ``ORIGINAL``. ``related`` is the story of the most similar decided content, without one that of the version before.
 
-In 2 and 3 the document is an ``UPDATE`` if its id began the story: it is kept, and X becomes a content of the story.
-Otherwise it is a ``DUPLICATE``.
+In 2 and 3 the document is an ``UPDATE`` if its id began the story, or if it says something new to it: it is kept, and X
+becomes a content of the story. Otherwise it is a ``DUPLICATE``.
 
 A document that is older than window and lateness allow is late: it is compared as any other, and has no further effect.
 """
@@ -54,6 +55,7 @@ from neardup.stories.verdicts.row_columns import (
 from neardup.stories.verdicts.stories import (
     end_oldest,
     end_stories_of,
+    end_stories_updated_by,
     id_of,
     is_open,
     join,
@@ -102,6 +104,8 @@ def decide(columns, rules, arrivals, pairs, comparing, verdicts, first):
         verdicts.against[i], verdicts.said[i], verdicts.new_numbers[i] = NONE, 0.0, 0
         if arrivals.kinds[i] == REMOVAL:
             verdicts.statuses[i] = REMOVED
+            if rules.novel:
+                end_stories_updated_by(columns, rules, arrivals.ids[i])
             remove(columns, arrivals.ids[i])
             end_stories_of(columns, arrivals.ids[i])
         elif arrivals.kinds[i] == REFUSAL:
@@ -130,7 +134,7 @@ def decide_document(columns, rules, arrivals, i, pairs, comparing, verdicts):
     if is_repeated or (known != NONE and is_open(columns, rules, story_of(columns, known), time)):
         at = row_at(columns, decided)
         story, similarity, matched = story_of(columns, decided), columns.similarities[at], columns.matched[at]
-        kept, near = columns.kept[at], np.int64(NONE)
+        kept, near, is_new = columns.kept[at], np.int64(NONE), False
     else:
         found = nearest(columns, rules, document, known, pairs, comparing)
         if found.missing:
@@ -139,13 +143,13 @@ def decide_document(columns, rules, arrivals, i, pairs, comparing, verdicts):
             return False
         state[CUT] += found.cut
         story, similarity, matched = found.best.story, found.best.similarity, found.best.matched
-        kept, near = np.uint8(IS_OTHER), found.near
+        kept, near, is_new = np.uint8(IS_OTHER), found.near, found.is_new
         say(comparing, i, found.new if story == NONE else found.best, verdicts)
         verdicts.against[i] = found.new.matched if story == NONE else np.int64(NONE)
     if version != NONE:
         verdicts.previous[i] = columns.places[row_at(columns, version)]
     if story != NONE:
-        match(columns, rules, i, number, story, similarity, matched, kept, is_repeated, verdicts)
+        match(columns, rules, i, number, story, similarity, matched, kept, is_repeated, is_new, verdicts)
     else:
         verdicts.statuses[i] = ORIGINAL
         columns.kept[row_at(columns, number)], columns.begun[row_at(columns, number)] = IS_KEPT, 0
@@ -166,23 +170,21 @@ def say(comparing, i, content, verdicts):
 
 
 @inlined
-def match(columns, rules, i, number, story, similarity, matched, kept, is_repeated, verdicts):
-    """Write the decision about a row whose content was compared with a content of a story, or equals that of the
-    version before (``is_repeated``)."""
+def match(columns, rules, i, number, story, similarity, matched, kept, is_repeated, is_new, verdicts):
+    """Write the decision about a row whose content was compared with a content of a story (``is_new``: it says
+    something new to it), or equals that of the version before (``is_repeated``)."""
     at = row_at(columns, number)
     is_own = id_of(columns, story) == columns.ids[at]
+    is_update = is_new or (is_own and not is_repeated)
     verdicts.clusters[i], verdicts.matched[i], verdicts.equal[i] = place_of(columns, story), matched, kept == IS_KEPT
-    if is_repeated:
-        verdicts.statuses[i] = UNCHANGED
-    else:
-        verdicts.statuses[i] = UPDATE if is_own else DUPLICATE
+    verdicts.statuses[i] = UNCHANGED if is_repeated else UPDATE if is_update else DUPLICATE
     if not (is_own and is_repeated):
         verdicts.similarities[i] = similarity
-    if not is_own:
+    if not is_own and not is_update:
         verdicts.originals[i] = own_row(columns, story)
     if verdicts.late[i]:
         return
-    if is_own and not is_repeated:
+    if is_update:
         similarity, matched, kept = np.float32(1.0), columns.places[at], np.uint8(IS_KEPT)
     join(columns, rules, story, number, similarity, matched, kept)
 

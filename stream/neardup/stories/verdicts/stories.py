@@ -16,6 +16,7 @@ import numpy.typing as npt
 from neardup.machine.compile import inlined, inner
 from neardup.stories.verdicts.records import (
     BEGIN,
+    BYTES_MASK,
     CONTENT,
     CONTENT_BYTES,
     CONTENT_HASH,
@@ -36,6 +37,7 @@ from neardup.stories.verdicts.records import (
     contents_in,
     held,
     link,
+    mark_of,
     new_record,
     newest_story,
     pop,
@@ -48,12 +50,16 @@ from neardup.stories.verdicts.row_columns import (
     EVICTED,
     FIRST_TIME,
     HEAPED,
+    IS_KEPT,
     NONE,
+    RECORDS,
     STREAM_TIME,
     Columns,
     in_state,
     in_window,
+    newest,
     row_at,
+    version_before,
 )
 from neardup.window import NO_TIME, NO_WINDOW
 
@@ -183,7 +189,7 @@ def add_content(columns, story, at, number, by_content):
             if record[HEAD + k * CONTENT + CONTENT_HASH] == hash_:
                 gone = np.int64(k)
     if gone < count:
-        freed = record[HEAD + gone * CONTENT + CONTENT_BYTES]
+        freed = record[HEAD + gone * CONTENT + CONTENT_BYTES] & BYTES_MASK
         record[SIZE] -= freed
         columns.state[BYTES] -= freed
         for k in range(HEAD + gone * CONTENT, HEAD + (count - 1) * CONTENT):
@@ -192,6 +198,8 @@ def add_content(columns, story, at, number, by_content):
     size, first = np.int64(columns.sizes[at]), HEAD + count * CONTENT
     record[first + CONTENT_ROW], record[first + CONTENT_PLACE] = number, columns.places[at]
     record[first + CONTENT_HASH], record[first + CONTENT_BYTES] = hash_, size
+    if columns.ids[at] != np.uint64(record[ID]):
+        record[first + CONTENT_BYTES] |= mark_of(columns.ids[at])
     record[CONTENTS] = count + 1
     record[SIZE] += size
     columns.state[BYTES] += size
@@ -199,7 +207,7 @@ def add_content(columns, story, at, number, by_content):
 
 @inner
 def join(columns, rules, story, number, similarity, matched, kept):
-    """Make a row a member of a story; where it is kept and its own match, its content is one of the story's."""
+    """Make a row a member of a story; where it is its own match, it is kept, and its content is one of the story's."""
     if story < NONE:
         story = begin(columns, single_of(story))
     touch(columns, story)
@@ -213,8 +221,8 @@ def join(columns, rules, story, number, similarity, matched, kept):
     record[MEMBERS] += 1
     if columns.ids[at] == np.uint64(record[ID]):
         record[OWN] = number
-        if matched == columns.places[at]:
-            add_content(columns, story, at, number, rules.by_content)
+    if matched == columns.places[at]:
+        add_content(columns, story, at, number, rules.by_content)
     return story
 
 
@@ -236,6 +244,25 @@ def end_stories_of(columns, id_):
     while story != NONE:
         end(columns, story)
         story = columns.story.records[story, OLDER]
+
+
+@inner
+def end_stories_updated_by(columns, rules, id_):
+    """End the stories that an id has updated: those of its rows that count, and those that have a content of it."""
+    number = newest(columns.id_map, columns.ids, columns, id_)
+    while number != NONE:
+        at = row_at(columns, number)
+        is_kept = columns.kept[at] == IS_KEPT and columns.matched[at] == columns.places[at]
+        story = story_of(columns, number)
+        if is_kept and story >= 0 and in_state(columns, rules, number):
+            end(columns, story)
+        number = version_before(columns, number)
+    mark = mark_of(id_)
+    for story in range(columns.state[RECORDS]):
+        record = columns.story.records[story]
+        for k in range(record[CONTENTS] if record[MEMBERS] > 0 else 0):
+            if record[HEAD + k * CONTENT + CONTENT_BYTES] & ~BYTES_MASK == mark:
+                end(columns, story)
 
 
 @inner

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.documents.document import Document
-from neardup.features.said.word_sets import said_parts, word_sets
+from neardup.features.said.word_sets import numbers_of, said_parts, word_sets
 from neardup.features.texts.reading import read_texts
 from neardup.features.tokens import verify
 from neardup.features.tokens.bags import sorted_sets
@@ -65,7 +65,8 @@ class SaidBefore:
     def by(self, others: Sequence[Document], sampled: Longs) -> Flags:
         """Return whether each document of the sample (``int64[m]``) says nothing new to another one, ``bool[m]``."""
         units, starts = self._sets
-        said = Said(*said_parts((units, np.append(starts[sampled], 0)), self._sets_of(others)))
+        sets = units, np.append(starts[sampled], 0)
+        said = Said(*said_parts(sets, self._sets_of(others)), numbers_of(sets))
         return says_nothing_new(self._settings, said)
 
     def _sets_of(self, documents: Sequence[Document]) -> tuple[npt.NDArray[np.uint32], Longs]:

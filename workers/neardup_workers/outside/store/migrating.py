@@ -26,6 +26,7 @@ from neardup.pairs.pipeline import Signer
 from neardup.schemes.config import Config
 from neardup.stories.verdicts.kept import KeptStories
 from neardup.stories.verdicts.records import (
+    BYTES_MASK,
     CONTENT,
     CONTENT_BYTES,
     CONTENT_HASH,
@@ -159,9 +160,9 @@ def _stories(source: sqlite3.Connection, signer: Signer) -> tuple[KeptStories, d
         for content, made in zip(contents, left, strict=False):
             content[:] = made
             content[CONTENT_HASH] = signed[int(made[CONTENT_PLACE])].hash
-            content[CONTENT_BYTES] = len(signed[int(made[CONTENT_PLACE])].evidence)
+            content[CONTENT_BYTES] = made[CONTENT_BYTES] & ~BYTES_MASK | len(signed[int(made[CONTENT_PLACE])].evidence)
         record[CONTENTS] = len(left)
-        record[SIZE] = STORY_BYTES + int(contents[: len(left), CONTENT_BYTES].sum())
+        record[SIZE] = STORY_BYTES + int((contents[: len(left), CONTENT_BYTES] & BYTES_MASK).sum())
     lives = records[:, CONTENTS] > 0
     used = {
         int(place)

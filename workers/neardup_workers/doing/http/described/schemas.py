@@ -119,9 +119,7 @@ _CLUSTER: dict[str, Schema] = {
         "estimate.",
     ),
     "next": _or_null("integer", "The place to continue behind, if there are more members."),
-    "updates": listed(
-        link("Version"), "The newest versions by the id that began the cluster, twenty at most, the newest first."
-    ),
+    "updates": listed(link("Version"), "The newest updates of the cluster, twenty at most, the newest first."),
 }
 _SOURCE_COUNTS: dict[str, Schema] = {
     **{name: _whole() for name in COUNTS},

@@ -29,6 +29,7 @@ from neardup.pairs.window_message import WireError
 from neardup.stories.verdicts.kept import KeptStories
 from neardup.stories.verdicts.records import (
     BEGIN,
+    BYTES_MASK,
     CONTENT_PLACE,
     CONTENT_ROW,
     CONTENTS,
@@ -99,7 +100,7 @@ def read_stories(records: Iterable[Record], fingerprint: str) -> Stories:
     out[:, PLACE], out[:, CONTENTS] = places[known], counts
     record, at = np.repeat(np.arange(len(known)), counts), np.arange(len(order)) - np.repeat(firsts, counts)
     contents_in(out)[0][record, at] = np.column_stack([of_contents[order, 1], contents[order], of_contents[order, 2:]])
-    np.add.at(out[:, SIZE], record, of_contents[order, 3])
+    np.add.at(out[:, SIZE], record, of_contents[order, 3] & BYTES_MASK)
     names = dict(zip(places[known].tolist(), (ids[n].decode() for n in known.tolist()), strict=True))
     evidence = dict(zip(contents[order].tolist(), (parts[n] for n in order.tolist()), strict=True))
     return Stories(KeptStories(out, names, evidence), step)
@@ -111,7 +112,8 @@ def _columns(values: list[tuple[bytes, bytes]], head: bytes) -> tuple[_Longs, _L
 
     The numbers of a story are the hash of the id of its original, the times of its begin and of its oldest and newest
     member; behind them is the id. Those of a content are the place of the story, the position of the document in
-    ``signed``, the hash of what is compared, the bytes of the evidence; behind them is the evidence.
+    ``signed``, the hash of what is compared, the bytes of the evidence with the mark of its id; behind them is the
+    evidence.
     """
     for key, value in values:
         if len(value) < _VALUE.size or not value.startswith(head):

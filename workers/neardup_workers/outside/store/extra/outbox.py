@@ -108,7 +108,8 @@ class Outbox:
 
     def removed(self, writer: sqlite3.Connection, id_: bytes, ended: Sequence[int]) -> None:
         """Store the events of a removal, in its open transaction, before the rows of the id are erased. ``ended`` are
-        stories that the id began, if they have several members; a story whose first version is in the window ends, too.
+        stories that the id began or updated, if they have several members; a story whose first version is in the window
+        ends, too.
         """
         writer.execute("DELETE FROM outbox WHERE document = ? AND kind != ?", (id_, REMOVED))
         if self._rules is None:
