@@ -156,7 +156,7 @@ configs["documents"]["max.message.bytes"] = "10000000"
 admin = SimpleNamespace(nodes=lambda: 1, describe=lambda name: TopicDescription(name, 2, 1, configs[name]))
 topics.connect = lambda settings: SimpleNamespace(
     admin=admin, close=lambda: None, bounds=lambda name: {0: (0, 0)}, group_offsets=lambda group, name: {},
-    shares=lambda group: {}
+    shares=lambda group: {}, **vars(admin)
 )
 try:
     topics.describe(settings)

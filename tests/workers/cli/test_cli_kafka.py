@@ -220,15 +220,11 @@ def test_a_number_of_partitions_that_is_part_of_the_name_must_be_kept():
 def test_settings_that_may_not_be_seen_are_not_called_safe(monkeypatch, capsys):
     """Each relevant hidden setting is reported as unknown and causes no refusal."""
 
-    class Admin:
-        def nodes(self):
-            return 1
-
-        def describe(self, name):
-            return TopicDescription(name, 1 if name.startswith("signed") else 2, 1, {})
+    def described(name):
+        return TopicDescription(name, 1 if name.startswith("signed") else 2, 1, {})
 
     log = {"bounds": lambda _: {0: (0, 0)}, "group_offsets": lambda *_: {}, "shares": lambda _: {}}
-    transport = SimpleNamespace(admin=Admin(), close=lambda: None, **log)
+    transport = SimpleNamespace(nodes=lambda: 1, describe=described, close=lambda: None, **log)
     monkeypatch.setattr("neardup_workers.running.commands.topics.making.connect", lambda settings: transport)
     describe(settings_of(shards=2))
     rows = [line for line in capsys.readouterr().out.splitlines() if "retention.ms" in line]
