@@ -72,7 +72,8 @@ def test_the_preferred_document_of_a_cluster_is_its_original(decided, tmp_path):
 
 @pytest.mark.parametrize("name", quick_first(SCHEMES, 4))
 def test_in_order_of_arrival_the_verdicts_equal_those_of_dedup(decided, tmp_path, name):
-    """Every kind of scheme has the same rule, with copies and refused documents."""
+    """Every kind of scheme has the same rule, with copies and refused documents. A batch decides without the texts, so it
+    names no new words."""
     case = CASES[name]
     documents = case.stream(random.Random(5), 150)
     made = [{"id": d.id, "text": d.text, **brought(d)} for d in documents]
@@ -80,7 +81,8 @@ def test_in_order_of_arrival_the_verdicts_equal_those_of_dedup(decided, tmp_path
     settings = {**case.settings, "bucket_candidates_max": 1000}
     out = deduplicated("in.jsonl", folder=tmp_path, **settings)
     expected = [json.loads(line) for line in out["verdicts"].splitlines()]
-    assert decided("in.jsonl", prefer="first", **settings) == expected
+    without_words = [{name: value for name, value in one.items() if name != "new"} for one in expected]
+    assert decided("in.jsonl", prefer="first", **settings) == without_words
     assert {v["status"] for v in expected} >= {"original", "duplicate"}
 
 
