@@ -72,8 +72,10 @@ def test_the_preferred_document_of_a_cluster_is_its_original(decided, tmp_path):
 
 @pytest.mark.parametrize("name", quick_first(SCHEMES, 4))
 def test_in_order_of_arrival_the_verdicts_equal_those_of_dedup(decided, tmp_path, name):
-    """Every kind of scheme has the same rule, with copies and refused documents. A batch decides without the texts, so it
-    names no new words."""
+    """Every kind of scheme has the same rule, with copies and refused documents.
+
+    A batch decides without the texts, so it names no new words.
+    """
     case = CASES[name]
     documents = case.stream(random.Random(5), 150)
     made = [{"id": d.id, "text": d.text, **brought(d)} for d in documents]
