@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import orjson
 
 from neardup.documents.document import Document
+from neardup.pairs.comparing import SAID_MIN
 from neardup.pairs.explanations.given_texts import GivenTexts
 from neardup.pairs.json_lines import escape_unprintable, relation_line
 from neardup.stories.verdicts.decider import Decided
-from neardup.stories.verdicts.fields import FIELDS, NAMES, RELATION_FIELDS, rounded, values_of
-from neardup.stories.verdicts.rule import DUPLICATE, ORIGINAL, STATUSES, UNCHANGED, UPDATE
+from neardup.stories.verdicts.fields import FIELDS, NAMES, RELATION_FIELDS, Verdicts, rounded, values_of
+from neardup.stories.verdicts.rule import DUPLICATE, KEPT, ORIGINAL, STATUSES, UNCHANGED, UPDATE
 from neardup_workers.outside.outputs.output import with_cell
 from neardup_workers.outside.readers.entries import Entry
 
@@ -101,6 +103,15 @@ def counts_of(statuses: Mapping[int, int]) -> dict[str, float]:
     fraction = round(dropped / max(1, kept + dropped), 4)
     names = ("kept", "updates", "duplicates", "unchanged", "duplicate_fraction")
     return dict(zip(names, (kept, updates, duplicates, unchanged, fraction), strict=True))
+
+
+def kept_as_new(verdicts: Verdicts) -> dict[str, int]:
+    """Return how many documents that make a pair with a kept content are kept because of a new number (or word of
+    correction), and how many because of new words alone."""
+    is_kept = np.isin(verdicts.statuses, KEPT)
+    has_words = (verdicts.against >= 0) | ((verdicts.said > 0) & (verdicts.said < SAID_MIN))
+    numbers = is_kept & (verdicts.new_numbers > 0)
+    return {"numbers": int(numbers.sum()), "words": int((is_kept & ~numbers & has_words).sum())}
 
 
 def encoded(value: Any) -> bytes:

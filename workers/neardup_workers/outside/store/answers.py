@@ -6,15 +6,13 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import orjson
-
 from neardup.documents.document import CollectionPair, Neighbour, Pair
 from neardup.pairs.batches import MICROSECONDS
 from neardup.pairs.json_lines import relation_values
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS, turned
 from neardup.stories.verdicts.fields import NAMES
 from neardup.stories.verdicts.rule import STATUSES, UNCHANGED
-from neardup_workers.outside.store.rows import LATE, StoredRow
+from neardup_workers.outside.store.rows import LATE, StoredRow, values_of_more
 
 # What an event and a stored version show of a document, in this order; an answer shows it without the times.
 _ALL = (
@@ -53,7 +51,7 @@ def verdict_of(row: Any, duplicate_of: str | None) -> dict[str, Any]:
         "duplicate_of": duplicate_of,
         "repeated": row["status"] == UNCHANGED,
         "late": bool(row["flags"] & LATE),
-        **({} if row["more"] is None else orjson.loads(row["more"])),
+        **values_of_more(row["more"]),
         "time": row["time"] / MICROSECONDS,
         "date": None if row["date"] is None else row["date"] / MICROSECONDS,
     }

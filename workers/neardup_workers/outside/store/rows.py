@@ -171,6 +171,11 @@ def stored_columns(verdicts: Verdicts) -> dict[str, list[Any]]:
     return columns
 
 
+def values_of_more(more: str | None) -> dict[str, Any]:
+    """Return the values of ``StoredRow.more``, without those that are none."""
+    return {} if more is None else dict(orjson.loads(more))
+
+
 def restored_of(rows: Sequence[StoredRow], removals: int = 0) -> Verdicts:
     """Return what was decided of rows of the log, and of removals behind them."""
     found = blank_verdicts(len(rows) + removals, REMOVED)

@@ -91,7 +91,7 @@ function growth(cluster) {
     el('figcaption', {}, 'How the story grew'));
 }
 
-/** The versions of the document that began the story, the newest first; each shows in what it differs from the compared one. */
+/** The updates of the story, the newest first; each shows what it says that is new, and in what it differs from the compared one. */
 function updates(cluster, signal) {
   if (!cluster.updates?.length) return null;
   return el('section', { class: 'updates' }, el('h2', {}, 'Updates'),
@@ -102,6 +102,7 @@ function version(update, signal) {
   const open = el('button', { type: 'button', class: 'link' }, 'Changes');
   const item = el('li', {}, el('time', {}, moment(update.date ?? update.time)), idNode(update.id),
     el('span', { class: 'score', title: 'similarity to the version that was compared' }, score(update.similarity)),
+    update.new?.length ? el('span', { class: 'new', title: 'What it says that the compared version does not' }, update.new.flatMap((word) => [el('strong', { dir: 'auto' }, word.text), ' '])) : null,
     typeof update.matched === 'number' ? open : null);
   expands(open, item, 'changes', signal, async () => {
     const { passages } = await get(`/v1/differences?older=${update.matched}&newer=${update.place}`, signal);

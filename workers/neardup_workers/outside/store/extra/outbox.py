@@ -21,7 +21,7 @@ from neardup.documents.ids import split_id
 from neardup.pairs.batches import MICROSECONDS
 from neardup.pairs.json_lines import named_collection
 from neardup.stories.verdicts.rule import DUPLICATE, ORIGINAL, STATUSES, UPDATE
-from neardup_workers.outside.store.rows import LATE, StoredRow
+from neardup_workers.outside.store.rows import LATE, StoredRow, values_of_more
 
 TABLES = """
 CREATE TABLE outbox (
@@ -138,6 +138,7 @@ class Outbox:
             "source": row.source,
             "url": row.url,
             "title": row.title,
+            **({"new": new} if (new := values_of_more(row.more).get("new")) else {}),
         }
 
     def _store(

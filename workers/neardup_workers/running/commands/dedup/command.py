@@ -18,6 +18,7 @@ import numpy as np
 
 from neardup.documents.document import Document
 from neardup.errors import Reason
+from neardup.pairs.comparing import is_novel
 from neardup.pairs.explanations.given_texts import GivenTexts
 from neardup.pairs.pipeline import Matcher, Signed, Signer
 from neardup.stories.sources.losses import count_losses
@@ -31,7 +32,7 @@ from neardup_workers.outside.outputs.lines_file import LinesFile, is_table
 from neardup_workers.outside.outputs.output import STANDARD, Lines
 from neardup_workers.outside.outputs.sources import Sources, source_names
 from neardup_workers.outside.outputs.table_file import TableFile, columns_of
-from neardup_workers.outside.outputs.verdict_lines import VERDICT_KEY, annotated, counts_of, verdict_lines
+from neardup_workers.outside.outputs.verdict_lines import VERDICT_KEY, annotated, counts_of, kept_as_new, verdict_lines
 from neardup_workers.outside.outputs.window_file import fill, keep
 from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.process.interpreter import share_interpreter
@@ -117,6 +118,7 @@ class _Outputs:
         if options.sources is not None:
             self._sources = stack.enter_context(Sources(options.sources, settings.sources_max))
         self.statuses: Counter[int] = Counter()
+        self._kept_as_new: Counter[str] | None = Counter() if is_novel(settings) else None
 
     def add(self, chunk: Chunk, signed: Signed, decider: Decider, lose: Callable[..., None]) -> None:
         """Decide a chunk and write all that follows; ``lose`` gets each slice, and where sources are known the function
@@ -129,6 +131,8 @@ class _Outputs:
         decided = decider.decide_columns(accepted, signed, lambda part: lose(part, source), texts)
         for status, count in enumerate(np.bincount(decided.verdicts.statuses, minlength=len(STATUSES)).tolist()):
             self.statuses[status] += count
+        if self._kept_as_new is not None:
+            self._kept_as_new.update(kept_as_new(decided.verdicts))
         if isinstance(entries, TableRows):
             self._add_rows(entries, decided)
         else:
@@ -145,6 +149,7 @@ class _Outputs:
         return {
             **counts_of(self.statuses),
             "largest_clusters": self.clusters.largest(),
+            **({} if self._kept_as_new is None else {"kept_as_new": dict(self._kept_as_new)}),
             **({} if self._sources is None else {"sources_exceeded": dict(self._sources.ledger.exceeded)}),
         }
 
@@ -157,6 +162,10 @@ class _Outputs:
             yield "\n".join(["largest clusters:", *named])
         if self._sources is not None:
             yield from self._sources.notes()
+        if self._kept_as_new is not None:
+            dropped, new = self.statuses[DUPLICATE] + self.statuses[UNCHANGED], self._kept_as_new
+            parts = ", ".join(f"{name} {count:,}" for name, count in new.items())
+            yield f"dropped {dropped:,}, kept because new {new.total():,} ({parts or 'none'})"
 
     def _add_rows(self, rows: TableRows, decided: Decided) -> None:
         """Write the rows that go to Parquet files."""
