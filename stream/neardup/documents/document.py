@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 import numpy.typing as npt
 
-from neardup.documents.pieces import Marked, NewWord, Passage
+from neardup.documents.pieces import Marked, NewWord, Novelty, Passage
 
 # The types of numbers in an array that is a vector; bytes and truth values are bits.
 Component = (
@@ -275,6 +275,7 @@ class Explanation(NamedTuple):
         relation: of scheme ``passages``, of the newer document to the older one.
         sides: with a relation and both texts, the older and the newer text in pieces, of which the common ones have
             numbers.
+        novelty: with ``novelty``, what the newer document adds to the older one.
     """
 
     older: str
@@ -288,6 +289,7 @@ class Explanation(NamedTuple):
     passages: tuple[Passage, ...] = ()
     relation: Relation | None = None
     sides: tuple[tuple[Marked, ...], ...] = ()
+    novelty: Novelty | None = None
 
 
 # Every reason of an explanation, and its sentence.

@@ -27,3 +27,15 @@ class Marked(NamedTuple):
     text: str
     passage: int | None = None
     exact: bool = False
+
+
+class Novelty(NamedTuple):
+    """What the newer of two texts adds: the part of it that the older one has said, and the least such part of a copy
+    (``None`` where words do not count); how many of its numbers are new; whether it says something new; and, where its
+    text is at hand, the new words as they stand there."""
+
+    said: float
+    said_min: float | None
+    new_numbers: int
+    is_new: bool
+    new: tuple[NewWord, ...] = ()

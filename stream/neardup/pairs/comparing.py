@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from neardup.documents.pieces import NewWord
+from neardup.documents.pieces import NewWord, Novelty
 from neardup.features.said.new_words import new_words
 from neardup.pairs.pair_rule import scored
 from neardup.schemes.config import Config
@@ -95,6 +95,17 @@ def new_in(config: Config, texts: Sequence[str], older: Evidence) -> list[tuple[
     plan: Any = config.plan  # of a scheme of texts: others have no novelty
     sets = ragged_values(older, np.uint32)
     return new_words(texts, sets, plan.normal_form, words=config.novelty == "words")
+
+
+def novelty_of(config: Config, newer: Evidence, older: Evidence) -> Novelty | None:
+    """Return what one document adds to another one, by their evidence; ``None`` without ``novelty``."""
+    said_of = SCHEMES[config.scheme].said
+    said = None if said_of is None else said_of(newer, older, config.plan)
+    if said is None:
+        return None
+    least = SAID_MIN if config.novelty == "words" else None
+    is_new = not bool(says_nothing_new(config, said)[0])
+    return Novelty(float(said.part[0]), least, int(said.new_numbers[0]), is_new)
 
 
 def similarity_of(config: Config, newer: Evidence, older: Evidence, score_min: float) -> npt.NDArray[np.float64]:

@@ -81,3 +81,18 @@ def test_without_novelty_no_verdict_says_what_is_new() -> None:
     verdicts = Deduplicator(Config(threshold=0.6)).decide([Document("a", FIRE), Document("b", FIRE + " Really.")])
     assert verdicts[1].status == "duplicate"
     assert {(one.said, one.against, one.new_numbers, one.new) for one in verdicts} == {(None, None, None, ())}
+
+
+def test_an_explanation_has_the_rule_with_its_two_numbers() -> None:
+    """Whether the later text says something new, and what, where it is given."""
+    dedup = Deduplicator(Config(**SETTINGS))
+    dedup.decide([Document("a", FIRE), Document("b", FIRE.replace("40", "57"))])
+    given = dedup.explain("a", Document("c", FIRE.replace("40", "57"))).novelty
+    stored = dedup.explain("b", "a").novelty
+    assert given is not None
+    assert stored is not None
+    assert (given.said_min, given.new_numbers, given.is_new) == (0.88, 1, True)
+    assert 0.9 < given.said < 1
+    assert [word.text for word in given.new] == ["57"]
+    assert stored == given._replace(new=())
+    assert Deduplicator(Config()).explain(Document("a", FIRE), Document("b", FIRE)).novelty is None

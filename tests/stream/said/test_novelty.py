@@ -23,6 +23,8 @@ RELEASE = (
     "mln dlrs. The directors of {name} declared a regular dividend, payable in April to holders of record in March."
 )
 
+QUAKE = "東京で大きな地震があり、多くの人がけがをした。死者は40人。" * 3
+
 
 def numbers(text: str) -> set[str]:
     """The runs of digits of a text."""
@@ -124,6 +126,25 @@ def test_a_flood_of_notices_with_a_counter_is_one_story_of_eight_contents() -> N
     assert [one.status for one in dedup.decide(near)] == ["duplicate", "update", "duplicate"]
     equal = [document._replace(id=f"e{document.id}") for document in notices]
     assert {one.status for one in dedup.decide(equal)} == {"duplicate"}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kept"),
+    [
+        ("\U0001f600 \U0001f680 " * 30, "\U0001f600 \U0001f680 " * 30 + "\U0001f525", True),
+        ("1,204 33 512 49 18 2024 " * 20, "1,204 33 512 49 18 2025 " * 20, True),
+        ("1,204 33 512 49 18 2024 " * 20, "1,204 33 512 49 18 2024 " * 21, False),
+        (QUAKE, QUAKE.replace("40", "57"), True),
+        (QUAKE, QUAKE.replace("。", "！"), False),
+        (" ".join(f"w{n}x" for n in range(5_000)), " ".join(f"w{n}x" for n in range(5_000)) + " end", True),
+    ],
+)  # fmt: skip
+def test_texts_without_words_tables_and_long_texts_lose_nothing(first: str, second: str, kept: bool) -> None:
+    """Symbols alone are dropped as copies only; a set that holds no more says that something is new."""
+    verdicts = Deduplicator(Config(**SETTINGS["words"])).decide([Document("a", first), Document("b", second)])
+    assert (verdicts[1].status in ("original", "update")) == kept
+    again = Deduplicator(Config(**SETTINGS["words"])).decide([Document("a", first), Document("b", first)])
+    assert again[1].status == "duplicate"
 
 
 def test_novelty_needs_texts() -> None:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from neardup.documents.document import Document, Explanation, Relation, check_type
 from neardup.documents.ids import bare_ids, stored_id
 from neardup.pairs.batches import CONTENT_HALF, Batch, bucket_keys, id_columns, make_batch, table_items
+from neardup.pairs.comparing import new_in, novelty_of
 from neardup.pairs.explanations.given_texts import marked
 from neardup.pairs.explanations.passages import passages
 from neardup.pairs.pair_rule import Judged, judge, relations_of, shared_of
@@ -67,9 +68,13 @@ def explain(
         emitted = min(emitted, candidate)  # near 1 the two sums differ by rounding
     relation = _relation(matcher, older, newer)
     pieces = marked(*texts, relation, matcher.config.plan) if relation is not None and len(texts) == 2 else ()
+    added = novelty_of(matcher.config, newer.batch.evidence, older.batch.evidence)
+    if added is not None and isinstance(b, Document):
+        added = added._replace(new=new_in(matcher.config, [b.text], older.batch.evidence)[0])
     return Explanation(
-        older.id, newer.id, reason, about, similarity, int(judged.keys[0]), candidate, emitted, shared, relation, pieces
-    )
+        older.id, newer.id, reason, about, similarity, int(judged.keys[0]), candidate, emitted, shared, relation,
+        pieces, added,
+    )  # fmt: skip
 
 
 def _given(matcher: Matcher, signer: Signer, document: Document) -> _Side:

@@ -58,3 +58,15 @@ def test_answers_and_events_of_the_service_say_what_is_new(tmp_path: Path) -> No
         assert world.ask("GET", "/v1/documents/b").json()["versions"][0]["new"] == new
         story = orjson.loads(world.ask("GET", "/v1/clusters/0").content)
         assert [(update["id"], update["new"]) for update in story["updates"]] == [("b", new)]
+
+
+def test_why_says_the_rule_with_its_two_numbers(tmp_path: Path) -> None:
+    """And names what is new in the later text, from the stored texts."""
+    with world_in(tmp_path, keep_texts=True, **SETTINGS) as world:
+        for id_, name in SENT:
+            world.check(id_, TEXTS[name])
+        why = world.ask("GET", "/v1/why?a=a&b=d").json()["novelty"]
+        copy = world.ask("GET", "/v1/why?a=b&b=c").json()["novelty"]
+    assert (why["said_min"], why["new_numbers"], why["is_new"]) == (0.88, 6, True)
+    assert "Ancona" in [word["text"] for word in why["new"]]
+    assert (copy["new_numbers"], copy["is_new"]) == (0, False)

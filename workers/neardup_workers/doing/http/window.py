@@ -170,7 +170,10 @@ async def why(writer: Writer, service: Service, request: Request) -> Response:
     values = explanation._asdict() | {"sentence": EXPLANATIONS[explanation.reason]}
     if explanation.similarity is not None:  # a rounded probability would be certain where it is not
         values["similarity"] = round(explanation.similarity, SIMILARITY_DIGITS)
-    del values["relation"], values["sides"]
+    del values["relation"], values["sides"], values["novelty"]
+    if (added := explanation.novelty) is not None:
+        new = [word._asdict() for word in added.new]
+        values["novelty"] = added._asdict() | {"said": round(added.said, SIMILARITY_DIGITS), "new": new}
     if explanation.relation is not None:
         values["shared"] = relation_values(explanation.relation)
     if explanation.sides:

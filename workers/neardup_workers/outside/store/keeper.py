@@ -27,6 +27,7 @@ import numpy.typing as npt
 from neardup.documents.document import Document, Explanation, Pair
 from neardup.documents.ids import stored_id
 from neardup.pairs.batches import CONTENT_HALF, MICROSECONDS, Batch, accepted_of
+from neardup.pairs.comparing import new_in
 from neardup.pairs.estimates.loss_accounts import LossAccounts
 from neardup.pairs.explanations.explain import explain
 from neardup.pairs.explanations.given_texts import marked
@@ -196,7 +197,11 @@ class Keeper:
         sides = (
             () if explanation.relation is None else marked(texts[0], texts[1], explanation.relation, self.config.plan)
         )
-        return explanation._replace(passages=passages(texts[0], texts[1]), sides=sides)
+        added = explanation.novelty
+        if added is not None:
+            older = self.signer.sign([Document(explanation.older, texts[0], 0.0)]).batch.evidence
+            added = added._replace(new=new_in(self.config, [texts[1]], older)[0])
+        return explanation._replace(passages=passages(texts[0], texts[1]), sides=sides, novelty=added)
 
     def _decision(self, explanation: Explanation, collection: str | None) -> Explanation:
         """Return the explanation of two that are no pair: what the decision compared, if one is the original that the
@@ -211,7 +216,7 @@ class Keeper:
             values = explanation._asdict() | {"older": original, "newer": copy, "reason": reason, "about": None}
             values |= {"similarity": row.similarity or 1.0}
             if reason == "version" or explanation.reason == "unknown":  # the figures are of another version, or of none
-                values |= {"buckets": None, "candidate_probability": None, "pair_probability": None}
+                values |= {"novelty": None, "buckets": None, "candidate_probability": None, "pair_probability": None}
             return Explanation(**values)
         return explanation
 

@@ -9,7 +9,7 @@ from typing import Any, get_args, get_type_hints
 from neardup.documents.document import Explanation
 from neardup.pairs.json_lines import TITLE_CHARACTERS_MAX, URL_CHARACTERS_MAX
 from neardup.stories.sources.accounts import COUNTS, LAG_NAMES
-from neardup.stories.verdicts.fields import FIELDS, NAMES, RELATION_FIELDS, schema_of
+from neardup.stories.verdicts.fields import FIELDS, NAMES, RELATION_FIELDS, TEXT_FIELDS, schema_of
 from neardup_workers.outside.feeds.condition import STATES
 
 Schema = Mapping[str, Any]
@@ -154,6 +154,19 @@ _REPEATING: dict[str, Schema] = {
 _PASSAGE = record({"kind": {"enum": ["both", "first", "second"]}, "text": _text()}, ("kind", "text"))
 _SHARED = {field.name: schema_of(field) for field in RELATION_FIELDS if field.name != "relation_to"}
 _MARKED = record({"text": _text(), "passage": _or_null("integer", "Number of the passage."), "exact": _FLAG})
+_NOVELTY = _with(
+    record(
+        {
+            "said": {"type": "number"},
+            "said_min": _or_null("number"),
+            "new_numbers": _whole(),
+            "is_new": _FLAG,
+            "new": schema_of(TEXT_FIELDS[0]),
+        }
+    ),
+    "With novelty: the part of the newer text that the older one has said, of at least said_min of a copy; how many of "
+    "its numbers are new; whether it says something new; and what, where both texts are stored.",
+)
 _EXPLANATION: dict[str, Schema] = {
     **typed(Explanation, "older", "newer", "reason"),
     "sentence": _text(),
@@ -161,6 +174,7 @@ _EXPLANATION: dict[str, Schema] = {
     "passages": listed(link("Passage")),
     "shared": record(_SHARED),
     "sides": listed(listed(_MARKED), "The older and the newer text in pieces, where both are stored."),
+    "novelty": _NOVELTY,
 }
 _ANSWER: dict[str, Schema] = {
     "id": _text(),

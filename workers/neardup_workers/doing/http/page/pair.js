@@ -69,9 +69,14 @@ export function explained(why, settings) {
       fact('Similarity', score(why.similarity), `a pair from ${score(settings.score_min)}`),
       why.shared ? fact('Shared', percent(why.shared.newer_fraction), `of the later text, ${percent(why.shared.older_fraction)} of the first`) : null,
       typeof why.buckets === 'number' ? fact('Common bands', count(why.buckets), settings.bands ? `of ${count(settings.bands)}` : '') : null,
+      why.novelty ? fact('Said before', score(why.novelty.said), why.novelty.said_min ? `of the later text; a copy has at least ${score(why.novelty.said_min)}` : 'of the numbers of the later text') : null,
+      why.novelty ? fact('New numbers', count(why.novelty.new_numbers), 'a copy has none') : null,
       known ? fact('Found', chance(why.pair_probability), 'of pairs this similar') : null),
     known && settings.curve.length ? el('figure', {}, found(settings.curve, { at: why.similarity, chance: why.pair_probability, threshold: settings.threshold, label: `Pairs of similarity ${score(why.similarity)} are found with ${chance(why.pair_probability)}` }),
       el('figcaption', {}, 'How likely a pair of each similarity is found')) : null));
+  }
+  if (why.novelty?.new?.length) {
+    parts.push(el('p', { class: 'new' }, 'New in the later text: ', why.novelty.new.flatMap((word) => [el('strong', { dir: 'auto' }, word.text), ' '])));
   }
   return parts;
 }
