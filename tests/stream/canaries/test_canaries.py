@@ -14,9 +14,9 @@ from quick_parameters import quick_first
 from neardup import Config, Deduplicator, Document, Signer
 from neardup.pairs.batches import joined
 from neardup.pairs.estimates.rate_alarm import LEVEL, RateAlarm
-from neardup.stories.canaries.canaries import FAULT
 from neardup.stories.canaries.draws import Draws
 from neardup.stories.canaries.edits import edited, similarities
+from neardup.stories.canaries.looks import CHANCE, FAULT
 
 CONFIGS: dict[str, dict[str, Any]] = {
     "defaults": {},
@@ -119,6 +119,7 @@ def test_causes_are_counted_and_are_no_faults() -> None:
     assert found["faults"] == 0
     assert not found["alarm"]
     assert found["outcomes"]["truncated"] > 50
+    assert 0 < found["found"] < found["trials"] - found["outcomes"]["chance"]
     assert found["outcomes"]["removed"] > 0
 
 
@@ -137,10 +138,12 @@ def test_late_originals_are_counted_and_not_looked_up() -> None:
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("seed", quick_first(range(3), 1))
 def test_a_fault_is_noticed(fault: str, seed: int) -> None:
-    """Within 20,000 documents after it begins; before, nothing is."""
+    """Within 20,000 documents after it begins; before, nothing is, and each copy that is a pair is found."""
     world = World(seed)
     world.run(12_000)
-    assert world.canaries.looks.outcomes[FAULT] == 0
+    looks = world.canaries.looks
+    assert looks.outcomes[FAULT] == 0
+    assert 0 < looks.found.total() == looks.trials.total() - looks.outcomes[CHANCE]
     FAULTS[fault](world)
     assert world.until_noticed(NOTICED_WITHIN) is not None
 

@@ -41,9 +41,11 @@ def test_a_fraction_of_nothing_is_no_number() -> None:
 
 
 def test_fewer_documents_than_the_pairs_name_are_refused() -> None:
-    """The message says how many are named."""
+    """The message says how many are named, with the copies that no pair names."""
     with pytest.raises(ConfigError, match="documents is 2, but the pairs name 3"):
         confusion([("a", "b")], [("b", "c")], documents=2)
+    with pytest.raises(ConfigError, match="documents is 3, but the pairs name 4"):
+        confusion([("a", "b")], [], documents=3, copies=2)
 
 
 @pytest.mark.parametrize(("part", "whole"), [(0, 5), (5, 5), (1, 2), (97, 100), (2, 1000)])

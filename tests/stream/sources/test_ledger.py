@@ -128,13 +128,17 @@ def test_the_ledger_equals_a_replay_on_real_texts(name: str, real_data: Callable
 
 
 def test_the_source_with_the_fewest_documents_is_forgotten() -> None:
-    """The new source begins with its number, which is said to be uncertain; the largest keep their counts."""
+    """The new source begins with its number, which is said to be uncertain; the largest keep their counts, also of the
+    hour that they shared with it."""
     ledger = Ledger(sources_max=3)
-    ledger.add(reports([One(source, "original", place) for place, source in enumerate("aaabbcdd")]))
+    ledger.add(reports([One(source, "original", place, date=60.0) for place, source in enumerate("aaabbcdd")]))
     assert ledger.exceeded == {"sources": 1}
     found = {one["source"]: (one["documents"], one["uncertain"]) for one in ledger.largest(9)}
     assert found == {"a": (3, 0), "b": (2, 0), "d": (3, 1)}
     assert ledger.source("c") is None
+    largest = ledger.source("a")
+    assert largest is not None
+    assert [(one["hour"], one["documents"]) for one in largest["hours"]] == [(0, 3)]
 
 
 def test_the_oldest_stories_hours_and_rare_pairs_are_forgotten() -> None:
