@@ -304,7 +304,7 @@ def select_ragged(
     values: npt.NDArray[np.uint8], starts: Starts, rows: npt.NDArray[Any]
 ) -> tuple[npt.NDArray[np.uint8], Starts]:
     """Return some ranges of bytes, in the given order; ``rows`` are positions or a mask."""
-    at = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.int64, copy=False)
+    at = np.flatnonzero(rows) if rows.dtype == np.bool_ else np.ascontiguousarray(rows, np.int64)
     out_starts = starts_of_lengths(np.diff(starts)[at])
     out = np.empty(int(out_starts[-1]), np.uint8)
     sources = values.view(), starts.view(), at.view()
