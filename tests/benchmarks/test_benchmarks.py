@@ -314,8 +314,9 @@ def test_unknown_scenarios_are_refused_by_name(capsys: pytest.CaptureFixture[str
 def test_scenario_ids_are_permanent() -> None:
     """An id always names the same measurement: ids are added and never renamed."""
     assert list(runner.SCENARIOS) == [
-        "S1-5kb-chars5", "S2-300w-words3", "S29-lengths", "S3-table-growth", "S3-table-window", "S4-copies", "S4-one-word",
-        "S5-floor", "S6-recall-generated", "S6-recall-exact", "S6-minwise", "S6-recall-real", "S7-command", "S7-first-run",
+        "S1-5kb-chars5", "S2-300w-words3", "S29-lengths", "S3-table-growth", "S3-table-window", "S4-copies",
+        "S4-one-word", "S5-floor", "S6-recall-generated", "S6-recall-exact", "S6-minwise", "S6-recall-real",
+        "S7-command", "S7-first-run",
         "S8-records", "S8-prints", "S9-exact-short-texts", "S9-exact-recall", "S10-vectors-speed", "S10-vectors-recall",
         "S11-scripts", "S12-truncation", "S13-verdicts", "S14-linker", "S15-arrow",
         "S16-pages", "S17-crawl", "S18-whole-run", "S19-sources", "S21-search", "S23-serve", "S20-passages",
