@@ -41,14 +41,7 @@ _SHOWN, _BINS, _BAR_COLUMNS = 10, 10, 40
 
 def probe(options: ProbeOptions, settings: Settings) -> Exit:
     """Run to the end without adding documents to the index; returns the exit code. Raises ``Failure`` as ``run``."""
-    asked = RunOptions(
-        options.paths,
-        candidates=options.candidates,
-        top=options.top,
-        rejects=options.rejects,
-        summary_json=options.summary_json,
-        quiet=options.quiet,
-    )
+    asked = RunOptions(**{name: value for name, value in vars(options).items() if name != "index"})
     return run(asked, settings, index=options.index)
 
 
