@@ -104,6 +104,7 @@ def test_every_typed_setting_is_one():
         (["--no-line-ids"], Exit.USAGE, "--no-line-ids is a setting without an option: give --set line_ids=VALUE"),
         (["--set", "rows_mx=64"], Exit.USAGE, "unknown setting rows_mx in --set; did you mean rows_max?"),
         (["--set", "hidden=on"], Exit.USAGE, "hidden in --set no longer exists: name a file"),
+        (["--set", "collection_field=c"], Exit.USAGE, "no longer exists: give --fields collection=NAME"),
         (["--no-hidden"], Exit.USAGE, "--no-hidden in python -m neardup run no longer exists: name a file"),
         (["--set", "shards=64"], Exit.USAGE, "unknown setting shards in --set; neardup settings prints those"),
         (["--set", "candidates_partitions=2"], Exit.USAGE, "candidates_partitions in --set no longer exists: cand"),

@@ -13,9 +13,9 @@ import os
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 from neardup.schemes.declared import Declared, LibraryOptions, setting
-from neardup.schemes.removed import REMOVED
 from neardup_workers.outside.settings.durations import is_duration
 from neardup_workers.outside.settings.presets import PRESETS
+from neardup_workers.outside.settings.removed import REMOVED
 
 # Memory of a worker in addition to its tables, and the least: a step is an eighth of it and has a megabyte at least.
 MEMORY_MAX, MEMORY_MIN = 512 << 20, 8 << 20
