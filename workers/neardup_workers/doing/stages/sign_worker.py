@@ -216,8 +216,13 @@ class SignWorker:
         if not is_committed:
             return 0
         report = signings.report
-        for name in ("documents", "bytes", "shingles", "removals", "clamped", "misnamed", "canaries"):
-            self.observer.count(name, getattr(report, name))
+        self.observer.count("documents", report.documents)
+        self.observer.count("bytes", report.bytes)
+        self.observer.count("shingles", report.shingles)
+        self.observer.count("removals", report.removals)
+        self.observer.count("clamped", report.clamped)
+        self.observer.count("misnamed", report.misnamed)
+        self.observer.count("canaries", report.canaries)
         for reason, count in report.refused.items():
             self.observer.count("refused", count, reason)
         if report.misnamed and not self._warned:
