@@ -50,6 +50,7 @@ from benchmarks.speed import (
     vectors,
     whole_run,
 )
+from benchmarks.typed import novelty
 
 Scenario = Callable[[Size], Iterable[Result]]
 
@@ -85,6 +86,7 @@ SCENARIOS: dict[str, Scenario] = {
         canaries,
         shard_canaries,
         audits,
+        novelty,
     )
     for id_, run in module.SCENARIOS.items()
 }  # fmt: skip
@@ -95,7 +97,7 @@ SEEDS = {
     "scripts": scripts.SEED, "truncation": truncation.SEED, "linker": linker.SEED, "crawl": crawl_pages.SEED,
     "arrow": arrow.SEED, "whole_run": whole_run.SEED, "sources": sources.SEED, "search": search.SEED,
     "passages": passages.SEED, "shards": shards.SEED, "answers": answers.SEED, "canaries": canaries.SEED,
-    "audits": audits.SEED, "shard_canaries": shard_canaries.SEED,
+    "audits": audits.SEED, "novelty": novelty.SEED, "shard_canaries": shard_canaries.SEED,
 }  # fmt: skip
 
 

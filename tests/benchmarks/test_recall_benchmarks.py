@@ -1,8 +1,12 @@
-"""The benchmarks of live recall at smoke size. No test asserts a time."""
+"""The benchmarks of recall and of what is new at smoke size. No test asserts a time."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from benchmarks.recall import audits, canaries, shard_canaries
+from benchmarks.typed import novelty
+from real_sets import needs_data
 
 
 def test_each_fault_is_noticed_and_a_healthy_stream_is_silent() -> None:
@@ -37,3 +41,23 @@ def test_audits_hold_the_truth() -> None:
     assert every.verdict == "reached"
     assert every.details["draws"] >= 4
     assert {"truth", "audit", "from", "to", "audit, s"} <= of_sets[-2].details.keys()
+
+
+def test_forms_with_other_figures_are_kept_and_their_reprints_dropped() -> None:
+    """Releases, a rising toll, corrections of a number or with a mark, and notices that differ in a counter."""
+    results = [result for run in (novelty.templates, novelty.corrections, novelty.floods) for result in run("smoke")]
+    missed = [result.name for result in results if result.verdict != "reached"]
+    assert missed == ["a correction of a name: kept", "a correction of a word: kept"], (
+        "a correction of a single word without a mark is not seen"
+    )
+    assert len(results) == 10
+
+
+@needs_data
+def test_judged_pairs_are_dropped_as_the_page_says() -> None:
+    """Each pair by itself, to the last digit; and the stories of the wire."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "RESULTS.md").read_text(encoding="utf-8").splitlines()
+    results = [result for run in (novelty.judged, novelty.stories) for result in run("smoke")]
+    missed = {novelty.row_of(result) for result in results if result.verdict == "missed"}
+    assert len(results) == 11
+    assert missed <= set(page), "run python -m benchmarks.typed.novelty docs/RESULTS.md"

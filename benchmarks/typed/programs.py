@@ -1,0 +1,163 @@
+"""The programs: the script of each, its environment, which is made where it is missing, and one run of it.
+
+Each program is what its user types (``benchmarks/typed/scripts``). It reads ``texts.jsonl`` and writes what it keeps.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+from neardup import Document
+
+_HERE = Path(__file__).resolve().parent
+ENVIRONMENTS = _HERE.parents[1] / "build" / "peers"
+_LOOK_SECONDS = 0.05  # between two looks at the memory
+
+
+class Peer(NamedTuple):
+    """A program: its script, and what pip installs for it.
+
+    ``first``: of documents that are alike it keeps the first, not any of them. ``hub``: it loads a model from a hub.
+    """
+
+    title: str
+    script: str
+    packages: tuple[str, ...] = ()
+    first: bool = True
+    hub: bool = False
+
+
+_DATATROVE = ("datatrove[io,processing]", "spacy")
+PEERS: dict[str, Peer] = {
+    "neardup": Peer("neardup", "neardup.sh"),
+    "neardup-exact": Peer("neardup, exact scores", "neardup_exact.sh"),
+    "text-dedup": Peer("text-dedup, MinHash", "text_dedup.sh", ("text-dedup",), first=False),
+    "datatrove": Peer("datatrove, MinHash", "dedup_datatrove.py.txt", _DATATROVE),
+    "datatrove-sentences": Peer("datatrove, sentences", "sentences_datatrove.py.txt", _DATATROVE),
+    "datasketch": Peer("datasketch", "dedup_datasketch.py.txt", ("datasketch",)),
+    "rensa": Peer("rensa", "dedup_rensa.py.txt", ("rensa",)),
+    "fastsketchlsh": Peer("FastSketchLSH", "dedup_fastsketchlsh.py.txt", ("fastsketchlsh",)),
+    "duckdb": Peer("DuckDB, MinHash in SQL", "dedup_duckdb.py.txt", ("duckdb",)),
+    "semhash": Peer("SemHash", "dedup_semhash.py.txt", ("semhash",), hub=True),
+}
+
+
+class Run(NamedTuple):
+    """What a program did: seconds by the clock, most bytes of its processes together, ids that it kept."""
+
+    seconds: float
+    resident: int
+    kept: set[str]
+
+
+def lines_typed(script: str) -> int:
+    """Lines of a script that are neither empty nor its docstring."""
+    lines = (_HERE / "scripts" / script).read_text(encoding="utf-8").splitlines()
+    return sum(bool(line.strip()) and not line.startswith('"""') for line in lines)
+
+
+def installed(peer: Peer, environments: Path) -> tuple[str, Path]:
+    """The title of a program with its version, and the folder of the commands of its environment.
+
+    Raises:
+        RuntimeError: it cannot be installed; the message has the last line of pip.
+    """
+    environment = _environment(peer, environments)
+    return f"{peer.title} {_version_of(peer, environment)}".strip(), environment
+
+
+def _environment(peer: Peer, environments: Path) -> Path:
+    """The folder of the commands of an environment, which is made where it is missing."""
+    if not peer.packages:
+        return Path(sys.executable).parent
+    folder = environments / peer.packages[0].split("[")[0]
+    if not (folder / "ready").exists():
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        command = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", *peer.packages]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"cannot be installed: {_last_line(done.stderr)}")
+        (folder / "ready").touch()
+    return folder / "bin"
+
+
+def _version_of(peer: Peer, environment: Path) -> str:
+    """The version of what pip installed for a program; empty for the one of this tree."""
+    if not peer.packages:
+        return ""
+    code = f"import importlib.metadata as m; print(m.version({peer.packages[0].split('[')[0]!r}))"
+    done = subprocess.run([str(environment / "python"), "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def run(peer: Peer, documents: Sequence[Document], environment: Path, seconds_max: float) -> Run:
+    """Run a program over documents. Raises ``RuntimeError`` if it fails or takes too long."""
+    script = _HERE / "scripts" / peer.script
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "texts.jsonl").write_text("".join(map(_line, documents)), encoding="utf-8")
+        # Under another name: a script that is called as its library would import itself.
+        typed = Path(folder, "typed").with_suffix(".sh" if script.suffix == ".sh" else ".py")
+        typed.write_text(script.read_text(encoding="utf-8"), encoding="utf-8")
+        with Path(folder, "said").open("wb") as said:
+            begin = time.perf_counter()
+            process = subprocess.Popen(
+                ["sh" if typed.suffix == ".sh" else environment / "python", typed],
+                cwd=folder, stdout=said, stderr=said, start_new_session=True,
+                env=os.environ | {
+                    "PATH": f"{environment}{os.pathsep}{os.environ['PATH']}", "HF_HOME": folder,
+                    "HF_HUB_OFFLINE": str(int(not peer.hub)),
+                    "PYTHONDONTWRITEBYTECODE": "",  # users keep what is compiled
+                },
+            )  # fmt: skip
+            resident = 0
+            while process.poll() is None:
+                resident = max(resident, _resident(process.pid))
+                if time.perf_counter() - begin > seconds_max:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+                    raise RuntimeError(f"ended after {seconds_max:,.0f} s without a result")
+                time.sleep(_LOOK_SECONDS)
+            seconds = time.perf_counter() - begin
+        if process.returncode:
+            raise RuntimeError(f"failed: {_last_line(Path(folder, 'said').read_text(errors='replace'))}")
+        kept = {json.loads(line)["id"] for line in _kept(Path(folder))}
+    return Run(seconds, resident, kept)
+
+
+def _line(document: Document) -> str:
+    row = {"id": document.id, "text": document.text, "timestamp": document.timestamp}
+    return json.dumps({name: value for name, value in row.items() if value is not None}, ensure_ascii=False) + "\n"
+
+
+def _resident(session: int) -> int:
+    """Resident bytes of all processes of a session, pages that they share counted for each; Linux only."""
+    pages = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # a process may end meanwhile
+            fields = stat.read_text().rpartition(")")[2].split()
+            pages += int(fields[21]) if int(fields[3]) == session else 0
+    return pages * resource.getpagesize()
+
+
+def _kept(folder: Path) -> Iterator[str]:
+    files = [folder / "kept.jsonl"] if (folder / "kept.jsonl").exists() else sorted((folder / "kept").glob("*.jsonl"))
+    parts = (file.read_text(encoding="utf-8").rstrip("\n").split("\n") for file in files)
+    return filter(None, chain.from_iterable(parts))
+
+
+def _last_line(text: str) -> str:
+    line = next((line for line in reversed(text.splitlines()) if line.strip()), "no word")
+    return textwrap.shorten(line, 72, placeholder=" ...")

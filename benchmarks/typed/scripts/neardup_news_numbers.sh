@@ -1,0 +1,1 @@
+neardup dedup texts.jsonl --output kept.jsonl --preset news --novelty numbers
