@@ -38,6 +38,7 @@ def warm(config: Config) -> None:
     if config.tuning.bands or scheme.exact:  # these can rank
         dedup.nearest(documents, 1)
     dedup.remove("0")
+    dedup.matcher.table.memory_bytes()  # asks where postings begin, as a step does from which documents leave
     signed = Signer(config).sign(documents)
     first = select(signed.batch, np.arange(1))
     items = table_items(first, bucket_keys(first, config))
