@@ -15,7 +15,7 @@ CHECKED = $(if $(ROOM),$(shell find tests -type d -name '$(ROOM)'),tests)
 QUICK = not processes and not broker and not browser and not long
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-page demo-large api dist check types quick test processors reproduce bench results peers bench-kafka kafka torture soak clean
+.PHONY: help demo demo-page demo-large api dist wheel check types quick test processors reproduce bench results peers bench-kafka kafka torture soak clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,13 @@ dist: $(STAMP)  ## a wheel and an archive of the sources, in dist
 	@rm -rf dist
 	@HATCH_QUIET=1 $(BIN)/python -m hatchling build --target sdist
 	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist dist/neardup-*.tar.gz
+	@ls dist
+
+# What it has compiled is kept, so a second wheel compiles only what changed. It needs a compiler of C.
+wheel: $(STAMP)  ## a wheel with machine code for this version of Python on x86-64, in dist: it compiles nothing
+	@rm -rf build/made
+	@$(BIN)/python wheel/emit.py build/made
+	@NEARDUP_MADE=$(CURDIR)/build/made HATCH_QUIET=1 $(BIN)/python -m hatchling build --target wheel
 	@ls dist
 
 # Types are checked while the quick tests run, which often wait. Compiled modules are kept, whatever the environment says: some three hundred processes start in the tests.
@@ -102,7 +109,7 @@ soak: $(STAMP)  ## all roles and serve for HOURS (3): memory, descriptors, threa
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[plot]' --group dev
+	$(BIN)/python -m pip install --quiet --editable '.[jit,plot]' --group dev
 	touch $(STAMP)
 
 clean:  ## remove what the targets made

@@ -101,13 +101,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 _STARTED: list[str] = []
 
 
-# What the first command, and the first picture of matplotlib, start on a machine: a second compiler, a list of fonts.
-# Whichever test that is starts no process otherwise.
-_FIRST_TIME = ("neardup_workers.outside.process.table_compiler", "fc-list")
+# What the first picture of matplotlib starts on a machine: a list of fonts. Whichever test that is starts no process
+# otherwise.
+_FIRST_TIME = "fc-list"
 
 
 def _note_process(event: str, arguments: tuple[object, ...]) -> None:
-    if event == "subprocess.Popen" and not any(name in str(arguments[1]) for name in _FIRST_TIME):
+    if event == "subprocess.Popen" and _FIRST_TIME not in str(arguments[1]):
         _STARTED.append(str(arguments[1]))
 
 

@@ -28,7 +28,7 @@ step() { # runs in the clone; $1 is its name
     install) # a line each: the shell goes on after a failure within a list of commands
       python3 -m venv .venv
       . .venv/bin/activate
-      pip install .
+      pip install '.[jit]'
       neardup --help >/dev/null
       neardup dedup docs/examples/news.jsonl >/dev/null
       deactivate
@@ -37,7 +37,7 @@ step() { # runs in the clone; $1 is its name
     dist) # without the clone, by the pip that comes with Python
       clone=$PWD
       make dist && (cd / && for file in "$clone"/dist/*; do
-        python3 -m venv "$HOME/from-dist" && "$HOME/from-dist/bin/pip" install --quiet "$file" &&
+        python3 -m venv "$HOME/from-dist" && "$HOME/from-dist/bin/pip" install --quiet "$file[jit]" &&
           "$HOME/from-dist/bin/neardup" dedup --quiet "$clone/docs/examples/news.jsonl" | wc -l | grep -qx 3 &&
           rm -rf "$HOME/from-dist" || exit 1
       done) ;;

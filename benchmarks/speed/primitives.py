@@ -19,7 +19,7 @@ from benchmarks.measure import in_subprocess, seconds
 from benchmarks.speed.table import empty_table, fill, random_items
 from neardup.features.texts.normalize import NormalForm, code_points
 from neardup.features.texts.plain_words import word_hashes, word_scratch, word_tables
-from neardup.machine.choice import VARIABLE
+from neardup.kernel_folder import VARIABLE
 from neardup.machine.compile import kernel
 from neardup.machine.kernels.utf8 import DECODED_SPARE, TAIL_BYTES, decode_utf8
 from neardup.pairs.json_lines import Fields

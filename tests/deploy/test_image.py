@@ -96,15 +96,16 @@ def test_both_stages_have_the_same_python_and_compile_for_the_same_processor():
 
 
 def test_the_optional_parts_of_the_image_can_be_chosen():
-    """By default all that a service or a crawler needs: not the pictures of ``tune``, nor Spark, which needs Java."""
+    """By default all that a service or a crawler needs: not the pictures of ``tune``, nor Spark, which needs Java. The
+    compiler is always there."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     (given,) = (
         command.value[0] for command in of("ARG", COMMANDS[: STAGES[1]]) if command.value[0].startswith("EXTRAS")
     )
     default = given.partition("=")[2]
-    assert set(default.split(",")) == extras.keys() - {"plot", "spark"}
+    assert set(default.split(",")) == extras.keys() - {"jit", "plot", "spark"}
     (install,) = (command.value[0] for command in of("RUN", COMMANDS) if "pip install" in command.value[0])
-    for chosen, path in ((default, f".[{default}]"), ("serve", ".[serve]"), ("", ".")):
+    for chosen, path in ((default, f".[jit,{default}]"), ("serve", ".[jit,serve]"), ("", ".[jit]")):
         shown = subprocess.run(
             ["sh", "-c", install.replace("/opt/neardup/bin/pip", "printf '%s\\n'")],
             env={**os.environ, "EXTRAS": chosen}, capture_output=True, text=True, check=True,

@@ -56,14 +56,12 @@ BANNED_NAMES = {
 # Module -> what it alone may use: what must be known before any kernel exists, the files of compiled kernels, and the
 # windows of ``load_window`` and ``save_window``.
 ALLOWED = {
-    "neardup.machine.choice": {"os", "os.environ"},
     "neardup.machine.stored": {"pathlib"},
     "neardup.kernel_folder": {"os", "os.environ", "pathlib", "sys"},
     "neardup": {"pathlib"},
 }
 # File -> what it uses of the compiler, outside of its room: documented interfaces only.
 PUBLIC_COMPILER = {
-    "workers/neardup_workers/outside/process/compiling.py": {"numba.core"},
     "benchmarks/texts.py": {"numba"},
 }
 

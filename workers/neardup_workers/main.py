@@ -24,7 +24,10 @@ def main() -> None:
     gc.set_threshold(COLLECT_OBJECTS)
     if sys.argv[1:2] and sys.argv[1] in _WORKERS:
         leave_at_once()
-    from neardup.kernel_folder import ensure_kernel_folder
+    try:
+        from neardup.kernel_folder import ensure_kernel_folder
+    except ImportError as error:
+        sys.exit(f"neardup: {error}")
 
     ensure_kernel_folder()
     from neardup_workers.running.cli.app import main as run

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
-from neardup.machine.code import F32, I1, I8, I32, I64, Code, Value, primitive, vector
+from neardup.machine.code import F32, I1, I8, I32, I64, Code, Value, primitive, types, vector
 
 # Numbers that ``mask_below``, ``mask_between`` and ``mask_of_breaks`` compare.
 MASK_BITS = 64

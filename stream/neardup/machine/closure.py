@@ -43,11 +43,6 @@ class _Own(NamedTuple):
     reached: list[Node]
 
 
-def called(kernel: Any) -> list[Any]:
-    """Return the kernels that a kernel calls by itself."""
-    return [node for node in _own(kernel).reached if isinstance(node, Dispatcher)]
-
-
 def closure_key(*roots: Any) -> str:
     """Return the key of some kernels, functions or values, and of everything that they reach.
 

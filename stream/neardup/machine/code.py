@@ -11,15 +11,28 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any, NamedTuple, TypeAlias
 
-from llvmlite import ir
-from numba import types
-from numba.core.cgutils import get_or_insert_function
-from numba.extending import intrinsic
-
-from neardup.machine.choice import runs_as_model
+from neardup.kernel_folder import BUILT
+from neardup.machine.choice import Placeholder, runs_as_model
 from neardup.machine.compile import Kernel, inlined
+
+# Names of the compiler that primitives use, when they are declared and when they write instructions.
+ir: Any = Placeholder()
+types: Any = Placeholder()
+alloca_once: Any = Placeholder()
+alloca_once_value: Any = alloca_once
+for_range: Any = alloca_once
+get_or_insert_function: Any = alloca_once
+intrinsic: Any = alloca_once
+pack_array: Any = alloca_once
+if not BUILT:
+    ir, types = import_module("llvmlite.ir"), import_module("numba.core.types")
+    intrinsic = import_module("numba.extending").intrinsic
+    _utils = import_module("numba.core.cgutils")
+    alloca_once, alloca_once_value, for_range = _utils.alloca_once, _utils.alloca_once_value, _utils.for_range
+    get_or_insert_function, pack_array = _utils.get_or_insert_function, _utils.pack_array
 
 # What an instruction gives: a number, a vector of numbers, an address, or numba's record of an array.
 Value: TypeAlias = Any
@@ -161,6 +174,8 @@ def without_model(instructions: Instructions, returns: Any, **kinds: Any) -> Cal
 
 def _intrinsic(function: Kernel, instructions: Instructions, returns: Any, kinds: dict[str, Any]) -> Kernel:
     """Return what numba calls to get the type and the code of a primitive for the types of some arguments."""
+    if BUILT:
+        return function
     parameters = inspect.signature(function).parameters
 
     def write(context: Any, builder: Any, signature: Any, arguments: Sequence[Value]) -> Value:
@@ -178,7 +193,7 @@ def _intrinsic(function: Kernel, instructions: Instructions, returns: Any, kinds
     context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     typed.__signature__ = inspect.Signature([context, *parameters.values()])  # type: ignore[attr-defined]
     typed.__name__, typed.__qualname__, typed.__doc__ = function.__name__, function.__qualname__, function.__doc__
-    return intrinsic(typed)
+    return intrinsic(typed)  # type: ignore[no-any-return]
 
 
 def _element_bytes(array: Value) -> int:

@@ -16,15 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numba
-
-from neardup.machine.stored import StoredKernel
+from neardup.kernel_folder import BUILT
+from neardup.machine.choice import built_kernel
 
 Kernel = Callable[..., Any]
-
-
-# numba declares no type for ``_nrt``.
-_njit: Callable[..., Callable[[Kernel], Any]] = numba.njit
 
 
 def kernel(*declared: str, locked: bool = False) -> Callable[[Kernel], Kernel]:
@@ -39,6 +34,8 @@ def kernel(*declared: str, locked: bool = False) -> Callable[[Kernel], Kernel]:
     """
 
     def of(function: Kernel) -> Kernel:
+        if BUILT:
+            return built_kernel(function, locked)
         compiled: Any = _compiled(function, nogil=not locked)
         compiled.declared = declared
         return compiled  # type: ignore[no-any-return]
@@ -57,7 +54,15 @@ def inlined(function: Kernel) -> Kernel:
 
 
 def _compiled(function: Kernel, **options: Any) -> Kernel:
-    """Return a function that is compiled at its first call, and cached on disk if a folder is writable."""
-    compiled = _njit(**{"nogil": True, "no_cfunc_wrapper": True, "_nrt": False, **options})(function)
+    """Return a function that is compiled at its first call, and cached on disk if a folder is writable; of a wheel the
+    function itself, which only kernels call."""
+    if BUILT:
+        return function
+    import numba
+
+    from neardup.machine.stored import StoredKernel
+
+    njit: Callable[..., Callable[[Kernel], Any]] = numba.njit  # it declares no type for ``_nrt``
+    compiled = njit(**{"nogil": True, "no_cfunc_wrapper": True, "_nrt": False, **options})(function)
     compiled._cache = StoredKernel(compiled)
     return compiled  # type: ignore[no-any-return]

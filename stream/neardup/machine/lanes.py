@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba import types
 
-from neardup.machine.code import I8, I16, I32, I64, Code, Value, primitive, vector, without_model
+from neardup.machine.code import I8, I16, I32, I64, Code, Value, ir, primitive, types, vector, without_model
 from neardup.machine.compile import inlined
 
 # Numbers that ``copy_bits``, ``copy_bytes`` and ``changes`` take.

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-from numba import types
-from numba.core.cgutils import alloca_once, pack_array
-
-from neardup.machine.code import I8, I32, I64, Code, Instructions, Value, primitive, without_model
+from neardup.machine.code import (
+    I8,
+    I32,
+    I64,
+    Code,
+    Instructions,
+    Value,
+    alloca_once,
+    ir,
+    pack_array,
+    primitive,
+    types,
+    without_model,
+)
 
 
 def _string_parts(code: Code, string: Value) -> Value:

@@ -24,7 +24,7 @@ import functools
 import pickle
 import uuid
 import warnings
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from typing import Any, Protocol
@@ -38,8 +38,8 @@ from numba.core import runtime
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
-from neardup.kernel_folder import kept_names, kernel_folder
-from neardup.machine.closure import called, closure_key
+from neardup.kernel_folder import kernel_folder
+from neardup.machine.closure import closure_key
 
 # The versions of numba that load a kernel as ``load_overload`` does here.
 _KNOWN = numba.version_info.short == (0, 68)
@@ -115,19 +115,6 @@ class StoredKernel:
     def _name(self, signature: Any, codegen: Any) -> str:
         """The name of a file: types of named tuples and of functions count by what they are, as the kernel does."""
         return f"{self.stem}.{closure_key(signature, codegen.magic_tuple())}{_ENDING}"
-
-
-def lacking(kernels: Iterable[Any]) -> set[Any]:
-    """Return those of some kernels that no file has, for any types, and of what they call: what is to be compiled."""
-    kept = {name.removesuffix(_ENDING).rpartition(".")[0] for name in kept_names() if name.endswith(_ENDING)}
-    found: set[Any] = set()
-    waiting = list(kernels)
-    while waiting:
-        kernel = waiting.pop()
-        if kernel not in found and isinstance(kernel._cache, StoredKernel) and kernel._cache.stem not in kept:
-            found.add(kernel)
-            waiting += called(kernel)
-    return found
 
 
 def stored(name: str, make: functools.partial[Any], key: Hashable) -> Any:

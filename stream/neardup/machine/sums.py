@@ -9,10 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numba import types
-from numba.core.cgutils import alloca_once_value, for_range
 
-from neardup.machine.code import F64, I32, I64, Code, Instructions, Value, primitive, vector
+from neardup.machine.code import (
+    F64,
+    I32,
+    I64,
+    Code,
+    Instructions,
+    Value,
+    alloca_once_value,
+    for_range,
+    primitive,
+    types,
+    vector,
+)
 from neardup.machine.compile import inlined
 
 # Number of partial sums. In a single sum each addition would wait for the addition before it.

@@ -8,10 +8,19 @@ Source: Goto, van de Geijn, "Anatomy of high-performance matrix multiplication",
 from __future__ import annotations
 
 import numpy as np
-from numba import types
-from numba.core.cgutils import alloca_once_value, for_range
 
-from neardup.machine.code import F32, I64, Code, Value, primitive, vector, without_model
+from neardup.machine.code import (
+    F32,
+    I64,
+    Code,
+    Value,
+    alloca_once_value,
+    for_range,
+    primitive,
+    types,
+    vector,
+    without_model,
+)
 from neardup.machine.compile import inlined
 
 # 8 x 16 sums take 8 of AVX-512's 32 registers of 16 numbers, and 6 x 16 sums take 12 of AVX2's 16 registers of 8

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba import types
 
-from neardup.machine.code import I1, I8, I16, I32, I64, Code, Value, primitive, vector
+from neardup.machine.code import I1, I8, I16, I32, I64, Code, Value, ir, primitive, types, vector
 from neardup.machine.compile import inlined
 
 # Bytes that ``decode_block`` decodes, and that it reads.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import types
 
-from neardup.machine.code import I64, primitive
+from neardup.machine.code import I64, primitive, types
 
 # An array must have so many bytes from the index of its last word on.
 WORD_BYTES = 8

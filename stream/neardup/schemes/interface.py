@@ -250,7 +250,8 @@ def ragged_evidence(values: npt.NDArray[Any], starts: Starts, fixed: npt.NDArray
 def ragged_values(evidence: Evidence, dtype: type[np.generic]) -> tuple[npt.NDArray[Any], Starts]:
     """Return the ragged part as numbers, the reverse of ``ragged_evidence``: values and starts."""
     stored = np.dtype(dtype).newbyteorder("<")
-    return np.ascontiguousarray(evidence.ragged).view(stored), evidence.starts // stored.itemsize
+    values = np.ascontiguousarray(evidence.ragged).view(stored)
+    return np.require(values, requirements="A"), evidence.starts // stored.itemsize  # a loaded window begins anywhere
 
 
 def with_first(section: Evidence, evidence: Evidence) -> Evidence:

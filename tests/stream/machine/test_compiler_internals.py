@@ -19,11 +19,10 @@ ROOT = Path(__file__).resolve().parents[3]
 NEEDED = {
     "numba": ["_helperlib", "njit"],
     "numba.core": ["cgutils", "runtime"],
-    "numba.core.cgutils": ["alloca_once", "get_or_insert_function", "pack_array"],
+    "numba.core.cgutils": ["alloca_once", "alloca_once_value", "for_range", "get_or_insert_function", "pack_array"],
     "numba.core.compiler": ["CompileResult"],
     "numba.core.dispatcher": ["Dispatcher"],
     "numba.core.extending": ["_Intrinsic"],
-    "numba.core.event": ["install_listener", "Listener"],
     "numba.core.serialize": ["dumps"],
     "numba.core.types": ["BaseTuple", "Dispatcher"],
     "numba.extending": ["intrinsic"],

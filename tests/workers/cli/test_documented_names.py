@@ -30,7 +30,8 @@ OF_CODE = ("CONTRIBUTING.md", "ARCHITECTURE.md", "GLOSSARY.md", "MACHINE_CODE.md
 # Options and variables of other programs that the pages start.
 FOREIGN = {
     "--alter", "--build-arg", "--command-config", "--detach", "--kills", "--no-deps", "--only", "--partitions",
-    "--profile", "--project-name", "--seconds", "--topic", "NEARDUP_KEY", "NEARDUP_MACHINE_CODE",
+    "--profile", "--project-name", "--seconds", "--topic", "NEARDUP_KEY", "NEARDUP_KERNELS",
+    "NEARDUP_MACHINE_CODE",
 }  # fmt: skip
 # Of Zstandard, and of the programs of Kafka that plan prints.
 FOREIGN_IN_MESSAGES = {"--long", "--add-config", "--alter", "--bootstrap-server", "--entity-name", "--entity-type",

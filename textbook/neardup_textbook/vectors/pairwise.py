@@ -30,7 +30,7 @@ def dot(a: Vectors, b: Vectors) -> Floats:
     [3.0]
     """
     out = np.empty(len(a))
-    _dot_rows(np.ascontiguousarray(a), np.ascontiguousarray(b), out)
+    _dot_rows(_laid_out(a), _laid_out(b), out)
     return out
 
 
@@ -41,7 +41,7 @@ def cosine(a: Vectors, b: Vectors) -> Floats:
     [0.5]
     """
     out = np.empty(len(a))
-    _cosine_rows(np.ascontiguousarray(a), np.ascontiguousarray(b), out)
+    _cosine_rows(_laid_out(a), _laid_out(b), out)
     return out
 
 
@@ -52,7 +52,7 @@ def angle(a: Vectors, b: Vectors) -> Floats:
     digits below a millionth of a degree.
     """
     out = np.empty(len(a))
-    _angle_rows(np.ascontiguousarray(a), np.ascontiguousarray(b), out)
+    _angle_rows(_laid_out(a), _laid_out(b), out)
     return out
 
 
@@ -63,7 +63,7 @@ def euclidean(a: Vectors, b: Vectors) -> Floats:
     [5.0]
     """
     out = np.empty(len(a))
-    _euclidean_rows(np.ascontiguousarray(a), np.ascontiguousarray(b), out)
+    _euclidean_rows(_laid_out(a), _laid_out(b), out)
     return out
 
 
@@ -74,7 +74,7 @@ def manhattan(a: Vectors, b: Vectors) -> Floats:
     [7.0]
     """
     out = np.empty(len(a))
-    _manhattan_rows(np.ascontiguousarray(a), np.ascontiguousarray(b), out)
+    _manhattan_rows(_laid_out(a), _laid_out(b), out)
     return out
 
 
@@ -107,6 +107,11 @@ def _three_dots(x, y):
         b0 += v * v
         c0 += u * v
     return (a0 + a1) + (a2 + a3), (b0 + b1) + (b2 + b3), (c0 + c1) + (c2 + c3)
+
+
+def _laid_out(vectors: Vectors) -> Vectors:
+    """Vectors as kernels read them: contiguous, and at addresses that are multiples of a number's size."""
+    return np.require(vectors, requirements=["C", "A"])
 
 
 @kernel("f32[,], f32[,], f64[]", "f32[,], f64[,], f64[]", "f64[,], f64[,], f64[]")

@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 import unicodedata
 from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +25,10 @@ from neardup.features.texts.fold_stretches import gather_stretches, splice
 from neardup.features.texts.raw_texts import RawTexts, raw_texts
 from neardup.features.texts.unicode_fold import NO_ROOM, STRETCH_COLUMNS, fold_scratch, fold_texts
 from neardup.features.texts.unicode_table import FoldTable, code_points_of, fold_table, text_of
+from neardup.machine.choice import table
 from neardup.machine.compile import inner, kernel
 from neardup.machine.kernels.strings import shorten_runs
 from neardup.machine.memory import bytes_at
-from neardup.machine.stored import stored
 
 # The Unicode version of NFKC and case folding: a part of the signing fingerprint.
 UNICODE_VERSION: str = unicodedata.unidata_version
@@ -157,13 +157,16 @@ def _fold_unicode(
 
 @functools.cache
 def _table(form: NormalForm) -> FoldTable:
+    return FoldTable(*fold_arrays(form)[1])
+
+
+def fold_arrays(form: NormalForm) -> tuple[str, list[npt.NDArray[Any]]]:
+    """Return the name of the table of a form, and its arrays."""
     make = functools.partial(
         fold_table, _UNICODE_STEPS[form.nfkc, form.fold_case], composes=form.nfkc, fold_space=form.fold_space
     )
-    table: FoldTable = stored("fold_table", make, UNICODE_VERSION)
-    for column in table:
-        column.flags.writeable = False
-    return table
+    rules = "".join("01"[is_on] for is_on in (form.nfkc, form.fold_case, form.fold_space))
+    return f"fold_table_{rules}", table(f"fold_table_{rules}", make, UNICODE_VERSION)
 
 
 def normalize(text: str, form: NormalForm) -> str:

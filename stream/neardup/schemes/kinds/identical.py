@@ -82,7 +82,7 @@ def position_hashes(codes: CodePoints, positions: Positions) -> Hashes:
 def hash_keys(hashes: Hashes, seed: int) -> Hashes:
     """A bucket key for each row of hashes: ``uint64[n, w]`` to ``uint64[n]``."""
     out = np.empty(len(hashes), np.uint64)
-    _hash_keys(hashes, np.uint64(seed), out)
+    _hash_keys(np.require(hashes, requirements=["C", "A"]), np.uint64(seed), out)
     return out
 
 

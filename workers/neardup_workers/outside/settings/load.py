@@ -21,6 +21,7 @@ from pydantic import SecretStr, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from neardup.errors import ConfigError
+from neardup.kernel_folder import KERNELS, VARIABLE
 from neardup.schemes.scheme_text import split_scheme, text_of
 from neardup_workers.outside.process.exits import input_failure
 from neardup_workers.outside.settings.declared import helps_of_all_commands
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 
 FILE_DEFAULT = "neardup.toml"
 _ENVIRONMENT = "the environment"
-# No setting: a switch of the library (``neardup.machine.choice``, whose import would start the compiler).
-_SWITCH = "NEARDUP_MACHINE_CODE"
+# No settings: switches of the library, which it reads at its import.
+_SWITCHES = (KERNELS, VARIABLE)
 
 
 Kind = TypeVar("Kind", bound=Settings)
@@ -223,7 +224,7 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 
 def _refuse_unknown_variables() -> None:
-    names = [name for name in os.environ if name.upper().startswith(ENVIRONMENT_PREFIX) and name != _SWITCH]
+    names = [name for name in os.environ if name.upper().startswith(ENVIRONMENT_PREFIX) and name not in _SWITCHES]
     if names:
         known = [ENVIRONMENT_PREFIX + name.upper() for name in _of_all_commands()]
         _refuse_unknown(names, _ENVIRONMENT, known)

@@ -63,18 +63,25 @@ app = typer.Typer(
 )
 
 
-def _show_version(value: bool) -> None:
+def _show_version(ctx: typer.Context, value: bool) -> None:
     if value:
         from importlib.metadata import version
 
         typer.echo(f"neardup {version('neardup')}")
+        if ctx.params.get("verbose"):
+            from neardup.machine.choice import described
+
+            typer.echo(f"kernels: {described()}")
         raise typer.Exit
 
 
 @app.callback()
 def main_options(
     show_version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="show the version and exit")
+        bool, typer.Option("--version", callback=_show_version, help="show the version and exit")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", is_eager=True, help="with --version: also which machine code runs")
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="write the details of failures to standard error")] = False,
 ) -> None:

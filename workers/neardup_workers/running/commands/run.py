@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from functools import partial
 
 import numpy as np
 
@@ -31,7 +30,6 @@ from neardup_workers.outside.outputs.lines_file import LinesFile
 from neardup_workers.outside.outputs.output import STANDARD
 from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.process.interpreter import share_interpreter
-from neardup_workers.outside.process.table_compiler import TableCompiler, compile_pairs
 from neardup_workers.outside.settings.files import Settings, with_file_window
 
 # Of the overview: ids that are counted at most, later ones are not; ids shown, bins, and columns of the longest bar.
@@ -76,20 +74,16 @@ def run(options: RunOptions, settings: Settings, index: Sequence[str] | None = N
         )
         make = matcher_across if options.across else Matcher
         matcher, signer = make(settings, candidates=options.candidates), Signer(settings)
-        compiler = stack.enter_context(TableCompiler(session.compiling))
         if options.window_from is not None:
             from neardup_workers.outside.outputs.window_file import fill
 
-            compiler.wait()
             fill(matcher, options.window_from, salvage=options.salvage)
         for signed in session.signed(index or (), signer):
-            compiler.wait(partial(compile_pairs, settings, signed.batch))
             with step(matcher.table):
                 matcher.match(signed.batch, probe=False)
             session.bound_window(matcher.table)
         asking = Signer(settings, queries=True) if index is not None else signer
         for signed in session.signed(options.paths, asking, follow=options.follow):
-            compiler.wait(partial(compile_pairs, settings, signed.batch))
             for pairs, lines in _answers(matcher, signed.batch, options, overview, session.losses, add=index is None):
                 session.report.pairs += pairs
                 output.write(lines)

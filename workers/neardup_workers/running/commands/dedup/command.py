@@ -23,7 +23,7 @@ from neardup.pairs.explanations.given_texts import GivenTexts
 from neardup.pairs.pipeline import Matcher, Signed, Signer
 from neardup.stories.sources.losses import count_losses
 from neardup.stories.verdicts.decider import Decided, Decider
-from neardup.stories.verdicts.rule import DUPLICATE, KEPT, REFUSED, STATUSES, UNCHANGED, decide
+from neardup.stories.verdicts.rule import DUPLICATE, KEPT, REFUSED, STATUSES, UNCHANGED
 from neardup_workers.doing.audit.measuring import add_truth, check_truth
 from neardup_workers.doing.session.session import Chunk, Session, judged
 from neardup_workers.outside.options.documents import DedupOptions
@@ -36,7 +36,6 @@ from neardup_workers.outside.outputs.verdict_lines import VERDICT_KEY, annotated
 from neardup_workers.outside.outputs.window_file import fill, keep
 from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.process.interpreter import share_interpreter
-from neardup_workers.outside.process.table_compiler import TableCompiler, compile_pairs, compile_verdicts
 from neardup_workers.outside.readers.entries import PASSED, Entry, LineRows, TableRows
 from neardup_workers.outside.settings.files import Settings, with_file_window
 from neardup_workers.running.commands.dedup.archive import Archive
@@ -68,12 +67,9 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
         share_interpreter()
         matcher, signer = Matcher(settings), Signer(settings)
         decider = Decider(matcher)
-        compiler = stack.enter_context(TableCompiler(session.compiling, decide))
         if options.window_from is not None:
-            compiler.wait()
             fill(matcher, options.window_from, decider, salvage=options.salvage)
         for chunk, signed in session.signed_chunks(options.paths, signer, follow=options.follow):
-            compiler.wait(partial(compile_pairs, settings, signed.batch), partial(compile_verdicts, settings))
             outputs.add(chunk, signed, decider, partial(count_losses, session.losses, matcher, signed.batch))
             session.bound_window(matcher.table)
             session.report.pairs = outputs.statuses[DUPLICATE] + outputs.statuses[UNCHANGED]
