@@ -325,3 +325,21 @@ def test_memory_follows_the_window():
     assert sizes[-1][0] == 81 * 1001
     assert sizes[-1][1] <= sizes[2][1] * 2
     assert decisions.end - decisions.first == 1001
+
+
+def test_a_removal_finds_the_stories_that_its_id_has_updated_among_many():
+    """After the map of marks grew, a step was undone, and updates left their stories for newer ones."""
+    decisions = Named(VerdictLimits(1 << 20, 50, 1 << 20, novel=True), lambda one, other: Compared(-3.5))
+    originals = [Event(n, n, 0) for n in range(900)]
+    updates = [Event(1_000 + n, 1_000 + n, 1, ((n, 0.5),)) for n in range(900)]
+    newer = [Event(3_000 + n, 3_000 + n, 2, ((1, 0.5),)) for n in range(7)]  # the update by 1,001 is no content now
+    places = 0
+    for events in (originals, updates, newer):
+        for ended in (decisions.undo, decisions.commit):
+            decisions.begin()
+            assert {one.status for one in run(decisions, events, places)} == {"update" if places else "original"}
+            ended()
+        places += len(events)
+    decisions.begin()
+    run(decisions, [Event(1_500, 0, None), Event(3_006, 0, None), Event(77_777, 0, None)], places)
+    assert sorted(decisions.pending().ended.tolist()) == [1, 500]

@@ -42,6 +42,7 @@ from neardup.stories.verdicts.row_columns import (
     IGNORED,
     JOURNAL,
     LATE,
+    MARK_ENTRIES,
     RECORDS,
     STEP,
     STREAM_TIME,
@@ -339,6 +340,8 @@ class Decisions:
         for name in row_columns.ROW_COLUMNS:
             grow(getattr(columns, name), size)
         self._columns = columns._replace(page_map=self._pages.map, story=records.with_room(columns, rows))
+        if 4 * (int(columns.state[MARK_ENTRIES]) + rows) > 3 * len(self._columns.story.mark_map):
+            self._columns = stories.with_marks(self._columns, rows)
         used = max(int(columns.state[CONTENT_ENTRIES]), int(columns.state[ID_ENTRIES])) + rows
         if 4 * used > 3 * len(columns.content_map):
             live = end - int(columns.state[FIRST]) + rows
@@ -353,3 +356,4 @@ class Decisions:
     def _order(self, numbers: npt.NDArray[np.int64]) -> None:
         self._columns.story.id_map[:] = 0
         records.order(self._columns, numbers)
+        self._columns = stories.with_marks(self._columns, 0)

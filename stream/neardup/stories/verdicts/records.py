@@ -256,7 +256,7 @@ def empty() -> Stories:
     """Return no records."""
     free, heap, keys = (np.empty(0, np.int64) for _ in range(3))
     records, journal = (np.empty((0, RECORD_FIELDS + own), np.int64) for own in (0, 1))
-    return Stories(records, free, heap, keys, np.zeros(_MAP_ENTRIES_MIN, np.uint32), journal)
+    return Stories(records, free, heap, keys, *np.zeros((2, _MAP_ENTRIES_MIN), np.uint32), journal)
 
 
 def with_room(columns: Columns, count: int) -> Stories:

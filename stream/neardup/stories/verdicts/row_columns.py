@@ -24,12 +24,12 @@ _PAGE_MASK = (1 << ROW_PAGE_BITS) - 1
 _MODULUS = (1 << 32) - 1
 # The fields of ``Columns.state``. Those from ``RECORDS`` on are of ``records``: records in use or free, free ones,
 # entries of the heap, ended records, records in the journal, bytes of the stories, stories that the limit of bytes
-# ended, entries of the map.
+# ended, entries of the two maps.
 (
     FIRST, END, STREAM_TIME, FIRST_TIME, CONTENT_ENTRIES, ID_ENTRIES, IGNORED, STEP, CUT, LATE,
-    RECORDS, FREE, HEAPED, ENDED, JOURNAL, BYTES, EVICTED, STORY_ENTRIES,
-) = range(18)  # fmt: skip
-STATE_FIELDS = 18
+    RECORDS, FREE, HEAPED, ENDED, JOURNAL, BYTES, EVICTED, STORY_ENTRIES, MARK_ENTRIES,
+) = range(19)  # fmt: skip
+STATE_FIELDS = 19
 # The values of ``kept``.
 IS_OTHER, IS_KEPT, IS_LATE = range(3)
 # ``begun`` of a row whose id began no story up to it.
@@ -44,6 +44,7 @@ class Stories(NamedTuple):
     heap: npt.NDArray[np.int64]
     keys: npt.NDArray[np.int64]
     id_map: npt.NDArray[np.uint32]
+    mark_map: npt.NDArray[np.uint32]
     journal: Annotated[npt.NDArray[np.int64], "[,]"]
 
 

@@ -4,6 +4,9 @@ A *story* is an original, the contents of its kept versions, and its members. It
 window and lateness of stream time, and at most ``rules.story_age`` after its begin. So it may outlive all rows of its
 original: the evidence of its contents is kept then (``kept``).
 
+The *mark* of a content names the id that has added it to a story of another id. A map leads from a mark to the stories
+with a content of it. It may also lead to others, as contents leave: the record of a story decides.
+
 A reference names a story: the number of its record (``records``), or ``single_of`` of the row that is its only member.
 A second member makes the record. A row that refers to the record of another story belongs to none that lives.
 """
@@ -13,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from neardup.machine.compile import inlined, inner
+from neardup.machine.compile import inlined, inner, kernel
 from neardup.stories.verdicts.records import (
     BEGIN,
     BYTES_MASK,
@@ -51,8 +54,8 @@ from neardup.stories.verdicts.row_columns import (
     FIRST_TIME,
     HEAPED,
     IS_KEPT,
+    MARK_ENTRIES,
     NONE,
-    RECORDS,
     STREAM_TIME,
     Columns,
     in_state,
@@ -175,6 +178,22 @@ def begin(columns, number):
 
 
 @inlined
+def slot_of(columns, mark):
+    """Return where a search for a mark begins in the map of marks."""
+    return mark >> 33 & (len(columns.story.mark_map) - 1)
+
+
+@inlined
+def enter_mark(columns, story, mark):
+    """Make the map of marks lead from a mark to a story, if it does not yet."""
+    entries, at = columns.story.mark_map, slot_of(columns, mark)
+    while entries[at] != 0 and np.int64(entries[at]) != story + 1:
+        at = (at + 1) & (len(entries) - 1)
+    columns.state[MARK_ENTRIES] += entries[at] == 0
+    entries[at] = np.uint32(story + 1)
+
+
+@inlined
 def add_content(columns, story, at, number, by_content):
     """Make the content of a row one of its story's: the newest, unless it is the first."""
     record, hash_ = columns.story.records[story], np.int64(columns.contents[at])
@@ -199,7 +218,9 @@ def add_content(columns, story, at, number, by_content):
     record[first + CONTENT_ROW], record[first + CONTENT_PLACE] = number, columns.places[at]
     record[first + CONTENT_HASH], record[first + CONTENT_BYTES] = hash_, size
     if columns.ids[at] != np.uint64(record[ID]):
-        record[first + CONTENT_BYTES] |= mark_of(columns.ids[at])
+        mark = mark_of(columns.ids[at])
+        record[first + CONTENT_BYTES] |= mark
+        enter_mark(columns, story, mark)
     record[CONTENTS] = count + 1
     record[SIZE] += size
     columns.state[BYTES] += size
@@ -257,12 +278,15 @@ def end_stories_updated_by(columns, rules, id_):
         if is_kept and story >= 0 and in_state(columns, rules, number):
             end(columns, story)
         number = version_before(columns, number)
-    mark = mark_of(id_)
-    for story in range(columns.state[RECORDS]):
+    mark, entries = mark_of(id_), columns.story.mark_map
+    slot = slot_of(columns, mark)
+    while entries[slot] != 0:
+        story = np.int64(entries[slot]) - 1
         record = columns.story.records[story]
         for k in range(record[CONTENTS] if record[MEMBERS] > 0 else 0):
             if record[HEAD + k * CONTENT + CONTENT_BYTES] & ~BYTES_MASK == mark:
                 end(columns, story)
+        slot = (slot + 1) & (len(entries) - 1)
 
 
 @inner
@@ -284,6 +308,31 @@ def end_oldest(columns, rules):
             state[EVICTED] += 1
         else:
             break
+
+
+@kernel("Columns, i64[]")
+def fill_marks(columns, stories):
+    """Fill the empty map of marks from records, up to three quarters; return how many marks their contents have."""
+    columns.state[MARK_ENTRIES] = count = np.int64(0)
+    for k in range(len(stories)):
+        record = columns.story.records[stories[k]]
+        for n in range(record[CONTENTS]):
+            mark = record[HEAD + n * CONTENT + CONTENT_BYTES] & ~BYTES_MASK
+            count += mark != 0
+            if mark and 4 * count <= 3 * len(columns.story.mark_map):
+                enter_mark(columns, stories[k], mark)
+    return count
+
+
+def with_marks(columns: Columns, count: int) -> Columns:
+    """Return the state with a map of marks that is filled again and has room for ``count`` more."""
+    entries = len(columns.story.mark_map)
+    while True:
+        columns = columns._replace(story=columns.story._replace(mark_map=np.zeros(entries, np.uint32)))
+        wanted = int(fill_marks(columns, held(columns))) + count
+        if 4 * wanted <= 3 * entries:
+            return columns
+        entries = 1 << (2 * wanted - 1).bit_length()
 
 
 def places_of_contents(columns: Columns) -> npt.NDArray[np.int64]:
