@@ -52,16 +52,11 @@ def word_tables() -> WordTables:
         (IN_RUN, (classes == 0) & wordlike | invisible), (WORDLIKE, wordlike),
     ):  # fmt: skip
         kinds[has_bit] |= bit
-    hashes = {word: hash_of_digits(str(number)) for word, number in NUMBER_WORDS.items()}
-    hashes |= dict.fromkeys(CORRECTIONS, _hash_of_word(_CORRECTION)) | dict.fromkeys(NEGATIONS, 0)
-    size = 1 << (4 * len(hashes)).bit_length()
-    keys, numbers = np.zeros((2, size), np.uint64)
-    for word, number in hashes.items():
-        key = _hash_of_word(word)
-        at = key % size
-        while keys[at]:
-            at = (at + 1) % size
-        keys[at], numbers[at] = key, number
+    hashes = {_hash_of_word(word): hash_of_digits(str(number)) for word, number in NUMBER_WORDS.items()}
+    hashes |= dict.fromkeys(map(_hash_of_word, CORRECTIONS), _hash_of_word(_CORRECTION))
+    hashes |= dict.fromkeys(map(_hash_of_word, NEGATIONS), 0)
+    keys = classes_of.hash_set(set(hashes), room=4)
+    numbers = np.array([hashes.get(key, 0) for key in keys.tolist()], np.uint64)
     tables = WordTables(kinds, digits, keys, numbers)
     for table in tables:
         table.flags.writeable = False

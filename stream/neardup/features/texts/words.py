@@ -278,7 +278,7 @@ def stop_table(languages: tuple[str, ...], words: tuple[str, ...] | None = None)
 
     Raises ``ConfigError`` for a language without a list, and for an entry of ``words`` that is not one word.
     """
-    return _hash_set(_language_tokens(languages) if words is None else _own_tokens(words))
+    return hash_set(_language_tokens(languages) if words is None else _own_tokens(words))
 
 
 def _language_tokens(languages: tuple[str, ...]) -> set[int]:
@@ -312,9 +312,10 @@ def _entry_hashes(entry: str) -> list[Hashes]:
     return [_hashes_of(variant) for variant in dict.fromkeys((text, text.replace("'", "\u2019")))]
 
 
-def _hash_set(tokens: set[int]) -> Hashes:
+def hash_set(tokens: set[int], room: int = 2) -> Hashes:
+    """Return a read-only hash set, ``uint64[m]``: m is a power of 2, at least ``room`` entries a token; 0 is empty."""
     tokens.discard(0)  # the mark of an empty slot; one word in 2^64 pays for it by not being a stop word
-    table = np.zeros(1 << max(1, (2 * len(tokens) - 1).bit_length()), np.uint64)
+    table = np.zeros(1 << max(1, (room * len(tokens) - 1).bit_length()), np.uint64)
     mask = len(table) - 1
     for token in sorted(tokens):  # sorted, so that equal sets are equal tables
         slot = token & mask
