@@ -1,4 +1,4 @@
-"""``python -m benchmarks.typed [--set SET] [--write FILE] [PEER]...``: programs that drop near-duplicates.
+"""``python -m benchmarks.typed [--set SET] [--write FILE] [PROGRAM]...``: programs that drop near-duplicates.
 
 Each is in an environment of its own. All of a set run one after another on the same documents; each runs once before on
 a few, so that no first start, with what it compiles, is measured.
@@ -11,9 +11,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from benchmarks.labelled.__main__ import DATA, between
 from benchmarks.typed.data import FAR, SETS, THRESHOLD, Pairs, near_duplicates
-from benchmarks.typed.programs import ENVIRONMENTS, PEERS, Peer, Run, installed, lines_typed, run
+from benchmarks.typed.programs import PEERS, Peer, Run, installed, lines_typed, parsed, print_table, run
 from neardup import Document
 
 _WARM_DOCUMENTS = 100
@@ -68,26 +67,13 @@ def rows_of(names: Sequence[str], documents: list[Document], environments: Path,
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables, and write them into a document if it is named."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.typed", description=__doc__)
-    parser.add_argument("--data", type=Path, default=DATA, help="the folder with the folders of the sets")
-    parser.add_argument("--environments", type=Path, default=ENVIRONMENTS, help="where the programs are installed")
     parser.add_argument("--set", action="append", choices=SETS, help=f"{' and '.join(_TABLES)} by default")
     parser.add_argument("--documents", type=int, help="of each set at most")
-    parser.add_argument("--seconds", type=float, default=1800.0, help="a program that takes longer is ended")
-    parser.add_argument("--write", type=Path, help="put the tables into this document, as make peers does")
-    parser.add_argument("peers", nargs="*", metavar="PEER", help=f"of {', '.join(PEERS)}; all by default")
-    options = parser.parse_args(arguments)
-    if unknown := set(options.peers) - set(PEERS):
-        parser.error(f"no program {min(unknown)!r}: name some of {', '.join(PEERS)}")
+    options = parsed(parser, PEERS, arguments)
     for name in options.set or _TABLES:
-        lines = list(HEAD)
         documents = SETS[name](options.data)[: options.documents]
-        for row in rows_of(options.peers or list(PEERS), documents, options.environments, options.seconds):
-            sys.stdout.write(f"{row}\n")
-            sys.stdout.flush()
-            lines.append(row)
-        if options.write:
-            document = options.write.read_text(encoding="utf-8")
-            options.write.write_text(between(document, f"peers-{name}", lines), encoding="utf-8")
+        rows = rows_of(options.names, documents, options.environments, options.seconds)
+        print_table(options, f"peers-{name}", HEAD, rows)
     return 0
 
 

@@ -16,8 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.labelled.__main__ import DATA, between
-from benchmarks.typed.programs import ENVIRONMENTS, PEERS, Peer, installed, run
+from benchmarks.typed.programs import PEERS, Peer, installed, parsed, print_table, run
 from neardup import Document
 
 COPY = "C"
@@ -96,26 +95,12 @@ def rows_in(path: Path) -> Iterator[dict[str, Any]]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table, and write it into a document if it is named; without the sets say so, and change nothing."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.typed.lost", description=__doc__)
-    parser.add_argument("--data", type=Path, default=DATA, help="the folder with the folders of the sets")
-    parser.add_argument("--environments", type=Path, default=ENVIRONMENTS, help="where the programs are installed")
-    parser.add_argument("--seconds", type=float, default=1800.0, help="a program that takes longer is ended")
-    parser.add_argument("--write", type=Path, help="put the table into this document, as make results does")
-    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=f"of {', '.join(PROGRAMS)}; all by default")
-    options = parser.parse_args(arguments)
-    if unknown := set(options.programs) - set(PROGRAMS):
-        parser.error(f"no program {min(unknown)!r}: name some of {', '.join(PROGRAMS)}")
-    lines = list(HEAD)
+    options = parsed(parser, PROGRAMS, arguments)
     try:
-        for row in rows_of(options.programs or list(PROGRAMS), options.data, options.environments, options.seconds):
-            sys.stdout.write(f"{row}\n")
-            sys.stdout.flush()
-            lines.append(row)
+        rows = rows_of(options.names, options.data, options.environments, options.seconds)
+        print_table(options, "lost", HEAD, rows)
     except FileNotFoundError as error:
         sys.stderr.write(f"what was lost: not run: {error.filename} is not there; --data names the folder of sets\n")
-        return 0
-    if options.write:
-        document = options.write.read_text(encoding="utf-8")
-        options.write.write_text(between(document, "lost", lines), encoding="utf-8")
     return 0
 
 

@@ -1,10 +1,11 @@
-"""The programs: the script of each, its environment, which is made where it is missing, and one run of it.
+"""The programs: the script of each, its environment, which is made where it is missing, one run of it, and tables.
 
 Each program is what its user types (``benchmarks/typed/scripts``). It reads ``texts.jsonl`` and writes what it keeps.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import resource
@@ -14,12 +15,13 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.labelled.__main__ import DATA, between
 from neardup import Document
 
 _HERE = Path(__file__).resolve().parent
@@ -61,6 +63,34 @@ class Run(NamedTuple):
     seconds: float
     resident: int
     kept: set[str]
+
+
+def parsed(
+    parser: argparse.ArgumentParser, programs: Mapping[str, Peer], arguments: Sequence[str] | None
+) -> argparse.Namespace:
+    """Add the options of every table of programs to a parser, and parse; ``names`` are those of the programs."""
+    parser.add_argument("--data", type=Path, default=DATA, help="the folder with the folders of the sets")
+    parser.add_argument("--environments", type=Path, default=ENVIRONMENTS, help="where the programs are installed")
+    parser.add_argument("--seconds", type=float, default=1800.0, help="a program that takes longer is ended")
+    parser.add_argument("--write", type=Path, help="put the table into this document, as make does")
+    parser.add_argument("names", nargs="*", metavar="PROGRAM", help=f"of {', '.join(programs)}; all by default")
+    options = parser.parse_args(arguments)
+    if unknown := set(options.names) - set(programs):
+        parser.error(f"no program {min(unknown)!r}: name some of {', '.join(programs)}")
+    options.names = options.names or list(programs)
+    return options
+
+
+def print_table(options: argparse.Namespace, name: str, head: Sequence[str], rows: Iterable[str]) -> None:
+    """Print rows as they come, and put the table into the document that is asked for, between the marks of a name."""
+    lines = list(head)
+    for row in rows:
+        sys.stdout.write(f"{row}\n")
+        sys.stdout.flush()
+        lines.append(row)
+    if options.write:
+        document = options.write.read_text(encoding="utf-8")
+        options.write.write_text(between(document, name, lines), encoding="utf-8")
 
 
 def lines_typed(script: str) -> int:

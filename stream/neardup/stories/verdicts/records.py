@@ -233,8 +233,6 @@ def fill_map(columns, stories):
 
 
 # The arrays, between calls of kernels.
-
-
 class Changes(NamedTuple):
     """What a step changed: the rows whose contents stories have now and had not before, with their places, and the
     place of the story whose first content each is, else ``NONE``; those that they have no longer, with their places;
@@ -256,7 +254,8 @@ def empty() -> Stories:
     """Return no records."""
     free, heap, keys = (np.empty(0, np.int64) for _ in range(3))
     records, journal = (np.empty((0, RECORD_FIELDS + own), np.int64) for own in (0, 1))
-    return Stories(records, free, heap, keys, *np.zeros((2, _MAP_ENTRIES_MIN), np.uint32), journal)
+    id_map, mark_map = (np.zeros(_MAP_ENTRIES_MIN, np.uint32) for _ in range(2))
+    return Stories(records, free, heap, keys, id_map, mark_map, journal)
 
 
 def with_room(columns: Columns, count: int) -> Stories:
