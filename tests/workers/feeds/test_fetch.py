@@ -4,6 +4,7 @@ import gzip
 import socket
 import ssl
 import tracemalloc
+from ipaddress import ip_network
 
 import pytest
 import trustme
@@ -39,26 +40,43 @@ def refused(url, limits=LIMITS, **options):
     return caught.value.reason
 
 
-@pytest.mark.parametrize(
-    "number",
-    [
-        "0.0.0.0", "10.0.0.1", "100.64.0.1", "127.0.0.1", "127.255.255.254", "169.254.169.254", "172.16.0.1",
-        "192.0.0.1", "192.0.2.1", "192.168.0.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1", "240.0.0.1",
-        "255.255.255.255", "::", "::1", "::127.0.0.1", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "64:ff9b::7f00:1",
-        "64:ff9b::a00:1", "64:ff9b:1::1", "100::1", "2001::1", "2001:db8::1", "2002:7f00:1::", "2002:a00:1::",
-        "fc00::1", "fd12::1", "fe80::1", "fe80::1%eth0", "fec0::1", "ff02::1", "2a00:1450::1%eth0", "", "localhost",
-    ],
+# The blocks of both registries of addresses for special purposes, and the groups.
+SPECIAL = (
+    "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
+    "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16", "192.175.48.0/24",
+    "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4", "::/128", "::1/128",
+    "::ffff:127.0.0.0/104", "::ffff:169.254.0.0/112", "::ffff:192.0.0.0/120", "64:ff9b::7f00:0/104",
+    "64:ff9b::a00:0/104", "64:ff9b:1::/48", "100::/64", "100:0:0:1::/64", "2001::/23", "2001:db8::/32",
+    "2002:7f00::/24", "2002:a00::/24", "2620:4f:8000::/48", "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10",
+    "fec0::/10", "ff00::/8",
 )  # fmt: skip
-def test_an_address_that_is_not_public_is_known(number):
-    """Private, local, reserved and group addresses; and those of IPv4 in IPv6."""
+
+
+@pytest.mark.parametrize("block", SPECIAL)
+def test_no_address_for_a_special_purpose_is_public(block):
+    """The first and the last address of each block, and one within it: the same with each version of Python."""
+    network = ip_network(block)
+    for number in (network[0], network[network.num_addresses // 3], network[-1]):
+        assert not is_public(str(number))
+
+
+@pytest.mark.parametrize("number", ["::127.0.0.1", "fe80::1%eth0", "2a00:1450::1%eth0", "", "localhost"])
+def test_what_is_no_plain_address_is_not_public(number):
+    """Old forms of addresses, addresses of one interface, names."""
     assert not is_public(number)
 
 
 @pytest.mark.parametrize(
-    "number", ["93.184.216.34", "8.8.8.8", "::ffff:8.8.8.8", "64:ff9b::808:808", "2a00:1450::1", "2002:808:808::1"]
-)
+    "number",
+    [
+        "1.0.0.0", "9.255.255.255", "11.0.0.0", "93.184.216.34", "100.63.255.255", "100.128.0.0", "172.15.255.255",
+        "172.32.0.0", "191.255.255.255", "192.0.1.0", "192.0.3.0", "198.17.255.255", "198.20.0.0", "223.255.255.255",
+        "::ffff:8.8.8.8", "64:ff9b::808:808", "2001:200::", "2001:db7:ffff::", "2001:db9::", "2002:808:808::1",
+        "2a00:1450::1", "3ffe::",
+    ],
+)  # fmt: skip
 def test_a_public_address_is_known(number):
-    """Of IPv4, of IPv6, and of IPv4 in IPv6."""
+    """Of IPv4, of IPv6, and of IPv4 in IPv6; just outside the blocks for special purposes too."""
     assert is_public(number)
 
 

@@ -29,6 +29,20 @@ def test_every_request_is_described_and_every_description_has_a_handler(tmp_path
     assert view_requests(nothing).keys() == window_requests(nothing).keys()
 
 
+def test_a_parameter_that_a_request_does_not_have_is_refused(tmp_path):
+    """A name with a letter wrong would add a document that was to be looked up. Each request says its own names."""
+    with world_in(tmp_path) as world:
+        paths = [(method.upper(), path) for method, path in REQUESTS if path.startswith("/v1/")]
+        assert len(paths) > 15
+        for method, path in paths:
+            answer = world.ask(method, path.format(id="a", cluster=1, name="a") + "?ad=false", content=b"{}")
+            assert (answer.status_code, answer.json()["reason"], answer.json()["field"]) == (422, "parameter", "ad")
+        assert "this request has add, nearest" in world.ask("POST", "/v1/check?ad=false").json()["detail"]
+        assert world.ask("GET", "/v1/documents").json()["documents"] == []
+        for open_path in ("/?story=1", "/metrics?name=x", "/healthz?by=probe"):
+            assert world.ask("GET", open_path).status_code == 200
+
+
 def test_each_response_is_declared_once():
     """No two are equal, each belongs to a request, and a request has one for each status."""
     assert Counter(map(repr, RESPONSES.values())).most_common(1)[0][1] == 1

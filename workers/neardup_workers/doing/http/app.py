@@ -38,7 +38,7 @@ from neardup_workers.doing.http.answers.delivery import delivered
 from neardup_workers.doing.http.bodies import Bodies, Decoding, Refused
 from neardup_workers.doing.http.described import parameters as of
 from neardup_workers.doing.http.described.parameters import choice, cursor, flag, microseconds, number, text
-from neardup_workers.doing.http.described.requests import description
+from neardup_workers.doing.http.described.requests import description, query_names
 from neardup_workers.doing.http.events import Events, verdicts_of
 from neardup_workers.doing.http.feeds import listing
 from neardup_workers.doing.http.figures import operation
@@ -132,9 +132,13 @@ def application(service: Service, handlers: Handlers) -> Starlette:
 def _answer(service: Service, path: str, functions: Mapping[str, Handler]) -> Callable[[Request], Awaitable[Response]]:
     """Make the endpoint of a path from its methods, and convert their errors to problems."""
 
+    known = {method: query_names(method, path) for method in functions}
+
     async def answer(request: Request) -> Response:
+        method = "GET" if request.method == "HEAD" else request.method
         try:
-            response = await functions["GET" if request.method == "HEAD" else request.method](service, request)
+            _check_names(request, known[method])
+            response = await functions[method](service, request)
         except Refused as refused:
             response = problem(refused.reason, field=refused.field, detail=refused.detail)
         except Busy:
@@ -150,6 +154,13 @@ def _answer(service: Service, path: str, functions: Mapping[str, Handler]) -> Ca
         return response
 
     return answer
+
+
+def _check_names(request: Request, known: Sequence[str] | None) -> None:
+    """Refuse a parameter that the request does not have: a name with a letter wrong would leave its default."""
+    for name in request.query_params:
+        if known is not None and name not in known:
+            raise Refused("parameter", name, f"this request has {', '.join(known) or 'no parameters'}")
 
 
 async def _http_error(request: Request, error: HTTPException) -> Response:

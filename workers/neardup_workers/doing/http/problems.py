@@ -57,7 +57,9 @@ SERVICE_REASONS: dict[str, tuple[int, str, str]] = {
         "correct it, or leave it out for the time of the server",
     ),
     "feed_report": (422, "a report of feeds has a value that it cannot have", "see FeedReports in /openapi.json"),
-    "parameter": (422, "a parameter of the query has a value that is not one of its values", "see /openapi.json"),
+    "parameter": (
+        422, "a parameter of the query is unknown, or has a value that is not one of its values", "see /openapi.json",
+    ),
 }  # fmt: skip
 
 # Reasons of the library that no correction of the document can mend -> the remedy.

@@ -143,7 +143,7 @@ REQUESTS: dict[tuple[str, str], Asked] = {
         (of.ADD, of.NEAREST), JSON,
     ),
     ("post", "/v1/check:batch"): Asked(
-        "checkBatch", "Decide about many documents, as JSON Lines", ("checkBatch", *_BODY, "busy", *_ANY),
+        "checkBatch", "Decide about many documents, as JSON Lines", ("checkBatch", *_BODY, "value", "busy", *_ANY),
         body=JSON_LINES,
     ),
     ("get", "/v1/documents"): Asked(
@@ -179,7 +179,8 @@ REQUESTS: dict[tuple[str, str], Asked] = {
         (of.LIMIT,),
     ),
     ("get", "/v1/sources/{name}"): Asked(
-        "source", "One source, hour by hour", ("source", "unknown", "busy", "needs_window", *_ANY), (of.PATH_SOURCE,)
+        "source", "One source, hour by hour", ("source", "unknown", "value", "busy", "needs_window", *_ANY),
+        (of.PATH_SOURCE,),
     ),
     ("get", "/v1/why"): Asked(
         "why", "Why two ids are a pair, or why not", ("why", "value", "busy", "needs_window", *_ANY),
@@ -195,7 +196,7 @@ REQUESTS: dict[tuple[str, str], Asked] = {
     ),
     ("get", "/v1/figures"): Asked(
         "figures", "What the service does now and did in the last hour, and the settings behind it",
-        ("figures", "busy", *_ANY),
+        ("figures", "value", "busy", *_ANY),
     ),
     ("get", "/v1/feeds"): Asked(
         "feeds", "How the feeds are that neardup feed --to-serve watches", ("feeds", "value", "busy", *_ANY),
@@ -224,6 +225,16 @@ REQUESTS: dict[tuple[str, str], Asked] = {
     ("get", "/metrics"): Asked("metrics", "Metrics for Prometheus", ("metrics", "busy", *_ANY)),
     ("get", "/openapi.json"): Asked("openapi", "This description", ("openapi", "busy", *_ANY)),
 }  # fmt: skip
+
+
+def query_names(method: str, route: str) -> tuple[str, ...] | None:
+    """Return the names of the parameters that the query of a route may have; ``None`` if it may have any, as those of
+    pages and of monitoring. A route names its places in the path in another way than its description."""
+    if not route.startswith("/v1/"):
+        return None
+    begin = route.partition("{")[0]
+    asked = [one for key, one in REQUESTS.items() if key[0] == method.lower() and key[1].partition("{")[0] == begin]
+    return tuple(dict.fromkeys(each.name for one in asked for each in one.parameters if each.where == "query"))
 
 
 def description() -> dict[str, Any]:
