@@ -183,42 +183,43 @@ class Keeper:
         """Explain why an id, or a document that is not added, is a pair with another id or not; with passages of their
         texts if texts are stored. Ids are of the collection."""
         explanation = explain(self.matcher, self.signer, self._now(a) if isinstance(a, Document) else a, b, collection)
-        if not isinstance(a, Document) and explanation.reason not in ("pair", "copy"):
-            explanation = self._decision(explanation, collection)
-        own = {a.id: a.text} if isinstance(a, Document) else {}
-        stored = [self.log.latest(self._stored_id(id_, collection)) for id_ in explanation[:2]]
-        texts = [
-            text
-            for id_, one in zip(explanation[:2], stored, strict=True)
-            if (text := own.get(id_, None if one is None else one[1])) is not None
-        ]
-        if len(texts) < 2:
+        if isinstance(a, Document):
+            other = self.log.latest(self._stored_id(b, collection))
+            known = {a.id: a.text, b: None if other is None else other[1]}
+            texts = [known[id_] for id_ in explanation[:2]]
+        else:
+            explanation, places = self._decision(explanation, collection)
+            texts = [None if place is None else self.log.text(place) for place in places]
+        older, newer = texts
+        if older is None or newer is None:
             return explanation
-        sides = (
-            () if explanation.relation is None else marked(texts[0], texts[1], explanation.relation, self.config.plan)
-        )
+        sides = () if explanation.relation is None else marked(older, newer, explanation.relation, self.config.plan)
         added = explanation.novelty
         if added is not None:
-            older = self.signer.sign([Document(explanation.older, texts[0], 0.0)]).batch.evidence
-            added = added._replace(new=new_in(self.config, [texts[1]], older)[0])
-        return explanation._replace(passages=passages(texts[0], texts[1]), sides=sides, novelty=added)
+            evidence = self.signer.sign([Document(explanation.older, older, 0.0)]).batch.evidence
+            added = added._replace(new=new_in(self.config, [newer], evidence)[0])
+        return explanation._replace(passages=passages(older, newer), sides=sides, novelty=added)
 
-    def _decision(self, explanation: Explanation, collection: str | None) -> Explanation:
-        """Return the explanation of two that are no pair: what the decision compared, if one is the original that the
-        verdict about the other names."""
-        for original, copy in (explanation[:2], explanation[1::-1]):
-            kept = self._stored_id(original, collection)
-            row = self.log.decided(self._stored_id(copy, collection), kept)
-            if row is None:
-                continue
-            known = self.log.latest(kept)
-            reason = "decided" if known is None or known[0].place == row.matched else "version"
-            values = explanation._asdict() | {"older": original, "newer": copy, "reason": reason, "about": None}
-            values |= {"similarity": row.similarity or 1.0}
-            if reason == "version" or explanation.reason == "unknown":  # the figures are of another version, or of none
-                values |= {"novelty": None, "buckets": None, "candidate_probability": None, "pair_probability": None}
-            return Explanation(**values)
-        return explanation
+    def _decision(self, explanation: Explanation, collection: str | None) -> tuple[Explanation, list[int | None]]:
+        """Return the explanation of what the decision compared, if one of two ids is the original that the latest
+        verdict about the other names; and the places of both versions, the older one first, ``None`` for an unknown
+        id."""
+        ids = [self._stored_id(id_, collection) for id_ in explanation[:2]]
+        latest = [None if stored is None else stored[0].place for stored in map(self.log.latest, ids)]
+        rows = [(self.log.decided(ids[1 - of], ids[of]), of) for of in (0, 1)]
+        decided = [(row, of) for row, of in rows if row is not None and row.place == latest[1 - of]]
+        if not decided:
+            return explanation, latest
+        row, of = max(decided, key=lambda one: one[0].place)
+        is_latest = latest[of] in (row.matched, None)
+        if is_latest and explanation.reason in ("pair", "copy"):
+            return explanation, latest
+        values = explanation._asdict() | {"older": explanation[of], "newer": explanation[1 - of], "about": None}
+        values |= {"reason": "decided" if is_latest else "version", "similarity": row.similarity or 1.0}
+        if not is_latest or explanation.reason == "unknown":  # the figures are of another version, or of none
+            of_pair = ("novelty", "relation", "buckets", "candidate_probability", "pair_probability")
+            values |= dict.fromkeys(of_pair)
+        return Explanation(**values), [row.matched, row.place]
 
     def take_repeating(self) -> list[dict[str, Any]]:
         """Return the hours in which sources have begun to repeat themselves since the last call."""

@@ -281,6 +281,15 @@ class Log:
         values = self._writer.execute(f"{query} ORDER BY place DESC LIMIT 1", (id_,)).fetchone()
         return (StoredRow(*values[:-1]), values[-1]) if values else None
 
+    def text(self, place: int) -> str | None:
+        """Return the text of the version at a place if it is stored; that of a content of a story stays after its
+        row."""
+        query = (
+            "SELECT coalesce((SELECT text FROM texts WHERE place = ?1), (SELECT text FROM contents WHERE place = ?1))"
+        )
+        (text,) = self._writer.execute(query, (place,)).fetchone()
+        return None if text is None else str(text)
+
     def decided(self, id_: bytes, original: bytes) -> StoredRow | None:
         """Return the latest row of an id if its verdict names an original."""
         story = "SELECT id FROM stories s WHERE s.cluster = d.cluster"
