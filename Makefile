@@ -15,7 +15,7 @@ CHECKED = $(if $(ROOM),$(shell find tests -type d -name '$(ROOM)'),tests)
 QUICK = not processes and not broker and not browser and not long
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-page demo-large api dist wheel check types quick test processors reproduce bench results peers bench-kafka kafka torture soak clean
+.PHONY: help demo demo-page demo-large api dist made wheel machine check types quick test processors reproduce bench results peers bench-kafka kafka torture soak clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,10 +39,12 @@ dist: $(STAMP)  ## a wheel and an archive of the sources, in dist
 	@$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist dist/neardup-*.tar.gz
 	@ls dist
 
-# What it has compiled is kept, so a second wheel compiles only what changed. It needs a compiler of C.
-wheel: $(STAMP)  ## a wheel with machine code for this version of Python on x86-64, in dist: it compiles nothing
+# What is compiled is kept, so a second run compiles only what changed. It needs a compiler of C.
+made: $(STAMP)  ## the machine code of such a wheel alone, in build/made
 	@rm -rf build/made
 	@$(BIN)/python wheel/emit.py build/made
+
+wheel: made  ## a wheel with machine code for this version of Python on x86-64, in dist: it compiles nothing
 	@NEARDUP_MADE=$(CURDIR)/build/made HATCH_QUIET=1 $(BIN)/python -m hatchling build --target wheel
 	@ls dist
 
@@ -64,10 +66,17 @@ test: $(STAMP)  ## style, types and tests: all of them, then the sum
 
 # Kernels of a processor and of a choice are stored next to those of others.
 processors: export NUMBA_CPU_FEATURES :=
-processors: $(STAMP)  ## the library on other processors: that of the image, one without vectors, plain loops for instructions
+processors: $(STAMP)  ## the library on other processors: of x86-64-v3, one without vectors, plain loops for instructions
 	NUMBA_CPU_NAME=x86-64-v3 $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/stream tests/textbook tests/laws
 	NUMBA_CPU_NAME=generic $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/stream tests/textbook tests/laws
 	NUMBA_CPU_NAME=generic NEARDUP_MACHINE_CODE=models $(BIN)/python -m pytest -q -n 2 --dist loadfile tests/stream tests/textbook tests/laws
+
+# The tests of these folders run a tree that has machine code, in processes that cannot import numba.
+MACHINE = tests/built tests/workers/stages tests/workers/commands tests/workers/http tests/simulation/test_golden.py \
+  tests/kafka/workers/test_workers_kafka.py tests/kafka/workers/test_kafka_verdicts.py
+machine: made  ## commands, schemes, the service and the roles on Kafka without a compiler, with machine code made before
+	@$(BIN)/python tests/support/sources/bare_tree.py build/made build/bare
+	TESTED_TREE=$(CURDIR)/build/bare $(BIN)/python -m pytest -q -n 2 --dist loadfile -o pythonpath=build/bare $(MACHINE)
 
 reproduce: REF ?= bd41b02
 reproduce: $(STAMP)  ## each finding fails on an earlier version (REF, 0.1.0 by default) and passes on the tree

@@ -1,24 +1,25 @@
 """Machine code of all kernels, made beforehand: ``python wheel/emit.py FOLDER``. ``FOLDER LEVEL [KERNEL ...]`` makes
 that of one level of processors, of all kernels or of some.
 
-Numba compiles each kernel for the types that its decorator declares, and keeps it in the folder of compiled kernels: a
-second run compiles what changed. From its optimised module comes an object with one function that others see,
-``int entry(int64_t *slots, void *result, void **error)``: it reads the arguments from the slots. All objects are linked
-to FOLDER/LEVEL.so. FOLDER/kernels.json says of each kernel which functions it has, for which types: a line a kernel,
-which ``neardup.machine.choice`` and ``wheel/caller.c`` read.
+Numba compiles each kernel for the types that its decorator declares. From its optimised module comes an object with one
+function that others see, ``int entry(int64_t *slots, void *result, void **error)``: it reads the arguments from the
+slots. All objects are linked to FOLDER/LEVEL.so. FOLDER/kernels.json says of each kernel which functions it has, for
+which types: a line a kernel, which ``neardup.machine.choice`` and ``wheel/caller.c`` read.
 
 The file needs libc and libm, and nothing of Python: how a string of Python is read, the caller gives by an address. Any
-other name that is not defined fails the build. The same sources give the same bytes in every folder.
+other name that is not defined fails the build. The same sources give the same bytes in every folder. Objects are kept
+in the folder of compiled kernels: a second run makes those that changed.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import gc
 import importlib
 import json
 import os
-import pkgutil
+import platform
 import subprocess
 import sys
 import tempfile
@@ -28,7 +29,7 @@ from typing import Any
 
 PACKAGES = ("neardup", "neardup_textbook", "neardup_workers")
 # What a level is for LLVM, and nothing of the processor that compiles.
-LEVELS = ("x86-64-v2", "x86-64-v3")
+LEVELS = {"x86_64": ("x86-64-v2", "x86-64-v3"), "aarch64": ("generic",)}.get(platform.machine(), ())
 # NumPy's numbers of the types of elements, as letters: ``caller.c`` compares them.
 ELEMENTS = {"bool": "a", "int8": "b", "uint8": "c", "int16": "d", "uint16": "e", "int32": "f", "uint32": "g",
             "int64": "h", "uint64": "i", "float32": "l", "float64": "m"}  # fmt: skip
@@ -52,9 +53,10 @@ def kernels() -> list[Any]:
     from numba.core.dispatcher import Dispatcher
 
     for package in map(importlib.import_module, PACKAGES):
-        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if not module.name.endswith("__main__"):
-                importlib.import_module(module.name)
+        root = Path(package.__path__[0])
+        for path in sorted(root.rglob("*.py")):
+            if "@kernel(" in path.read_text(encoding="utf-8"):  # no other module: optional packages may be missing
+                importlib.import_module(".".join((package.__name__, *path.relative_to(root).with_suffix("").parts)))
     found = (one for one in gc.get_objects() if isinstance(one, Dispatcher) and getattr(one, "declared", ()))
     return sorted((one for one in found if one.__module__.partition(".")[0] in PACKAGES), key=name_of)
 
@@ -77,26 +79,35 @@ def result_text(kind: Any, of: Any = None) -> str:
     return "N" if isinstance(kind, types.NoneType) else NUMBERS[str(kind)]
 
 
-def objects(folder: Path, level: str, names: list[str]) -> Iterator[tuple[str, list[str]]]:
-    """Write an object for each declaration of each kernel; yields the kernel's name and its line's part."""
-    from declared import declared_types, name_of
+def entries(level: str, names: list[str]) -> Iterator[tuple[str, tuple[str, str, str], bytes]]:
+    """Yield of each declaration of each kernel the kernel's name, its line's part, and its object: made, or kept from
+    an earlier run if nothing that decides it has changed."""
+    from declared import name_of
+
+    from neardup.machine.stored import stored
+
+    sources = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))]
+    for kernel in kernels():
+        if not names or name_of(kernel) in names:
+            for number, text in enumerate(kernel.declared):
+                entry = f"{name_of(kernel).replace('.', '_')}_{number}"
+                make = functools.partial(_made, kernel, text, entry, level)
+                yield name_of(kernel), *stored(entry, make, sources)
+
+
+def _made(kernel: Any, text: str, entry: str, level: str) -> tuple[tuple[str, str, str], bytes]:
+    """Return the types of the arguments and of the result of one declaration with its entry, and its object."""
+    from declared import declared_types
     from llvmlite import binding
 
-    every = [one for one in kernels() if not names or name_of(one) in names]
     machine = binding.Target.from_triple(binding.get_process_triple()).create_target_machine(
         cpu=level, features="", opt=3, reloc="pic", codemodel="default"
     )
-    number = 0
-    for kernel in every:
-        for text in kernel.declared:
-            kinds = declared_types(kernel, text)
-            kernel.compile(kinds)
-            compiled = kernel.overloads[kinds]
-            entry = f"neardup_{number}"
-            (folder / f"{entry}.o").write_bytes(_object(compiled, entry, machine))
-            number += 1
-            arguments = "".join(map(argument_text, kinds))
-            yield name_of(kernel), [arguments, result_text(compiled.fndesc.restype), entry]
+    kinds = declared_types(kernel, text)
+    kernel.compile(kinds)
+    compiled = kernel.overloads[kinds]
+    line = "".join(map(argument_text, kinds)), result_text(compiled.fndesc.restype), entry
+    return line, _object(compiled, entry, machine)
 
 
 def _object(compiled: Any, entry: str, machine: Any) -> bytes:
@@ -164,8 +175,11 @@ def make_caller(folder: Path) -> None:
 def make_all(folder: str) -> None:
     """Make everything that a wheel has: a process for each level, because numba reads the level once."""
     Path(folder).mkdir(parents=True, exist_ok=True)
-    for level in LEVELS:
-        subprocess.run([sys.executable, __file__, folder, level], check=True)
+    if not LEVELS:
+        sys.exit(f"no machine code is made for {platform.machine()}: a wheel without it compiles with neardup[jit]")
+    levels = [subprocess.Popen([sys.executable, __file__, folder, level]) for level in LEVELS]
+    if sum(one.wait() for one in levels):
+        sys.exit("a level of processors was not made: its message stands above")
     make_caller(Path(folder))
 
 
@@ -173,10 +187,11 @@ def make_level(folder: str, level: str, *names: str) -> None:
     """Make FOLDER/LEVEL.so, and the lists of kernels."""
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    listed: dict[str, list[list[str]]] = {}
+    listed: dict[str, list[tuple[str, str, str]]] = {}
     with tempfile.TemporaryDirectory() as made:
-        for name, part in objects(Path(made), level, list(names)):
-            listed.setdefault(name, []).append(part)
+        for name, line, code in entries(level, list(names)):
+            listed.setdefault(name, []).append(line)
+            (Path(made) / f"{line[-1]}.o").write_bytes(code)
         library = target / f"{level}.so"
         files = sorted(map(str, Path(made).glob("*.o")))
         options = "-shared -nostartfiles -Wl,--gc-sections,-Bsymbolic,-s,--no-undefined,--build-id=none"

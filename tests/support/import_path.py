@@ -8,8 +8,10 @@ from pathlib import Path
 TESTS = Path(__file__).resolve().parents[1]
 # The roots of the product: a package each.
 ROOTS = ("stream", "textbook", "workers")
-# The same as PYTHONPATH takes them: a process of the tests runs this tree, whatever is installed.
-SOURCES = os.pathsep.join(str(TESTS.parent / root) for root in ROOTS)
+CLONE = os.pathsep.join(str(TESTS.parent / root) for root in ROOTS)
+# The same as PYTHONPATH takes them: a process of the tests runs this tree, whatever is installed. ``make machine``
+# names another one, which has machine code and no compiler.
+SOURCES = os.environ.get("TESTED_TREE", CLONE)
 
 
 def folders(*names: str) -> list[str]:
