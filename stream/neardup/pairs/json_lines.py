@@ -52,10 +52,13 @@ _ROLLED = (
 _RFC_2822 = re.compile(r"\s*([A-Za-z]{3},\s*)?\d{1,2}\s+[A-Za-z]{3}\s+\d{4}\s", re.ASCII)
 # A JSON string, or what is left of one that does not end.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
-# In UTF-8: DEL and the C1 controls, which a terminal obeys, and what reorders or breaks the text around it: marks,
-# embeddings, overrides and isolates of direction (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069), and the
-# separators of lines and paragraphs. JSON needs no escape for them.
-_UNPRINTABLE = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]")
+# In UTF-8: what a terminal obeys, separators of lines and paragraphs, and invisible code points (``IGNORABLES``).
+_UNPRINTABLE = re.compile(
+    rb"\x7f|\xc2[\x80-\x9f\xad]|\xcd\x8f|\xd8\x9c|\xe1(?:\x85[\x9f\xa0]|\x9e[\xb4\xb5]|\xa0[\x8b-\x8f])"
+    rb"|\xe2\x80[\x8b-\x8f\xa8-\xae]|\xe2\x81[\xa0-\xaf]|\xe3\x85\xa4"
+    rb"|\xef(?:\xb8[\x80-\x8f]|\xbb\xbf|\xbe\xa0|\xbf[\xb0-\xb8])"
+    rb"|\xf0\x9b\xb2[\xa0-\xa3]|\xf0\x9d\x85[\xb3-\xba]|\xf3\xa0[\x80-\xbf]{2}"
+)
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 # Brackets that are counted at a time, so that a line of nothing else needs no more memory than itself.
 _DEPTH_BLOCK = 1 << 20
@@ -272,16 +275,16 @@ def encode_nearest(
 
 
 def escape_unprintable(json_lines: bytes) -> bytes:
-    """The same JSON with escapes for characters that a terminal obeys, or that change the direction of text.
+    """The same JSON with escapes for characters that a terminal obeys, or that are invisible.
 
-    The values stay the same. Letters, also those that are not ASCII, stay as they are.
+    The values stay the same. Other letters, also those that are not ASCII, stay as they are.
 
     >>> escape_unprintable('{"id":"\u202ea\x9b é"}'.encode()).decode()
     '{"id":"\\\\u202ea\\\\u009b é"}'
     """
     if json_lines.isascii() and b"\x7f" not in json_lines:
         return json_lines
-    return _UNPRINTABLE.sub(lambda found: b"\\u%04x" % ord(found.group().decode()), json_lines)
+    return _UNPRINTABLE.sub(lambda found: json.dumps(found.group().decode())[1:-1].encode(), json_lines)
 
 
 def _encode_pair(older: str, newer: str, similarity: float, buckets: int, shared: Mapping[str, Any]) -> bytes:

@@ -87,8 +87,8 @@ class LibraryOptions(Declared):
     )
     fold: tuple[str, ...] = setting(
         default=("nfkc", "case", "space"),
-        description="what is not distinguished in texts, or none: nfkc (Unicode NFKC), case, space (white space is one "
-        "blank, none at the ends)",
+        description="what is not distinguished in texts, or none: nfkc (Unicode NFKC without invisible letters), case, "
+        "space (white space is one blank, none at the ends), marks (Arabic vowel signs and the like)",
     )
     threshold: float = setting(
         default=0.8,

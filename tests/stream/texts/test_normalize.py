@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from neardup.features.texts.normalize import NormalForm, code_points, normalize
 
-FORMS = [NormalForm(*on) for on in itertools.product((False, True), repeat=3)]
+FORMS = [NormalForm(*on) for on in itertools.product((False, True), repeat=4)]
 ASCII = st.text(st.characters(max_codepoint=127), max_size=60)
 # ASCII with many blanks of all kinds, among them the four separators 0x1C to 0x1F, and NUL.
 BLANKS = st.text(st.sampled_from("aZ \t\n\v\f\r\x1c\x1d\x1e\x1f\x00\x7f"), max_size=60)

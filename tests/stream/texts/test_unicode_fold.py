@@ -18,7 +18,7 @@ from quick_parameters import examples, quick_first
 
 from neardup.features.texts.normalize import NormalForm, code_points, normalize, normalize_any
 
-FORMS = [NormalForm(*on) for on in itertools.product((False, True), repeat=3)]
+FORMS = [NormalForm(*on) for on in itertools.product((False, True), repeat=4)]
 COMPOSING = [form for form in FORMS if form.nfkc and form.fold_space]
 EVERY = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 MARKS = [c for c in EVERY if unicodedata.combining(c)]
@@ -37,6 +37,7 @@ MIXED = st.text(
     st.sampled_from(
         "aeAEI êơưαιηω\u0130\u1fb3\u037a\u0345\u0344\u0301\u0308\u0323\u0302\u0327\u0334\u0651\u064e\u0650\u0654\u0653"
         "ا\u09c7\u09be\u09d7\u0dd9\u0dcf\u0dca\u1100\u1161\u11a8\u11a7\uac00\uac01\uff76\uff9e\u304b\u3099\u0e33\u0e49"
+        "\u00ad\u200b\ufe0f\u034f\u1160\u0640\u06cc\u0131i\u0307\u0438\u0437 \u5317\u4eac\u3042\u05b8"
         "ß…ﬁﷺ½\u00a0\u3000\n\u00a8\uffff\ufdd0\U0001d15e\U0001d165\U0001f600\u200d\u0f71\u0f72\u0f74\u0958\u093c"
     ),
     max_size=40,

@@ -30,7 +30,7 @@ from pydantic import Field as Option
 
 from neardup.documents.document import Document, Features
 from neardup.errors import Reason
-from neardup.features.texts.normalize import UNICODE_VERSION, NormalForm, encodable, normalize_any
+from neardup.features.texts.normalize import FOLD_RULES, NormalForm, encodable, normalize_any
 from neardup.schemes.interface import NO_PAYLOADS, Common, Evidence, Keys, Reading, Scheme, ragged_evidence
 from neardup.schemes.parameters import Parameters, SchemeOptions
 from neardup.schemes.theory.tuning import Tuning, keyed
@@ -166,7 +166,7 @@ def signing(plan: RecordPlan) -> tuple[object, ...]:
     names = tuple(field.name for field in plan.fields)
     block = plan.blocking
     shape = (block.k, block.bands, block.rows) if block.shingled else ()
-    parts = (UNICODE_VERSION, *plan.normal_form, plan.text_characters_max)
+    parts = (FOLD_RULES, *plan.normal_form, plan.text_characters_max)
     return (*parts, names, block.exact, block.shingled, shape, block.seed)
 
 

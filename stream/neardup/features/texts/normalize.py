@@ -1,9 +1,10 @@
 """Normalisation: texts -> code points, from which shingles are made.
 
-With all steps on, a text is converted to NFKC, case folded, and converted to NFKC again (folding can undo it). Then
-each run of white space becomes one blank, and blanks at the ends are removed. White space is defined by
-``str.isspace``, 0x1C to 0x1F included. Lone surrogates are refused in every mode: they have no encoding, so two systems
-would not agree on their hash.
+With the steps of the default, invisible code points are removed (Default_Ignorable_Code_Point), the text is
+converted to NFKC, case folded, and converted to NFKC again (folding can undo it): Unicode's toNFKC_Casefold. Then each
+run of white space becomes one blank, and blanks at the ends are removed. White space is defined by ``str.isspace``,
+0x1C to 0x1F included. One more step removes marks (``neardup.features.texts.marks``). Lone surrogates are refused in
+every mode: they have no encoding, so two systems would not agree on their hash.
 
 Two compiled paths normalise. ASCII texts need no table: NFKC does not change them, and case folding adds 32 to A to Z.
 All other texts go through a table of every code point (``neardup.features.texts.unicode_fold``). Both paths give the
@@ -14,6 +15,7 @@ texts of a batch in two buffers, one of bytes (ASCII) and one of 32-bit code poi
 from __future__ import annotations
 
 import functools
+import re
 import unicodedata
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
@@ -22,17 +24,18 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.features.texts.fold_stretches import gather_stretches, splice
+from neardup.features.texts.marks import code_ranges, drop_marks, mark_table, without_marks
 from neardup.features.texts.raw_texts import RawTexts, raw_texts
 from neardup.features.texts.unicode_fold import NO_ROOM, STRETCH_COLUMNS, fold_scratch, fold_texts
-from neardup.features.texts.unicode_table import FoldTable, code_points_of, fold_table, text_of
+from neardup.features.texts.unicode_table import IGNORABLES, FoldTable, code_points_of, fold_table, text_of
 from neardup.machine.choice import table
 from neardup.machine.compile import inner, kernel
 from neardup.machine.kernels.strings import shorten_runs
 from neardup.machine.memory import bytes_at
 
-# The Unicode version of NFKC and case folding: a part of the signing fingerprint.
-UNICODE_VERSION: str = unicodedata.unidata_version
-
+# What decides a normal form, besides its steps: the Unicode version of NFKC and case folding, and our own rules, which
+# change with the number. A part of the signing fingerprint.
+FOLD_RULES: str = f"{unicodedata.unidata_version}-2"
 
 _BLANK = np.uint8(0x20)
 # First and number of the ASCII capitals, and of the two blocks of ASCII white space other than the blank.
@@ -50,8 +53,10 @@ _ROOM = 256
 _STRETCH_MAX = 256
 
 
+_IGNORED = re.compile(f"[{code_ranges(IGNORABLES)}]+")
+
 # The steps of normalisation, by their names in the setting ``fold``.
-FOLDS = ("nfkc", "case", "space")
+FOLDS = ("nfkc", "case", "space", "marks")
 
 
 class CodePoints(NamedTuple):
@@ -81,13 +86,14 @@ class NormalForm(NamedTuple):
     nfkc: bool = True
     fold_case: bool = True
     fold_space: bool = True
+    fold_marks: bool = False
 
     @classmethod
     def of(cls, names: Collection[str]) -> NormalForm:
         """Return the form with the steps that are named.
 
         >>> NormalForm.of(["nfkc", "space"])
-        NormalForm(nfkc=True, fold_case=False, fold_space=True)
+        NormalForm(nfkc=True, fold_case=False, fold_space=True, fold_marks=False)
         """
         return cls(*(name in names for name in FOLDS))
 
@@ -117,6 +123,8 @@ def fold(texts: RawTexts, form: NormalForm) -> CodePoints:
     starts, lengths = np.empty((2, len(is_wide)), np.int64)
     surrogates = np.zeros(len(is_wide), np.bool_)
     wide = _fold_unicode(texts, is_wide, form, starts, lengths, surrogates) if is_wide.any() else _NO_WIDE
+    if form.fold_marks and len(wide):
+        drop_marks(wide, is_wide, starts, lengths, mark_table(), form.fold_space)
     narrow = np.empty(int(texts.lengths @ ~is_wide), np.uint8)
     _fold_ascii(texts, form.fold_case, form.fold_space, starts, lengths, narrow)
     return CodePoints(narrow, wide, starts, lengths, is_wide, surrogates)
@@ -146,7 +154,7 @@ def _fold_unicode(
         return out
     gathered = np.empty(int((stretches[:count, 2] - stretches[:count, 1] + 1).sum()), np.uint32)
     gather_stretches(texts, stretches, count, gathered)
-    text = text_of(gathered)
+    text = _seen(text_of(gathered))  # only NFKC has stretches
     if int((stretches[:count, 2] - stretches[:count, 1]).max()) > _STRETCH_MAX:
         text = in_canonical_order(text)
     results = code_points_of(_UNICODE_STEPS[form.nfkc, form.fold_case](text))
@@ -166,19 +174,23 @@ def fold_arrays(form: NormalForm) -> tuple[str, list[npt.NDArray[Any]]]:
         fold_table, _UNICODE_STEPS[form.nfkc, form.fold_case], composes=form.nfkc, fold_space=form.fold_space
     )
     rules = "".join("01"[is_on] for is_on in (form.nfkc, form.fold_case, form.fold_space))
-    return f"fold_table_{rules}", table(f"fold_table_{rules}", make, UNICODE_VERSION)
+    return f"fold_table_{rules}", table(f"fold_table_{rules}", make, FOLD_RULES)
 
 
 def normalize(text: str, form: NormalForm) -> str:
     """One text normalised by Python's own functions, as a string; the compiled paths give the same."""
-    text = _UNICODE_STEPS[form.nfkc, form.fold_case](text)
+    text = _UNICODE_STEPS[form.nfkc, form.fold_case](_seen(text) if form.nfkc else text)
+    text = " ".join(text.split()) if form.fold_space else text
+    if not form.fold_marks or text.isascii():
+        return text
+    text = without_marks(text)
     return " ".join(text.split()) if form.fold_space else text
 
 
 def normalize_any(text: str, form: NormalForm) -> str:
     """The same for a text of any length, in time that hardly exceeds it."""
     if form.nfkc and len(text) > _STRETCH_MAX and not text.isascii():
-        text = in_canonical_order(text)
+        text = in_canonical_order(_seen(text))
     return normalize(text, form)
 
 
@@ -189,6 +201,10 @@ def encodable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _seen(text: str) -> str:
+    return text if text.isascii() else _IGNORED.sub("", text)
 
 
 def _nfkc_fold(text: str) -> str:

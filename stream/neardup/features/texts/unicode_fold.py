@@ -4,6 +4,7 @@ A text is read in blocks. In a plain block, which most scripts have only, each c
 vector code. Other blocks are mapped in the same way, 64 code points at a time. Then vector code marks the code points
 that interact, and only these are examined one by one:
 
+- an ignorable code point, which is invisible, is left out;
 - an expanding code point is replaced by its expansion;
 - a mark moves before marks of higher classes;
 - a second composes with the simple code point before it;
@@ -28,6 +29,7 @@ from neardup.features.texts.unicode_table import (
     EXPANDS,
     EXPANSION_COPIED,
     EXPANSION_LENGTH_BITS,
+    IGNORABLE,
     MARK,
     PAIR_MULTIPLIER,
     PAIR_SHIFT,
@@ -66,6 +68,7 @@ _SECOND_BITS = np.uint64(21)
 _MULTIPLIER = np.uint64(PAIR_MULTIPLIER)
 _SEPARATOR = np.uint32(ord(SEPARATOR))
 _SURROGATE = np.uint32(SURROGATE)
+_IGNORED = SPECIAL | np.uint32(IGNORABLE)
 _LENGTH_MASK = np.uint32((1 << int(EXPANSION_LENGTH_BITS)) - 1)
 _RANK = RANK_MASK << RANK_SHIFT
 INTERACTS = SPECIAL | MARK | SECOND
@@ -193,6 +196,10 @@ def _fold_group(codes, i, end, before, held, table, found, out, j, stretches, co
             j += _expand(entry, table.expansions, out[j:])
             i, before = i + 1, entry
             copy_bits(held, p + 2, PAYLOAD, out, j)
+        elif entry == _IGNORED:
+            i += 1  # ``before`` is last, and what follows may interact with it
+            copy_bits(held, p + 2, PAYLOAD, out, j)
+            left |= np.uint64(_interacts(before, held[p + 2]) != _NOTHING) << np.uint64(i - first)
         elif entry == SPECIAL | _SURROGATE:
             return i, _REFUSED, before, count
         elif _composes_alone(before, entry, held[p + 2]):
@@ -288,14 +295,14 @@ def _fold_run(codes, i, table, out, j, stretches, count, text):
     """Normalise the unit around position ``i``: from the boundary before it to the next one.
 
     Returns the end of the unit, the new length of ``out`` (or ``NO_ROOM``) and the new number of stretches. Each code
-    point between the boundary and ``i`` has exactly one code point of output.
+    point between the boundary and ``i`` has exactly one code point of output, and an ignorable one has none.
     """
     entries = table.entries
     n = len(codes)
     start = i - 1
     while start >= 0 and not _is_boundary(entries[codes[start]]):
+        j -= entries[codes[start]] != _IGNORED
         start -= 1
-    j -= i - 1 - start
     composable = start >= 0 and entries[codes[start]] & EXPANDS == _NOTHING
     if start >= 0:
         j -= 1 if composable else _length(entries[codes[start]])

@@ -12,6 +12,7 @@ types:
   scripts). N keeps it.
 - *general*: all others, such as Hangul vowels and finals, or U+0345. ``unicodedata`` normalises the whole unit around
   such a code point.
+- *ignorable*: invisible (a soft hyphen, a joiner, a variation selector), and N removes it. It is no boundary.
 - *surrogate*: a text that holds a surrogate is refused.
 
 Simple and expanding code points are boundaries: N(x + y) = N(x) + N(y) if y begins with a boundary. A code point is a
@@ -23,7 +24,8 @@ The table takes about 4.5 MB and a tenth of a second. It is built when the first
 kept next to the compiled kernels (``neardup.machine.stored``).
 
 Source: Unicode Standard Annex #15, "Unicode Normalization Forms", sections 9 (quick check) and 11 (stabilized code
-points); The Unicode Standard, 3.11, D108 to D117 (canonical ordering and composition).
+points); Annex #44, Default_Ignorable_Code_Point; The Unicode Standard, 3.11, D108 to D117 (canonical ordering and
+composition).
 """
 
 from __future__ import annotations
@@ -36,9 +38,9 @@ import numpy as np
 import numpy.typing as npt
 
 # Layout of an entry. The low 21 bits are the mapped code point; for an expanding code point the start and the length of
-# its expansion; otherwise the code ``GENERAL`` or ``SURROGATE``.
+# its expansion; otherwise the code ``GENERAL``, ``SURROGATE`` or ``IGNORABLE``.
 PAYLOAD = np.uint32((1 << 21) - 1)
-SPECIAL = np.uint32(1 << 21)  # expanding, general or surrogate
+SPECIAL = np.uint32(1 << 21)  # expanding, general, surrogate or ignorable
 MARK = np.uint32(1 << 22)  # a mark, or an expansion that ends in a mark
 SECOND = np.uint32(1 << 23)  # can compose with the code point before it
 FIRST = np.uint32(1 << 24)  # a second after it may compose with it or reorder into it; the bit above SECOND
@@ -50,7 +52,15 @@ RANK_MASK = np.uint32(63)
 EXPANSION_LENGTH_BITS = np.uint32(5)
 # The kernel reads so many code points from the start of any expansion on.
 EXPANSION_COPIED = 4
-GENERAL, SURROGATE = 0, 1
+GENERAL, SURROGATE, IGNORABLE = 0, 1, 2
+
+# The invisible code points, which Unicode's toNFKC_Casefold removes (Default_Ignorable_Code_Point): ranges, of
+# which no later version has taken one away.
+IGNORABLES = (
+    (0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F),
+    (0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF),
+    (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF),
+)  # fmt: skip
 
 # A noncharacter. It is simple and composes with nothing, so it separates texts that are normalised together.
 SEPARATOR = "\uffff"
@@ -94,7 +104,8 @@ def fold_table(steps: Callable[[str], str], *, composes: bool, fold_space: bool)
 
     Args:
         steps: a chain of ``unicodedata.normalize`` and ``str.casefold``.
-        composes: whether NFKC is one of the steps. Without it no code point interacts with another.
+        composes: whether NFKC is one of the steps, which removes what is invisible. Without it no code point interacts
+            with another.
         fold_space: whether white space (``str.isspace``) becomes a blank.
     """
     chunks = _chunks()
@@ -111,6 +122,8 @@ def fold_table(steps: Callable[[str], str], *, composes: bool, fold_space: bool)
     if examined:
         fill = _fill_composing if composes else _fill
         fill(entries, expansions, "".join(examined), steps, pairs)
+    for first, last in IGNORABLES if composes else ():
+        entries[first : last + 1] = SPECIAL | np.uint32(IGNORABLE)
     entries[0xD800:0xE000] = SPECIAL | np.uint32(SURROGATE)
     if fold_space:
         entries[_white_space()] = np.uint32(0x20)

@@ -22,7 +22,9 @@ import regex
 
 from neardup.documents.document import Relation
 from neardup.documents.pieces import Marked
+from neardup.features.texts.marks import blanks_between_han
 from neardup.features.texts.normalize import NormalForm, normalize, normalize_any
+from neardup.features.texts.unicode_table import text_of
 from neardup.schemes.config import Config
 from neardup.schemes.rows import SCHEMES
 
@@ -74,13 +76,21 @@ def _from_pieces(pieces: list[str], form: NormalForm) -> GivenText:
     codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), _WIDE)
     begins, ends = at[owners], at[owners + 1]
     if not form.fold_space or not joined:
-        return GivenText(codes, begins, ends)
+        return _closed_up(GivenText(codes, begins, ends), form)
     blank = np.fromiter(map(str.isspace, joined), np.bool_, len(joined))
     firsts = np.flatnonzero(~blank | ~np.concatenate([[False], blank[:-1]]))
     lasts = np.append(firsts[1:], len(codes)) - 1
     codes = np.where(blank[firsts], np.uint32(32), codes[firsts]).astype(np.uint32)
     inner = slice(int(bool(len(codes)) and codes[0] == 32), len(codes) - int(len(codes) > 1 and codes[-1] == 32))
-    return GivenText(codes[inner], begins[firsts][inner], ends[lasts][inner])
+    return _closed_up(GivenText(codes[inner], begins[firsts][inner], ends[lasts][inner]), form)
+
+
+def _closed_up(text: GivenText, form: NormalForm) -> GivenText:
+    """Without the blanks between Han, if the form has none: one piece knows nothing of its neighbours."""
+    kept = np.ones(len(text.codes), np.bool_)
+    for begin, end in blanks_between_han(text_of(text.codes)) if form.fold_marks else ():
+        kept[begin:end] = False
+    return GivenText(text.codes[kept], text.begins[kept], text.ends[kept])
 
 
 @lru_cache(1 << 16)

@@ -24,7 +24,7 @@ from pydantic import Field
 
 from neardup.documents.document import Document, Features
 from neardup.errors import ConfigError
-from neardup.features.texts.normalize import UNICODE_VERSION, CodePoints, NormalForm
+from neardup.features.texts.normalize import FOLD_RULES, CodePoints, NormalForm
 from neardup.features.texts.reading import read_texts
 from neardup.machine.compile import inlined, kernel
 from neardup.machine.kernels.hashing import GOLDEN, derive_seed, mix64
@@ -172,7 +172,7 @@ def common(a: Evidence, b: Evidence, plan: IdenticalPlan) -> Common:
 
 def signing(plan: IdenticalPlan) -> tuple[object, ...]:
     """Return what decides the normal form, the hashes and the key."""
-    return (UNICODE_VERSION, *plan.normal_form, plan.text_characters_max, len(plan.positions), plan.seed)
+    return (FOLD_RULES, *plan.normal_form, plan.text_characters_max, len(plan.positions), plan.seed)
 
 
 def _key_words(evidence: Evidence, plan: IdenticalPlan) -> Hashes:

@@ -27,7 +27,7 @@ from pydantic import Field
 
 from neardup.documents.document import Document, Features
 from neardup.errors import ConfigError
-from neardup.features.texts.normalize import UNICODE_VERSION, NormalForm
+from neardup.features.texts.normalize import FOLD_RULES, NormalForm
 from neardup.features.texts.reading import read_texts
 from neardup.features.texts.shingles import chars
 from neardup.features.texts.words import StopList
@@ -219,7 +219,7 @@ def signing(plan: PassagePlan) -> tuple[object, ...]:
     """Return what decides the normal form, the grams, which of them are selected, and which are left out."""
     templates = (hashlib.sha256(plan.templates).hexdigest(),) if plan.templates else ()
     settings = plan.text_characters_max, plan.gram, plan.window, plan.seed
-    return (UNICODE_VERSION, *plan.normal_form, *settings, *templates)
+    return (FOLD_RULES, *plan.normal_form, *settings, *templates)
 
 
 def sample(text: str, plan: PassagePlan) -> Document:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from neardup.documents.document import Document, Features
 from neardup.errors import ConfigError
 from neardup.features.said.word_tables import said_rules
-from neardup.features.texts.normalize import UNICODE_VERSION, CodePoints, NormalForm
+from neardup.features.texts.normalize import FOLD_RULES, CodePoints, NormalForm
 from neardup.features.texts.reading import read_texts
 from neardup.features.texts.shingles import SHINGLES, TEXT_SHINGLES, Split
 from neardup.features.texts.words import StopList
@@ -307,7 +307,7 @@ def signing(plan: SetPlan) -> tuple[object, ...]:
     if shingling.split is None:
         reading: tuple[object, ...] = (*plan.ratings, TOKENS_MAX)
     else:
-        reading = (UNICODE_VERSION, *plan.normal_form, plan.text_characters_max)
+        reading = (FOLD_RULES, *plan.normal_form, plan.text_characters_max)
     shortest = ("characters_min", plan.characters_min) if plan.characters_min else ()
     novelty = ("novelty", plan.novelty, said_rules()) if plan.novelty != "off" else ()
     return (*elements, *bands, *reading, *shingling.rules(plan.stops), *shortest, *novelty)

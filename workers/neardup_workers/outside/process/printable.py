@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any, TextIO
+
+# What is invisible and Python calls printable: joiners, fillers, selectors of a variant.
+_UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 
 
 def printable(text: str) -> str:
-    """Return the text with control characters of terminals and of text direction escaped; line feeds stay.
+    """Return the text with escapes for control characters of terminals and of text direction, and for what is
+    invisible; line feeds stay.
 
     >>> printable("a\\x9b2J \\u202e é")
     'a\\\\x9b2J \\\\u202e é'
     """
-    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+    shown = "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+    return shown if shown.isascii() else _UNSEEN.sub(lambda found: ascii(found.group())[1:-1], shown)
 
 
 class Messages:

@@ -22,11 +22,13 @@ _HOUR_SECONDS = 3600.0
 PRESETS: dict[str, Preset] = {
     "news": Preset(
         {"threshold": 0.45, "verify": "exact", "novelty": "words", "characters_min": 60,
+         "fold": ("nfkc", "case", "space", "marks"),
          "window_seconds": 48 * _HOUR_SECONDS, "lateness_seconds": 6 * _HOUR_SECONDS},
         "editors cut, merge and extend a story, so copies of one story share about half of their shingles, within two "
         "days; at so low a threshold estimates are too coarse, so pairs are verified; half of such pairs on a wire are "
         "other reports in the same form, so a report is dropped only if what it says was said; texts below 60 "
-        "characters are bylines and captions of other articles",
+        "characters are bylines and captions of other articles; agencies write vowel signs and stress, papers leave "
+        "them out",
     ),
     "crawl": Preset(
         {"threshold": 0.9, "shingles": "words", "k": 5},

@@ -30,6 +30,9 @@ const named = (sign) => `[U+${sign.codePointAt(0).toString(16).toUpperCase().pad
 /** A text whose invisible signs (controls, overrides of the direction) are named instead of obeyed. */
 export const shownText = (text) => text.replace(HIDDEN_IN_TEXT, named);
 
+/** The same, and what makes no difference (soft hyphens, joiners) is named too. */
+export const shownLetters = (text) => shownText(text).replace(/\p{DI}/gu, named);
+
 /** An id in the same way, in one line, and cut if it is very long. */
 export function shownId(id) {
   const cut = id.length > ID_CHARACTERS ? `${id.slice(0, ID_CHARACTERS)}…` : id;

@@ -2,7 +2,7 @@
 
 import { get } from './api.js';
 import { found } from './curve.js';
-import { chance, count, el, failed, idNode, notice, percent, score, shownText } from './dom.js';
+import { chance, count, el, failed, idNode, notice, percent, score, shownLetters } from './dom.js';
 import { marks } from './marks.js';
 
 // Characters of passages that are shown at first, and that a press on the button adds.
@@ -119,7 +119,7 @@ function side(why, kind, limit, names) {
   let shown = 0;
   for (const passage of own) {
     if (left <= 0 || shown === PASSAGES) break;
-    const part = shownText(passage.text.slice(0, left));
+    const part = shownLetters(passage.text.slice(0, left));
     text.append(tagOf(passage, kind) ? el(tagOf(passage, kind), titled(passage), part) : part);
     left -= passage.text.length;
     shown += 1;
