@@ -21,6 +21,7 @@ from benchmarks.report import Result, Size, Target
 from benchmarks.texts import documents
 from neardup.documents.document import Document
 from neardup_workers.doing.http.server import started
+from neardup_workers.outside.process.clock import ArrivalClock
 from neardup_workers.outside.settings.serve import ServeSettings
 from neardup_workers.outside.store.extra import words
 from neardup_workers.outside.store.keeper import Keeper
@@ -41,9 +42,10 @@ def run(size: Size) -> Iterator[Result]:
         settings = ServeSettings(keep_texts=True, durability="normal", window_documents=4 * count)
         fingerprints = {"signing": settings.signing_fingerprint, "matching": settings.matching_fingerprint}
         log = Log(Path(folder), fingerprints, "normal", settings)
-        keeper = Keeper(settings, log, keep_texts=True, clock=time.time)
+        clock = ArrivalClock()
+        keeper = Keeper(settings, log, keep_texts=True, clock=clock)
         texts = _filled(keeper, count)
-        running = started(settings, keeper, lambda: None)
+        running = started(settings, keeper, lambda: None, clock)
         try:
             seconds = asyncio.run(_searches(running.app, texts, _SEARCHES[size]))
             of_index = _index_cost(log, count)

@@ -24,6 +24,7 @@ from neardup_workers.doing.http.server import started
 from neardup_workers.outside.feeds.fetch import Fetched, FetchError
 from neardup_workers.outside.feeds.items import Item
 from neardup_workers.outside.feeds.watch import Feed, Watching, World
+from neardup_workers.outside.process.clock import ArrivalClock
 from neardup_workers.outside.settings.feed import FeedSettings
 from neardup_workers.outside.settings.serve import LIMITS, ServeLimits, ServeSettings
 from neardup_workers.outside.telemetry.health import Health
@@ -43,7 +44,9 @@ class Serving:
         self.settings = ServeSettings(threshold=0.7, **settings)
         self.keeper = opened(place.folder / "state", self.settings, self.now, limits.canaries_every)
         hook = hook_of(self.settings)
-        self.running = started(self.settings, self.keeper, lambda: None, self.now, hook=hook, limits=limits)
+        self.running = started(
+            self.settings, self.keeper, lambda: None, ArrivalClock(None, self.now, self.now), hook=hook, limits=limits
+        )
         token, refused = self.settings.access_token(), self.running.refused
         guarded = Access(self.running.app, token, open_metrics=True, on_refused=refused)
         host, port = place.closing.enter_context(listening(guarded))

@@ -8,6 +8,7 @@ from service_world import opened
 from neardup import Document
 from neardup_workers.doing.http.degrading import Degrading
 from neardup_workers.doing.http.server import started
+from neardup_workers.outside.process.clock import ArrivalClock
 from neardup_workers.outside.settings.serve import ServeSettings
 from neardup_workers.outside.telemetry.metrics import SERVE, Metrics
 
@@ -50,7 +51,7 @@ def test_a_restart_calls_no_document_of_the_window_late(tmp_path, caplog):
     keeper.log.close()
     keeper = opened(tmp_path / "state", settings)
     assert keeper.matcher.table.counts()["late"] > 10
-    running = started(settings, keeper, lambda: None)
+    running = started(settings, keeper, lambda: None, ArrivalClock())
 
     async def asked():
         transport = httpx.ASGITransport(app=running.app)

@@ -15,6 +15,7 @@ from service_world import NOW, opened
 
 from neardup_workers.doing.http.events import Events
 from neardup_workers.doing.http.server import started
+from neardup_workers.outside.process.clock import ArrivalClock
 from neardup_workers.outside.settings.serve import LIMITS, ServeSettings
 
 STEPS = 120
@@ -116,7 +117,8 @@ def held(tmp_path, monkeypatch):
         asked = list(requests())
         for part in (asked[: len(asked) // 2], asked[len(asked) // 2 :]):
             keeper = opened(folder / "state", settings, (lambda: now[0]) if clock == "arrival" else None, every)
-            running = started(settings, keeper, lambda: None, lambda: now[0], limits=LIMITS._replace(ahead_seconds=1e9))
+            read = ArrivalClock(None, lambda: now[0], lambda: now[0])
+            running = started(settings, keeper, lambda: None, read, limits=LIMITS._replace(ahead_seconds=1e9))
             try:
                 answers += asyncio.run(_answers(running.app, part, now, keeper))
             finally:

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import uvicorn
 from starlette.applications import Starlette
 
+from neardup.pairs.batches import MICROSECONDS
 from neardup.schemes.config import Config
 from neardup.stories.canaries.allowance import Allowance
 from neardup_workers.doing.http.answers.recall import Recall
@@ -32,6 +33,7 @@ from neardup_workers.doing.http.outgoing.delivery import Delivery, measure_outbo
 from neardup_workers.doing.http.outgoing.hook import Hook, hook_of
 from neardup_workers.doing.http.window import near, window_requests
 from neardup_workers.doing.http.writer import Writer
+from neardup_workers.outside.process.clock import ArrivalClock
 from neardup_workers.outside.process.compiling import Compiling, say
 from neardup_workers.outside.process.exits import EXIT_OF_SIGNAL, Exit, Failure
 from neardup_workers.outside.process.warming import warm
@@ -109,14 +111,16 @@ def serve(settings: ServeSettings, state: str, *, salvage: bool = False, limits:
     try:
         with compiling:
             warm(Config(**{name: getattr(settings, name) for name in Config.model_fields}))
+        latest = log.meta()["stream_time"] if settings.clock == "arrival" else None
+        now = ArrivalClock(None if latest is None else latest / MICROSECONDS)
         keeper = Keeper(
             settings, log, keep_texts=settings.keep_texts, history_seconds=settings.history_seconds,
-            clock=time.time if settings.clock == "arrival" else None, blocked=blocked,
+            clock=now if settings.clock == "arrival" else None, blocked=blocked,
             announced=Outbox(None if hook is None else Rules(time.time), separate=settings.separate),
             sources_max=settings.sources_max, canaries_every=limits.canaries_every,
             canaries_allowance=Allowance(limits.canaries_per_second_max, time.monotonic),
         )  # fmt: skip
-        start = partial(started, settings, keeper, hook=hook, limits=limits)
+        start = partial(started, settings, keeper, now=now, hook=hook, limits=limits)
         return asyncio.run(run(settings, address, token, start))
     finally:
         log.close()
@@ -127,12 +131,11 @@ def started(
     settings: ServeSettings,
     keeper: Keeper,
     on_broken: Callable[[], None],
-    now: Callable[[], float] = time.time,
+    now: ArrivalClock,
     hook: Hook | None = None,
     limits: ServeLimits = LIMITS,
 ) -> Running:
-    """Start the service of a window. ``hook`` gets the events of stories, ``now`` is the clock in seconds since the
-    epoch."""
+    """Start the service of a window. ``hook`` gets the events of stories, ``now`` is its clock."""
     reader = StoreReader(keeper.log.path, separate=settings.separate)
     observer = Metrics(SERVE, {"role": SERVE})
     last = keeper.log.meta()["places"] - 1
@@ -162,6 +165,7 @@ def started(
         delivery.start()
 
     def measure() -> None:
+        observer.set("service_clock_jump_seconds", now.jump_seconds)
         observer.set("service_waiting_documents", writer.waiting)
         observer.set("service_window_documents", keeper.matcher.table.documents)
         recall.measure()

@@ -160,6 +160,8 @@ _ROWS = (
         bounds=_ANSWER_BOUNDS),
     Row("service_step_documents", "histogram", "documents", _SERVE, "Documents of a step.", bounds=_STEP_BOUNDS),
     Row("service_full", "counter", "steps", _SERVE, "Steps that were undone because the disk was full."),
+    Row("service_clock_jump_seconds", "gauge", "seconds", _SERVE,
+        "Seconds by which the machine's clock has jumped ahead of the window's, or back; 0 while they agree."),
     Row("service_waiting_documents", "gauge", "documents", _SERVE, "Documents that wait for the writer."),
     Row("service_window_documents", "gauge", "documents", _SERVE, "Documents in the window."),
     Row("service_event_readers", "gauge", "clients", _SERVE, "Clients that read /v1/events."),

@@ -1,0 +1,68 @@
+"""The clock of arrivals: the machine's, of which no jump is believed.
+
+Times of arrival decide what leaves a window, so one reading of a clock that is a year ahead would empty it. The clock
+of the machine is compared with the time since its boot, which cannot be set: if they differ by more than
+``STEP_SECONDS_MAX``, the clock has jumped. Then time goes on from the last one that was believed, at the pace of the
+boot clock, until both agree again. The first reading is believed, unless the window has a later time: then time goes
+on from that one, so that what was dated by a clock that was ahead still leaves the window in time.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+# Time services set a clock by less than this, or change its pace instead.
+STEP_SECONDS_MAX = 60.0
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def since_boot() -> float:
+    """Return the seconds since the machine started, those of its sleep included where the system counts them."""
+    return time.clock_gettime(_CLOCK)
+
+
+class ArrivalClock:
+    """Returns the present time, in seconds since the epoch. Several threads may call it.
+
+    Args:
+        latest: the time of the window, in seconds since the epoch; ``None`` if it has none.
+        wall, elapsed: the clock of the machine, and the time since its boot, in seconds.
+    """
+
+    def __init__(
+        self,
+        latest: float | None = None,
+        wall: Callable[[], float] = time.time,
+        elapsed: Callable[[], float] = since_boot,
+    ) -> None:
+        self._wall, self._elapsed = wall, elapsed
+        self._believed = max(wall(), latest or 0.0), elapsed()
+        self.jump_seconds = 0.0
+        self()
+
+    def __call__(self) -> float:
+        """Return the present time. It never falls."""
+        seconds, at = self._believed
+        now, wall = self._elapsed(), self._wall()
+        expected = seconds + now - at
+        jump = wall - expected
+        is_jump = abs(jump) > STEP_SECONDS_MAX
+        if is_jump != (self.jump_seconds != 0.0):
+            self._say(jump, is_jump)
+        self.jump_seconds = jump if is_jump else 0.0
+        believed = expected if is_jump else max(wall, seconds)
+        self._believed = believed, now
+        return believed
+
+    def _say(self, jump: float, is_jump: bool) -> None:
+        log = logging.getLogger(__name__)
+        if is_jump:
+            log.warning(
+                "the clock of this machine is %.0f seconds %s the window's; documents arrive by the window's. If the "
+                "machine's is right, and ahead, start the service again",
+                abs(jump), "ahead of" if jump > 0 else "behind",
+            )  # fmt: skip
+        else:
+            log.warning("the clock of this machine agrees with the window's again")
