@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,10 @@ def kernels() -> list[Any]:
     for package in map(importlib.import_module, PACKAGES):
         root = Path(package.__path__[0])
         for path in sorted(root.rglob("*.py")):
-            if "@kernel(" in path.read_text(encoding="utf-8"):  # no other module: optional packages may be missing
-                importlib.import_module(".".join((package.__name__, *path.relative_to(root).with_suffix("").parts)))
+            has_kernels = "@kernel(" in path.read_text(encoding="utf-8")
+            if path.stem != "__main__":  # a module without kernels may need an optional package
+                with nullcontext() if has_kernels else suppress(Exception):
+                    importlib.import_module(".".join((package.__name__, *path.relative_to(root).with_suffix("").parts)))
     found = (one for one in gc.get_objects() if isinstance(one, Dispatcher) and getattr(one, "declared", ()))
     return sorted((one for one in found if one.__module__.partition(".")[0] in PACKAGES), key=name_of)
 
