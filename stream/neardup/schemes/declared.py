@@ -51,8 +51,8 @@ class LibraryOptions(Declared):
     scheme: str = setting(
         default="one_permutation",
         description="how near-duplicates are found: one_permutation, minhash, records, grid, permutation, "
-        "partial_minhash, grouped, prefix, identical, passages, hyperplane, hyperplane_dot, p_stable, bit_sampling; "
-        "with options of the scheme as in records:keys=email,bands=16, which neardup help schemes lists",
+        "partial_minhash, grouped, prefix, identical, passages, parts, hyperplane, hyperplane_dot, p_stable, "
+        "bit_sampling; with options of the scheme as in records:keys=email,bands=16, which neardup help schemes lists",
     )
     shingles: str = setting(default="chars", description="what is compared: chars, words, stopwords, urls, tokens")
     k: int | None = setting(
@@ -95,7 +95,7 @@ class LibraryOptions(Declared):
         ge=0.05,
         le=1.0,
         description="similarity from which two documents are a pair",
-        elsewhere="0.3 with scheme passages",
+        elsewhere="0.3 with scheme passages, 0.05 (any part) with parts",
     )
     recall: float = setting(
         default=0.95, gt=0.0, lt=1.0, description="probability that a pair at the threshold is emitted"
@@ -165,7 +165,7 @@ class LibraryOptions(Declared):
         ge=1,
         le=2**20,
         description="candidates taken from one bucket at most: three in four are the newest, the others the oldest",
-        elsewhere="64 with scheme passages",
+        elsewhere="64 with scheme passages, 8 with parts",
     )
     probe_candidates_max: int | None = setting(
         default=None,

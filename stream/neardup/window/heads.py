@@ -45,6 +45,8 @@ _LOAD_MAX = 0.85
 _LOAD_GROWING = 0.82
 _LOAD_FIT = 0.72
 _GROWTH = 1.5
+# An item of more keys has those of each segment counted.
+_FEW_KEYS = 256
 NONE = np.int64(-1)
 _U32 = np.uint64(32)
 _LOW32 = np.uint64(0xFFFFFFFF)
@@ -68,6 +70,7 @@ class Heads(NamedTuple):
     used: npt.NDArray[np.int64]
     free: npt.NDArray[np.int32]
     free_count: npt.NDArray[np.int64]
+    incoming: npt.NDArray[np.int64]  # how many keys of an item with many go to each segment
     scratch: npt.NDArray[np.uint64]  # holds the live entries of the segment that is rebuilt
 
 
@@ -82,12 +85,14 @@ def empty_heads() -> Heads:
         used=np.zeros(SEGMENTS, np.int64),
         free=np.zeros(0, np.int32),
         free_count=np.zeros(1, np.int64),
+        incoming=np.zeros(SEGMENTS, np.int64),
         scratch=np.empty(2 * _PAGE, np.uint64),
     )
 
 
 def add_pages(heads: Heads, segment: int, extra: int) -> Heads:
-    """Add free pages and widen the page table, so that ``segment`` can be rebuilt with ``extra`` more keys."""
+    """Add free pages and widen the page table, so that ``segment`` can be rebuilt for an item of ``extra`` keys."""
+    extra = min(extra, max(_FEW_KEYS, int(heads.incoming[segment])))
     wanted = 2 * (int(heads.sizes[segment]) + 2 * extra) // _PAGE + 1
     pages = heads.pages
     if wanted > pages.shape[1]:
@@ -202,11 +207,17 @@ def put_at(heads, key, index, posting, base):
 @inner
 def make_room(heads, keys, base, end):
     """Make room for every key of one item; returns ``NONE``, or a segment for which there are too few free pages."""
-    for j in range(len(keys)):
+    count = len(keys)
+    if count > _FEW_KEYS:
+        heads.incoming[:] = 0
+        for j in range(count):
+            heads.incoming[np.int64(keys[j] >> _SEGMENT_SHIFT)] += 1
+    for j in range(count):
         segment = np.int64(keys[j] >> _SEGMENT_SHIFT)
-        # All keys of an item may fall into one segment.
-        if heads.used[segment] + len(keys) > np.int64(_LOAD_MAX * heads.sizes[segment]) and (
-            rebuild(heads, segment, len(keys), base, end) == NEEDS_PAGES
+        # All of a few keys may fall into one segment; many are counted, or each segment would have room for all.
+        extra = count if count <= _FEW_KEYS else heads.incoming[segment]
+        if heads.used[segment] + extra > np.int64(_LOAD_MAX * heads.sizes[segment]) and (
+            rebuild(heads, segment, extra, base, end) == NEEDS_PAGES
         ):
             return segment
     return NONE

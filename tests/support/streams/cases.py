@@ -46,7 +46,7 @@ EXCLUDED: dict[tuple[str, str], str] = {
             "test_the_sequence_is_decided_as_it_must_be",
             case,
         ): "copies alone are duplicates, not what is near"
-        for case in ("passages", "passages, short", "passages, templates")
+        for case in ("passages", "passages, short", "passages, templates", "parts", "parts, historic")
     },
     **{
         ("test_the_sequence_is_decided_as_it_must_be", case): "what is near says something new, so it is kept"
@@ -274,6 +274,8 @@ EXACT_CASES = [
     Case("passages", {"scheme": "passages"}, long_stream),
     Case("passages, short", {"scheme": "passages:gram=20,characters=60"}),
     Case("passages, templates", {"scheme": "passages", "scheme_options": {"templates": some_templates()}}, long_stream),
+    Case("parts", {"scheme": "parts", "bucket_candidates_max": 256}, long_stream),
+    Case("parts, historic", {"scheme": "parts:spelling=historic,score=10", "bucket_candidates_max": 256}, long_stream),
     Case("identical positions", {"scheme": "identical:positions=5"}, copious_stream),
 ]
 _VECTORS: dict[str, dict[str, Any]] = {
@@ -302,7 +304,8 @@ CASES: dict[str, Case] = {
 # case of grids takes longest, so that it is left to ``make test``.
 QUICK = {
     "one_permutation chars", "one_permutation words", "minhash urls", "tokens", "exact", "containment",
-    "new words, exact", "grouped, exact", "prefix chars", "identical", "passages", "vectors cosine", "records exact",
+    "new words, exact", "grouped, exact", "prefix chars", "identical", "passages", "parts", "vectors cosine",
+    "records exact",
 }  # fmt: skip
 
 

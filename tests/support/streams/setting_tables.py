@@ -71,6 +71,9 @@ WRONG: dict[str, list[Any]] = {
     "passages:characters": [1, 10_001],
     "passages:templates": ["a text", 5],
     "passages:part_min": [0.4, 1.1, NAN],
+    "parts:score": [5, 1001, NAN],
+    "parts:window": [0, 65],
+    "parts:spelling": ["old"],
     "prefix:token_order": ["order.npy", np.array([1], np.uint64)],
     "identical:positions": [0, 1025],
     "text_characters_max": [0, 2**28 + 1],
@@ -139,6 +142,9 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "passages:characters": (41, {"signing"}),
     "passages:templates": (("The quick brown fox finds strasse and strasse, again and again",), {"signing"}),
     "passages:part_min": (0.8, set()),
+    "parts:score": (30.0, {"matching"}),
+    "parts:window": (8, {"signing"}),
+    "parts:spelling": ("historic", {"signing"}),
     "text_characters_max": (1000, {"signing"}),  # which texts are signed at all
     "collection_field": ("collection", {"signing"}),
 }

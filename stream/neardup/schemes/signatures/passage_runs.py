@@ -79,13 +79,15 @@ def runs(a: Winnowed, b: Winnowed, gram: int, window: int) -> Runs:
     _runs(a, b, gram, window, scratch, spans, starts)
     spans = spans[: starts[-1]]
     pairs = np.repeat(np.arange(len(sizes)), np.diff(starts))
-    covered = [_covered(pairs, spans[:, column : column + 2], len(sizes)) for column in (0, 2)]
+    covered = [covered_characters(pairs, spans[:, column : column + 2], len(sizes)) for column in (0, 2)]
     fractions = np.column_stack([covered[0] / np.maximum(a.own, 1), covered[1] / np.maximum(b.own, 1)])
     return Runs(np.minimum(fractions, 1.0), spans[np.lexsort((spans[:, 0], pairs))], starts)
 
 
-def _covered(pairs: npt.NDArray[np.int64], spans: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.float64]:
-    """How many characters the spans of each pair cover, each once."""
+def covered_characters(
+    pairs: npt.NDArray[np.int64], spans: npt.NDArray[np.int64], count: int
+) -> npt.NDArray[np.float64]:
+    """Return how many characters the spans (``int64[k, 2]``) of each of ``count`` pairs cover, each once."""
     order = np.lexsort((spans[:, 0], pairs))
     begins, ends = (spans[order] + (pairs[order] * _TEXT_MAX)[:, None]).T
     reached = np.concatenate([begins[:1], np.maximum.accumulate(ends)[:-1]])

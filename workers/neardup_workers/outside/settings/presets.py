@@ -36,15 +36,20 @@ PRESETS: dict[str, Preset] = {
         "seldom repeat by chance in pages of any length; novelty stays off, because a page that is fetched again has "
         "new times and counters ('25 minutes ago', '1,204 views'), which would keep every visit",
     ),
+    "quotes": Preset(
+        {"scheme": "parts"},
+        "a quote is found wherever it stands and also where words of it are changed: take it for prose of any length; "
+        "the presets excerpts find exact runs of characters only, but also in code, where words repeat too much",
+    ),
     "excerpts": Preset(
         {"scheme": "passages:gram=30,characters=100"},
-        "a quotation or a paragraph within another text is often no longer than a hundred characters; a document has "
-        "half as many hashes again as with the 150 characters of the scheme",
+        "for code and exact copies that are a fair part of a text: a paragraph within another text is often no longer "
+        "than a hundred characters; a document has half as many hashes again as with the 150 characters of the scheme",
     ),
     "excerpts-short": Preset(
         {"scheme": "passages:gram=20,characters=60"},
-        "blurbs are short, and where a character is a syllable or a word (Chinese, Japanese, Thai), 60 of them say "
-        "what takes 150 elsewhere",
+        "for exact copies of short texts: blurbs are short, and where a character is a syllable or a word (Chinese, "
+        "Japanese, Thai), 60 of them say what takes 150 elsewhere",
     ),
     "code": Preset(
         {"threshold": 0.7, "fold": ("nfkc", "space"), "k": 8},

@@ -1,0 +1,206 @@
+"""Parts: a quote is found wherever it stands, and nothing else is."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from neardup import Config, Deduplicator, Document
+from neardup.documents.document import Relation
+from neardup.features.ordered.word_codes import word_codes
+from neardup.features.texts.normalize import NormalForm, code_points
+from neardup.pairs.pipeline import Signer
+from neardup.schemes.interface import Evidence
+from neardup.schemes.kinds import parts
+from neardup.schemes.rows import SCHEMES
+
+CONFIG = Config(scheme="parts")
+_SCRIPTS = {
+    "latin": "abcdefghijklmnoprstuvwy", "cyrillic": "абвгдежзиклмнопрстуф", "arabic": "ابتثجحخدذرزسشصضطظعغفقكلمنهوي",
+    "hangul": "가나다라마바사아자차카타파하거너더러머버서", "devanagari": "कखगघचछजझटठडढणतथदधनपफबभम",
+}  # fmt: skip
+# Scripts without blanks, and a token that never ends.
+_UNSPACED = {
+    "han": "".join(map(chr, range(0x4E00, 0x5200))), "kana": "".join(map(chr, range(0x3042, 0x3094))),
+    "thai": "กขคงจฉชซญดตถทธนบปผพฟภมยรลวสหอ", "base64": "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789",
+}  # fmt: skip
+
+
+def prose(rng: random.Random, letters: str, characters: int) -> str:
+    """Random words with blanks and points between them."""
+    words, size = [], 0
+    while size < characters:
+        words.append("".join(rng.choices(letters, k=rng.randint(1, 12))) + rng.choice(("", "", "", ",", ".")))
+        size += len(words[-1]) + 1
+    return " ".join(words)[:characters]
+
+
+def text_in(rng: random.Random, script: str, characters: int) -> str:
+    """A random text of a script."""
+    if script in _UNSPACED:
+        return "".join(rng.choices(_UNSPACED[script], k=characters))
+    return prose(rng, _SCRIPTS[script], characters)
+
+
+def relations(texts: list[str], config: Config = CONFIG) -> dict[tuple[str, str], Relation]:
+    """What documents with these texts are to each other; their ids are their numbers."""
+    pairs = Deduplicator(config).process([Document(str(n), text) for n, text in enumerate(texts)])
+    return {(pair.older, pair.newer): pair.relation for pair in pairs if pair.relation is not None}
+
+
+def evidence(text: str, config: Config = CONFIG) -> Evidence:
+    """The evidence of one text."""
+    return Signer(config).sign([Document("", text)]).batch.evidence
+
+
+@pytest.mark.parametrize("script", [*_SCRIPTS, *_UNSPACED])
+def test_a_run_of_150_characters_is_found_wherever_it_stands(script: str) -> None:
+    """In texts of any length, whatever is around it, and cut within words."""
+    rng = random.Random(script)
+    for _ in range(40):
+        source, host = (text_in(rng, script, int(10 ** rng.uniform(2.3, 4.6))) for _ in range(2))
+        at, to = rng.randrange(len(source) - 150), rng.randrange(len(host))
+        host = host[:to] + source[at : at + 150] + host[to:]
+        texts = [source, host] if rng.random() < 0.5 else [host, source]
+        assert ("0", "1") in relations(texts)
+
+
+def test_a_quote_with_changed_words_is_found_and_its_place_is_exact() -> None:
+    """The range in each text begins and ends with words that match."""
+    rng = random.Random(1)
+    quote = prose(rng, _SCRIPTS["latin"], 300)
+    changed = " ".join(word if n % 5 else "instead" for n, word in enumerate(quote.split(), 1))
+    first, second = (prose(rng, _SCRIPTS["latin"], size) for size in (3000, 40_000))
+    relation = relations([f"{first} {quote} {first[::-1]}", f"{second} {changed} {second[::-1]}"])["0", "1"]
+    assert relation.kind == "shares"
+    ((begin, end, other, other_end),) = relation.passages
+    assert abs(begin - 3001) <= 12
+    assert abs(end - 3301) <= 24
+    assert abs(other - 40_001) <= 12
+    assert abs(other_end - (40_001 + len(changed))) <= 24
+    assert relation.older_fraction == pytest.approx((end - begin) / (len(first) * 2 + 302), abs=0.001)
+
+
+@pytest.mark.parametrize("words", [100, 6000])
+def test_a_part_lies_where_the_text_has_it(words: int) -> None:
+    """Whether the selected seeds of a text are bits or a list: places follow from the codes and the gaps."""
+    rng = random.Random(words)
+    quote = prose(rng, _SCRIPTS["latin"], 200).strip(" ,.")
+    texts = [
+        f"{prose(rng, _SCRIPTS['latin'], 7 * words)} -- {quote} -- {prose(rng, _SCRIPTS['latin'], 99)}" for _ in "ab"
+    ]
+    for one, other in (texts, texts[::-1], [texts[0], f"begin {quote} end"], [f"begin {quote} end", texts[1]]):
+        ((begin, end, first, last),) = relations([one, other])["0", "1"].passages
+        assert one[begin:end] == other[first:last] == quote
+
+
+def test_texts_that_share_no_run_are_no_pair() -> None:
+    """Common words, tables of digits and repeated phrases make no chain."""
+    rng = random.Random(2)
+    common = [
+        "the",
+        "of",
+        "and",
+        "to",
+        "in",
+        "a",
+        "is",
+        "that",
+        "for",
+        "it",
+        "was",
+        "on",
+        "as",
+        "with",
+        "be",
+        "at",
+        "by",
+    ]
+    frames = [
+        " ".join(rng.choice(common) if rng.random() < 0.4 else prose(rng, _SCRIPTS["latin"], 7) for _ in range(2000))
+        for _ in range(6)
+    ]
+    bits = [" ".join(rng.choices("01", k=3000)) for _ in range(4)]
+    tables = [" ".join(f"{rng.random() * 1000:.2f}" for _ in range(2000)) for _ in range(4)]
+    assert relations([*frames, *bits, *tables]) == {}
+
+
+def test_one_word_a_million_times_takes_linear_work() -> None:
+    """A step limit bounds an alignment: the rows grow with the text, not with its square."""
+    texts = ["word " * 200_000, "word " * 200_000 + "end", "la la ha " * 60_000, "x" * 300_000, "x" * 300_000 + " y"]
+    found = relations(texts)
+    assert found["0", "1"].older_fraction == pytest.approx(1, abs=0.01)
+    assert ("3", "4") in found
+    assert ("0", "2") not in found
+
+
+def test_a_document_that_equals_many_others_is_linked_once_each() -> None:
+    """Equal contents are copies, whatever they share."""
+    text = prose(random.Random(3), _SCRIPTS["latin"], 400)
+    pairs = list(Deduplicator(CONFIG).process([Document(str(n), text) for n in range(2000)]))
+    assert len(pairs) == 1999
+    assert {pair.similarity for pair in pairs} == {1.0}
+
+
+def test_a_part_is_the_same_for_the_library_as_for_the_pair() -> None:
+    """``parts_of`` gives the places and the score of each."""
+    rng = random.Random(4)
+    quotes = [prose(rng, _SCRIPTS["latin"], 200).strip(" ,.") for _ in range(2)]
+    one, other = (
+        f"{prose(rng, _SCRIPTS['latin'], 900)} {quotes[n]} {prose(rng, _SCRIPTS['latin'], 900)} {quotes[1 - n]}"
+        for n in range(2)
+    )
+    (found,) = parts.parts_of(evidence(other), evidence(one), CONFIG.plan)
+    assert {other[slice(*part.newer)] for part in found} == {one[slice(*part.older)] for part in found} == set(quotes)
+    assert all(part.score >= 18 for part in found)
+    common = SCHEMES["parts"].common(evidence(other), evidence(one), CONFIG.plan)
+    assert common.conditions.tolist() == [True]
+
+
+def test_historic_spellings_of_a_word_are_one() -> None:
+    """With ``spelling=historic`` only."""
+    old = (
+        "And the Lorde saide vnto them haue yee not knowen that the wordes of the prophetes \u017fhall bee fulfilled "
+        "in the la\u017ft dayes"
+    )
+    new = (
+        "and the Lord said unto them have ye not known that the words of the prophets shall be fulfilled in the last "
+        "days"
+    )
+    assert relations([old, new]) == {}
+    assert ("0", "1") in relations([old, new], Config(scheme="parts:spelling=historic"))
+
+
+@pytest.mark.parametrize(
+    ("text", "lengths"),
+    [
+        ("one two-three", [3, 3, 5]),
+        ("internationalisations", [10, 10, 1]),
+        ("漢字かな a 7 77", [11, 11, 12, 12, 1, 13, 2]),
+        ("e\u0301a", [2]),
+        ("... --- ...", []),
+    ],
+)
+def test_words_have_the_kinds_that_weigh_them(text: str, lengths: list[int]) -> None:
+    """A word is cut at ten letters, an ideograph, a kana and a lone digit have a kind of their own."""
+    words = word_codes(code_points([text], NormalForm()))
+    assert (words.codes & 15).tolist() == lengths
+
+
+@pytest.mark.parametrize(
+    ("options", "message"), [({"score": 2}, "score"), ({"window": 0}, "window"), ({"spelling": "old"}, "spelling")]
+)
+def test_options_have_bounds(options: dict[str, Any], message: str) -> None:
+    """Value, rule, remedy."""
+    with pytest.raises(ValueError, match=message):
+        Config(scheme="parts", scheme_options=options)
+
+
+def test_a_text_without_words_is_equal_to_itself_only() -> None:
+    """It has no key but its content."""
+    keys = SCHEMES["parts"].keys(evidence("... !!! ..."), CONFIG.plan)
+    assert np.diff(keys.starts).tolist() == [0]
+    assert ("0", "1") in relations(["... !!! ...", "... !!! ..."])
