@@ -21,7 +21,7 @@ from pydantic import Field
 
 from neardup.documents.document import Document, Features
 from neardup.features.ordered.word_codes import WordCodes, order_rules, word_codes
-from neardup.features.texts.normalize import UNICODE_VERSION, NormalForm
+from neardup.features.texts.normalize import FOLD_RULES, NormalForm
 from neardup.features.texts.reading import read_texts
 from neardup.features.tokens.bags import sorted_sets
 from neardup.schemes.interface import (
@@ -203,7 +203,7 @@ def lengths(evidence: Evidence) -> npt.NDArray[np.int64]:
 def signing(plan: PartPlan) -> tuple[object, ...]:
     """Return what decides the normal form, the words, and which seeds are selected."""
     return (
-        UNICODE_VERSION, order_rules(), *plan.normal_form, plan.text_characters_max, plan.window, plan.historic,
+        FOLD_RULES, order_rules(), *plan.normal_form, plan.text_characters_max, plan.window, plan.historic,
         plan.seed,
     )  # fmt: skip
 
