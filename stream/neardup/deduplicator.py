@@ -27,7 +27,6 @@ from neardup.schemes.rows import SCHEMES
 from neardup.schemes.shortfall import WARNED_DOCUMENTS_MIN, documents_by_bands, shortfall
 from neardup.stories.arrow.columns import DocumentRows
 from neardup.stories.arrow.tables import (
-    ArrowStream,
     ArrowTable,
     Documents,
     RowNumbers,
@@ -106,7 +105,7 @@ class Deduplicator:
 
     def process_table(
         self,
-        table: ArrowStream,
+        table: object,
         *,
         id_field: str = "id",
         text_field: str = "text",
@@ -208,7 +207,7 @@ class Deduplicator:
 
     def decide_table(
         self,
-        table: ArrowStream,
+        table: object,
         *,
         id_field: str = "id",
         text_field: str = "text",
@@ -218,10 +217,10 @@ class Deduplicator:
         """Add each row of a table and decide whether to keep it, as ``decide`` does, without an object for a text.
 
         Args:
-            table: anything with the Arrow C stream interface, such as a data frame of pyarrow, Polars, pandas or
-                DuckDB. A stream of record batches is decided as it comes.
-            id_field: the column of ids: strings or integers. A row without one has the id ``row:N``; N counts the rows
-                of all tables from 1. A column "id" may be absent.
+            table: anything with the Arrow C stream interface, such as a frame of pyarrow, Polars, pandas or DuckDB; a
+                lazy frame, a dataset of Hugging Face, a series or list of texts, dicts. It is decided as it comes.
+            id_field: the column of ids: strings, whole numbers (also as floats) or UUIDs. A row without one has the id
+                ``row:N``; N counts the rows of all tables from 1. A column "id" may be absent.
             text_field: the column of texts: strings, or bytes in UTF-8.
             timestamp_field: the column of times, which may be absent: timestamps, dates, numbers, or strings in ISO
                 8601 or RFC 2822; without a zone, UTC.
@@ -229,7 +228,8 @@ class Deduplicator:
 
         Returns:
             A ``pyarrow.Table`` with a row for each row of ``table``, in order: the column of ids, the fields of a
-            ``Verdict`` as columns, and ``reason``, why a row was refused. A row without a text is refused.
+            ``Verdict`` as columns (``duplicate_of`` has the type of the ids, or strings if it names a row without one),
+            and ``reason``, why a row was refused. A row without a text is refused.
 
         Raises:
             ConfigError: as ``decide`` does; a column is missing or of a wrong type; the scheme compares no texts;
@@ -241,7 +241,7 @@ class Deduplicator:
         >>> text = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all."
         >>> verdicts = dedup.decide_table(pyarrow.table({"id": [1, 2], "text": [text, text + "!"]}))
         >>> [(row["id"], row["status"], row["duplicate_of"]) for row in verdicts.to_pylist()]
-        [(1, 'original', None), (2, 'duplicate', '1')]
+        [(1, 'original', None), (2, 'duplicate', 1)]
         """
         fields = self._fields(id_field, text_field, timestamp_field, timestamp_unit)
         documents = Documents(table, fields, self._row_numbers)

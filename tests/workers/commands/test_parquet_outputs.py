@@ -260,3 +260,41 @@ def test_a_batch_that_cannot_write_its_rows_says_so_first(
     with pytest.raises(Failure) as failed:
         run_batch(BatchOptions(list(paths), quiet=True, output="k.parquet", **options), load({}, None))
     assert sentence in str(failed.value)
+
+
+@pytest.mark.parametrize("compression", ["snappy", "zstd", "gzip", "brotli", "lz4", "none"])
+def test_the_output_is_compressed_as_the_input_is(dedup: Callable[..., Exit], tmp_path: Path, compression: str) -> None:
+    """A folder of zstd stays as small as it was; the note of it is no metadata of the output."""
+    given = table(60)
+    pq.write_table(given, "in.parquet", compression=compression)
+    assert dedup("in.parquet", output="kept.parquet", removed="removed.parquet") == Exit.SUCCESS
+    for name in ("kept.parquet", "removed.parquet"):
+        metadata = pq.read_metadata(tmp_path / name)
+        assert (
+            metadata.row_group(0).column(0).compression
+            == pq.read_metadata("in.parquet").row_group(0).column(0).compression
+        )
+        assert (pq.read_schema(tmp_path / name).metadata or {}).keys() == {b"owner"}
+
+
+def test_ids_of_any_frame_are_read_from_files(dedup: Callable[..., Exit], tmp_path: Path) -> None:
+    """UUIDs, floats without a fraction and numbers of 128 bits; their columns stay as they are."""
+    texts = table(2).column("text").to_pylist()
+    for kind, values in (
+        (pa.binary(16), [b"a" * 16, b"b" * 16]),
+        (pa.float64(), [1.0, None]),
+        (pa.uint64(), [1, 1 << 63]),
+    ):
+        pq.write_table(pa.table({"id": pa.array(values, kind), "text": texts}), "in.parquet")
+        assert dedup("in.parquet", output="kept.parquet") == Exit.SUCCESS
+        assert pq.read_table("kept.parquet").column("id").to_pylist() == values
+
+
+def test_a_refusal_names_the_column_and_its_type(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Once for the table."""
+    pq.write_table(pa.table({"id": [True, False], "text": ["one", "two"]}), tmp_path / "in.parquet")
+    assert (
+        run(DedupOptions([str(tmp_path / "in.parquet")], verdicts=str(tmp_path / "said")), load({}, None))
+        == Exit.UNUSABLE
+    )
+    assert capfd.readouterr().err.count("in.parquet: column 'id' is bool, but must hold strings, whole numbers") == 1

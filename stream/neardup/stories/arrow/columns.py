@@ -19,6 +19,7 @@ from neardup.errors import ConfigError, Reason, install_command
 from neardup.pairs.batches import select_columns
 from neardup.pairs.json_lines import UNITS, Fields, event_seconds, is_other_unit
 from neardup.pairs.pipeline import CHUNK_CHARACTERS
+from neardup.stories.arrow.ids import id_texts, is_id_number
 
 # Rows of a chunk at most: texts of any size are signed some hundred kilobytes at a time.
 CHUNK_ROWS = 4096
@@ -99,7 +100,8 @@ def fault_of(schema: Any, fields: Fields, *, ids_needed: bool = True) -> Fault |
     ``ids_needed``: whether there must be a column of ids.
     """
     has = f"it has: {', '.join(schema.names) or 'none'}"
-    wanted = [(fields.text, _is_text, "text_type", "strings"), (fields.id, _is_id, "id_type", "strings or integers")]
+    ids = "strings, whole numbers or UUIDs"
+    wanted = [(fields.text, _is_text, "text_type", "strings"), (fields.id, _is_id, "id_type", ids)]
     for name, accepts, reason, what in wanted:
         indices = schema.get_all_field_indices(name)
         if len(indices) != 1 and (indices or ids_needed or name == fields.text):
@@ -112,7 +114,7 @@ def fault_of(schema: Any, fields: Fields, *, ids_needed: bool = True) -> Fault |
         return Fault(
             "collection",
             f"the table has {len(named)} columns {fields.collection!r}, of which the first is "
-            f"{schema.types[named[0]]}: give one of strings or integers",
+            f"{schema.types[named[0]]}: give one of {ids}",
         )
     times = schema.get_all_field_indices(fields.timestamp)
     if len(times) > 1:
@@ -139,15 +141,21 @@ def read_rows(batch: Any, fields: Fields, first: int = 0, fill_ids: FillIds | No
     """
     size, at = batch.num_rows, batch.schema.get_field_index(fields.id)
     ids, given = _array(batch, fields.id), batch.column(at) if at >= 0 else None
+    ids, no_number = (None, []) if ids is None else id_texts(ids)
     if fill_ids is not None and (ids is None or ids.null_count):
         ids = fill_ids(ids, first, size)
         given = ids if given is None else given
-    id_column, no_id = _strings(_digits(ids))
+    id_column, no_id = _strings(ids)
     texts, no_text = _strings(_array(batch, fields.text))
     named = None if fields.collection is None else _array(batch, fields.collection)
     collections = None if named is None else _strings(_filled(named))[0]
     times, time_reasons = _times(_array(batch, fields.timestamp), size, fields.timestamp_unit)
-    reasons = time_reasons | dict.fromkeys(no_text, "no_text") | dict.fromkeys(no_id, "no_id")
+    reasons = (
+        time_reasons
+        | dict.fromkeys(no_text, "no_text")
+        | dict.fromkeys(no_id, "no_id")
+        | dict.fromkeys(no_number, "id_type")
+    )
     refused = np.array(sorted(reasons), np.int64)
     for begin, end in _chunks(texts.starts):
         cut = slice(begin, end + 1)
@@ -227,9 +235,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _is_id(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return _is_text(kind) or bool(pa.types.is_integer(kind))
+    return _is_text(kind) or is_id_number(kind)
 
 
 def _is_time(kind: Any) -> bool:
@@ -240,18 +246,11 @@ def _is_time(kind: Any) -> bool:
     return bool(types.is_timestamp(kind) or types.is_date(kind) or is_number) or _is_text(kind)
 
 
-def _digits(array: Any) -> Any:
-    """Return integers as their decimal digits, any other array unchanged."""
-    import pyarrow as pa
-
-    return array.cast(pa.large_string()) if pa.types.is_integer(array.type) else array
-
-
 def _filled(array: Any) -> Any:
-    """Return strings or integers as bytes, empty where there is none."""
+    """Return strings or numbers as bytes, empty where there is none."""
     import pyarrow as pa
 
-    return _digits(array).cast(pa.large_binary()).fill_null(b"")
+    return id_texts(array)[0].cast(pa.large_binary()).fill_null(b"")
 
 
 def _strings(array: Any) -> tuple[Column, list[int]]:

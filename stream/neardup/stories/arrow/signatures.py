@@ -16,11 +16,11 @@ from neardup.schemes.config import Config
 from neardup.schemes.rows import SCHEMES
 from neardup.schemes.signatures.banding import ROW_TYPES
 from neardup.stories.arrow.columns import DocumentRows, load_pyarrow
-from neardup.stories.arrow.tables import ArrowStream, ArrowTable, Documents, RowNumbers, signer_of_rows
+from neardup.stories.arrow.tables import ArrowTable, Documents, RowNumbers, signer_of_rows
 
 
 def sign_table(
-    table: ArrowStream,
+    table: object,
     config: Config | None = None,
     *,
     id_field: str = "id",

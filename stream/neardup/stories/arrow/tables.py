@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from threading import Lock
 from typing import Any, Protocol
 
@@ -16,12 +17,16 @@ from neardup.pairs.json_lines import UNITS, Fields
 from neardup.pairs.pair_rule import Matches
 from neardup.pairs.pipeline import Signed, Signer
 from neardup.stories.arrow.columns import DocumentRows, fault_of, load_pyarrow, read_rows
-from neardup.stories.arrow.ids import numbers_as_ids
+from neardup.stories.arrow.ids import as_ids, numbers_as_ids
 from neardup.stories.verdicts.decider import Decided
 from neardup.stories.verdicts.fields import FIELDS, arrow_columns, arrow_type
 
 # The name of the column of ids that a table may lack, and the name before the number of a row without an id.
 ID_FIELD, ROW = "id", "row"
+# Rows of a dataset that are read at a time.
+_DATASET_ROWS = 4096
+# The column of the ids of originals in a part of verdicts, behind that of ids.
+_ORIGINALS = 1 + [field.name for field in FIELDS].index("duplicate_of")
 
 
 class ArrowStream(Protocol):
@@ -44,6 +49,53 @@ class ArrowTable(ArrowStream, Protocol):
 
     def to_pylist(self) -> list[dict[str, object]]:
         """Return the rows as dicts."""
+
+
+def batches_of(table: Any, fields: Fields) -> Any:
+    """Return the record batches of a table of any kind, read as they come: with the Arrow C stream interface; a lazy
+    frame of Polars; a dataset of Hugging Face; a series of texts; dicts.
+
+    Raises:
+        ConfigError: it is none of them.
+    """
+    pa = load_pyarrow()
+    try:
+        if hasattr(table, "collect_batches"):
+            first = table.limit(0).collect()
+            return _reader(pa, chain([first], table.collect_batches(maintain_order=True)))
+        if hasattr(table, "with_format") and hasattr(table, "iter"):
+            return _reader(pa, table.with_format("arrow").iter(_DATASET_ROWS))
+        if hasattr(table, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(_with_name(pa, table, fields))
+        if isinstance(table, list | tuple) and table and all(isinstance(row, Mapping) for row in table):
+            names = (fields.id, fields.text, fields.timestamp, fields.collection)
+            rows = {name: [row.get(name) for row in table] for name in names if any(name in row for row in table)}
+            return pa.table(rows).to_reader()
+        if hasattr(table, "__arrow_c_array__") or (
+            isinstance(table, list | tuple) and all(isinstance(row, str) for row in table)
+        ):
+            return pa.table({fields.text: pa.array(table)}).to_reader()
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise ConfigError(f"the {type(table).__name__} is no table: {error}") from None
+    raise ConfigError(
+        f"a {type(table).__name__} is no table: give a table of pyarrow, Polars, pandas or DuckDB, a series of texts, "
+        "a list of dicts or anything else with __arrow_c_stream__"
+    )
+
+
+def _with_name(pa: Any, table: Any, fields: Fields) -> Any:
+    """Return a table; a series of texts becomes one with the column of texts."""
+    is_column = isinstance(table, pa.ChunkedArray) or (hasattr(table, "name") and not hasattr(table, "columns"))
+    return pa.table({fields.text: pa.chunked_array(table)}) if is_column else table
+
+
+def _reader(pa: Any, tables: Iterable[Any]) -> Any:
+    """Return the record batches of tables that come one after the other."""
+    readers = map(pa.RecordBatchReader.from_stream, tables)
+    first = next(readers, None)
+    if first is None:
+        raise ConfigError("the dataset has no rows, so its columns are not known: give one with rows")
+    return pa.RecordBatchReader.from_batches(first.schema, chain(first, chain.from_iterable(readers)))
 
 
 class RowNumbers:
@@ -76,16 +128,11 @@ class Documents:
         ConfigError: it has no Arrow C stream interface, a column is missing or of a wrong type, or pyarrow is missing.
     """
 
-    def __init__(self, table: ArrowStream, fields: Fields, numbers: RowNumbers) -> None:
+    def __init__(self, table: object, fields: Fields, numbers: RowNumbers) -> None:
         if fields.timestamp_unit not in UNITS:
             raise ConfigError(f"timestamp_unit={fields.timestamp_unit!r} must be one of {', '.join(UNITS)}")
-        if not hasattr(table, "__arrow_c_stream__"):
-            raise ConfigError(
-                f"a {type(table).__name__} is no table of Arrow: give a table of pyarrow, Polars, pandas or DuckDB, or "
-                "anything else with __arrow_c_stream__"
-            )
         self._fields, self._numbers = fields, numbers
-        self._reader = load_pyarrow().RecordBatchReader.from_stream(table)
+        self._reader = batches_of(table, fields)
         fault = fault_of(self._reader.schema, fields, ids_needed=fields.id != ID_FIELD)
         if fault is not None:
             raise ConfigError(fault.sentence)
@@ -103,9 +150,19 @@ class Documents:
         return given.field(name).remove_metadata() if name in given.names else pa.field(name, pa.large_string())
 
     def verdicts(self, parts: Sequence[Any]) -> ArrowTable:
-        """Return the parts of ``verdict_part`` as one table."""
-        pa = load_pyarrow()
-        fields = [pa.field(field.name, arrow_type(pa, field)) for field in FIELDS]
+        """Return the parts of ``verdict_part`` as one table.
+
+        ``duplicate_of`` has the type of the ids, or holds strings if it names a row without an id.
+        """
+        pa, kind = load_pyarrow(), self.id_field.type
+        originals = [as_ids(part[_ORIGINALS], kind) for part in parts]
+        if all(one.type == kind for one in originals):
+            parts = [
+                [*part[:_ORIGINALS], one, *part[_ORIGINALS + 1 :]] for part, one in zip(parts, originals, strict=True)
+            ]
+        else:
+            kind = pa.string()
+        fields = [pa.field(field.name, kind if field.kind == "id" else arrow_type(pa, field)) for field in FIELDS]
         schema = pa.schema([self.id_field, *fields, pa.field("reason", pa.string())])
         table: ArrowTable = pa.Table.from_batches([pa.record_batch(part, schema) for part in parts], schema)
         return table

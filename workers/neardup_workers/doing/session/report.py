@@ -289,7 +289,7 @@ def name_of(entry: Entry) -> str:
 
 def sentence_of(entry: Entry, reason: str) -> str:
     """Return the position of a refused entry, and the reason."""
-    return f"{name_of(entry)}: {_SENTENCES[reason]}"
+    return f"{name_of(entry)}: {entry.says or _SENTENCES[reason]}"
 
 
 def _fields(entry: Entry) -> str:

@@ -1,7 +1,7 @@
 """Rows of tables of Arrow on their way to a Parquet file: the columns of the input unchanged, and those of verdicts.
 
-The first rows decide the columns of the file. Rows wait until they fill a row group, and memory holds one row group.
-A file of Parquet begins at its end: it gets its name when it is complete.
+The first rows decide the columns of the file, and its compression is that of their file. Rows wait until they fill a
+row group, and memory holds one row group. A file of Parquet begins at its end: it gets its name when it is complete.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from neardup.stories.verdicts.fields import FIELDS, RELATION_FIELDS, arrow_colum
 from neardup_workers.outside.outputs.lines_file import is_table
 from neardup_workers.outside.outputs.output import OutputFile
 from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.readers.arrow.batches import COMPRESSION
 from neardup_workers.outside.readers.entries import Entry, TableRows
 from neardup_workers.outside.readers.paths import display
 
@@ -102,6 +103,7 @@ class TableFile:
         self._path, self._option, self._adds = path, option, adds
         self._file = OutputFile(path, what)
         self._writer: Any = None
+        self._schema: Any = pyarrow.schema([])
         self._input: Any = None  # the schema of the input
         self._rows: list[Any] = []
         self._count = self._bytes = 0
@@ -167,13 +169,11 @@ class TableFile:
             self._file.discard()
             return
         with self._file:
-            if self._writer is None:
-                self._open(self._arrow.schema([]))
             self._write()
             self._file.act(lambda _: self._writer.close())
 
     def _begin(self, rows: TableRows, schema: Any) -> None:
-        """Open the writer, with the columns of the first rows."""
+        """Take the columns of the first rows."""
         self._input = rows.batch.schema
         for name in self._adds:
             if name in schema.names:
@@ -183,14 +183,17 @@ class TableFile:
                 )
             kinds = {f"neardup_{field.name}": arrow_type(self._arrow, field) for field in (*FIELDS, *RELATION_FIELDS)}
             schema = schema.append(self._arrow.field(name, kinds.get(name, self._arrow.string())))
-        self._open(schema)
+        kept = {name: value for name, value in (schema.metadata or {}).items() if name != COMPRESSION}
+        self._schema = schema.with_metadata(kept or None)
 
-    def _open(self, schema: Any) -> None:
+    def _open(self) -> None:
         from pyarrow import parquet
 
-        self._schema = schema
+        compressions = (batch.schema.metadata or {} for batch in self._rows)
+        named = next((one[COMPRESSION].decode() for one in compressions if COMPRESSION in one), "snappy")
+        compression = "none" if named == "uncompressed" else named
         try:
-            self._writer = parquet.ParquetWriter(self._file.file, schema)
+            self._writer = parquet.ParquetWriter(self._file.file, self._schema, compression=compression)
         except self._arrow.ArrowNotImplementedError as error:
             raise Failure(
                 Exit.USAGE,
@@ -199,7 +202,9 @@ class TableFile:
             ) from None
 
     def _write(self) -> None:
-        """Write the rows so far as a row group."""
+        """Write the rows so far as a row group; the first ones, if there are any, say how the file is compressed."""
+        if self._writer is None:
+            self._open()
         if self._count:
             table = self._arrow.Table.from_batches(self._rows, self._schema)
             self._file.act(lambda _: self._writer.write_table(table, row_group_size=self._count))

@@ -75,7 +75,8 @@ class Entry(NamedTuple):
     ``raw`` is the line of the input; for a row of a table, it is the line of JSON made from the row. It is ``None`` if
     there is no line or if it was spilled. ``walked`` marks a file that was found in a folder and not named. ``row``
     represents the entry in outputs if it differs from ``raw``: a row of a table as it is in the input, or the path of a
-    file that is one document. ``end``, ``header`` and ``record`` are the fields of the ``Line``.
+    file that is one document. ``end``, ``header`` and ``record`` are the fields of the ``Line``. ``says`` is the
+    sentence of the reason, where it names what is wrong.
     """
 
     source: str
@@ -87,6 +88,7 @@ class Entry(NamedTuple):
     end: bytes = b"\n"
     header: Header | None = None
     record: bytes | None = None
+    says: str = ""
 
 
 class Rows(Sequence[Entry]):

@@ -243,7 +243,8 @@ class EntryReader:
             fault = fault_of(batch.schema, self.fields, ids_needed=fill is None)
             if fault is not None:
                 header = Header(", ".join(batch.schema.names).encode(errors="replace"), b"\n", b",")
-                yield Entry(source, 0, None, Reason(fault.reason), walked, header=header)
+                says = "" if fault.reason == "no_column" else fault.sentence
+                yield Entry(source, 0, None, Reason(fault.reason), walked, header=header, says=says)
                 return
             at = 0
             for table_rows in read_rows(batch, self.fields, self._number + 1, fill):

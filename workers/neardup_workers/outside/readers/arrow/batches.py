@@ -28,6 +28,8 @@ _BATCH_ROWS = 4096
 # Bytes of a row group whose columns are read at once; of columns of a larger one, so many are read at a time.
 _GROUP_BYTES, _BUFFER_BYTES = 64 << 20, 1 << 20
 PARQUET_MAGIC = b"PAR1"
+# The key of the metadata of a batch that has the compression of its file.
+COMPRESSION = b"neardup.compression"
 FILE_MAGIC = b"ARROW1\0\0"
 STREAM_MAGIC = b"\xff\xff\xff\xff"
 
@@ -59,7 +61,10 @@ def parquet_batches(content: Content) -> Iterator[Any]:
                 page_checksum_verification=True,
             )  # fmt: skip
             yield pa.RecordBatch.from_pylist([], schema=parquet.schema_arrow)
-            yield from _ahead(map(_checked, parquet.iter_batches(batch_size=rows, use_threads=False)))
+            for batch in _ahead(map(_checked, parquet.iter_batches(batch_size=rows, use_threads=False))):
+                # A column that has been read has whole metadata: pyarrow ends the process on some that are damaged.
+                kind = groups[0].column(0).compression.lower() if groups and batch.num_columns else "snappy"
+                yield batch.replace_schema_metadata({**(batch.schema.metadata or {}), COMPRESSION: kind})
 
 
 def arrow_batches(content: Content) -> Iterator[Any]:
