@@ -15,7 +15,7 @@ CHECKED = $(if $(ROOM),$(shell find tests -type d -name '$(ROOM)'),tests)
 QUICK = not processes and not broker and not browser and not long
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-page demo-large api dist made wheel machine check types quick test processors reproduce bench results peers bench-kafka kafka torture soak clean
+.PHONY: help demo demo-page demo-large api dist made wheel machine sanitized check types quick test processors reproduce bench results peers bench-kafka kafka torture soak clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,6 +80,15 @@ MACHINE = tests/built tests/workers/stages tests/workers/commands tests/workers/
 machine: made  ## commands, schemes, the service and the roles on Kafka without a compiler, with machine code made before
 	@$(BIN)/python tests/support/sources/bare_tree.py build/made build/bare
 	TESTED_TREE=$(CURDIR)/build/bare $(BIN)/python -m pytest -q -n 2 --dist loadfile -o pythonpath=build/bare $(MACHINE)
+
+# PRELOADED is what gcc's checks need in a process whose program has none; numba's own memory is not looked at.
+sanitized: export CFLAGS = -fsanitize=address,undefined -fno-sanitize-recover=all -g -O1
+sanitized: PRELOADED = LD_PRELOAD="$(shell cc -print-file-name=libasan.so):$(shell cc -print-file-name=libubsan.so)" \
+  ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc
+sanitized: made  ## commands and schemes with gcc's checks of addresses and of undefined behaviour in wheel/caller.c
+	@$(BIN)/python tests/support/sources/bare_tree.py build/made build/bare
+	$(PRELOADED) TESTED_TREE=$(CURDIR)/build/bare $(BIN)/python -m pytest -q -o pythonpath=build/bare tests/built
+	$(PRELOADED) $(BIN)/python -m pytest -q tests/stream/machine/test_made.py
 
 reproduce: REF ?= bd41b02
 reproduce: $(STAMP)  ## each finding fails on an earlier version (REF, 0.1.0 by default) and passes on the tree

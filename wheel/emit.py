@@ -1,5 +1,5 @@
 """Machine code of all kernels, made beforehand: ``python wheel/emit.py FOLDER``. ``FOLDER LEVEL [KERNEL ...]`` makes
-that of one level of processors, of all kernels or of some.
+that of one level of processors, of all kernels or of some; ``FOLDER caller`` what calls them, with ``CFLAGS``.
 
 Numba compiles each kernel for the types that its decorator declares. From its optimised module comes an object with one
 function that others see, ``int entry(int64_t *slots, void *result, void **error)``: it reads the arguments from the
@@ -31,6 +31,7 @@ from typing import Any
 PACKAGES = ("neardup", "neardup_textbook", "neardup_workers")
 # What a level is for LLVM, and nothing of the processor that compiles.
 LEVELS = {"x86_64": ("x86-64-v2", "x86-64-v3"), "aarch64": ("generic",)}.get(platform.machine(), ())
+CALLER = "caller"
 # NumPy's numbers of the types of elements, as letters: ``caller.c`` compares them.
 ELEMENTS = {"bool": "a", "int8": "b", "uint8": "c", "int16": "d", "uint16": "e", "int32": "f", "uint32": "g",
             "int64": "h", "uint64": "i", "float32": "l", "float64": "m"}  # fmt: skip
@@ -172,7 +173,8 @@ def make_caller(folder: Path) -> None:
     source = Path(__file__).with_name("caller.c")
     warnings = ["-Wall", "-Wextra", "-Wno-unused-parameter", "-Wno-missing-field-initializers"]
     options = ["-O2", "-fPIC", "-shared", *warnings, "-Wno-cast-function-type", *include]
-    subprocess.run(["cc", *options, "-o", str(out), str(source)], check=True)
+    further = os.environ.get("CFLAGS", "").split()
+    subprocess.run(["cc", *options, *further, "-o", str(out), str(source)], check=True)
 
 
 def make_all(folder: str) -> None:
@@ -209,11 +211,13 @@ def main(arguments: list[str] | None = None) -> None:
     """Make all, or one level."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("folder", help="where the files go")
-    parser.add_argument("level", nargs="?", choices=LEVELS, help="one level of processors; all without it")
+    parser.add_argument("level", nargs="?", choices=(*LEVELS, CALLER), help="one level of processors; all without it")
     parser.add_argument("kernels", nargs="*", help="full names; all without them")
     given = parser.parse_args(arguments)
     if given.level is None:
         make_all(given.folder)
+    elif given.level == CALLER:
+        make_caller(Path(given.folder))
     else:
         os.environ |= {"NUMBA_CPU_NAME": given.level, "NUMBA_CPU_FEATURES": "", "NEARDUP_KERNELS": "jit"}
         make_level(given.folder, given.level, *given.kernels)
