@@ -384,7 +384,7 @@ REASONS: dict[str, str] = {
     "no_id": "the id field is missing",
     "id_not_utf8": "the id (on Kafka the message key) is not UTF-8",
     "id_type": "the id field is neither a string nor a whole number of 64 bits",
-    "timestamp_type": "the timestamp field is neither a number nor a time in ISO 8601 or RFC 2822",
+    "timestamp_type": "the timestamp field is neither a number nor a date whose time is certain",
     "timestamp_unit": "the timestamp as seconds lies beyond the year 5000: if it is in milliseconds, set "
     "--set timestamp_unit=ms (or us, ns)",
     "no_time": "neither the document nor the message that brought it has a time",

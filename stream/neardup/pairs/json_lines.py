@@ -11,13 +11,13 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import orjson
 
+from neardup.documents.dates import date_seconds
 from neardup.documents.document import Document, Neighbour, Relation
 from neardup.documents.ids import SEPARATOR
 from neardup.errors import Reason
@@ -36,20 +36,10 @@ _YEAR_5000_SECONDS = 95_617_584_000.0
 _NANOSECONDS_MAX = 9.3e18
 _NUMBER = re.compile(r"\s*[+-]?\d+(\.\d*)?([eE][+-]?\d+)?\s*", re.ASCII)
 _DATE = re.compile(r"\d{4}|\d{8}", re.ASCII)
-# A year, and perhaps a month of it.
-_YEAR = re.compile(r"(\d{4})(?:-(\d{2}))?", re.ASCII)
-# Times that ISO 8601 knows and Python does not: the end of a day, and a leap second, which is the second after :59 (as
-# in POSIX). What is written instead of the match, and the seconds to add.
-_ROLLED = (
-    (
-        re.compile(r"([-\d]{8,10}[Tt ])24(?=(?::?00){0,2}(?:[.,]0{1,9})?(?:[Zz]|[-+][\d:]{2,8})?\Z)"),
-        r"\g<1>00",
-        86_400.0,
-    ),
-    (re.compile(r"(.{8,26}[Tt ]\d{2}:?59:?)60"), r"\g<1>59", 1.0),
-)
-# The beginning of a date in mail and feeds: "Tue, 14 Nov 2023 22:13:20 GMT", the day of the week may be missing.
-_RFC_2822 = re.compile(r"\s*([A-Za-z]{3},\s*)?\d{1,2}\s+[A-Za-z]{3}\s+\d{4}\s", re.ASCII)
+# A number of milliseconds with a name around it, as serialisers of .NET write times.
+_NAMED_MS = re.compile(r"/Date\((-?\d+)(?:[-+]\d{4})?\)/", re.ASCII)
+# Texts that stand for no time.
+_NO_TIMES = ("", "null")
 # A JSON string, or what is left of one that does not end.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 # In UTF-8: what a terminal obeys, separators of lines and paragraphs, and invisible code points (``IGNORABLES``).
@@ -89,8 +79,9 @@ def decode_document(
     """Decode one line to a document, or to the reason why not (a key of ``REASONS``). Never raises.
 
     Of the values of a document, only the one of ``fields.kind`` is read. A timestamp is a number since the epoch in
-    ``fields.timestamp_unit``, as a number or as digits in a string; or a time in ISO 8601 or RFC 2822, UTC unless it
-    names an offset (four or eight digits in a string are a year or a date of ISO 8601); or null for no time. A number
+    ``fields.timestamp_unit``, as a number or as digits in a string; or a date (``documents.dates``), UTC unless it
+    names a zone (four or eight digits in a string are a year or a date of ISO 8601); or null or an empty text for no
+    time. A number
     beyond the year 5000 in seconds that is a time of this age in a smaller unit is refused with ``timestamp_unit``. An
     id that is a whole number of 64 bits becomes its decimal text; ``id_default`` is the id of a line without one.
 
@@ -353,14 +344,24 @@ def _number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def event_seconds(value: Any, unit: str) -> float | Reason:
-    """A timestamp as seconds since the epoch (infinite if no double holds it), or the reason why it is none.
+def event_seconds(value: Any, unit: str) -> float | Reason | None:
+    """A timestamp as seconds since the epoch (infinite if no double holds it), ``None`` for an empty text, or the
+    reason why it is none.
 
     ``unit``: the unit of numbers (``UNITS``). See ``decode_document``.
     """
+    if type(value) is dict and len(value) == 1 and "$date" in value:  # MongoDB: milliseconds, or a date
+        value, unit = value["$date"], "ms"
+        if type(value) is dict and len(value) == 1:
+            value = value.get("$numberLong")
     if type(value) is str:
+        if (named := _NAMED_MS.fullmatch(value)) is not None:
+            value, unit = named[1], "ms"
         if not _NUMBER.fullmatch(value) or _DATE.fullmatch(value):
-            return _calendar_seconds(value)
+            if value.strip().lower() in _NO_TIMES:
+                return None
+            seconds = date_seconds(value)
+            return Reason("timestamp_type") if seconds is None else seconds
         value = float(value)
     elif type(value) is not float and type(value) is not int:
         return Reason("timestamp_type")
@@ -371,30 +372,3 @@ def event_seconds(value: Any, unit: str) -> float | Reason:
 def is_other_unit(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
     """Of numbers read as seconds, which are times of this age in a smaller unit, as ``event_seconds`` refuses them."""
     return np.asarray((seconds >= _YEAR_5000_SECONDS) & (seconds < _NANOSECONDS_MAX))
-
-
-def _calendar_seconds(text: str) -> float | Reason:
-    """A time in ISO 8601 or RFC 2822 as seconds since the epoch, or the reason why it is none."""
-    seconds = _seconds_of(text)
-    if seconds is None:  # only what Python refuses can be one of the times that it does not know
-        for pattern, replacement, rolled in _ROLLED:
-            if pattern.match(text) and (known := _seconds_of(pattern.sub(replacement, text, count=1))) is not None:
-                return known + rolled
-    return Reason("timestamp_type") if seconds is None else seconds
-
-
-def _seconds_of(text: str) -> float | None:
-    try:
-        if (year := _YEAR.fullmatch(text)) is not None:
-            time = datetime(int(year[1]), int(year[2] or 1), 1, tzinfo=UTC)
-        else:
-            time = _mail_time(text) if _RFC_2822.match(text) else datetime.fromisoformat(text)
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        return None
-
-
-def _mail_time(text: str) -> datetime:
-    from email.utils import parsedate_to_datetime  # rarely needed, and slow to load
-
-    return parsedate_to_datetime(text)

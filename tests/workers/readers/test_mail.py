@@ -220,6 +220,7 @@ def test_a_message_that_cannot_be_read_is_refused_with_its_reason(tmp_path, cont
         ("Tue, 14 Nov 2023 22:13:20 GMT", TIME),
         ("14 Nov 23 22:13:20 -0000 (comment)", TIME),
         ("Tue, 14 Nov 0102 22:13:20 +0000", -58_920_918_400.0),
+        ("Tue, 14 Nov 2023 23:13:20 CET", TIME),
         ("", None),
     ],
 )
@@ -230,7 +231,10 @@ def test_dates_are_read_as_mail_writes_them(tmp_path, date, timestamp):
     assert found(tmp_path / "in.mbox", mbox(raw(b"x", Date=date)), in_milliseconds)[0].timestamp == timestamp
 
 
-@pytest.mark.parametrize("date", ["yesterday", "Tue, 99 Nov 2023 22:13:20 +0000", "1 Jan 2023 00:00:00 +999999999999"])
+@pytest.mark.parametrize(
+    "date",
+    ["yesterday", "Tue, 99 Nov 2023 22:13:20 +0000", "1 Jan 2023 00:00:00 +999999999999", "1 Jan 2023 00:00 IST"],
+)
 def test_a_date_that_no_rule_reads_is_refused(tmp_path, date):
     """As in JSON Lines."""
     assert found(tmp_path / "in.eml", raw(b"x", Date=date)) == ["timestamp_type"]

@@ -312,6 +312,6 @@ def _parsed(array: Any, unit: str) -> tuple[npt.NDArray[np.float64], dict[int, s
             read = event_seconds(column.at(position).decode(errors="replace"), unit)
             if isinstance(read, Reason):
                 reasons[position] = read
-            else:
+            elif read is not None:
                 seconds[position] = read
     return seconds, reasons

@@ -12,6 +12,7 @@ An item has ``id`` (the guid, or else the link), ``time`` (published, or else up
 from __future__ import annotations
 
 import io
+import re
 import resource
 import subprocess
 import sys
@@ -22,12 +23,16 @@ from urllib.parse import urljoin
 
 import orjson
 
+from neardup.documents.dates import date_seconds
 from neardup.errors import Reason
 from neardup_workers.outside.readers.markup import text_of_markup
 
 # What names a feed in the head of a page, and how many bytes of a page are searched.
 _FEED_TYPES = frozenset({"application/rss+xml", "application/atom+xml", "application/feed+json"})
 _HEAD_BYTES = 1 << 19
+# 1990 and 5000, and how seconds since the epoch are written between 1990 and 2286.
+_EARLIEST_SECONDS, _LATEST_SECONDS = 631_152_000.0, 95_617_584_000.0
+_EPOCH = re.compile(r"\d{9,10}(\.\d+)?", re.ASCII)
 # Bytes of memory of the process: many times what the largest feed of the default limits needs.
 _MEMORY_BYTES_MAX = 1 << 30
 
@@ -135,12 +140,15 @@ def _json_item(item: dict[str, Any]) -> Item:
 
 
 def _date(value: Any) -> str | None:
-    """Return a time of RFC 3339 in UTC, ``None`` for anything else."""
-    try:
-        time = datetime.fromisoformat(value)
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
-    except (TypeError, ValueError, OverflowError):
+    """Return a date in ISO 8601, in UTC: one that is written, or seconds since the epoch. ``None`` for anything else,
+    and for one before 1990, which no feed has: it would make its source the first of all."""
+    if not isinstance(value, str):
         return None
+    written = value.strip()
+    seconds = float(written) if _EPOCH.fullmatch(written) else date_seconds(written)
+    if seconds is None or not _EARLIEST_SECONDS <= seconds < _LATEST_SECONDS:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat()
 
 
 def _item(entry: Any, url: str) -> Item:
@@ -182,15 +190,9 @@ def _text(value: Any) -> str:
 
 
 def _time(entry: Any) -> str | None:
-    for name in ("published_parsed", "updated_parsed"):
-        if name in entry:  # a plain get of the second name would warn and give the first
-            parts = entry[name]
-            try:
-                year, month, day, hour, minute, second = parts[:6]
-                return datetime(year, month, day, hour, minute, second, tzinfo=UTC).isoformat()
-            except (ValueError, TypeError, OverflowError):
-                continue
-    return None
+    """Return the date of an item. The parser's own reading of it is not used: it takes parts from today."""
+    # A plain get of the second name would warn and give the first.
+    return next(filter(None, (_date(entry[name]) for name in ("published", "updated") if name in entry)), None)
 
 
 def main(arguments: list[str]) -> None:

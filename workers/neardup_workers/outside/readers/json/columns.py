@@ -106,7 +106,7 @@ def decode_columns(
         seconds = event_seconds(token if room.time_kinds[i] == STRING else float(token), fields.timestamp_unit)
         if isinstance(seconds, Reason):
             return None
-        times[i] = seconds
+        times[i] = np.nan if seconds is None else seconds
     if bool((is_other_unit(times) | np.isinf(times)).any()):
         return None
     ids, texts = _column(room.ids, room.id_starts), _column(room.texts, room.text_starts)

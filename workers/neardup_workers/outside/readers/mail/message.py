@@ -16,14 +16,13 @@ import binascii
 import codecs
 import re
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta, timezone
 from email.message import Message
 from email.parser import BytesHeaderParser
-from email.utils import parsedate_tz
 from typing import NamedTuple
 
 import orjson
 
+from neardup.documents.dates import date_text
 from neardup.documents.document import Document
 from neardup.errors import Reason
 from neardup.pairs.json_lines import Fields, decode_document
@@ -228,13 +227,4 @@ _TRANSFER: dict[str, Callable[[bytes], bytes]] = {"base64": _base64, "quoted-pri
 
 def _date(value: str) -> str | None:
     """Return a date in ISO 8601; the value itself if it is none, ``None`` without a value."""
-    if not value.strip():
-        return None
-    try:
-        parsed = parsedate_tz(value)
-        if parsed is None:
-            return value
-        zone = timezone(timedelta(seconds=parsed[9])) if parsed[9] else UTC
-        return datetime(*parsed[:6], tzinfo=zone).isoformat()
-    except (ValueError, IndexError, OverflowError, TypeError):
-        return value
+    return (date_text(value) or value) if value.strip() else None
