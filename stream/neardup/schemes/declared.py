@@ -95,7 +95,7 @@ class LibraryOptions(Declared):
         ge=0.05,
         le=1.0,
         description="similarity from which two documents are a pair",
-        elsewhere="0.3 with scheme passages, 0.05 (any part) with parts",
+        elsewhere="0.3 with scheme passages; 0.05 with scheme parts",
     )
     recall: float = setting(
         default=0.95, gt=0.0, lt=1.0, description="probability that a pair at the threshold is emitted"
@@ -165,7 +165,7 @@ class LibraryOptions(Declared):
         ge=1,
         le=2**20,
         description="candidates taken from one bucket at most: three in four are the newest, the others the oldest",
-        elsewhere="64 with scheme passages, 8 with parts",
+        elsewhere="64 with scheme passages; 8 with scheme parts",
     )
     probe_candidates_max: int | None = setting(
         default=None,

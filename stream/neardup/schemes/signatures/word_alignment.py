@@ -120,9 +120,9 @@ def _is_same(texts, i):
     one, other, end = texts.starts[i - 1], texts.starts[i], texts.starts[i + 1]
     if texts.words[i] != texts.words[i - 1] or end - other != other - one:
         return False
-    difference = np.uint16(0)
-    for n in range(end - other):  # without an early end this compiles to vector code
-        difference |= texts.units[one + n] ^ texts.units[other + n]
+    before, this, difference = texts.units[one:other], texts.units[other:end], np.uint16(0)
+    for n in range(len(this)):  # without an early end this compiles to vector code
+        difference |= before[n] ^ this[n]
     return difference == 0
 
 

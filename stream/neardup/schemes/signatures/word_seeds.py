@@ -33,6 +33,9 @@ _POSITION = np.uint64(WINDOW_MAX)
 # Separates the seeds that winnowing selects by, and keys, from the other uses of a seed.
 _SELECT_PURPOSE, _KEY_PURPOSE = np.uint64(6 << 34), np.uint64((6 << 34) + 1)
 _ONE = np.uint64(1)
+# Seeds are selected by the letters of their words, in four ranks; more letters of a word count for nothing.
+_LONG = 7
+_RANK_BITS, _RANK_SHIFT = np.uint64(2), np.uint64(62)
 # What two codes must agree in: all bits, or without the length.
 EQUAL_CODES, EQUAL_HASHES = np.uint16(0xFFFF), np.uint16(0xFFF0)
 
@@ -71,7 +74,9 @@ def ordered_units(
     """Return the units of the evidence of n texts, and where each text begins in them, ``int64[n + 1]``."""
     codes = words.codes
     seeds, seed_starts = seeds_in_order(codes, words.starts, mask)
-    selected = winnow(seeds, seed_starts, window, _select_seed(seed))
+    order = np.empty_like(seeds)
+    _order(codes, words.starts, seeds, seed_starts, np.uint64(seed), order)
+    selected = winnow(order, seed_starts, window, 0)
     counts, held = np.diff(words.starts), np.diff(selected.starts)
     listed = np.where(counts > LISTED_WORDS, 2 * held, -(-counts // 16))
     sizes = counts + -(-counts // 4) + 2 * -(-counts // _BLOCK) + listed
@@ -110,15 +115,21 @@ def positions_of(
     return begins, ends
 
 
-def _select_seed(seed: int) -> int:
-    out = np.empty(1, np.uint64)
-    _derived(np.uint64(seed), _SELECT_PURPOSE, out)
-    return int(out[0])
-
-
-@kernel("u64, u64, u64[]")
-def _derived(seed, purpose, out):
-    out[0] = derive_seed(seed, purpose)
+@kernel("u16[], i64[], u64[], i64[], u64, u64[]")
+def _order(codes, starts, seeds, seed_starts, seed, out):
+    """Write the numbers by which seeds are selected: those of long words come first, because fewer texts have them."""
+    select_seed = derive_seed(seed, _SELECT_PURPOSE)
+    for i in range(len(starts) - 1):
+        for n in range(seed_starts[i + 1] - seed_starts[i]):
+            letters, halves, at = np.int64(0), 0, starts[i] + n
+            while halves < _SEED_HALVES:
+                kind = codes[at] & _KIND
+                letters += min(length_of(kind), _LONG)
+                halves += halves_of(kind)
+                at += 1
+            rank = 0 if letters >= 3 * _LONG - 4 else 1 if letters >= 2 * _LONG else 2 if letters > _LONG else 3
+            h = mix64(seeds[seed_starts[i] + n] ^ select_seed)
+            out[seed_starts[i] + n] = h >> _RANK_BITS | np.uint64(rank) << _RANK_SHIFT
 
 
 @inlined

@@ -29,7 +29,7 @@ from neardup_workers.running.commands.batch.found import Found
 SCHEMES = [
     "one_permutation chars", "exact, minhash in 4 bytes", "containment", "buckets shared", "prefix chars",
     "identical positions", "vectors cosine", "vectors dot", "records exact", "records shingled", "grouped chars",
-    "passages", "passages, templates",
+    "passages", "passages, templates", "parts",
 ]  # fmt: skip
 TEXT = f"{WORDS}; " * 5
 

@@ -21,7 +21,10 @@ from neardup_workers.running.commands.run import run
 
 # Pairs of each script. Of texts of twice as many characters the least fraction is beyond the threshold.
 PAIRS = 40
-SETTINGS = {"scheme": "passages", "threshold": 0.05}
+SETTINGS: list[dict[str, Any]] = [
+    {"scheme": "passages", "threshold": 0.05},
+    {"scheme": "parts", "threshold": 0.05, "bucket_candidates_max": 256},
+]
 
 
 def stream() -> list[tuple[str, str]]:
@@ -44,8 +47,12 @@ def partners(found: list[tuple[str, str]]) -> set[str]:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("settings", SETTINGS, ids=["passages", "parts"])
 def test_texts_that_share_a_run_meet_in_every_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+    settings: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     """``run``, ``batch``, the library, ``dedup``, ``decide`` and ``serve``, of five scripts and of periodic runs."""
     monkeypatch.chdir(tmp_path)
@@ -53,9 +60,9 @@ def test_texts_that_share_a_run_meet_in_every_command(
     lines = [json.dumps({"id": id_, "text": text}) for id_, text in texts]
     (tmp_path / "in.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     expected = {id_[:-2] for id_, _ in texts}
-    given = {name: str(value) for name, value in SETTINGS.items()}
+    given = {name: str(value) for name, value in settings.items()}
 
-    dedup = Deduplicator(Config(**SETTINGS))  # type: ignore[arg-type]
+    dedup = Deduplicator(Config(**settings))
     pairs = [pair[:2] for pair in dedup.process([Document(*one) for one in texts])]
     assert partners(pairs) == expected
 
@@ -67,7 +74,7 @@ def test_texts_that_share_a_run_meet_in_every_command(
     joined = capfdbinary.readouterr().out.splitlines()
     assert sorted(map(json.loads, joined), key=str) == sorted(written, key=str)
 
-    verdicts = Deduplicator(Config(**SETTINGS)).decide([Document(*one) for one in texts])  # type: ignore[arg-type]
+    verdicts = Deduplicator(Config(**settings)).decide([Document(*one) for one in texts])
     related = [(one.duplicate_of or (one.relation.id if one.relation else ""), one.id) for one in verdicts]
     later = {newer for older, newer in pairs}
     assert {newer for older, newer in related if older} == later
@@ -76,7 +83,7 @@ def test_texts_that_share_a_run_meet_in_every_command(
     listed = [json.loads(line) for line in out["verdicts"].splitlines()]
     assert [(one.get("duplicate_of") or one.get("relation_to", ""), one["id"]) for one in listed] == related
 
-    with world_in(tmp_path / "state", **SETTINGS) as world:
+    with world_in(tmp_path / "state", **settings) as world:
         answers: list[dict[str, Any]] = []
         for first in range(0, len(lines), 100):
             content = "\n".join(lines[first : first + 100])
@@ -115,9 +122,10 @@ def test_an_answer_says_what_the_document_is_to_each_earlier_one(tmp_path: Path,
         assert answers["part"]["similarity"] == pytest.approx(max(parts))
 
 
-def test_why_marks_the_passages_in_both_texts(tmp_path: Path, texts: dict[str, str]) -> None:
+@pytest.mark.parametrize("settings", [{"scheme": "passages", "threshold": 0.3}, {"scheme": "parts"}], ids=str)
+def test_why_marks_the_passages_in_both_texts(settings: dict[str, Any], tmp_path: Path, texts: dict[str, str]) -> None:
     """Also of a document that is not added; the pieces joined are the texts, as they were given."""
-    with world_in(tmp_path / "state", scheme="passages", threshold=0.3, keep_texts=True) as world:
+    with world_in(tmp_path / "state", keep_texts=True, **settings) as world:
         for id_ in ("report", "article", "other"):
             world.check(id_, texts[id_])
         why = world.ask("GET", "/v1/why", params={"a": "article", "b": "report"}).json()
