@@ -84,7 +84,8 @@ def ordered_units(
     units = np.zeros(int(starts[-1]), np.uint16)
     _pack(words, codes, selected.values, selected.starts, units, starts)
     for i in np.flatnonzero(counts > LISTED_WORDS).tolist():
-        positions = np.cumsum(selected.values[selected.starts[i] : selected.starts[i + 1]] & _POSITION).astype(np.int64)
+        differences = (selected.values[selected.starts[i] : selected.starts[i + 1]] & _POSITION).astype(np.int64)
+        positions = np.cumsum(differences)
         order = np.lexsort((positions, seeds[seed_starts[i] : seed_starts[i + 1]][positions]))
         ends = int(starts[i + 1])
         units[ends - 2 * len(positions) : ends] = positions[order].astype("<u4").view("<u2")
