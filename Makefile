@@ -81,14 +81,15 @@ machine: made  ## commands, schemes, the service and the roles on Kafka without 
 	@$(BIN)/python tests/support/sources/bare_tree.py build/made build/bare
 	TESTED_TREE=$(CURDIR)/build/bare $(BIN)/python -m pytest -q -n 2 --dist loadfile -o pythonpath=build/bare $(MACHINE)
 
-# PRELOADED is what gcc's checks need in a process whose program has none; numba's own memory is not looked at.
+# SANITIZERS are what gcc's checks need in a process whose program has none.
 sanitized: export CFLAGS = -fsanitize=address,undefined -fno-sanitize-recover=all -g -O1
-sanitized: PRELOADED = LD_PRELOAD="$(shell cc -print-file-name=libasan.so):$(shell cc -print-file-name=libubsan.so)" \
-  ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc
+sanitized: export ASAN_OPTIONS = detect_leaks=0
+sanitized: export PYTHONMALLOC = malloc
+sanitized: SANITIZERS = $(shell cc -print-file-name=libasan.so):$(shell cc -print-file-name=libubsan.so)
 sanitized: made  ## commands and schemes with gcc's checks of addresses and of undefined behaviour in wheel/caller.c
 	@$(BIN)/python tests/support/sources/bare_tree.py build/made build/bare
-	$(PRELOADED) TESTED_TREE=$(CURDIR)/build/bare $(BIN)/python -m pytest -q -o pythonpath=build/bare tests/built
-	$(PRELOADED) $(BIN)/python -m pytest -q tests/stream/machine/test_made.py
+	LD_PRELOAD=$(SANITIZERS) TESTED_TREE=$(CURDIR)/build/bare $(BIN)/python -m pytest -q -o pythonpath=build/bare tests/built
+	LD_PRELOAD=$(SANITIZERS) $(BIN)/python -m pytest -q tests/stream/machine/test_made.py
 
 reproduce: REF ?= bd41b02
 reproduce: $(STAMP)  ## each finding fails on an earlier version (REF, 0.1.0 by default) and passes on the tree
