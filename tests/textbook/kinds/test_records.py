@@ -117,7 +117,7 @@ def test_no_probability_is_promised_where_candidates_do_not_follow_from_the_simi
 
 def test_a_bucket_of_many_is_cut_and_counted():
     """All records share a key."""
-    dedup = Deduplicator(config(bucket_candidates_max=3))
+    dedup = Deduplicator(config(bucket_candidates_max=3, compared=0))
     pairs = dedup.process(documents(*[{"name": "ann"}] * 10))
     assert len(pairs) == 0 + 1 + 2 + 3 * 7
     assert dedup.counts()["cuts"] > 0
@@ -152,3 +152,40 @@ def test_settings_that_do_not_fit_are_refused(settings, words):
     """The configuration raises the error."""
     with pytest.raises(ConfigError, match=words):
         config(**settings)
+
+
+# Words that mean that there is no value, as exports of databases, frames and spreadsheets write them.
+NOTHING = (
+    "N/A", "n/a", "#N/A", "<NA>", "NULL", "null", "None", "NaN", "nan", "nil", "-", "--", "?", "Unknown", " unknown ",
+    "\uff0d", "",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("word", NOTHING)
+def test_a_word_for_nothing_is_no_value(word):
+    """Two strangers that lack the same fields are no pair, and share no key; alone it is no key at all."""
+    strangers = (
+        {"name": "Ann Miller", "address": word, "phone": word},
+        {"name": "Joe Smith", "address": word, "phone": word},
+    )
+    assert pairs_of(config(threshold=0.05), *strangers) == []
+    signed = Signer(config()).sign(documents({"name": word}))
+    assert [refusal.reason for refusal in signed.refusals] == ["no_key"]
+
+
+def test_which_words_mean_nothing_is_a_setting():
+    """A person may be called Null; and it is part of what was signed."""
+    null = {"name": "Null", "address": "1 Elm Street", "phone": "tbd"}
+    conf = config(placeholders=("tbd",))
+    assert Signer(conf).sign(documents(null)).batch.ragged.tobytes() == b"null\x1f1 elm street\x1f"
+    assert Signer(config()).sign(documents(null)).batch.ragged.tobytes() == b"\x1f1 elm street\x1ftbd"
+    assert conf.signing_fingerprint != config().signing_fingerprint
+
+
+def test_a_nearly_empty_record_is_no_best_match():
+    """One equal field of three was similarity 1, more than a twin with a letter changed."""
+    empty, near = {"phone": "555 1234"}, {**BILL, "name": "Bill Smitt"}
+    assert [pair[:3] for pair in pairs_of(config(compared=0.3), BILL, empty)] == [("0", "1", 300)]
+    assert pairs_of(config(), BILL, empty) == []
+    assert [pair[:2] for pair in pairs_of(config(), BILL, near)] == [("0", "1")]
+    assert config(compared=0.5).matching_fingerprint != config().matching_fingerprint

@@ -66,6 +66,17 @@ class RecordOptions(SchemeOptions):
         le=1,
         description="share of a weight that a field earns which only one record has; by default it is left out",
     )
+    compared: float = Option(
+        default=0.4,
+        ge=0,
+        le=1,
+        description="share of the weights of all fields that two records must both have to be a pair, so that a nearly "
+        "empty record is like none",
+    )
+    placeholders: tuple[str, ...] = Option(
+        default=("n/a", "#n/a", "<na>", "null", "none", "nan", "nil", "-", "--", "?", "unknown"),
+        description="values that mean that there is none, in any case",
+    )
     nicknames: tuple[str, ...] = Option(
         default=("english",),
         description="words that count as one edit, in groups as william=bill=will; english stands for a list of names",
@@ -78,6 +89,8 @@ class RecordPlan(NamedTuple):
     fields: tuple[Field, ...]
     blocking: Blocking
     missing: float | None
+    compared: float
+    placeholders: frozenset[str]
     nicknames: Nicknames
     normal_form: NormalForm
     text_characters_max: int
@@ -99,6 +112,8 @@ def plan(p: Parameters, o: RecordOptions) -> RecordPlan:
         fields=fields,
         blocking=blocking.parse_blocking(names, o.keys, o.shingled, *shape, p.seed),
         missing=o.missing,
+        compared=o.compared,
+        placeholders=frozenset(map(str.casefold, o.placeholders)),
         nicknames=scoring.parse_nicknames(o.nicknames),
         normal_form=NormalForm.of(p.fold),
         text_characters_max=p.text_characters_max,
@@ -126,7 +141,8 @@ def _values(record: Mapping[str, str], plan: RecordPlan) -> Values | Reason:
     raw = [record.get(field.name, "") for field in plan.fields]
     if sum(map(len, raw)) > plan.text_characters_max:
         return Reason("text_too_long")
-    values = tuple(normalize_any(value, plan.normal_form).replace(SEPARATOR, " ") for value in raw)
+    normal = (normalize_any(value, plan.normal_form).replace(SEPARATOR, " ") for value in raw)
+    values = tuple("" if value.strip().casefold() in plan.placeholders else value for value in normal)
     if not all(encodable(value) for value in values):
         return Reason("surrogate")
     keys = [*plan.blocking.exact, *((field,) for field in plan.blocking.shingled)]
@@ -158,7 +174,8 @@ def common(a: Evidence, b: Evidence, plan: RecordPlan) -> Common:
     shared = blocking.shared_keys(one.values, one.starts, other.values, other.starts)
     left, right = (blocking.split_values(side.ragged, side.starts) for side in (a, b))
     points, weights = scoring.score(left, right, plan.fields, plan.nicknames, plan.missing)
-    return Common(shared, np.ones(len(shared), np.bool_), scoring.similarity(points, weights))
+    least = plan.compared * sum(field.weight for field in plan.fields)
+    return Common(shared, np.ones(len(shared), np.bool_), scoring.similarity(points, weights, least))
 
 
 def signing(plan: RecordPlan) -> tuple[object, ...]:
@@ -166,14 +183,15 @@ def signing(plan: RecordPlan) -> tuple[object, ...]:
     names = tuple(field.name for field in plan.fields)
     block = plan.blocking
     shape = (block.k, block.bands, block.rows) if block.shingled else ()
-    parts = (FOLD_RULES, *plan.normal_form, plan.text_characters_max)
+    parts = (FOLD_RULES, *plan.normal_form, plan.text_characters_max, tuple(sorted(plan.placeholders)))
     return (*parts, names, block.exact, block.shingled, shape, block.seed)
 
 
 def score_settings(plan: RecordPlan) -> tuple[object, ...]:
-    """Return what decides a score in addition to the values: weights, penalties, missing points, nicknames."""
+    """Return what decides a score in addition to the values: weights, penalties, missing points, what must be
+    compared, nicknames."""
     groups = tuple(sorted((word, *sorted(numbers)) for word, numbers in plan.nicknames.groups.items()))
-    return (plan.fields, plan.missing, plan.nicknames.names, groups)
+    return (plan.fields, plan.missing, plan.compared, plan.nicknames.names, groups)
 
 
 def sample(text: str, plan: RecordPlan) -> Document:

@@ -137,9 +137,10 @@ def score(
     return points, weights
 
 
-def similarity(points: Floats, weights: Floats) -> Floats:
-    """Return the score as a fraction of the counted weights, ``float64[m]`` in [0, 1]; 0 if no field counts."""
-    return np.divide(points, weights, out=np.zeros(len(points)), where=weights > 0)
+def similarity(points: Floats, weights: Floats, least: float = 0.0) -> Floats:
+    """Return the score as a fraction of the counted weights, ``float64[m]`` in [0, 1]; 0 if no field counts, or fields
+    of less weight than ``least``."""
+    return np.divide(points, weights, out=np.zeros(len(points)), where=(weights > 0) & (weights >= least))
 
 
 def edits(a: Sequence[str], b: Sequence[str], nicknames: Nicknames, most: int | None = None) -> npt.NDArray[np.int32]:

@@ -35,6 +35,7 @@ from neardup_workers.outside.readers.blocks import Content
 from neardup_workers.outside.readers.compression import plain_name
 from neardup_workers.outside.readers.csv_rows import table_lines
 from neardup_workers.outside.readers.json.array import array_lines
+from neardup_workers.outside.readers.json.notebook import LOOKS_LIKE_NOTEBOOK, notebook_text
 from neardup_workers.outside.readers.lines import BOM, IDLE, Line, Run, split_lines, split_runs
 from neardup_workers.outside.readers.mail.limits import MAIL_REASONS
 from neardup_workers.outside.readers.markup import LOOKS_LIKE_HTML
@@ -61,6 +62,12 @@ def _text_document(content: bytes, name: str) -> Document | Reason:
         return Document(name, content.removeprefix(BOM).decode())
     except UnicodeDecodeError:
         return Reason("file_not_utf8")
+
+
+def _notebook(content: bytes, name: str) -> Document | Reason:
+    """Return the source of a notebook as a document; the whole text of a content that is none."""
+    text = notebook_text(content.removeprefix(BOM))
+    return _text_document(content, name) if text is None else Document(name, text)
 
 
 class Format(NamedTuple):
@@ -232,6 +239,7 @@ FORMATS: dict[str, Format] = {
         lambda head, needed, in_folder: LOOKS_LIKE_HTML.match(head.removeprefix(BOM)) is not None,
         page_document, needs=_WEB,
     ),
+    "notebook": Format((".ipynb",), None, ("text",), _matches(LOOKS_LIKE_NOTEBOOK), _notebook),
     DOCUMENTS: Format((), None, ("text",), lambda head, needed, in_folder: False),
 }  # fmt: skip
 

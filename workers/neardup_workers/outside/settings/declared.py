@@ -55,7 +55,7 @@ class ReadingOptions(Declared):
     input_format: str = setting(
         default="auto",
         description="what the paths hold: auto, lines, array, csv, tsv, parquet, arrow, mail, mbox, warc, html, "
-        "documents; auto decides by content, then by name",
+        "notebook, documents; auto decides by content, then by name",
     )
     canonical_urls: bool = setting(
         default=False,
