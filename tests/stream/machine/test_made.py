@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from command import ROOT, clean_environment
+from import_path import ROOTS
 
 from neardup import kernel_folder
 from neardup.features.texts import raw_texts
@@ -108,6 +110,24 @@ def test_an_unknown_entry_or_a_file_that_is_none_is_refused(made: Any, tmp_path:
         caller.kernel(library, "name", [["xy", "L", "neardup_0"]], False)
     with pytest.raises(ImportError, match=r"nothing\.so"):
         caller.open_library(str(tmp_path / "nothing.so"))
+
+
+def test_another_folder_gives_the_same_bytes(tmp_path: Path) -> None:
+    """Of the sources, of what is compiled, and of what is made."""
+    if shutil.which("cc") is None:
+        pytest.skip("no compiler of C is installed: cc")
+    found = []
+    for name in ("first", "another folder"):
+        clone = tmp_path / name
+        for folder in (*ROOTS, "wheel"):
+            shutil.copytree(ROOT / folder, clone / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        sources = os.pathsep.join(str(clone / root) for root in ROOTS)
+        environment = clean_environment(PYTHONPATH=sources, NUMBA_CACHE_DIR=str(clone / "compiled"))
+        emit = [sys.executable, clone / "wheel" / "emit.py", clone / "made", "x86-64-v2", NAMES[0], NAMES[2]]
+        subprocess.run(emit, env=environment, check=True, capture_output=True)
+        found.append({path.name: path.read_bytes() for path in (clone / "made").iterdir()})
+    assert {"x86-64-v2.so", "kernels.json", "made.json"} < found[0].keys()
+    assert [name for name in found[0] if found[0][name] != found[1].get(name)] == []
 
 
 @pytest.mark.parametrize(
