@@ -74,9 +74,9 @@ def ordered_units(
     """Return the units of the evidence of n texts, and where each text begins in them, ``int64[n + 1]``."""
     codes = words.codes
     seeds, seed_starts = seeds_in_order(codes, words.starts, mask)
-    order = np.empty_like(seeds)
-    _order(codes, words.starts, seeds, seed_starts, np.uint64(seed), order)
-    selected = winnow(order, seed_starts, window, 0)
+    ranked = np.empty_like(seeds)
+    _rank(codes, words.starts, seeds, seed_starts, np.uint64(seed), ranked)
+    selected = winnow(ranked, seed_starts, window, 0)
     counts, held = np.diff(words.starts), np.diff(selected.starts)
     listed = np.where(counts > LISTED_WORDS, 2 * held, -(-counts // 16))
     sizes = counts + -(-counts // 4) + 2 * -(-counts // _BLOCK) + listed
@@ -117,7 +117,7 @@ def positions_of(
 
 
 @kernel("u16[], i64[], u64[], i64[], u64, u64[]")
-def _order(codes, starts, seeds, seed_starts, seed, out):
+def _rank(codes, starts, seeds, seed_starts, seed, out):
     """Write the numbers by which seeds are selected: those of long words come first, because fewer texts have them."""
     select_seed = derive_seed(seed, _SELECT_PURPOSE)
     for i in range(len(starts) - 1):

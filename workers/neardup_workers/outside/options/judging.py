@@ -160,6 +160,24 @@ class ShowOptions(CommandOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
+class QuotesOptions(CommandOptions):
+    """The arguments of ``quotes``: texts, a file each, and how their quotes are written."""
+
+    paths: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PATH...", help="two or more files, a text each; the older one first", show_default=False
+        ),
+    ] = field(kw_only=False)
+    as_json: Annotated[bool, typer.Option("--json", help="print a line of JSON for each quote, and no table")] = False
+    page: Annotated[
+        str | None,
+        typer.Option("--page", metavar="FILE", help="write a page of HTML with the texts side by side, quotes marked"),
+    ] = None
+    historic: Annotated[bool, typer.Option("--historic", help="take old spellings of a word as one")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class AuditOptions(CommandOptions):
     """The arguments of ``audit``: the documents, and what ``run`` or ``dedup`` wrote about them."""
 

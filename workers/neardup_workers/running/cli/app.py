@@ -22,6 +22,7 @@ from neardup_workers.outside.options.judging import (
     EvaluateOptions,
     LearnOrderOptions,
     PassagesOptions,
+    QuotesOptions,
     ShowOptions,
     TuneOptions,
 )
@@ -193,6 +194,20 @@ def show_command(options: ShowOptions, given: Given) -> None:
     from neardup_workers.running.commands.show import run
 
     run(options, load(given, options.config))
+
+
+@app.command("quotes", cls=SchemeCommand, epilog=_EPILOG)
+@command_of(QuotesOptions)
+def quotes_command(options: QuotesOptions, given: Given) -> None:
+    """Show the quotes that texts share, each file a text: where they stand, their score, and how many texts have them.
+
+    Words of a quote may be changed.
+    """
+    from neardup_workers.outside.settings.load import load
+    from neardup_workers.running.commands.quotes import run
+
+    scheme = "parts:spelling=historic" if options.historic else "parts"
+    run(options, load({**given, "scheme": scheme}, options.config))
 
 
 @app.command("audit", cls=SettingsCommand, epilog=_EPILOG)

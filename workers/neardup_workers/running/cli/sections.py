@@ -21,6 +21,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Choose and judge": {
         "tune": "show what settings find: bands, rows and the S-curve",
         "show": "show pairs side by side, with what both have",
+        "quotes": "show the quotes that texts share, two books for example",
         "audit": "measure what run or dedup missed, on a sample",
         "evaluate": "compare pairs or clusters with known ones",
         "calibrate": "show how many pairs of each similarity are true",

@@ -1,0 +1,101 @@
+"""Quotes of a few texts: the parts that each text shares with the ones before it, and which of them to show.
+
+The best parts come first. A part is left out if ``_LAYERS`` better ones cover half of it: a report of which forty
+copies exist is shown twice, not forty times. The depth of a part is how many of the texts before have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from neardup.documents.document import Document
+from neardup.errors import ConfigError
+from neardup.pairs.explanations.given_texts import given_text
+from neardup.pairs.pipeline import Signer
+from neardup.schemes.config import Config
+from neardup.schemes.kinds.parts import Part, PartPlan, parts_of
+
+_LAYERS = 2
+# Below this score and from this depth on, a part is a phrase: it says little of where a text comes from.
+_PHRASE_SCORE, _PHRASE_DEPTH = 28.0, 5
+
+
+class Quote(NamedTuple):
+    """A part that two texts share: the number of the older and of the newer text, its begin and end in each as they
+    were given, its score, and how many of the texts before the newer one have it."""
+
+    older: int
+    newer: int
+    older_span: tuple[int, int]
+    newer_span: tuple[int, int]
+    score: float
+    depth: int
+
+    @property
+    def is_phrase(self) -> bool:
+        """Whether many texts have it and it is short: a name of an institution, a turn of phrase."""
+        return self.score < _PHRASE_SCORE and self.depth >= _PHRASE_DEPTH
+
+
+def quotes(texts: Sequence[str], config: Config) -> list[Quote]:
+    """Return the quotes of each text from those before it, by the newer text and its order.
+
+    Args:
+        texts: as they are given, the older ones first.
+        config: of scheme ``parts``.
+
+    Raises:
+        ConfigError: a text cannot be used, or the scheme is another one.
+
+    Example:
+        >>> sentence = "it was the best of times, it was the worst of times, it was the age of wisdom"
+        >>> (quote,) = quotes([f"{sentence}.", f"Dickens begins: {sentence}!"], Config(scheme="parts"))
+        >>> quote.older_span, quote.newer_span, quote.score, quote.depth
+        ((0, 77), (16, 93), 23.0, 1)
+    """
+    if config.scheme != "parts":
+        raise ConfigError(f"scheme={config.scheme} finds no quotes: set scheme to parts, or leave it out")
+    signed = Signer(config).sign([Document(str(n), text) for n, text in enumerate(texts)])
+    if signed.refusals:
+        number, _, reason = signed.refusals[0]
+        raise ConfigError(f"text {number + 1} cannot be used: {reason}")
+    evidence, plan = signed.batch.evidence, cast(PartPlan, config.plan)
+    maps = [given_text(text, plan.normal_form) for text in texts]
+    out = []
+    for newer in range(1, len(texts)):
+        rows = np.arange(newer)
+        found = parts_of(evidence.select(np.full(newer, newer)), evidence.select(rows), plan)
+        for older, part, depth in covering(found, len(maps[newer].codes)):
+            spans = maps[older].given(*part.older), maps[newer].given(*part.newer)
+            out.append(Quote(older, newer, *spans, part.score, depth))
+    return out
+
+
+def covering(found: Sequence[Sequence[Part]], length: int) -> list[tuple[int, Part, int]]:
+    """Return which parts of a text to show, by their order in it.
+
+    Args:
+        found: the parts that it shares with each of some older texts.
+        length: its normalised code points.
+
+    Returns:
+        The number of the older text, the part, and its depth.
+    """
+    layers, depths = np.zeros(length, np.uint8), np.zeros(length, np.int32)
+    for parts in found:
+        has = np.zeros(length, np.bool_)
+        for part in parts:
+            has[slice(*part.newer)] = True
+        depths += has
+    every = [(older, part) for older, parts in enumerate(found) for part in parts]
+    chosen = []
+    for older, part in sorted(every, key=lambda one: (-one[1].score, one[0], one[1].newer)):
+        stretch = slice(*part.newer)
+        if np.count_nonzero(layers[stretch] >= _LAYERS) * 2 > part.newer[1] - part.newer[0]:
+            continue
+        layers[stretch] += layers[stretch] < _LAYERS
+        chosen.append((older, part, int(np.median(depths[stretch]))))
+    return sorted(chosen, key=lambda one: (one[1].newer, one[0]))

@@ -1,0 +1,121 @@
+"""``neardup quotes``: a table, lines of JSON and a page of the quotes that files share."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from neardup import Config
+from neardup.errors import ConfigError
+from neardup.pairs.quotes import covering, quotes
+from neardup.schemes.kinds.parts import Part
+from neardup_workers.outside.options.judging import QuotesOptions
+from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.settings.load import load
+from neardup_workers.running.commands.quotes import run
+
+SENTENCE = "It was the best of times, it was the worst of times, it was the age of Wisdom & foolishness"
+SETTINGS = load({"scheme": "parts"}, None)
+
+
+def files(folder: Path, *texts: str) -> list[str]:
+    """The paths of files that hold these texts."""
+    paths = [folder / f"{name}.txt" for name, _ in zip("abcdefgh", texts, strict=False)]
+    for path, text in zip(paths, texts, strict=True):
+        path.write_text(text, encoding="utf-8")
+    return list(map(str, paths))
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> list[str]:
+    """A book, and a text that quotes it with a word changed and in capitals."""
+    quoted = SENTENCE.upper().replace("WORST", "BADDEST")
+    return files(tmp_path, f"Book the First.\n\n{SENTENCE}.\nThe end <of it>.", f"Dickens wrote: «{quoted}»!")
+
+
+def test_a_line_of_json_has_both_texts_as_they_were_given(two: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """With positions, score and depth."""
+    run(QuotesOptions(two, as_json=True), SETTINGS)
+    (line,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (line["older"], line["newer"], line["depth"], line["phrase"]) == (*two, 1, False)
+    assert line["score"] >= 18
+    for side, path in (("older", two[0]), ("newer", two[1])):
+        text = Path(path).read_text(encoding="utf-8")
+        assert text[slice(*line["quote"][side]["given"])] == line["quote"][side]["text"]
+    assert line["quote"]["older"]["text"] == SENTENCE
+    assert line["quote"]["newer"]["text"] == SENTENCE.upper().replace("WORST", "BADDEST")
+
+
+def test_a_page_holds_both_texts_with_the_quotes_marked_and_linked(
+    two: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It names no other file, escapes what is markup, and has a picture."""
+    run(QuotesOptions(two, page=str(tmp_path / "page.html")), SETTINGS)
+    assert "1 quotes" in capsys.readouterr().out
+    written = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "The end &lt;of it&gt;" in written
+    assert "Wisdom &amp; foolishness</a>" in written
+    links = re.findall(r'<a id="(\w+-\d+)" href="#(\w+-\d+)">', written)
+    assert links == [("o0-0", "n0-0"), ("n0-0", "o0-0")]
+    assert "<svg" in written
+    assert "http" not in written
+
+
+def test_texts_without_a_quote_say_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the table and on the page."""
+    paths = files(tmp_path, "one thing", "something else")
+    run(QuotesOptions(paths, page=str(tmp_path / "page.html")), SETTINGS)
+    assert capsys.readouterr().out == "no quotes\n"
+    assert "share no quotes" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("names", "more", "code"),
+    [
+        (["a.txt"], {}, Exit.USAGE),
+        (["a.txt", "missing.txt"], {}, Exit.INPUT),
+        (["a.txt", "latin.txt"], {}, Exit.UNUSABLE),
+        (["a.txt", "empty.txt"], {}, Exit.UNUSABLE),
+        (["a.txt", "a.txt"], {"page": "a.txt"}, Exit.USAGE),
+        (["a.txt", "a.txt"], {"page": "no/folder.html"}, Exit.OUTPUT),
+    ],
+)
+def test_files_that_cannot_be_used_are_refused(
+    names: list[str], more: dict[str, Any], code: Exit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the exit code of the reason."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text(SENTENCE)
+    (tmp_path / "empty.txt").write_text("")
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
+    with pytest.raises(Failure) as caught:
+        run(QuotesOptions(names, **more), SETTINGS)
+    assert caught.value.code == code
+
+
+def test_another_scheme_finds_no_quotes() -> None:
+    """It is refused by its name."""
+    with pytest.raises(ConfigError, match="one_permutation"):
+        quotes(["a", "b"], Config())
+
+
+def test_a_stretch_is_shown_twice_at_most_and_its_depth_counts_all() -> None:
+    """The best parts are shown, in their order."""
+    found = [[Part((10, 100), (0, 90), score)] for score in (20.0, 50.0, 30.0)]
+    found[0].append(Part((200, 260), (300, 360), 19.0))
+    assert [(older, part.score, depth) for older, part, depth in covering(found, 300)] == [
+        (1, 50.0, 3), (2, 30.0, 3), (0, 19.0, 1)
+    ]  # fmt: skip
+
+
+def test_a_short_part_that_many_texts_have_is_a_phrase() -> None:
+    """Five texts before it have it."""
+    said = "the ministry of foreign affairs announced on Monday that"
+    texts = [f"{n} {said} {n}{n}" for n in "abcdefg"]
+    depths = {quote.newer: (quote.depth, quote.is_phrase) for quote in quotes(texts, SETTINGS)}
+    assert depths[1] == (1, False)
+    assert depths[6] == (6, True)
