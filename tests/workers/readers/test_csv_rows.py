@@ -141,7 +141,7 @@ def test_rows_that_are_no_records_are_refused_counted_and_kept(neardup, tmp_path
     assert (tmp_path / "rejects").read_bytes() == b"id,name,city\n" + b"\n".join(bad)
 
 
-@pytest.mark.parametrize("header", ["id,näme".encode("latin-1"), "id,name".encode("utf-16"), b'id,"name\n'])
+@pytest.mark.parametrize("header", ["id,näme".encode("latin-1"), b'id,"name\n'])
 def test_a_table_whose_header_cannot_be_read_is_refused_as_one(tmp_path, header):
     """Without a header the cells have no names."""
     content = header + b"\na,Ann\nb,Bob\n"

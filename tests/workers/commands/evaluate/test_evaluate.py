@@ -146,3 +146,26 @@ def test_candidates_of_real_texts_follow_the_s_curve(tmp_path: Path, real_data: 
     assert len(apart) >= 6
     means = {expected: sum(values) / len(values) for expected, values in apart.items()}
     assert max(map(abs, means.values())) < 0.12, means
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a, b\na, b\nc, d\n",
+        "a;b\na;b\nc;d\n",
+        "a\tb\na\tb\nc\td\n",
+        "a,b,label\na,b,1\nc,d,1\ne,f,0\ng,h,0\n",
+        "a,b,match\na,b,true\nc,d,True\ne,f,False\n",
+        '{"a":"a","b":"b","is_duplicate":true}\n{"a":"c","b":"d","is_duplicate":true}\n{"a":"e","b":"f","is_duplicate":false}\n',
+    ],
+    ids=["blanks", "semicolons", "tabs", "labels 0 and 1", "labels of words", "labels of JSON"],
+)
+def test_a_truth_is_read_as_other_programs_write_it(emitted: str, tmp_path: Path, text: str) -> None:
+    """Blanks behind delimiters are no part of an id, and a row that is labelled as different is no pair."""
+    plain = truth(tmp_path, "a,b\na,b\nc,d\n")
+    expected = orjson.loads(invoke(emitted, "--truth", plain, "--json"))
+    found = orjson.loads(invoke(emitted, "--truth", truth(tmp_path, text), "--json"))
+    assert {**found, "left_out": 0} == {**expected, "left_out": 0}
+    assert found["left_out"].get("pairs that the truth calls different", 0) == text.count("0\n") + text.lower().count(
+        "false"
+    )

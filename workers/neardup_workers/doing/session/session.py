@@ -304,6 +304,8 @@ class Session:
             )
         if replaced := self.reader.replaced_characters:
             self.report.say(f"note: {replaced:,} characters of pages could not be read in their charset and are U+FFFD")
+        for note, count in self.reader.notes.items():
+            self.report.say(f"note: {note}".replace("{}", f"{count:,}"))
         for note in self.notes:
             self.report.say(note)
         probe = self.settings.probe_limit

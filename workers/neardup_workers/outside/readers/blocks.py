@@ -6,12 +6,15 @@ of compression, lines and rows, so that none of them returns an unfinished line,
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import select
 import stat
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 
 from neardup_workers.outside.process.stop import Stop
 from neardup_workers.outside.readers.compression import BLOCK_BYTES
@@ -190,3 +193,48 @@ def _replacement(path: str, descriptor: int) -> int | None:
     except FileNotFoundError:
         pass
     return None
+
+
+def first_block(
+    blocks: Iterator[bytes | None], notes: Counter[str]
+) -> Generator[None, None, tuple[bytes, Iterator[bytes | None]]]:
+    """Return the first block that is not empty, or an empty block if there is none, and all blocks, of UTF-16 as UTF-8;
+    yields ``None`` before each wait. A ``None`` among the blocks says that damage precedes the first one."""
+    is_damaged = False
+    for block in blocks:
+        if block:
+            head, rest = block, blocks
+            if is_utf_16(block):
+                rest = in_utf8(chain((block,), blocks), "utf-16", notes)
+                head = next((one for one in rest if one), b"")
+            return head, chain((None,) if is_damaged else (), (head,), rest)
+        is_damaged |= block is None
+        yield None
+    return b"", iter(())
+
+
+def is_utf_16(head: bytes) -> bool:
+    """Whether a content begins with the mark of UTF-16, and as a text of it: Excel and Windows write such files."""
+    if not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return False
+    try:
+        return "\0" not in codecs.getincrementaldecoder("utf-16")().decode(head)
+    except UnicodeDecodeError:
+        return False
+
+
+def in_utf8(blocks: Iterable[bytes | None], encoding: str, notes: Counter[str]) -> Iterator[bytes | None]:
+    """Yield blocks of another encoding as UTF-8. The notes count what it cannot be, which becomes U+FFFD."""
+    decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
+    for block in blocks:
+        yield _utf8_of(decoder.decode(block or b"", final=block is None), encoding, notes)
+        if block is None:
+            decoder.reset()
+            yield None
+    yield _utf8_of(decoder.decode(b"", final=True), encoding, notes)
+
+
+def _utf8_of(text: str, encoding: str, notes: Counter[str]) -> bytes:
+    if count := text.count("\ufffd"):
+        notes[f"{{}} characters are none in {encoding}, and become U+FFFD"] += count
+    return text.encode(errors="replace")

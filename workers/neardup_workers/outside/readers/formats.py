@@ -12,10 +12,11 @@ import importlib.util
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from itertools import islice
-from typing import Any, NamedTuple
+from itertools import chain, islice
+from typing import Any, NamedTuple, Protocol
 
 import orjson
 
@@ -31,9 +32,9 @@ from neardup_workers.outside.readers.arrow.batches import (
     parquet_batches,
 )
 from neardup_workers.outside.readers.arrow.json_rows import json_rows
-from neardup_workers.outside.readers.blocks import Content
+from neardup_workers.outside.readers.blocks import Content, in_utf8
 from neardup_workers.outside.readers.compression import plain_name
-from neardup_workers.outside.readers.csv_rows import table_lines
+from neardup_workers.outside.readers.csv_rows import Dialect, delimiter_of, table_lines
 from neardup_workers.outside.readers.json.array import array_lines
 from neardup_workers.outside.readers.json.notebook import LOOKS_LIKE_NOTEBOOK, notebook_text
 from neardup_workers.outside.readers.lines import BOM, IDLE, Line, Run, split_lines, split_runs
@@ -70,6 +71,18 @@ def _notebook(content: bytes, name: str) -> Document | Reason:
     return _text_document(content, name) if text is None else Document(name, text)
 
 
+class LineOptions(Protocol):
+    """How lines and tables are read: the settings of the same names."""
+
+    @property
+    def line_bytes_max(self) -> int:
+        """Maximum bytes of a line or of a file that is one document."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """How tables are written."""
+
+
 class Format(NamedTuple):
     """How a content becomes documents.
 
@@ -80,7 +93,7 @@ class Format(NamedTuple):
     these bytes has this format; the name does not matter. It receives the first block, the required field (``""`` for
     any) and whether the file was found in a folder, where other files are likely. ``needs``: the module that the reader
     imports, and the extra of the package that brings it. ``resumes``: after damaged compressed data, the reader goes on
-    at the next member, and gets ``None`` in between.
+    at the next member, and gets ``None`` in between. ``delimiter``: that of cells, if the format is a table of texts.
     """
 
     endings: tuple[str, ...]
@@ -91,6 +104,15 @@ class Format(NamedTuple):
     batches: Callable[[Content], Iterator[Any]] | None = None
     needs: tuple[str, str] | None = None
     resumes: bool = False
+    delimiter: str = ""
+
+    def lines(self, blocks: Blocks, fields: Fields, options: LineOptions, notes: Counter[str]) -> Iterator[Line | Run]:
+        """Read a content of lines as the options say; the notes say what is not read as it stands."""
+        read, dialect = self.read, options.dialect
+        if self.delimiter:
+            blocks = in_utf8(blocks, dialect.encoding, notes) if dialect.encoding else blocks
+            read = functools.partial(read_table, delimiter=self.delimiter, dialect=dialect, notes=notes)
+        return iter(()) if read is None else read(blocks, fields, options.line_bytes_max)
 
 
 class Unsupported(NamedTuple):
@@ -101,9 +123,27 @@ class Unsupported(NamedTuple):
     remedy: str
 
 
-def _read_table(blocks: Blocks, fields: Fields, bytes_max: int, delimiter: str) -> Iterator[Line]:
+def read_table(
+    blocks: Blocks,
+    fields: Fields,
+    bytes_max: int,
+    delimiter: str,
+    dialect: Dialect = Dialect(),  # noqa: B008 - immutable
+    notes: Counter[str] | None = None,
+) -> Iterator[Line]:
+    """Yield the rows of a table as lines of JSON. The setting decides the delimiter, else the first block, else the
+    format; ``notes`` says if it is not the one of the format."""
     json_fields = frozenset((fields.tokens, fields.vector)) if fields.kind in ("tokens", "vector") else frozenset()
-    return table_lines(split_lines(blocks, bytes_max), delimiter, bytes_max, json_fields, needed_field(fields))
+    first: list[bytes | None] = []
+    for block in (blocks := iter(blocks)):
+        first.append(block)
+        if block:
+            break
+    used = dialect.delimiter or delimiter_of((first or [b""])[-1] or b"", delimiter)
+    if notes is not None and not dialect.delimiter and used != delimiter:
+        notes[f"cells are divided by {used!r} (--set table=delimiter=... names another)"] += 1
+    lines = split_lines(chain(first, blocks), bytes_max)
+    return table_lines(lines, used, bytes_max, json_fields, needed_field(fields), dialect, notes)
 
 
 def _read_rows(
@@ -203,8 +243,8 @@ _ALL = tuple(KINDS)
 
 
 def _table_format(ending: str, delimiter: str) -> Format:
-    read = functools.partial(_read_table, delimiter=delimiter)
-    return Format((ending,), read, _ALL, functools.partial(_is_table, delimiter=delimiter))
+    read = functools.partial(read_table, delimiter=delimiter)
+    return Format((ending,), read, _ALL, functools.partial(_is_table, delimiter=delimiter), delimiter=delimiter)
 
 
 _WEB = ("fastwarc", "web")

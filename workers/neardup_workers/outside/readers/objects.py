@@ -28,11 +28,13 @@ _FIELDS = Fields(kind="record")
 ID_NAMES = (("older", "newer"), ("a", "b"), ("id1", "id2"))
 
 
-def json_objects(path: str, left_out: Counter[str], others: str = "lines that are no JSON object") -> Iterator[Any]:
+def json_objects(
+    path: str, left_out: Counter[str], others: str = "lines that are no JSON object", otherwise: str = LINES
+) -> Iterator[Any]:
     """Yield the objects of a file in any format that has lines, plain or compressed; cells of a table are strings.
 
-    Content of no known format is JSON Lines. Lines that are not objects are counted as ``others``. Raises ``Failure``
-    for a file that cannot be read.
+    Content of no known format is read as ``otherwise``. Lines that are not objects are counted as ``others``. Raises
+    ``Failure`` for a file that cannot be read.
     """
     try:
         with opened(path) as descriptor:
@@ -41,7 +43,7 @@ def json_objects(path: str, left_out: Counter[str], others: str = "lines that ar
             chosen = choose(path, head, _FIELDS)
             if chosen in FORMAT_REASONS:
                 raise Failure(Exit.INPUT, f"cannot read {display(path)}: {FORMAT_REASONS[chosen]}")
-            read = FORMATS[LINES].read if isinstance(chosen, Reason) else chosen.read
+            read = FORMATS[otherwise].read if isinstance(chosen, Reason) else chosen.read
             if read is None:
                 return
             for line in flattened(read(chain((head,), blocks), _FIELDS, _LINE_BYTES_MAX)):

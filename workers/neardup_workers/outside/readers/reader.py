@@ -21,9 +21,9 @@ from __future__ import annotations
 import logging
 import os
 import stat
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any, Protocol
 
 from neardup.documents.document import Document
@@ -35,11 +35,18 @@ from neardup_workers.outside.process.exits import Failure
 from neardup_workers.outside.process.stop import Stop
 from neardup_workers.outside.readers.arrow.batches import Damaged
 from neardup_workers.outside.readers.arrow.json_rows import json_rows
-from neardup_workers.outside.readers.blocks import STDIN, Blocks, Content, Interrupted, opened
+from neardup_workers.outside.readers.blocks import (
+    STDIN,
+    Blocks,
+    Content,
+    Interrupted,
+    first_block,
+    opened,
+)
 from neardup_workers.outside.readers.compression import Corrupt, Tape, decompressed
 from neardup_workers.outside.readers.entries import BLANK, Entry, Rows, TableRows, line_of, line_rows
 from neardup_workers.outside.readers.field_names import FieldNames
-from neardup_workers.outside.readers.formats import AUTO, Format, choose, is_like_json, is_table, resumes
+from neardup_workers.outside.readers.formats import AUTO, Format, LineOptions, choose, is_like_json, is_table, resumes
 from neardup_workers.outside.readers.lines import BOM, HEADER, IDLE, RECORD, Header, Line, Run, flattened, lines_of
 from neardup_workers.outside.readers.paths import display, walk
 from neardup_workers.outside.readers.warc import WARC_IDS
@@ -56,16 +63,12 @@ _BINARY_BYTES = 8000
 _FOLLOW_SECONDS = 0.2
 
 
-class ReadOptions(ExtractionOptions, Protocol):
+class ReadOptions(ExtractionOptions, LineOptions, Protocol):
     """How paths are read: the settings of the same names."""
 
     @property
     def input_format(self) -> str:
         """A key of ``FORMATS``, or ``auto``."""
-
-    @property
-    def line_bytes_max(self) -> int:
-        """Maximum bytes of a line or of a file that is one document."""
 
     @property
     def line_ids(self) -> bool:
@@ -113,6 +116,7 @@ class EntryReader:
         self.blank_lines = 0
         self.like_json: list[str] = []
         self.replaced_characters = 0  # of pages
+        self.notes = Counter[str]()  # what is not read as it stands, and how often
         self._blocks = Blocks(stop)
         self._spill = spill
         self._every_line = every_line
@@ -192,8 +196,7 @@ class EntryReader:
                     tape = Tape()
                     tape.resumes = resumes(path, self.options.input_format)
                     blocks = decompressed(self._blocks.content(descriptor), tape)
-                head, is_damaged = yield from _first_block(blocks)
-                blocks = chain((None,) if is_damaged else (), (head,), blocks) if head else iter(())
+                head, blocks = yield from first_block(blocks, self.notes)
                 chosen = choose(
                     path, head, self.fields, self.options.input_format, in_folder=walked, is_stream=is_stream
                 )
@@ -214,7 +217,7 @@ class EntryReader:
                     yield from self._tables(path, source, batches, walked)
                 else:
                     self._number = 0
-                    lines = chosen.read(blocks, self.fields, self.options.line_bytes_max)
+                    lines = chosen.lines(blocks, self.fields, self.options, self.notes)
                     yield from self._lines(path, source, lines)
         except Interrupted:
             return
@@ -382,15 +385,3 @@ def _markup_of(entry: Entry, document: Document) -> Pending[Entry]:
     """Return an entry whose document holds markup instead of its text."""
     payload = document.text.encode(errors="replace")
     return Pending(entry._replace(found=document._replace(text="")), Page(document.id, payload, charset="utf-8"))
-
-
-def _first_block(blocks: Iterator[bytes | None]) -> Generator[None, None, tuple[bytes, bool]]:
-    """Return the first block that is not empty, or an empty block if there is none, and whether damage precedes it;
-    yields ``None`` before each wait."""
-    is_damaged = False
-    for block in blocks:
-        if block:
-            return block, is_damaged
-        is_damaged |= block is None
-        yield None
-    return b"", is_damaged

@@ -39,6 +39,11 @@ class ReadingOptions(Declared):
         description="names in JSON Lines and tables, as id=doc,text=body,time=published; also tokens, vector, source "
         "(else the host of the URL), collection (documents of different ones never meet) and html (HTML, and no text)",
     )
+    table: tuple[str, ...] = setting(
+        default=(),
+        description="how tables (.csv, .tsv) are written: delimiter=tab (comma, semicolon, pipe or any character), "
+        "header=no (columns are 1, 2, ...), encoding=cp1252, quoting=none or quoted; by default the header decides",
+    )
     timestamp_unit: str = setting(default="s", description="unit of timestamps that are numbers: s, ms, us, ns")
     sources_max: int = setting(
         default=10_000,

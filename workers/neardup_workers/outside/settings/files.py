@@ -17,6 +17,7 @@ from neardup.pairs.json_lines import UNITS, Fields
 from neardup.schemes.config import Config
 from neardup.stories.verdicts.representatives import FIRST, LONGEST
 from neardup_workers.outside.process.memory import free_bytes
+from neardup_workers.outside.readers.csv_rows import Dialect, dialect_of
 from neardup_workers.outside.readers.field_names import FieldNames, field_names
 from neardup_workers.outside.readers.formats import AUTO, FORMATS
 from neardup_workers.outside.readers.warc import WARC_IDS
@@ -53,6 +54,17 @@ class Reading(ReadingOptions, BaseModel):
     def field_names(self) -> FieldNames:
         """What the parts of a document are called."""
         return field_names(self.fields)
+
+    @property
+    def dialect(self) -> Dialect:
+        """How tables are written."""
+        return dialect_of(self.table)
+
+    @field_validator("table")
+    @classmethod
+    def _known_dialect(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        dialect_of(value)
+        return value
 
     @field_validator("fields")
     @classmethod

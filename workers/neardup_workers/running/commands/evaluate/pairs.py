@@ -3,9 +3,9 @@
 Pairs are counted between contents. Links between copies (similarity 1) join documents with one content: of n copies the
 stream links n - 1 and compares one with other contents. ``--each`` counts documents instead.
 
-The truth is a CSV file with a header or JSON Lines. Two columns hold the pairs: the columns of these names, or the
-first two. A column ``similarity`` is optional. Pairs of the truth below ``--truth-min`` are not true, but show the
-curve.
+The truth is a table with a header or JSON Lines. Two columns hold the pairs: the columns of these names, or the first
+two. A column ``similarity`` is optional, and so is one of ``LABEL_NAMES``, in which 0 or no says that a row is no pair.
+Pairs of the truth below ``--truth-min`` are not true, but show the curve.
 
 With ``--candidates`` the pairs are the output of ``neardup run --candidates``. Pairs at or above ``score_min`` count as
 emitted, and all pairs are compared with the S-curve.
@@ -13,10 +13,8 @@ emitted, and all pairs are compared with the S-curve.
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,10 +26,13 @@ from neardup.schemes.theory.tuning import curve, probabilities
 from neardup_workers.outside.display.pictures import POINTS, Curve, Mark, Picture
 from neardup_workers.outside.display.printing import print_found
 from neardup_workers.outside.options.judging import EvaluateOptions
-from neardup_workers.outside.process.exits import Exit, Failure, input_failure
+from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.readers.objects import ID_NAMES, json_objects, pair_lines
 from neardup_workers.outside.readers.paths import display
 
+# Names of a column that says whether a pair is true, and values that say that it is not.
+LABEL_NAMES = ("label", "match", "is_match", "duplicate", "is_duplicate", "same", "gold")
+_DIFFERENT = frozenset(("0", "0.0", "-1", "false", "no", "n", "f", "different", "distinct", "non-match", "none", ""))
 SIMILARITY_NAMES = ("similarity", "jaccard", "score")
 
 
@@ -98,22 +99,9 @@ def evaluate(options: EvaluateOptions, config: Config) -> Evaluation:
 
 
 def read_truth(path: str, left_out: Counter[str]) -> Known:
-    """Return the pairs of a truth file, CSV or JSON Lines; the first character decides the format."""
-    try:
-        with Path(path).open("rb") as file:
-            is_json = file.read(256).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"
-    except OSError as error:
-        raise input_failure(path, error) from None
-    rows = json_objects(path, left_out) if is_json else _csv_rows(path)
-    return _known(path, rows, left_out)
-
-
-def _csv_rows(path: str) -> Iterator[dict[str, Any]]:
-    try:
-        with Path(path).open(encoding="utf-8-sig", errors="replace", newline="") as file:
-            yield from csv.DictReader(file)
-    except (OSError, csv.Error) as error:
-        raise Failure(Exit.INPUT, f"cannot read {path}: {error}") from None
+    """Return the pairs of a truth file, in any format that has lines; a table with commas if it is none of them."""
+    others = "rows of the truth that cannot be read"
+    return _known(path, json_objects(path, left_out, others, otherwise="csv"), left_out)
 
 
 def _known(path: str, rows: Iterable[dict[str, Any]], left_out: Counter[str]) -> Known:
@@ -121,6 +109,7 @@ def _known(path: str, rows: Iterable[dict[str, Any]], left_out: Counter[str]) ->
     similarity: list[float] = []
     names: tuple[str, str] | None = None
     score: str | None = None
+    label: str | None = None
     for row in rows:
         if names is None:
             columns = list(row)
@@ -133,6 +122,10 @@ def _known(path: str, rows: Iterable[dict[str, Any]], left_out: Counter[str]) ->
                 )
             names = names or (columns[0], columns[1])
             score = next((name for name in SIMILARITY_NAMES if name in row), None)
+            label = next((name for name in LABEL_NAMES if name in row), None)
+        if label is not None and str(row.get(label)).casefold() in _DIFFERENT:
+            left_out["pairs that the truth calls different"] += 1
+            continue
         a, b = row.get(names[0]), row.get(names[1])
         try:
             value = 1.0 if score is None else float(row[score])
