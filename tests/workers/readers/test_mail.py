@@ -214,6 +214,46 @@ def test_a_message_that_cannot_be_read_is_refused_with_its_reason(tmp_path, cont
         assert found_in_mbox[0] == reason
 
 
+BODY = b"Message-ID: <1@a>\n\nThe ferry leaves at ten.\n\n%b\n\nBring a coat.\n\n"
+# A line From that begins no message, because a sentence or a quoted line does; and lines that do.
+SENTENCES = (
+    b"From the pier at 10:30 it is a short walk.\nNo header.",
+    b"From the pier\nNote: a ship has no date.",
+    b"From 2013\nNote: a year alone is none.",
+    b"From a@b.example Tue Nov 14 22:13:20 2023",
+    b"From a@b.example Tue Nov 14 22:13:20 2023\nand on to the pier",
+    b"From a@b.example Tue Nov 99 22:13:20 2023\nTo: a day that no month has",
+    b"From " + b"x" * 2_000 + b" Tue Nov 14 22:13:20 2023\nTo: a",
+)
+BEGINS = (
+    b"From a@b.example Tue Nov 14 22:13:20 2023", b"From - Tue Nov 14 22:13:20 2023",
+    b"From 123@xxx Tue Nov 14 22:13:20 +0000 2023", b"From a at b.example  Tue Nov  4 22:13:20 2023",
+    b"From a@b.example Tue Nov 14 22:13:20 MSK 2023", b"From a Tue Nov 14 22:13:20 2023 remote from host",
+    b"From a@b.example Tue, 14 Nov 2023 22:13:20 +0200\r", b"From MAILER-DAEMON Tue Nov 14 22:13 2023",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [1, 7, 1 << 16])
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_a_sentence_that_begins_with_from_cuts_no_message_in_two(sentence, size):
+    """The second half of the message was in no output. Wherever blocks end, the answer is the same."""
+    content = mbox(message()) + mbox(message())[:42] + BODY % sentence + mbox(message())
+    blocks = [content[at : at + size] for at in range(0, len(content), size)]
+    lines = list(mbox_lines(blocks, Fields(), 1 << 20))
+    assert len(lines) == 3
+    assert b"The ferry leaves at ten." in lines[1].raw
+    assert b"Bring a coat." in lines[1].raw
+
+
+@pytest.mark.parametrize("size", [1, 7, 1 << 16])
+@pytest.mark.parametrize("line", BEGINS)
+def test_a_line_from_with_a_date_and_a_header_behind_it_begins_a_message(line, size):
+    """As programs write it, with a zone in any place."""
+    content = b"".join(line + b"\nMessage-ID: <%d@a>\n\nText.\n\n" % n for n in range(3))
+    blocks = [content[at : at + size] for at in range(0, len(content), size)]
+    assert [b"%d@a" % n in one.raw for n, one in enumerate(mbox_lines(blocks, Fields(), 1 << 20))] == [True] * 3
+
+
 @pytest.mark.parametrize(
     ("date", "timestamp"),
     [
