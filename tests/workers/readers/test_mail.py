@@ -280,6 +280,53 @@ def test_a_date_that_no_rule_reads_is_refused(tmp_path, date):
     assert found(tmp_path / "in.eml", raw(b"x", Date=date)) == ["timestamp_type"]
 
 
+def parts(kind, *inner):
+    """A body of several parts; each is bytes with its own header."""
+    begin = f'Content-Type: multipart/{kind}; boundary="{kind}"\n'.encode()
+    return begin + b"\n" + b"".join(b"--%b\n%b\n" % (kind.encode(), one) for one in inner) + b"--%b--\n" % kind.encode()
+
+
+def part(text, kind="text/plain", **more):
+    headers = {"Content_Type": f"{kind}; charset=utf-8", **more}
+    lines = "".join(f"{name.replace('_', '-')}: {value}\n" for name, value in headers.items())
+    return lines.encode() + b"\n" + text.encode()
+
+
+LONG = "<p>" + STORY * 3 + "</p>"
+STUB = "Your reader shows no HTML: https://a.example/1"
+ONE, TWO = (b"\nMessage-ID: <%d@a>\n\n%b" % (n, text) for n, text in enumerate((b"First letter.", b"Second letter.")))
+# The parts of a message -> its text.
+TEXTS = {
+    "the markup where the plain text is a stub": (parts("alternative", part(STUB), part(LONG, "text/html")), STORY * 3),
+    "the plain text where it has the content": (parts("alternative", part(STORY), part(LONG, "text/html")), STORY),
+    "a short plain text of short markup": (parts("alternative", part("Y."), part("<p>Y.</p>", "text/html")), "Y."),
+    "the last form of markup": (parts("alternative", part("<b>a</b>", "text/html"), part("c", "text/html")), "c"),
+    "what can be read": (
+        parts("alternative", part(STORY), part("x", "text/html").replace(b"utf-8", b"x-none") + b"\xff"), STORY,
+    ),
+    "several texts": (
+        parts("mixed", part("One."), part("<p>Two.</p>", "text/html"), part("Three.")), "One.\nTwo.\nThree.",
+    ),
+    "no attachments": (parts("mixed", part("One."), part("Two.", Content_Disposition="attachment")), "One."),
+    "alternatives among others": (
+        parts("mixed", parts("alternative", part(STUB), part(LONG, "text/html")), part("List footer.")),
+        STORY * 3 + "\nList footer.",
+    ),
+    "the messages of a digest": (parts("digest", ONE, TWO), "First letter.\nSecond letter."),
+    "an attached message": (
+        parts("mixed", part("See below."), b"Content-Type: message/rfc822\nContent-Disposition: attachment\n" + ONE),
+        "See below.\nFirst letter.",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_the_text_of_a_message_is_all_that_its_reader_sees(name):
+    """Two digests of different letters were one text, and a stub stood for the letter."""
+    body, text = TEXTS[name]
+    assert read_mail(b"Message-ID: <1@a>\n" + body).text.strip() == text
+
+
 def nested(levels):
     begin = b"".join(
         b'Content-Type: multipart/mixed; boundary="b%d"\n\n--b%d\n' % (level, level) for level in range(levels)

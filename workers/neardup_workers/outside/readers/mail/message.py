@@ -1,13 +1,13 @@
 """A message (RFC 5322, MIME) -> its id, its date and the text of its body, in time and memory of its size.
 
-The text is the first part of type text/plain that is not an attachment and not blank; without one, the text of the
-first part of type text/html. ``EmailMessage.get_body`` of the standard library has the same rule. Its parser is not
-used for whole messages: it calls itself for each level of parts and compares each line with each open boundary, so a
-message of a megabyte can occupy it for hours. It reads headers here, which have a bound.
+The text is that of all parts of type text/plain and text/html that are no attachments, and of the messages in it, in
+order. Of alternatives it is the plain one, unless that is a stub. The parser of the standard library is not used for
+whole messages: it calls itself for each level of parts and compares each line with each open boundary, so a message of
+a megabyte can occupy it for hours. It reads headers here, which have a bound.
 
 The id is the first Message-ID, without angle brackets (as in RFC 8621). Bytes that are not in the charset that the
 message names are read as UTF-8, or else replaced by U+FFFD; a message that names none, or ASCII, is read as UTF-8
-first. Forwarded messages (message/rfc822) are attachments.
+first.
 """
 
 from __future__ import annotations
@@ -38,7 +38,11 @@ _HEADER_END = re.compile(rb"(?:\A|\n)\r?\n")
 _FIELD = re.compile(rb"[!-9;-~]+[ \t]*:")
 _MESSAGE_ID = re.compile(r"<([^<>]*)>")
 _NOT_BASE64 = re.compile(rb"[^A-Za-z0-9+/]+")
-_PLAIN, _HTML = "text/plain", "text/html"
+_PLAIN, _HTML, _MESSAGE = "text/plain", "text/html", "message/rfc822"
+_ALTERNATIVE, _DIGEST = "multipart/alternative", "multipart/digest"
+# A plain text of at most so many characters is a stub ("your reader shows no HTML") if the other form has so many
+# times its characters.
+_STUB_CHARACTERS_MAX, _STUB_RATIO = 400, 3
 # Names of charsets in mail whose bytes are those of a larger one, as browsers read them (WHATWG Encoding).
 _LARGER = {"ascii": "cp1252", "iso8859-1": "cp1252", "gb2312": "gb18030", "gbk": "gb18030", "euc_kr": "cp949"}
 # Codecs of Python that are no charsets of mail; some of them need time that grows with the square of the size.
@@ -94,44 +98,66 @@ def mail_document(content: bytes, name: str) -> Document | Reason:
     return mail if isinstance(mail, Reason) else decode_document(mail_object(mail, Fields()), Fields(), name)
 
 
-def _body_text(raw: bytes, whole: _Part) -> str:
-    """Return the text of a message. Raises ``_Refused``."""
-    markup: _Part | None = None
-    blank = False
-    for kind, part in _texts(raw, whole):
-        if kind == _PLAIN:
-            text = _decoded(raw, part)
-            if text.strip():
-                return text
-            blank = True
-        elif markup is None:
-            markup = part
-    if markup is not None:
-        return text_of_markup(_decoded(raw, markup))
-    if blank:
-        return ""
-    raise _Refused("mail_no_text")
+class _Text(NamedTuple):
+    """The text of a part; ``is_markup``: of HTML."""
+
+    text: str
+    is_markup: bool
 
 
-def _texts(raw: bytes, whole: _Part) -> Iterator[tuple[str, _Part]]:
-    """Yield the parts of type text/plain and text/html that are no attachments, in order. Raises ``_Refused``."""
-    count = 0
-    levels = [iter((whole,))]
-    while levels:
-        part = next(levels[-1], None)
-        if part is None:
-            levels.pop()
-            continue
-        count += 1
-        kind = part.header.get_content_type()
+class _Reading:
+    """The walk through the parts of one message.
+
+    ``count`` is the number of parts so far, ``charset`` whether a text was passed over because of its charset.
+    """
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw, self.count, self.charset = raw, 0, False
+
+    def texts(self, part: _Part, default: str = _PLAIN, level: int = 0) -> list[_Text]:
+        """Return the texts of a part, in order; ``default`` is the type of one that names none. Raises ``_Refused``."""
+        self.count += 1
+        if level >= LEVELS_MAX or self.count > PARTS_MAX:
+            raise _Refused("mail_nested")
+        kind = part.header.get_content_type() if "Content-Type" in part.header else default
         if kind.startswith("multipart/"):
             boundary = part.header.get_boundary()
-            if boundary:
-                levels.append(_parts(raw, part, boundary.encode(errors="surrogateescape")))
-        elif kind in (_PLAIN, _HTML) and not _is_attachment(part.header):
-            yield kind, part
-        if len(levels) > LEVELS_MAX or count > PARTS_MAX:
-            raise _Refused("mail_nested")
+            if not boundary:
+                return []
+            inner = _MESSAGE if kind == _DIGEST else _PLAIN
+            parts = _parts(self.raw, part, boundary.encode(errors="surrogateescape"))
+            found = [self.texts(each, inner, level + 1) for each in parts]
+            return _best(found) if kind == _ALTERNATIVE else [text for texts in found for text in texts]
+        if kind == _MESSAGE:
+            return self.texts(_part(self.raw, part.begin, part.end), level=level + 1)
+        if kind not in (_PLAIN, _HTML) or _is_attachment(part.header):
+            return []
+        text = _decoded(self.raw, part)
+        self.charset |= text is None
+        return [] if text is None else [_Text(text, kind == _HTML)]
+
+
+def _body_text(raw: bytes, whole: _Part) -> str:
+    """Return the text of a message. Raises ``_Refused``."""
+    reading = _Reading(raw)
+    found = reading.texts(whole)
+    if not found:
+        raise _Refused("mail_charset" if reading.charset else "mail_no_text")
+    texts = [text_of_markup(one.text) if one.is_markup else one.text for one in found]
+    return "\n".join([text for text in texts if text.strip()] or texts[:1])
+
+
+def _best(forms: list[list[_Text]]) -> list[_Text]:
+    """Return the form of a text that has its content: the plain one, unless it only says that there is another one."""
+    plain = next((texts for texts in forms if any(not one.is_markup and one.text.strip() for one in texts)), None)
+    markup = next((texts for texts in reversed(forms) if any(one.is_markup for one in texts)), None)
+    if plain is None or markup is None:
+        return markup or plain or next(filter(None, forms), [])
+    size = sum(len(one.text.strip()) for one in plain)
+    if size > _STUB_CHARACTERS_MAX:
+        return plain
+    shown = sum(len(text_of_markup(one.text) if one.is_markup else one.text) for one in markup)
+    return markup if shown > _STUB_RATIO * size else plain
 
 
 def _parts(raw: bytes, part: _Part, boundary: bytes) -> Iterator[_Part]:
@@ -173,8 +199,8 @@ def _is_attachment(header: Message) -> bool:
     return _value(header, "Content-Disposition").strip().lower().startswith("attachment")
 
 
-def _decoded(raw: bytes, part: _Part) -> str:
-    """Return the text of a part. Raises ``_Refused`` if its charset is not known and it is not UTF-8."""
+def _decoded(raw: bytes, part: _Part) -> str | None:
+    """Return the text of a part, ``None`` if its charset is not known and it is not UTF-8."""
     encoding = _value(part.header, "Content-Transfer-Encoding").strip().lower()
     content = _TRANSFER.get(encoding, bytes)(raw[part.begin : part.end])
     named = part.header.get_content_charset("ascii")
@@ -185,9 +211,7 @@ def _decoded(raw: bytes, part: _Part) -> str:
             return _without_surrogates(content.decode(name))
         except ValueError:
             continue
-    if charset is None:
-        raise _Refused("mail_charset")
-    return _without_surrogates(content.decode(charset, "replace"))
+    return None if charset is None else _without_surrogates(content.decode(charset, "replace"))
 
 
 def _codec(charset: str) -> str | None:
