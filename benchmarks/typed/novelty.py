@@ -24,8 +24,8 @@ from benchmarks.typed.lost import COPY, SETS, Judged, documents_of, rows_in
 from neardup import Config, Deduplicator, Document
 from neardup_workers.outside.settings.presets import PRESETS
 
-TEMPLATES, CORRECTIONS, FLOODS, JUDGED, STORIES = (
-    f"S26-novelty-{what}" for what in ("templates", "corrections", "floods", "judged", "stories")
+TEMPLATES, CORRECTIONS, FLOODS, CUTS, JUDGED, STORIES = (
+    f"S26-novelty-{what}" for what in ("templates", "corrections", "floods", "cuts", "judged", "stories")
 )
 SEED = 26
 NO_DATA = {"note": "the folder of real data is not there"}
@@ -35,6 +35,9 @@ _WANTED = {"wire": (0.97, 0.88), "blurbs": (0.97, 0.88), "cut copies": (0.95, 0.
 _COMPANIES: dict[Size, int] = {"smoke": 20, "default": 200, "large": 200}
 _REPRINTS: dict[Size, int] = {"smoke": 5, "default": 100, "large": 100}
 _NOTICES: dict[Size, int] = {"smoke": 500, "default": 20_000, "large": 100_000}
+_CUTS = {"the first half": (0, 1 / 2), "the first third": (0, 1 / 3), "the middle third": (1 / 3, 2 / 3)}
+_CUT_CHARACTERS_MIN = 600  # a third of a shorter report is a line
+_CUT_EVERY: dict[Size, int] = {"smoke": 200, "default": 10, "large": 1}
 _MONTH_SECONDS = 30 * 24 * 3600
 _PARTS = 4  # a rate for each part of a flood
 _STARTS = ("Amber", "Birch", "Cobalt", "Dover", "Elm", "Fjord", "Grove", "Harbor")
@@ -142,6 +145,23 @@ def floods(size: Size) -> Iterator[Result]:
         yield Result(FLOODS, f"notices, {what}: kept", kept, "", Target("equal to", kept_expected), details)
 
 
+def cuts(size: Size) -> Iterator[Result]:
+    """The fraction of the reports of a wire that are dropped when only a part of them comes again."""
+    path = DATA / SETS[0].folder / "docs.jsonl"
+    if not path.exists():
+        yield Result(CUTS, "parts of reports", None, "", details=NO_DATA)
+        return
+    texts = [document.text for document in documents_of(path) if len(document.text) >= _CUT_CHARACTERS_MIN]
+    for what, (begin, end) in _CUTS.items():
+        pairs = []
+        for text in texts[:: _CUT_EVERY[size]]:
+            words = text.split(" ")
+            pairs.append((text, " ".join(words[round(begin * len(words)) : round(end * len(words))])))
+        drops = _drops(pairs)
+        about = {"reports": len(drops)}
+        yield Result(CUTS, f"{what}: dropped", sum(drops) / len(drops), "", Target("at least", 0.8), about)
+
+
 def judged(size: Size) -> Iterator[Result]:
     """Precision and recall of drops, each judged pair by itself, and the updates and corrections among the drops."""
     del size  # a pair takes milliseconds
@@ -192,7 +212,7 @@ def stories(size: Size) -> Iterator[Result]:
 
 
 SCENARIOS = {
-    TEMPLATES: templates, CORRECTIONS: corrections, FLOODS: floods, JUDGED: judged, STORIES: stories
+    TEMPLATES: templates, CORRECTIONS: corrections, FLOODS: floods, CUTS: cuts, JUDGED: judged, STORIES: stories
 }  # fmt: skip
 
 

@@ -9,16 +9,16 @@ number here. See ``neardup.features.said.word_sets`` for the weights.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from neardup.documents.pieces import NewWord, Novelty
 from neardup.features.said.new_words import new_words
-from neardup.pairs.pair_rule import scored
+from neardup.pairs.pair_rule import Judged, scored
 from neardup.schemes.config import Config
-from neardup.schemes.interface import Evidence, Said, ragged_values
+from neardup.schemes.interface import Common, Evidence, Said, ragged_values
 from neardup.schemes.rows import SCHEMES
 
 # The part of a text that must have been said before. Measured on 310 pairs of a wire and of blurbs in 55 languages that
@@ -29,9 +29,39 @@ SAID_MIN = 0.88
 # they share so many numbers, and this part of the numbers of the one that has more. Measured on 200 judged pairs of a
 # wire: of 65 reports in the same form 3 are in one story, of 40 updates, longer versions and corrections 33.
 SHARED_NUMBERS_MIN, SHARED_PART_MIN = 5, 0.7
+# Similarity from which a candidate that is no pair leads to a story: that of a text and a fifth of it. A shorter one is
+# a flash: its few words stand in a long report before what it says is known.
+LEAD_MIN = 0.2
 # What a comparison says of a pair whose newer text says something new: its similarity less this where it tells the same
 # story, and twice this where it does not. Both lie below the value of "no pair" (-1).
 NEW_LESS = 4.0
+
+
+class Leads(NamedTuple):
+    """m candidates that lead to stories: the position in a batch and the number in the table (``int32[m]``,
+    ``int64[m]``), the similarity and the number of common keys (``float64[m]``, ``int32[m]``). Pairs lead, and so do
+    some others (``is_lead``)."""
+
+    items: npt.NDArray[np.int32]
+    slots: npt.NDArray[np.int64]
+    similarity: npt.NDArray[np.float64]
+    keys: npt.NDArray[np.int32]
+
+    def select(self, rows: npt.NDArray[np.int64]) -> Leads:
+        """Return some of them, in the given order."""
+        return Leads(self.items[rows], self.slots[rows], self.similarity[rows], self.keys[rows])
+
+
+NO_LEADS = Leads(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0), np.empty(0, np.int32))
+
+
+def joined_leads(pairs: Leads, others: Leads) -> Leads:
+    """Return pairs and other leads together, in order of the items."""
+    both = Leads(
+        np.concatenate([pairs.items, others.items]), np.concatenate([pairs.slots, others.slots]),
+        np.concatenate([pairs.similarity, others.similarity]), np.concatenate([pairs.keys, others.keys]),
+    )  # fmt: skip
+    return both.select(np.argsort(both.items, kind="stable"))
 
 
 def is_novel(config: Config) -> bool:
@@ -48,6 +78,29 @@ def says_nothing_new(config: Config, said: Said) -> npt.NDArray[np.bool_]:
     return nothing_new
 
 
+def may_lead(config: Config, common: Common, judged: Judged) -> npt.NDArray[np.bool_]:
+    """Return which of m candidates are no pairs and have so much in common that they can lead to a story."""
+    is_met = common.conditions & (common.keys >= config.buckets_shared_min) & (judged.similarity >= LEAD_MIN)
+    leads: npt.NDArray[np.bool_] = ~judged.is_pair & is_met & (config.novelty == "words")
+    return leads
+
+
+def is_lead(config: Config, one: Evidence, other: Evidence) -> npt.NDArray[np.bool_]:
+    """Return which of m candidates that may lead do so, ``bool[m]``: those of which one says nothing that the other has
+    not said, as a text and a part of it."""
+    leads = np.zeros(len(one.fixed), np.bool_)
+    for newer, older in ((one, other), (other, one)):
+        said = said_of(config, newer, older)
+        leads |= False if said is None else says_nothing_new(config, said)
+    return leads
+
+
+def said_of(config: Config, newer: Evidence, older: Evidence) -> Said | None:
+    """Return what m texts say that m others have said; ``None`` without ``novelty``."""
+    function = SCHEMES[config.scheme].said
+    return None if function is None else function(newer, older, config.plan)
+
+
 def compared(config: Config, newer: Evidence, older: Evidence) -> npt.NDArray[np.float32]:
     """Compare m documents with m contents for a verdict, by their evidence.
 
@@ -60,10 +113,9 @@ def compared(config: Config, newer: Evidence, older: Evidence) -> npt.NDArray[np
     scheme, tuning = SCHEMES[config.scheme], config.tuning
     common = scheme.common(newer, older, config.plan)
     similarity = scored(common, tuning.score_min, exact_score=tuning.exact_score)
-    said_of = scheme.said
-    said = None if said_of is None else said_of(newer, older, config.plan)
+    said = said_of(config, newer, older)
     out = np.zeros((len(similarity), 3), np.float32)
-    if said_of is None or said is None:
+    if said is None:
         out[:, 0] = similarity
         return out
     is_pair = similarity >= 0
@@ -74,7 +126,7 @@ def compared(config: Config, newer: Evidence, older: Evidence) -> npt.NDArray[np
     out[:, 1], out[:, 2] = said.part, said.new_numbers
     rows = np.flatnonzero(is_pair & ~repeats)
     if len(rows):
-        back = said_of(older.select(rows), newer.select(rows), config.plan)
+        back = said_of(config, older.select(rows), newer.select(rows))
         is_same = back is not None and _same_story(said, back, rows)
         out[rows, 0] = similarity[rows] - np.where(is_same, NEW_LESS, 2 * NEW_LESS)
     return out
@@ -99,8 +151,7 @@ def new_in(config: Config, texts: Sequence[str], older: Evidence) -> list[tuple[
 
 def novelty_of(config: Config, newer: Evidence, older: Evidence) -> Novelty | None:
     """Return what one document adds to another one, by their evidence; ``None`` without ``novelty``."""
-    said_of = SCHEMES[config.scheme].said
-    said = None if said_of is None else said_of(newer, older, config.plan)
+    said = said_of(config, newer, older)
     if said is None:
         return None
     least = SAID_MIN if config.novelty == "words" else None

@@ -16,7 +16,6 @@ from neardup.documents.document import Column, Document, DocumentColumns, Refusa
 from neardup.documents.ids import ID_BYTES_MAX, salts, same_collection, separated_contents
 from neardup.errors import ConfigError
 from neardup.pairs.batches import (
-    MICROSECONDS,
     Batch,
     StreamRows,
     id_column,
@@ -31,15 +30,16 @@ from neardup.pairs.batches import (
     table_items,
     times_of,
 )
-from neardup.pairs.comparing import compared
+from neardup.pairs.comparing import NO_LEADS, Leads, compared, is_lead, may_lead
 from neardup.pairs.estimates.limits import NO_LOSSES, Losses, documents_of, losses_of
+from neardup.pairs.limits import table_limits
 from neardup.pairs.pair_rule import NO_MATCHES, Matches, joined, judge, orient, shared_of
 from neardup.pairs.shards import WHOLE_STREAM, Shard, shared_limits
 from neardup.pairs.values import wrong_values
 from neardup.schemes.config import Config
-from neardup.schemes.interface import AnyScheme, Common, Evidence, in_parts, regular_keys, select_ragged
+from neardup.schemes.interface import Common, Evidence, in_parts, regular_keys, select_ragged
 from neardup.schemes.rows import SCHEMES
-from neardup.window import NO_LIMIT, NO_WINDOW, REMOVAL, BandTable, Candidates, Limits
+from neardup.window import REMOVAL, BandTable, Candidates, Limits
 from neardup.window.steps import step
 
 # Texts are signed and matched in chunks of about this many characters: enough that the calls cost little, few enough
@@ -181,13 +181,15 @@ class Slice(NamedTuple):
 
     ``matches`` are their m pairs, ``items`` and ``slots`` (``int32[m]``, ``int64[m]``) the two documents of each in
     order of arrival: the position in the batch, and the number in the table. ``losses`` is what limits cost. ``end`` is
-    the position of the item after them, ``probed`` the item of each candidate that they have (``int32[c]``).
+    the position of the item after them, ``probed`` the item of each candidate that they have (``int32[c]``). ``leads``
+    are for verdicts, where they are asked for.
     """
 
     matches: Matches
     items: npt.NDArray[np.int32]
     slots: npt.NDArray[np.int64]
     losses: Losses
+    leads: Leads
     end: int
     probed: npt.NDArray[np.int32]
 
@@ -232,20 +234,21 @@ class Matcher:
 
     def slices(
         self, batch: Batch, *, probe: bool = True, add: bool = True, candidates_max: int = SLICE_CANDIDATES,
-        removals: npt.NDArray[np.bool_] | None = None,
+        removals: npt.NDArray[np.bool_] | None = None, leads: bool = False,
     ) -> Iterator[Slice]:  # fmt: skip
         """Match a batch in slices of consecutive items; together they lead to what the batch leads to in one.
 
         Rows in ``removals`` (``bool[n]``) remove their id from what came before them (``removal_batch``).
         A slice ends after the item that brings its candidates to ``candidates_max``. It is matched when the caller asks
-        for it: a caller that stops leaves the table where the last slice ends. An empty batch is one slice.
+        for it: a caller that stops leaves the table where the last slice ends. An empty batch is one slice. With
+        ``leads`` a slice has those too.
         """
         return self.slices_of(stream_rows(batch, self.config, removals), probe=probe, add=add,
-                              candidates_max=candidates_max)  # fmt: skip
+                              candidates_max=candidates_max, leads=leads)  # fmt: skip
 
     def slices_of(
         self, rows: StreamRows, *, first: int = 0, probe: bool = True, add: bool = True,
-        candidates_max: int = SLICE_CANDIDATES,
+        candidates_max: int = SLICE_CANDIDATES, leads: bool = False,
     ) -> Iterator[Slice]:  # fmt: skip
         """The same for rows that ``stream_rows`` has made, from row ``first`` on: shards of a member share them."""
         batch, kinds = rows.batch, kinds_of(rows.batch, self.shard, self._scheme.by_content)
@@ -255,7 +258,7 @@ class Matcher:
             self.table.limits = shared_limits(self._limits, self.shard.fewest(self.table.oldest), self.table.limits)
             candidates = self.table.probe_add(items, probe=probe, add=add, first=end, candidates_max=candidates_max,
                                          settled=settled)  # fmt: skip
-            yield Slice(*self._judged(batch, candidates), end := candidates.end, candidates.items)
+            yield Slice(*self._judged(batch, candidates, leads=leads), end := candidates.end, candidates.items)
             if end == batch.size:
                 return
 
@@ -264,11 +267,12 @@ class Matcher:
         self.shard = self.shard.grow(shards, self.table.slot_end, self.table.oldest)
 
     def _judged(
-        self, batch: Batch, candidates: Candidates
-    ) -> tuple[Matches, npt.NDArray[np.int32], npt.NDArray[np.int64], Losses]:
-        """The candidates that are pairs, with their positions and slots; what limits cost."""
+        self, batch: Batch, candidates: Candidates, *, leads: bool
+    ) -> tuple[Matches, npt.NDArray[np.int32], npt.NDArray[np.int64], Losses, Leads]:
+        """The candidates that are pairs, with their positions and slots; what limits cost; the leads that are asked
+        for."""
         if not len(candidates.items):
-            return NO_MATCHES, candidates.items, candidates.slots, NO_LOSSES
+            return NO_MATCHES, candidates.items, candidates.slots, NO_LOSSES, NO_LEADS
         common = self.common(batch, candidates.items, candidates.slots)
         judged = judge(
             common, candidates.identical, self.score_min, self.config.buckets_shared_min,
@@ -279,9 +283,11 @@ class Matcher:
         is_other = is_near & ~candidates.identical
         documents = documents_of(candidates.items[is_other], candidates.items[is_near], losses)
         self.table.count_pairs(int(np.count_nonzero(is_other)), losses.missed, *documents)
-        rows = np.flatnonzero(judged.is_pair)
+        rows = np.flatnonzero(judged.is_pair | (may_lead(self.config, common, judged) & leads))
         if self.config.separate:  # two keys of different collections share a chain with probability 2^-41
             rows = rows[same_collection(batch.ids_at(candidates.items[rows]), self.table.ids(candidates.slots[rows]))]
+        met, rows = rows[~judged.is_pair[rows]], rows[judged.is_pair[rows]]
+        every = Leads(candidates.items, candidates.slots, judged.similarity, judged.keys)
         items, slots, shared, plan = candidates.items[rows], candidates.slots[rows], None, self.config.plan
         if self._scheme.shared is not None:
             sides = self.evidence(slots), batch.evidence.select(items)
@@ -292,7 +298,15 @@ class Matcher:
         )  # fmt: skip
         if self.config.separate:
             arrived = arrived.within_collections()
-        return orient(arrived), items, slots, losses
+        return orient(arrived), items, slots, losses, self._leads(batch, every.select(met))
+
+    def _leads(self, batch: Batch, met: Leads) -> Leads:
+        """The leads among candidates that are no pairs."""
+        parts = (
+            rows[is_lead(self.config, batch.evidence.select(met.items[rows]), self.evidence(met.slots[rows]))]
+            for rows in self._parts(batch, met.items, met.slots)
+        )
+        return met.select(np.concatenate([*parts])) if len(met.items) else NO_LEADS
 
     def common(self, batch: Batch, items: npt.NDArray[Any], slots: npt.NDArray[np.int64]) -> Common:
         """Return what items of a batch have in common with documents of the table."""
@@ -377,20 +391,3 @@ def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
         raise
     if chunk:
         yield chunk
-
-
-def table_limits(config: Config, scheme: AnyScheme) -> Limits:
-    """The bounds of a table, from a configuration: seconds become microseconds. An exact scheme cuts no bucket."""
-    window = NO_WINDOW if config.window_seconds is None else round(config.window_seconds * MICROSECONDS)
-    return Limits(
-        window=int(window),
-        lateness=round(config.lateness_seconds * MICROSECONDS),
-        items=config.window_documents,
-        bytes=config.evidence_bytes_max,
-        bucket_candidates=config.window_documents if scheme.exact else config.bucket_candidates_max,
-        probe_candidates=config.probe_limit or NO_LIMIT,
-        copies=config.window_documents if scheme.exact else config.bucket_candidates_max,
-        by_content=scheme.by_content,
-        admit_ratio=config.threshold,
-        counted=scheme.has_payloads,
-    )

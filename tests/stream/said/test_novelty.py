@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from string import ascii_lowercase
 
 import pytest
 from cases import CONTENT
@@ -91,6 +92,22 @@ def test_a_toll_that_rises_is_kept_each_time() -> None:
     assert [verdict.status for verdict in dedup.decide(bulletins)] == ["original"] * len(tolls)
     copies = [Document(f"c{toll}", f"{toll} dead in market fire. {body[:75]}") for toll in tolls]
     assert [verdict.duplicate_of for verdict in dedup.decide(copies)] == [f"t{toll}" for toll in tolls]
+
+
+@pytest.mark.parametrize("third", range(3))
+def test_a_text_that_was_cut_to_a_third_is_dropped(third: int) -> None:
+    """It is no pair of the whole, and says nothing new. Most are found; a third with another number is kept."""
+    rng = random.Random(6)
+    wholes = [["".join(rng.choices(ascii_lowercase, k=rng.randint(3, 9))) for _ in range(120)] for _ in range(60)]
+    thirds = [" ".join(words[40 * third : 40 * third + 40]) for words in wholes]
+    dedup = Deduplicator(Config(**SETTINGS["words"]))
+    texts = [*(" ".join(words) for words in wholes), *thirds, *(f"{text} 57" for text in thirds)]
+    verdicts = dedup.decide([Document(str(n), text) for n, text in enumerate(texts)])
+    found = [(verdict.id, verdict.duplicate_of) for verdict in verdicts if verdict.status == "duplicate"]
+    assert found == [(str(60 + n), str(n)) for n in range(60) if (str(60 + n), str(n)) in found]
+    assert len(found) >= 30
+    pairs = Deduplicator(Config(**SETTINGS["words"])).process([Document("a", texts[0]), Document("b", thirds[0])])
+    assert not pairs
 
 
 def test_a_version_that_says_something_new_updates_its_story() -> None:

@@ -93,11 +93,20 @@ SEQUENCES: dict[str, tuple[list[Arrival], str]] = {
 }  # fmt: skip
 
 
-# The same with novelty: r is a report, l a longer one, m nearly l, c a correction of r, o another report in its form.
+# The same with novelty: r is a report, l a longer one, m nearly l, p and q thirds of l, c a correction of r, o another
+# report in its form.
 NEW_SEQUENCES: dict[str, tuple[list[Arrival], str]] = {
     "a longer report by anyone is an update, and copies of it are duplicates": (
         [A("a", "r", 0), A("b", "l", 1), A("c", "l", 2), A("d", "m", 3), A("e", "r", 4)],
         "original 0, update 0, duplicate 0, duplicate 0, duplicate 0",
+    ),
+    "the first and the middle third of a report are duplicates": (
+        [A("a", "l", 0), A("b", "p", 1), A("c", "q", 2)],
+        "original 0, duplicate 0, duplicate 0",
+    ),
+    "a report that has a part before it is related": (
+        [A("a", "p", 0), A("b", "l", 1)],
+        "original 0, original 1 related 0",
     ),
     "a correction by anyone is an update": ([A("a", "r", 0), A("b", "c", 1)], "original 0, update 0"),
     "another report in the same form begins a story": (
@@ -127,6 +136,8 @@ TEXTS = {
     "r": _PORT,
     "l": _LONGER,
     "m": _LONGER.replace("old town", "town"),
+    "p": " ".join(_LONGER.split()[:14]),
+    "q": " ".join(_LONGER.split()[15:29]),
     "c": _PORT.replace("33 ships", "35 ships"),
     "o": _REPORT.format("Ancona", "2,731", 71, 208, 63, 25, 2023) + "its director said on Monday in the old town",
     "x": "the quick brown fox jumps over the lazy dog while nothing moves at all in the small village of the north",

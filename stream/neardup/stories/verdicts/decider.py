@@ -22,7 +22,7 @@ from neardup.documents.ids import bare_ids
 from neardup.documents.pieces import NewWord
 from neardup.errors import ConfigError
 from neardup.pairs.batches import CONTENT_HALF, MICROSECONDS, Batch, id_columns, id_hashes
-from neardup.pairs.comparing import is_novel, new_in
+from neardup.pairs.comparing import Leads, is_novel, joined_leads, new_in
 from neardup.pairs.explanations.relations import Relations, by_arrival, closest, joined_relations
 from neardup.pairs.pair_rule import compares_directly, deciding_parts
 from neardup.pairs.pipeline import Matcher, Signed, Slice
@@ -258,7 +258,7 @@ class Decider:
         sizes[rows] = np.diff(batch.ragged_starts) + batch.fixed.shape[1]
         columns = Arrivals(np.arange(self._places, self._places + count), kinds, ids, times, contents, sizes)
         first = 0
-        for part in self._matcher.slices(batch):
+        for part in self._matcher.slices(batch, leads=True):
             end = count if part.end == batch.size else int(rows[part.end])
             arrivals = Arrivals._make(column[first:end] for column in columns)
             similarity = part.matches.similarity
@@ -270,8 +270,9 @@ class Decider:
                 relations.append(Relations(rows[part.items[best]], ids_of, shared.select(best)))
                 similarity = deciding_parts(similarity, shared.fractions[:, 1], self._part_min)
             decides = np.flatnonzero(similarity >= 0)
-            similarities = similarity[decides].astype(np.float32)
-            pairs = Found(rows[part.items[decides]] - first, part.slots[decides] - offset, similarities)
+            own = Leads(part.items, part.slots, similarity, part.matches.buckets)
+            led = joined_leads(own.select(decides), part.leads)
+            pairs = Found(rows[led.items] - first, led.slots - offset, led.similarity.astype(np.float32))
             yield self.decisions.decide(arrivals, pairs, self._compare(batch, rows, first, offset))
             against.append(self.decisions.against)
             if seen is not None:

@@ -19,7 +19,8 @@ import numpy as np
 from neardup.errors import ConfigError
 from neardup.pairs.batches import id_columns
 from neardup.pairs.json_lines import Fields
-from neardup.pairs.pipeline import Signer, table_limits
+from neardup.pairs.limits import table_limits
+from neardup.pairs.pipeline import Signer
 from neardup.pairs.shards import Shard
 from neardup.schemes.config import Config
 from neardup.schemes.interface import fixed_evidence

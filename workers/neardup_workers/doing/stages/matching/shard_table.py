@@ -33,6 +33,7 @@ import numpy.typing as npt
 import orjson
 
 from neardup.pairs.batches import CONTENT_HALF
+from neardup.pairs.comparing import Leads, joined_leads
 from neardup.pairs.pair_rule import Matches, deciding
 from neardup.pairs.pipeline import SLICE_CANDIDATES, Matcher, Slice
 from neardup.pairs.shards import Growth, Shard
@@ -72,8 +73,8 @@ class Window(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """The result of a slice: the pairs to publish, also by place, with their rows; the removed ids with their rows; the
-    numbers of documents and of candidates; what limits cost."""
+    """The result of a slice: the pairs to publish, with their rows; pairs and leads by place; the removed ids with
+    their rows; the numbers of documents and of candidates; what limits cost."""
 
     matches: Matches
     items: npt.NDArray[np.int32]
@@ -167,7 +168,9 @@ class ShardTable:
             self._grow(stretch)
             return
         slot, time = table.slot_end, table.stream_time
-        for part in self.matcher.slices_of(stretch.rows, first=first, probe=publish, candidates_max=candidates_max):
+        for part in self.matcher.slices_of(
+            stretch.rows, first=first, probe=publish, candidates_max=candidates_max, leads=publish
+        ):
             self._advance(stretch, first, part.end, slot, time)
             if part.end == len(stretch.positions):
                 self._grow(stretch)
@@ -234,11 +237,12 @@ class ShardTable:
     def _applied(self, stretch: Stretch, first: int, part: Slice) -> Applied:
         """Return the result of a slice, which begins at the row ``first``."""
         batch, removals = stretch.rows.batch, stretch.rows.removals
-        decides = deciding(SCHEMES[self.config.scheme], part.matches.similarity)
-        items, slots = part.items[decides], part.slots[decides]
+        decides = np.flatnonzero(deciding(SCHEMES[self.config.scheme], part.matches.similarity))
+        pairs = Leads(part.items, part.slots, part.matches.similarity, part.matches.buckets)
+        items, slots, similarity, _ = joined_leads(pairs.select(decides), part.leads)
         links = Links(
             stretch.places[items], self._places.of(slots), batch.contents[items, CONTENT_HALF],
-            again.contents(self.matcher.table, slots), similarity_steps(part.matches.similarity[decides]),
+            again.contents(self.matcher.table, slots), similarity_steps(similarity),
         )  # fmt: skip
         gone = first + np.flatnonzero(removals[first : part.end])
         starts = batch.id_starts

@@ -27,9 +27,10 @@ from neardup.pairs.batches import Batch
 from neardup.pairs.comparing import compared, is_novel
 from neardup.pairs.explanations.relations import Relations
 from neardup.pairs.json_lines import encode_matches, encode_nearest
+from neardup.pairs.limits import table_limits
 from neardup.pairs.neighbours.nearest import Ranked, chance_found
 from neardup.pairs.pair_rule import Matches, compares_directly, orient, shared_of
-from neardup.pairs.pipeline import Signer, table_limits
+from neardup.pairs.pipeline import Signer
 from neardup.pairs.window_message import WindowMessage
 from neardup.schemes.interface import NO_SHARED, Shared, in_parts, joined_shared
 from neardup.schemes.rows import SCHEMES
@@ -90,7 +91,7 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
                     places.add(chunk, signed, preference)
             if not session.stop.signal:
                 ranks = options.top is not None and not SCHEMES[settings.scheme].exact
-                counts = corpus.find(candidates=options.candidates or ranks)
+                counts = corpus.find(candidates=options.candidates or ranks, leads=options.decides)
                 if options.keep is not None:
                     corpus.keep(options.keep)
                 if options.decides:
@@ -154,15 +155,16 @@ class Corpus:
         if self._first_time != NO_TIME:
             self._stream_time = so_far
 
-    def find(self, *, candidates: bool = False) -> PairCounts:
-        """Find the pairs; with ``candidates``, those below the least score too."""
+    def find(self, *, candidates: bool = False, leads: bool = False) -> PairCounts:
+        """Find the pairs; with ``candidates``, those below the least score too, with ``leads`` what ``decide``
+        needs."""
         self.arrive()
         limits = self._limits._replace(
             lateness=min(self._lateness, _LATENESS_MAX), items=NO_LIMIT, bytes=NO_LIMIT, probe_candidates=NO_LIMIT
         )
         if self._scheme.exact:
             limits = limits._replace(bucket_candidates=NO_LIMIT, copies=NO_LIMIT)
-        self._found = Found(self._folder, self.rows, self.settings, limits, candidates=candidates)
+        self._found = Found(self._folder, self.rows, self.settings, limits, candidates=candidates, leads=leads)
         self._open.callback(self._found.close)
         return self._found.find(self._memory_max)
 
@@ -221,11 +223,15 @@ class Corpus:
                 yield self.matches_of(RowPairs._make(column[part] for column in found))
 
     def matches_of(self, found: RowPairs) -> Matches:
-        """Return pairs of rows in the form of ``Matcher``; ``decide`` reads them too, after ``link``."""
-        newer, older, similarity, keys = found
-        rows, shared = self.rows, self.shared(newer, older, self.rows.equal(newer, older) & self._scheme.by_content)
+        """Return pairs of rows in the form of ``Matcher``; ``decide`` reads them and the leads among them too, after
+        ``link``."""
+        rows, shared = self.rows, self.shared(*found[:2], self.rows.equal(*found[:2]) & self._scheme.by_content)
         if self._links is not None:
             self._links.pairs.add(_links(found, shared))
+            if shared is None:
+                is_pair = found.similarity >= self.settings.tuning.score_min
+                found = RowPairs._make(column[is_pair] for column in found)
+        newer, older, similarity, keys = found
         arrived = Matches(
             rows.ids(older), rows.ids(newer), rows.times(older), rows.times(newer), similarity, keys, shared,
             rows.collections(newer),

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.errors import CapacityError
+from neardup.pairs.comparing import Leads, joined_leads
 from neardup.pairs.pipeline import Matcher
 from neardup.pairs.shards import Shard
 from neardup.schemes.config import Config
@@ -65,11 +66,14 @@ class Found:
         config: the settings of the matcher.
         limits: the bounds of its table.
         candidates: find candidates below the least score too.
+        leads: find what leads to stories too (``neardup.pairs.comparing``): it is below the least score.
     """
 
-    def __init__(self, folder: Path, rows: RowFiles, config: Config, limits: Limits, *, candidates: bool) -> None:
+    def __init__(
+        self, folder: Path, rows: RowFiles, config: Config, limits: Limits, *, candidates: bool, leads: bool
+    ) -> None:
         self._folder, self._rows, self._config, self._limits = folder, rows, config, limits
-        self._candidates = candidates
+        self._candidates, self._leads = candidates, leads
         self._linked = np.zeros(rows.count, np.bool_)  # rows with a copy before them
         self._shards: list[ColumnFiles] = []
 
@@ -158,10 +162,11 @@ class Found:
         batch = self._rows.between(first, end)
         try:
             with step(matcher.table):
-                for part in matcher.slices(batch):
-                    newer, older = first + part.items.astype(np.int64), matcher.table.arrivals(part.slots)
-                    columns = newer, older, part.matches.similarity, part.matches.buckets
-                    files.append(dict(zip(_PAIRS, columns, strict=True)))
+                for part in matcher.slices(batch, leads=self._leads):
+                    pairs = Leads(part.items, part.slots, part.matches.similarity, part.matches.buckets)
+                    items, slots, similarity, keys = joined_leads(pairs, part.leads)
+                    newer, older = first + items.astype(np.int64), matcher.table.arrivals(slots)
+                    files.append(dict(zip(_PAIRS, (newer, older, similarity, keys), strict=True)))
                     met[first:end] += np.bincount(part.probed, minlength=batch.size)
                     if self._limits.by_content:
                         self._linked[newer[self._rows.equal(newer, older)]] = True

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from neardup.documents.ids import split_id
 from neardup.errors import Reason, install_command
 from neardup.pairs.batches import Batch
 from neardup.pairs.json_lines import encode_matches
-from neardup.pairs.pipeline import table_limits
+from neardup.pairs.limits import table_limits
 from neardup.schemes.rows import SCHEMES
 from neardup.window import COUNTERS, NO_TIME, NO_WINDOW
 from neardup_workers.doing.session.session import Session
@@ -114,7 +114,9 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
             given = _input(spark, options.paths, settings)
             ranks = options.prefer not in (None, FIRST)
             rows = _signed(given, settings, preference if ranks else None, sources=guards)
-            counts = _join(spark, rows, given, settings, 0.0 if options.candidates else settings.tuning.score_min)
+            score_min = 0.0 if options.candidates else settings.tuning.score_min
+            judge = partial(tasks.judge_rows, settings, score_min, options.decides)
+            counts = _join(spark, rows, given, settings, judge)
             with Corpus(Path(folder), settings, options.memory_max) as corpus:
                 places = Places(with_sources=guards)
                 for part in _parts(rows, "n", given.entries):
@@ -192,8 +194,14 @@ def _signed(given: Input, settings: Settings, preference: Preference | None, *, 
     return given.lines.mapInArrow(partial(tasks.sign_lines, task), tasks.SIGNED).persist(StorageLevel.DISK_ONLY)
 
 
-def _join(spark: SparkSession, signed: DataFrame, given: Input, settings: Settings, score_min: float) -> PairCounts:
-    """Make the view ``pairs``, of candidates from ``score_min`` on; returns the counts of the join."""
+def _join(
+    spark: SparkSession,
+    signed: DataFrame,
+    given: Input,
+    settings: Settings,
+    judge: Callable[[tasks.Batches], tasks.Batches],
+) -> PairCounts:
+    """Make the view ``pairs`` of what is judged to be one; returns the counts of the join."""
     scheme, limits = SCHEMES[settings.scheme], table_limits(settings, SCHEMES[settings.scheme])
     window = min(limits.window, _ALWAYS)
     _view(signed.where("reason IS NULL"), "rows")
@@ -223,7 +231,6 @@ def _join(spark: SparkSession, signed: DataFrame, given: Input, settings: Settin
     probes = _answered(spark, window, identical=False).persist(StorageLevel.DISK_ONLY)
     counts = PairCounts(probes.count(), links.count(), cuts)
     _view(links.unionByName(probes), "found", kept=False)
-    judge = partial(tasks.judge_rows, settings, score_min)
     _view(spark.sql(_PAIRS).mapInArrow(judge, tasks.PAIRS), "pairs")
     return counts
 

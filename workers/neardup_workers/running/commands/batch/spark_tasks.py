@@ -23,6 +23,7 @@ from neardup.documents.document import Document, DocumentColumns
 from neardup.documents.ids import full_id, full_id_column
 from neardup.errors import Reason
 from neardup.pairs.batches import Batch, bucket_keys, make_batch
+from neardup.pairs.comparing import is_lead, may_lead
 from neardup.pairs.json_lines import Fields, decode_document
 from neardup.pairs.pair_rule import judge
 from neardup.pairs.pipeline import CHUNK_DOCUMENTS, Signer
@@ -98,14 +99,17 @@ def bucket_rows(config: Config, batches: Batches) -> Batches:
         yield _made(KEYS, [keys.values.view(np.int64), contents, payloads.view(np.int64)])
 
 
-def judge_rows(config: Config, score_min: float, batches: Batches) -> Batches:
-    """Return the pairs among candidates."""
+def judge_rows(config: Config, score_min: float, leads: bool, batches: Batches) -> Batches:
+    """Return the pairs among candidates; with ``leads`` also what leads to stories, below ``score_min``."""
     scheme, tuning = SCHEMES[config.scheme], config.tuning
     for rows in batches:
         newer, older = (_evidence(rows, side) for side in ("newer", "older"))
         identical = rows.column("identical").to_numpy(zero_copy_only=False)
         common = scheme.common(newer, older, config.plan)
         judged = judge(common, identical, score_min, config.buckets_shared_min, exact_score=tuning.exact_score)
+        others = np.flatnonzero(may_lead(config, common, judged) & leads)
+        others = others[is_lead(config, newer.select(others), older.select(others))]
+        judged.is_pair[others] = True
         chosen = rows.select(["newer", "older"]).filter(pa.array(judged.is_pair))
         yield _made(PAIRS, [*chosen.columns, judged.similarity[judged.is_pair], judged.keys[judged.is_pair]])
 
