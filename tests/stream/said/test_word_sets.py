@@ -86,6 +86,35 @@ def test_one_more_negation_is_new_and_one_less_is_not(one: str, other: str) -> N
     assert compared(other, one)[1] == 0
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("8 dead and 8 hurt", "7 dead and 8 hurt"), ("oito mortos e oito feridos", "sete mortos e oito feridos"),
+        ("dividend 14 cts vs 14 cts", "dividend 14 cts vs 19 cts"),
+    ],
+)  # fmt: skip
+def test_a_number_that_takes_the_place_of_another_is_new_though_it_stands_elsewhere(one: str, other: str) -> None:
+    """It occurs more often, and another one is gone. A headline that repeats a number says nothing new."""
+    assert compared(one, other)[1] == 1
+    assert compared(one, one)[1] == 0
+    assert compared(f"{one}: {one}", one) == (1.0, 0)
+    zeros = "0 " * 100_000
+    assert compared(zeros, "0 1") == (1.0, 7)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Qtly div 12 cts", "Quarterly dividend 12 cents"), ("3 mln dlrs in 9 mths", "3 million dollars in 9 months"),
+        ("the port (pictured)", "the port"), ("사진은 the port", "the port"),
+    ],
+)  # fmt: skip
+def test_abbreviations_are_their_words_and_captions_say_nothing(one: str, other: str) -> None:
+    """In both directions."""
+    assert compared(one, other) == compared(other, one) == (1.0, 0)
+    assert compared("pictured", "pictured") == (0.0, 0)
+
+
 def test_what_a_text_leaves_out_is_not_asked() -> None:
     """A copy that was cut to a half says nothing new, a copy that was extended does."""
     assert compared(HALF, STORY) == (1.0, 0)

@@ -1,4 +1,4 @@
-"""Words that stand for a number, mark a correction or negate, in the languages of many wires."""
+"""Words that stand for a number, mark a correction, negate, or are in captions; abbreviations of wires; by language."""
 
 from __future__ import annotations
 
@@ -39,3 +39,19 @@ niet geen nooit zonder
 لا لم لن ليس ليست دون
 """
 NEGATIONS = frozenset(_NEGATIONS.split())
+
+# Abbreviations of English wires -> the word that each stands for.
+ABBREVIATIONS = {
+    "avg": "average", "bln": "billion", "corp": "corporation", "cts": "cents", "div": "dividend", "dlr": "dollar",
+    "dlrs": "dollars", "govt": "government", "ltd": "limited", "mln": "million", "mth": "month", "mthly": "monthly",
+    "mths": "months", "oper": "operating", "pct": "percent", "qtly": "quarterly", "qtrly": "quarterly",
+    "rev": "revenue", "revs": "revenues", "shr": "share", "shrs": "shares", "yr": "year", "yrs": "years",
+}  # fmt: skip
+
+# What a caption says of its picture: it says nothing of the story.
+_CAPTIONS = """
+photo photos pictured picture image
+foto fotos bild abgebildet photographie illustration imagen imagem immagine
+afbeelding gambar фото илл иллюстрация صورة 사진 사진은
+"""
+CAPTIONS = frozenset(_CAPTIONS.split())

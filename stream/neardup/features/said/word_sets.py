@@ -10,11 +10,14 @@ language is needed:
   ``8-1/2`` is 8.5, ``2.50`` is 2.5, and ``three`` is 3. A number has a hash of 32 bits.
 - A word of correction (``corrected``) is stored as a number, so it is new where it was not before. So is a negation,
   each time that it occurs: the second ``not`` of a text is new where another has one.
+- A number that occurs again is a *repeat*, up to eight times: it is new where another text has it less often, and has a
+  number that this text lacks: seven dead and eight hurt, then eight dead and eight hurt.
+- An abbreviation of English wires (``qtly``) is the word that it stands for. Words of captions (``pictured``) are none.
 - Words weigh by their length, as rare words are long: the weights of 1 to 8 letters in 15ths.
 
 A set is a row of 32-bit units, padded to an even number: its length in bytes, the number of words, the number of
-numbers, 1 if the text has more than a set holds; then the words (two hashes each), the numbers in ascending order, and
-the weights, eight to a unit.
+numbers, and 1 if the text has more than a set holds, plus twice the number of repeats; then the words (two hashes
+each), the numbers and the repeats in ascending order, and the weights, eight to a unit.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ from neardup.features.said.word_tables import (
     FIRST_LETTER,
     IN_RUN,
     IN_WORD,
+    NOTHING,
+    SPAN_BITS,
     UNSPACED,
     WORDLIKE,
     hash_between,
@@ -52,19 +57,22 @@ _WEIGHTS = np.array([0, 2, 2, 5, 9, 9, 12, 12, 15], np.uint32)
 _RUN_WEIGHT, NUMBER_WEIGHT = np.uint32(9), 15
 _WEIGHT_BITS, _WEIGHTS_A_UNIT = np.uint32(4), 8
 _NEGATION = np.uint64(1 << 63)  # the first one; no hash of a word or number is near it, but by chance
+_REPEAT, _REPEATS_MAX = np.uint64(0x9E3779B97F4A7C15), 7  # what the hash of a number changes by, and how often
+_LENGTH = (1 << SPAN_BITS) - 1
 _BITS_UNITS = (1 << 16) // 64
 _SIX, _LOW_SIX = np.uint64(6), np.uint64(63)
 
 
 class _Scratch(NamedTuple):
-    """What one text needs: a table of the tokens seen, the words and weights, the numbers, the characters of one."""
+    """What one text needs: the tokens seen as a table, words and weights, numbers, repeats, the characters of one."""
 
     seen: npt.NDArray[np.uint64]
     words: npt.NDArray[np.uint32]
     weights: npt.NDArray[np.uint32]
     numbers: npt.NDArray[np.uint32]
+    repeats: npt.NDArray[np.uint32]
     characters: npt.NDArray[np.uint8]
-    counts: npt.NDArray[np.int64]  # words, numbers, whether the text has more, negations
+    counts: npt.NDArray[np.int64]  # words, numbers, whether the text has more, negations, repeats
 
 
 def word_sets(codes: CodePoints, *, words: bool = True) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
@@ -82,7 +90,7 @@ def word_sets(codes: CodePoints, *, words: bool = True) -> tuple[npt.NDArray[np.
     seen = np.empty(1 << (2 * min(longest + 1, sum(kept)) - 1).bit_length(), np.uint64)
     scratch = _Scratch(
         seen, np.empty(kept[0], np.uint32), np.empty(kept[0], np.uint32), np.empty(kept[1], np.uint32),
-        np.empty(CHARACTERS_MAX + 1, np.uint8), np.zeros(4, np.int64),
+        np.empty(kept[1], np.uint32), np.empty(CHARACTERS_MAX + 1, np.uint8), np.zeros(5, np.int64),
     )  # fmt: skip
     n = len(codes.lengths)
     room = n * (HEADER_UNITS + 2) + int(2 * np.minimum(codes.lengths, sum(kept)).sum())
@@ -119,12 +127,12 @@ def _make_sets(codes, tables, scratch, with_words, out, starts):
 @inner
 def _write(scratch, out, at):
     """Write the set in the scratch; return where the next one begins."""
-    words, numbers = scratch.counts[0], scratch.counts[1]
+    words, numbers, repeats = scratch.counts[0], scratch.counts[1], scratch.counts[4]
     packed = (words + _WEIGHTS_A_UNIT - 1) // _WEIGHTS_A_UNIT
-    size = HEADER_UNITS + words + numbers + packed
+    size = HEADER_UNITS + words + numbers + repeats + packed
     size += size & 1
     out[at] = size * 4
-    out[at + WORDS_UNIT], out[at + NUMBERS_UNIT], out[at + _CUT] = words, numbers, scratch.counts[2]
+    out[at + WORDS_UNIT], out[at + NUMBERS_UNIT], out[at + _CUT] = words, numbers, scratch.counts[2] | repeats << 1
     begin = at + HEADER_UNITS
     for n in range(words):
         out[begin + n] = scratch.words[n]
@@ -132,6 +140,9 @@ def _write(scratch, out, at):
     for n in range(numbers):
         out[begin + n] = scratch.numbers[n]
     begin += numbers
+    for n in range(repeats):
+        out[begin + n] = scratch.repeats[n]
+    begin += repeats
     for n in range(begin, at + size):
         out[n] = 0
     for n in range(words):
@@ -168,10 +179,16 @@ def _take_word(codes, i, tables, scratch, mask, with_words):
     at = token & last
     while tables.spoken[at] != 0 and tables.spoken[at] != token:
         at = (at + np.uint64(1)) & last
-    if tables.spoken[at] == token and tables.numbers[at] == 0:
-        _add_negation(scratch, mask)
+    if tables.spoken[at] == token and tables.spans[at] == 0:
+        if tables.numbers[at] == 0:
+            _add_negation(scratch, mask)
+        else:
+            _add_number(tables.numbers[at], scratch, mask)
     elif tables.spoken[at] == token:
-        _add_number(tables.numbers[at], scratch, mask)
+        if tables.spans[at] != NOTHING and with_words and _is_new(tables.numbers[at], scratch, mask):
+            first, letters = tables.spans[at] >> SPAN_BITS, tables.spans[at] & _LENGTH
+            stems = _stems(tables.letters, first, first + letters, tables.numbers[at])
+            _add_word(stems, _WEIGHTS[min(letters, len(_WEIGHTS) - 1)], scratch)
     elif with_words and _is_new(token, scratch, mask):
         _add_word(_stems(codes, begin, i, token), _WEIGHTS[min(i - begin, len(_WEIGHTS) - 1)], scratch)
     if i + 1 >= n or tables.kinds[codes[i]] & WORDLIKE or (i + 2 < n and tables.kinds[codes[i + 2]] & WORDLIKE):
@@ -253,25 +270,36 @@ def _add_negation(scratch, mask):
 
 @inner
 def _add_number(token, scratch, mask):
-    """Add a number, in ascending order."""
-    if not _is_new(token, scratch, mask):
+    """Add a number, or what says that it occurs again."""
+    if _is_new(token, scratch, mask):
+        _insert(scratch.numbers, token, scratch.counts, 1)
         return
-    at = scratch.counts[1]
-    if at == len(scratch.numbers):
-        scratch.counts[2] = 1
+    for _ in range(_REPEATS_MAX):
+        token = mix64(token + _REPEAT)
+        if _is_new(token, scratch, mask):
+            _insert(scratch.repeats, token, scratch.counts, 4)
+            return
+
+
+@inlined
+def _insert(values, token, counts, which):
+    """Add the upper half of a hash to values in ascending order; ``counts[which]`` is their number."""
+    at = counts[which]
+    if at == len(values):
+        counts[2] = 1
         return
     value = np.uint32(token >> np.uint64(32))
-    while at > 0 and scratch.numbers[at - 1] > value:
-        scratch.numbers[at] = scratch.numbers[at - 1]
+    while at > 0 and values[at - 1] > value:
+        values[at] = values[at - 1]
         at -= 1
-    scratch.numbers[at] = value
-    scratch.counts[1] += 1
+    values[at] = value
+    counts[which] += 1
 
 
 def numbers_of(sets: tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
     """Return how many numbers each of m word sets has, ``int64[m]``; 1 more if the text has more than its set holds."""
     units, begins = sets[0], sets[1][:-1]
-    return units[begins + NUMBERS_UNIT].astype(np.int64) + units[begins + _CUT]
+    return units[begins + NUMBERS_UNIT].astype(np.int64) + (units[begins + _CUT] & 1)
 
 
 def said_parts(
@@ -286,8 +314,8 @@ def said_parts(
 
     Returns:
         The part of what each says that the other says, by weight, ``float64[m]`` in [0, 1]; 0 for a set without words
-        and numbers. And the number of its numbers that the other lacks, ``int64[m]``; 1 more if the text has more than
-        its set holds.
+        and numbers. And the number of its numbers that the other lacks, ``int64[m]``, with those of its repeats if the
+        other has a number that it lacks; 1 more if the text has more than its set holds.
     """
     m = len(newer[1]) - 1
     said, new = np.empty(m), np.empty(m, np.int64)
@@ -306,7 +334,8 @@ def _compare(newer, newer_starts, older, older_starts, bits, said, new):
             _mark(bits, older[n])
         total, found = np.int64(0), np.int64(0)
         first = a + HEADER_UNITS
-        weights = first + words + numbers
+        repeats, older_repeats = np.int64(newer[a + _CUT] >> 1), np.int64(older[b + _CUT] >> 1)
+        weights = first + words + numbers + repeats
         for n in range(words):
             unit = newer[weights + n // _WEIGHTS_A_UNIT]
             weight = np.int64(unit >> (np.uint32(n % _WEIGHTS_A_UNIT) * _WEIGHT_BITS) & np.uint32(15))
@@ -316,12 +345,14 @@ def _compare(newer, newer_starts, older, older_starts, bits, said, new):
         for n in range(begin, begin + older_words):
             bits[(older[n] & np.uint32(0xFFFF)) >> np.uint32(6)] = 0
             bits[older[n] >> np.uint32(22)] = 0
-        known = _common(
-            newer[first + words : weights], older[begin + older_words : begin + older_words + older_numbers]
-        )
+        own, others = first + words, begin + older_words  # where the numbers begin
+        known = _common(newer[own : own + numbers], older[others : others + older_numbers])
         total, found = total + numbers * NUMBER_WEIGHT, found + known * NUMBER_WEIGHT
         said[i] = found / total if total else 0.0
-        new[i] = numbers - known + np.int64(newer[a + _CUT])
+        new[i] = numbers - known + np.int64(newer[a + _CUT] & 1)
+        if repeats and known < older_numbers:
+            own, others = own + numbers, others + older_numbers
+            new[i] += repeats - _common(newer[own:weights], older[others : others + older_repeats])
 
 
 @inlined

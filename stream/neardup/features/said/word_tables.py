@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.features.said.numbers import NO_DIGIT, hash_of_digits, next_hash
-from neardup.features.said.spoken import CORRECTIONS, NEGATIONS, NUMBER_WORDS
+from neardup.features.said.spoken import ABBREVIATIONS, CAPTIONS, CORRECTIONS, NEGATIONS, NUMBER_WORDS
 from neardup.features.texts import words as classes_of
 from neardup.features.texts.unicode_table import code_points_of
 from neardup.features.texts.words import HEBREW, INVISIBLE, KATAKANA, LETTER, NUMERIC, WORD_CLASS, word_table
@@ -21,19 +21,23 @@ from neardup.machine.kernels.hashing import mix64
 # segment of a text without blanks, and what continues it; anything that words are made of.
 DIGIT, FIRST_LETTER, IN_WORD, UNSPACED, IN_RUN, WORDLIKE = (np.uint8(1 << bit) for bit in range(6))
 # The rules of the cut, the hashes and the weights: a change of any is a new name.
-_RULES = "said-1"
+_RULES = "said-2"
+SPAN_BITS, NOTHING = 8, -1  # of the length in a span
 _CORRECTION = "correction"  # as which all words of correction count
 
 
 class WordTables(NamedTuple):
     """The kinds of code points (``uint8[0x110000]``), the digits among them (255 for none), and a hash table of the
-    words that stand for a number: keys, and hashes of the numbers, 0 for a negation (``uint64[m]`` each, m a power of
-    2)."""
+    words that stand for something else: keys, and hashes of the numbers or of the words that are abbreviated, 0 for a
+    negation (``uint64[m]`` each, m a power of 2); of an abbreviation, ``spans`` (``int64[m]``) has begin and length of
+    its word in ``letters`` (``uint32``), in one number, of a word that says nothing ``NOTHING``, else 0."""
 
     kinds: npt.NDArray[np.uint8]
     digits: npt.NDArray[np.uint8]
     spoken: npt.NDArray[np.uint64]
     numbers: npt.NDArray[np.uint64]
+    spans: npt.NDArray[np.int64]
+    letters: npt.NDArray[np.uint32]
 
 
 @functools.cache
@@ -55,9 +59,16 @@ def word_tables() -> WordTables:
     hashes = {_hash_of_word(word): hash_of_digits(str(number)) for word, number in NUMBER_WORDS.items()}
     hashes |= dict.fromkeys(map(_hash_of_word, CORRECTIONS), _hash_of_word(_CORRECTION))
     hashes |= dict.fromkeys(map(_hash_of_word, NEGATIONS), 0)
+    hashes |= dict.fromkeys(map(_hash_of_word, CAPTIONS), 0)
+    hashes |= {_hash_of_word(short): _hash_of_word(word) for short, word in ABBREVIATIONS.items()}
     keys = classes_of.hash_set(set(hashes), room=4)
     numbers = np.array([hashes.get(key, 0) for key in keys.tolist()], np.uint64)
-    tables = WordTables(kinds, digits, keys, numbers)
+    letters, spans_of = "", dict.fromkeys(map(_hash_of_word, CAPTIONS), NOTHING)
+    for short, word in ABBREVIATIONS.items():
+        spans_of[_hash_of_word(short)] = len(letters) << SPAN_BITS | len(word)
+        letters += word
+    spans = np.array([spans_of.get(key, 0) for key in keys.tolist()], np.int64)
+    tables = WordTables(kinds, digits, keys, numbers, spans, code_points_of(letters).astype(np.uint32))
     for table in tables:
         table.flags.writeable = False
     return tables
@@ -65,7 +76,9 @@ def word_tables() -> WordTables:
 
 def said_rules() -> str:
     """Return the name of the cut into words and numbers for a fingerprint: the rules, the lists, the properties."""
-    lists = repr((sorted(NUMBER_WORDS.items()), CORRECTIONS, sorted(NEGATIONS))).encode()
+    lists = repr(
+        (sorted(NUMBER_WORDS.items()), CORRECTIONS, sorted(NEGATIONS), ABBREVIATIONS, sorted(CAPTIONS))
+    ).encode()
     return f"{_RULES}-{hashlib.blake2b(lists, digest_size=8).hexdigest()}-{classes_of.word_rules()}"
 
 
