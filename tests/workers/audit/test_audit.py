@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from neardup_workers.doing.audit import measuring
-from neardup_workers.doing.audit.measuring import audit, sentence_of
+from neardup_workers.doing.audit.measuring import audit, line_of, sentence_of, summary_of
 from neardup_workers.doing.audit.sample import signing_of
 from neardup_workers.doing.session import report
 from neardup_workers.outside.options.documents import BatchOptions, DedupOptions, RunOptions
@@ -344,3 +344,6 @@ def test_what_says_something_new_is_no_miss_with_novelty(tmp_path: Path) -> None
     missing = audit(AuditOptions([str(path)], verdicts=written(tmp_path, lines)), settings)
     assert (missing.units, missing.recall.value) == (25, 0.8)
     assert len(missing.misses) == 5
+    assert found.new == missing.new == 39  # all bulletins but the first
+    assert summary_of(found, "verdicts", settings)["verdicts"]["new"] == 39
+    assert line_of(found, "verdicts").endswith("; 39 others are near one and new")

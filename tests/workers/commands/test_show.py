@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from neardup_workers.outside.display.side_by_side import PairLine, nearest, side
 from neardup_workers.outside.options.judging import ShowOptions
 from neardup_workers.outside.process.exits import Failure
 from neardup_workers.outside.settings.files import Settings
-from neardup_workers.running.commands.show import run
+from neardup_workers.running.commands.show import _added, run
 
 TEXTS = {"a": "a red house by the sea", "b": "a blue house by the sea", "c": "a blue house by the lake"}
 
@@ -49,6 +50,26 @@ def test_the_pairs_around_the_threshold_are_chosen(tmp_path: Path, capsys: pytes
     out = shown(tmp_path, capsys, [pair("a", "b", 0.99), pair("b", "c", 0.71)], number=1)
     assert "0.7100" in out
     assert "0.9900" not in out
+
+
+def test_new_words_are_marked_with_novelty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the newer text, also where it repeats the older one elsewhere; the title has the two numbers of the rule."""
+    older, newer = "seven dead in the port of Ancona", "eight dead in the port of Volterra, Ancona"
+    settings = Settings(threshold=0.45, verify="exact", novelty="words")
+    added = _added(settings, older, newer)
+    assert added is not None
+    assert [word.text for word in added.new] == ["eight", "Volterra"]
+    console = Console(width=200, force_terminal=True, color_system="standard", no_color=False)
+    with console.capture() as capture:
+        console.print(side_by_side(PairLine("a", "b", 0.5), older, newer, added=added))
+    marked = re.findall(r"\x1b\[([0-9;]*)m([^\x1b]*)", capture.get())
+    assert [text for style, text in marked if "7" in style.split(";")] == ["eight", "Volterra"]
+    assert f"similarity 0.5000, said {added.said:.4f}, new numbers 1" in capture.get()
+    assert _added(Settings(threshold=0.45), older, newer) is None
+    assert _added(settings, "", newer) is None
+    documents = lines(tmp_path / "documents.jsonl", [{"id": "a", "text": older}, {"id": "b", "text": newer}])
+    run(ShowOptions(lines(tmp_path / "pairs.jsonl", [pair("a", "b", 0.5)]), [documents]), settings)
+    assert "new numbers 1" in capsys.readouterr().out
 
 
 def test_what_both_have_has_another_colour_than_what_one_has() -> None:

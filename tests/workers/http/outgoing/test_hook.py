@@ -64,6 +64,22 @@ def test_a_story_begins_grows_is_corrected_and_loses_a_document(world):
     assert len({body["id"] for body in waiting(world)}) == 6
 
 
+def test_an_update_says_what_is_new(tmp_path):
+    """The event, the answer and the story have the new words, numbers first, with their places; a copy has none."""
+    novel = {"threshold": 0.45, "verify": "exact", "novelty": "words"}
+    longer = TEXT + " It says more: 57 villages of Volterra wait."
+    with world_in(tmp_path, webhook="http://127.0.0.1:1/", **novel) as world:
+        answers = [world.check(id_, text) for id_, text in (("a", TEXT), ("b", longer), ("c", longer + "!"))]
+        events, story = waiting(world), world.ask("GET", "/v1/clusters/0").json()
+    assert [(body["event"], body["document"]["id"]) for body in events] == [("new", "a"), ("updated", "b")]
+    new = events[1]["document"]["new"]
+    assert new == answers[1]["new"] == story["updates"][0]["new"]
+    assert [word["text"] for word in new] == ["57", "It", "says", "more", "villages", "of", "Volterra", "wait"]
+    assert all(longer[word["begin"] : word["end"]] == word["text"] for word in new)
+    assert "new" not in events[0]["document"]
+    assert answers[2]["new"] is None
+
+
 def test_a_story_grows_by_the_sources_that_tell_it(world):
     """A source counts once; an event says who tells the document, where and how."""
     for place, source in enumerate(("a", "b", "a", "b", "c")):

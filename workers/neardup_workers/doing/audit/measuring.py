@@ -60,7 +60,7 @@ class Miss(NamedTuple):
 
 class Audit(NamedTuple):
     """The figures: ``documents`` and ``verdicts`` with the units of their fractions, ``pairs`` with effective units;
-    ``late`` contents are not counted."""
+    ``late`` contents are not counted. ``new`` contents of the sample were kept because what they say is new."""
 
     sampled: int
     contents: int
@@ -71,6 +71,7 @@ class Audit(NamedTuple):
     precision: Proportion
     dropped: int
     misses: list[Miss]
+    new: int
     late: int
     left_out: dict[str, int]
 
@@ -128,11 +129,12 @@ def audit(options: AuditOptions, settings: Settings, *, quiet: bool = True) -> A
         dropped = [n for n in range(of_found) if claims.is_duplicate(drawn[n])]
         confirmed = Stratum(int(neighbours.confirmed[dropped].sum()), len(dropped), claims.duplicates)
     missed = [n for n in range(of_found, len(drawn)) if units[n]]
+    new = int((neighbours.near & ~units)[of_found:].sum())
     return Audit(
         len(drawn), first.contents, recall_of(*strata, signing.seen_min), int(units.sum()), pairs, effective,
         share_of(confirmed, signing.seen_min), confirmed.sampled,
-        _misses([(drawn[n], neighbours.nearest[n]) for n in missed], options.paths, settings, quiet=quiet), late,
-        dict(left_out),
+        _misses([(drawn[n], neighbours.nearest[n]) for n in missed], options.paths, settings, quiet=quiet), new,
+        late, dict(left_out),
     )  # fmt: skip
 
 
@@ -256,7 +258,7 @@ def summary_of(audited: Audit, kind: str, settings: Settings) -> dict[str, Any]:
     if kind == "pairs":
         values["pairs"] = {"recall": audited.pairs._asdict(), "effective_units": round(audited.effective_units, 1)}
     else:
-        values["verdicts"] |= {"precision": audited.precision._asdict(), "dropped": audited.dropped}
+        values["verdicts"] |= {"precision": audited.precision._asdict(), "dropped": audited.dropped, "new": audited.new}
     values["misses"] = [
         {
             "older": miss.older.id, "newer": miss.newer.id, "similarity": round(miss.similarity, 4),
@@ -273,9 +275,10 @@ def line_of(audited: Audit, kind: str) -> str:
     value, low, high = audited.recall
     what = "have a pair" if kind == "pairs" else "are dropped"
     whose = "an earlier neighbour" if kind == "pairs" else "an earlier kept neighbour"
+    new = f"; {audited.new:,} others are near one and new" if audited.new else ""
     if not audited.units:
-        return f"audit: none of {audited.sampled:,} contents has {whose}"
+        return f"audit: none of {audited.sampled:,} contents has {whose}{new}"
     return (
         f"audit of {audited.sampled:,} of {audited.contents:,} contents: of {audited.units:,} with {whose}, "
-        f"{value:.4f} {what} ({low:.4f} to {high:.4f})"
+        f"{value:.4f} {what} ({low:.4f} to {high:.4f}){new}"
     )

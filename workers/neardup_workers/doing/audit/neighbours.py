@@ -78,7 +78,8 @@ class Neighbours:
     """The earlier neighbours of each content of the sample, as arrays over the sample.
 
     ``has_earlier`` says whether its first document has one in its window: a kept one, if there are verdicts.
-    ``confirmed`` says whether one of them is named for it. ``nearest`` is the most similar one.
+    ``confirmed`` says whether one of them is named for it. ``nearest`` is the most similar one. ``near`` says whether
+    one would count that has not said what the document says.
 
     Args:
         sample: contents with the places of the documents that were named for each.
@@ -116,7 +117,7 @@ class Neighbours:
         # Pairs of a content of the sample and another content, as one number: those that are true, and those that are
         # named.
         self._true, self._joined = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        self.has_earlier, self.confirmed = (np.zeros(len(sample), np.bool_) for _ in range(2))
+        self.has_earlier, self.confirmed, self.near = (np.zeros(len(sample), np.bool_) for _ in range(3))
         self.nearest: dict[int, NearestNeighbour] = {}
 
     @property
@@ -168,6 +169,7 @@ class Neighbours:
         common, sizes = self._index.common(at, sampled, values, starts)
         similarity = self._measure.of_counts(common, sizes, self._index.sizes[sampled])
         reach = (similarity >= self._threshold) & (common > 0)
+        self.near[sampled[reach]] = True
         if self._said is not None:
             reach[reach] = self._said.by(rows_of(documents, [rows[n] for n in met[reach].tolist()]), sampled[reach])
         self._meet(documents, rows, first, met[reach], sampled[reach], similarity[reach])

@@ -41,6 +41,8 @@ def _tables(audited: Audit, kind: str, settings: Settings) -> list[Table]:
     else:
         add("documents dropped", audited.recall, f"{audited.units:,} with an earlier kept neighbour")
         add("near their original", audited.precision, f"{audited.dropped:,} duplicates")
+        if audited.new:
+            figures.add_row("kept because new", "", "", "", f"{audited.new:,} near a kept one")
     return [figures, *_overview(audited.misses), *(_table_of(miss) for miss in audited.misses)]
 
 
