@@ -24,6 +24,7 @@ RELEASE = (
     "mln dlrs. The directors of {name} declared a regular dividend, payable in April to holders of record in March."
 )
 
+THAI = "เกิดแผ่นดินไหวครั้งใหญ่ในกรุงเทพ มีผู้ได้รับบาดเจ็บจำนวนมาก ผู้เสียชีวิต 40 คน " * 3
 QUAKE = "東京で大きな地震があり、多くの人がけがをした。死者は40人。" * 3
 
 
@@ -153,6 +154,9 @@ def test_a_flood_of_notices_with_a_counter_is_one_story_of_eight_contents() -> N
         ("1,204 33 512 49 18 2024 " * 20, "1,204 33 512 49 18 2024 " * 21, False),
         (QUAKE, QUAKE.replace("40", "57"), True),
         (QUAKE, QUAKE.replace("。", "！"), False),
+        (THAI, THAI.replace("40", "57"), True),
+        (THAI, THAI.replace(" ", ""), False),
+        (" ".join(map(str, range(400_000))), " ".join(map(str, range(1, 400_001))), True),
         (" ".join(f"w{n}x" for n in range(5_000)), " ".join(f"w{n}x" for n in range(5_000)) + " end", True),
     ],
 )  # fmt: skip
@@ -162,6 +166,18 @@ def test_texts_without_words_tables_and_long_texts_lose_nothing(first: str, seco
     assert (verdicts[1].status in ("original", "update")) == kept
     again = Deduplicator(Config(**SETTINGS["words"])).decide([Document("a", first), Document("b", first)])
     assert again[1].status == "duplicate"
+
+
+def test_a_page_that_is_fetched_again_is_dropped_without_novelty_alone() -> None:
+    """Its times and counters are new numbers: so the preset of crawls has no novelty."""
+    rng = random.Random(8)
+    page = " ".join("".join(rng.choices(ascii_lowercase, k=6)) for _ in range(300))
+    visits = [Document("a", f"{page} 25 minutes ago, 1,204 views"), Document("b", f"{page} 3 hours ago, 1,377 views")]
+    kept = {
+        novelty: Deduplicator(Config(threshold=0.9, shingles="words", k=5, novelty=novelty)).decide(visits)[1].status
+        for novelty in ("off", "numbers")
+    }
+    assert kept == {"off": "duplicate", "numbers": "original"}
 
 
 def test_novelty_needs_texts() -> None:

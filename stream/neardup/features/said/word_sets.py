@@ -72,7 +72,7 @@ class _Scratch(NamedTuple):
     numbers: npt.NDArray[np.uint32]
     repeats: npt.NDArray[np.uint32]
     characters: npt.NDArray[np.uint8]
-    counts: npt.NDArray[np.int64]  # words, numbers, whether the text has more, negations, repeats
+    counts: npt.NDArray[np.int64]  # words, numbers, whether the text has more, negations, repeats, tokens
 
 
 def word_sets(codes: CodePoints, *, words: bool = True) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
@@ -90,7 +90,7 @@ def word_sets(codes: CodePoints, *, words: bool = True) -> tuple[npt.NDArray[np.
     seen = np.empty(1 << (2 * min(longest + 1, sum(kept)) - 1).bit_length(), np.uint64)
     scratch = _Scratch(
         seen, np.empty(kept[0], np.uint32), np.empty(kept[0], np.uint32), np.empty(kept[1], np.uint32),
-        np.empty(kept[1], np.uint32), np.empty(CHARACTERS_MAX + 1, np.uint8), np.zeros(5, np.int64),
+        np.empty(kept[1], np.uint32), np.empty(CHARACTERS_MAX + 1, np.uint8), np.zeros(6, np.int64),
     )  # fmt: skip
     n = len(codes.lengths)
     room = n * (HEADER_UNITS + 2) + int(2 * np.minimum(codes.lengths, sum(kept)).sum())
@@ -235,19 +235,18 @@ def _stems(codes, begin, end, token):
 
 @inlined
 def _is_new(token, scratch, mask):
-    """Whether a token was not seen before in the text; then it is seen now."""
+    """Whether a token was not seen before in the text; then it is seen now, unless the table is half full."""
     seen = scratch.seen
     slot = np.int64(token & np.uint64(mask))
-    left = mask
-    while seen[slot] != 0 and seen[slot] != token and left:
+    while seen[slot] != 0 and seen[slot] != token:
         slot = (slot + 1) & mask
-        left -= 1
     if seen[slot] == token:
         return False
-    if left:
-        seen[slot] = token
-    else:
+    if scratch.counts[5] > mask >> 1:  # a search would take as long as the table
         scratch.counts[2] = 1
+        return False
+    seen[slot] = token
+    scratch.counts[5] += 1
     return True
 
 
