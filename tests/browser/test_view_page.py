@@ -4,11 +4,12 @@ import json
 
 import pytest
 from devtools import Browser
-from service_world import listening
+from service_world import TEXT, listening, world_in
 from view_world import Deployment, until
 
 POST, WIRE = "https://harbour-post.example/storm", "https://evening-wire.example/storm"
 TIME = 1_700_000_000.0
+NEW = ["57", "villages", "Volterra", "wait"]
 
 
 @pytest.fixture
@@ -59,5 +60,25 @@ def test_the_page_of_a_view_shows_pairs_and_offers_nothing_that_needs_signatures
             shown = browser.wait("document.querySelector('.answers .notice.empty')?.innerText")
             assert "has no window of its own" in shown
             assert browser.evaluate("document.querySelector('.answers button')") is None
+        finally:
+            browser.close()
+
+
+def test_a_story_and_a_comparison_show_the_new_words(tmp_path, chromium):
+    """Each is emphasised: next to the update of the story, and under the facts of the pair."""
+    novel = {"threshold": 0.45, "verify": "exact", "novelty": "words", "keep_texts": True}
+    (tmp_path / "browser").mkdir()
+    with world_in(tmp_path / "state", **novel) as world, listening(world.app) as (host, port):
+        world.check("a", TEXT)
+        world.check("b", TEXT + " 57 villages, Volterra, wait.")
+        browser = Browser(chromium, tmp_path / "browser")
+        try:
+            browser.open(f"http://{host}:{port}/#/story/0")
+            new = "[...document.querySelectorAll('{} .new strong')].map((word) => word.textContent)"
+            browser.wait("document.querySelector('.updates .new strong')")
+            assert browser.evaluate(new.format(".updates")) == NEW
+            browser.evaluate("location.hash = '#/pair?a=a&b=b'")
+            browser.wait("document.querySelector('.pair .new strong')")
+            assert browser.evaluate(new.format(".pair")) == NEW
         finally:
             browser.close()
