@@ -26,8 +26,8 @@ from lxml import html as lxml_html
 from benchmarks.real import DATA
 from benchmarks.report import Result, Size, checksum
 from neardup import Config, Deduplicator, Document
+from neardup_workers.outside.web.charsets import decoded
 from neardup_workers.outside.web.extractor import ROWS, Extract
-from neardup_workers.outside.web.pages import decoded
 
 ID = "S16-pages"
 _SET = "html_articles"

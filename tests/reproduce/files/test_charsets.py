@@ -7,7 +7,7 @@ from pathlib import Path
 from program import Program
 
 PAGES = """
-from neardup_workers.outside.web.pages import decoded
+from neardup_workers.outside.web.charsets import decoded
 for charset in ("windows-1252", "iso-8859-1"):
     for text in ("El ni\\u00f1o comi\\u00f3 pi\\u00f1a ma\\u00f1ana", "\\u201cIt\\u2019s 5\\u20ac\\u201d"):
         for head in ('<meta charset="%s">', '<?xml version="1.0" encoding="%s"?>',
@@ -29,7 +29,7 @@ def test_a_page_is_read_in_the_charset_that_it_declares(program: Program) -> Non
 
 
 MISNAMED = """
-from neardup_workers.outside.web.pages import decoded
+from neardup_workers.outside.web.charsets import decoded
 text = "Погода на севере страны: дождь и снег, ветер слабый до умеренного"
 page = "<meta charset=utf-8><html><body><p>%s</p>" % text
 for payload in (page.encode("cp1251"), page.encode(), page.encode().replace(b"</p>", b"\\xff</p>")):

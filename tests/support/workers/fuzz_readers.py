@@ -48,8 +48,8 @@ from neardup_workers.outside.readers.mail.message import mail_document, read_mai
 from neardup_workers.outside.readers.reader import EntryReader
 from neardup_workers.outside.readers.warc import warc_lines
 from neardup_workers.outside.settings.files import Reading
+from neardup_workers.outside.web.charsets import decoded
 from neardup_workers.outside.web.extractor import REFUSED, ROWS, TEXT, answer
-from neardup_workers.outside.web.pages import decoded
 
 # Seconds of an input: a hundred times what the slowest needs on a busy machine.
 INPUT_SECONDS_MAX = 120

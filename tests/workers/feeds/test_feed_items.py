@@ -1,5 +1,6 @@
 """Feeds as items: RSS, Atom, RDF and JSON Feed, as they are in the wild and as an enemy would write them."""
 
+import html
 import json
 
 import pytest
@@ -50,7 +51,9 @@ def test_an_entry_of_atom_is_read_alike():
     inner += (
         "<updated>2024-01-01T00:00:00Z</updated><summary>short</summary><content type='html'>&lt;i&gt;long&lt;/i&gt;"
     )
-    assert item_of(inner + "</content>", ATOM, "entry") == Item("urn:1", TIME, "T", "http://feeds.example/b", "long")
+    assert item_of(inner + "</content>", ATOM, "entry") == Item(
+        "urn:1", TIME, "T", "http://feeds.example/b", "T\nlong", "title and content"
+    )
     assert item_of("<updated>2023-11-14T22:13:20Z</updated>", ATOM, "entry").time == TIME
     assert item_of("<summary type='text'>1 &lt; 2 &amp;amp;</summary>", ATOM, "entry").text
 
@@ -60,7 +63,7 @@ def test_json_feed_is_read():
     """Versions 1 and 1.1: text before markup, the summary in its absence; numbers are ids; other JSON is no feed."""
     items = [
         {"id": 7, "title": "T", "content_html": "<p>caf&eacute;</p>", "date_published": "2023-11-14T23:13:20+01:00"},
-        {"id": "b", "url": "http://a.example/b", "content_text": "plain", "content_html": "<p>markup</p>"},
+        {"id": "b", "url": "/b", "content_text": "plain", "content_html": "<p>markup</p>"},
         {"url": "http://a.example/c", "summary": "short", "date_modified": "2023-11-14T22:13:20Z"},
         {"title": "only", "date_published": "soon"},
         "no item",
@@ -68,10 +71,10 @@ def test_json_feed_is_read():
     feed = {"version": "https://jsonfeed.org/version/1.1", "title": "F", "items": items}
     for content in (json.dumps(feed), "\ufeff" + json.dumps(feed, indent=1)):
         assert items_of(content.encode(), URL, "application/feed+json", 60.0) == [
-            Item("7", TIME, "T", None, "café"),
-            Item("b", None, "", "http://a.example/b", "plain"),
+            Item("7", TIME, "T", None, "T\ncafé", "title and content"),
+            Item("b", None, "", "http://feeds.example/b", "plain"),
             Item("http://a.example/c", TIME, "", "http://a.example/c", "short", "summary"),
-            Item(None, None, "only", None, "only", "title"),
+            Item("fd798a81347cce4e902253a1619a77d8", None, "only", None, "only", "title"),
         ]
     for other in ({"items": []}, {"version": "https://jsonfeed.org/version/1", "items": {}}):
         assert parse(json.dumps(other).encode(), URL, "") == "feed_format"
@@ -105,11 +108,12 @@ def test_rdf_is_read():
         ("<guid isPermaLink='false'>urn:x:7</guid>", "urn:x:7"),
         ("<guid>http://a.example/7</guid>", "http://a.example/7"),
         ("<link>http://a.example/7</link>", "http://a.example/7"),
-        ("<title>T</title>", None),
+        ("<title>T</title>", "8eada994d8751b7708ce79113cb2fa81"),
+        ("<author>A. B.</author>", None),
     ],
 )
 def test_the_id_is_the_guid_or_else_the_link(inner, id_):
-    """As the feed has it."""
+    """As the feed has it; without both it is a hash of title and text, and without these there is none."""
     assert item_of(inner).id == id_
 
 
@@ -202,3 +206,82 @@ def test_a_feed_that_takes_too_long_is_given_up():
     """The process that reads it is ended."""
     content = b"<rss><channel>" + b"<item>" * 1_000_000
     assert items_of(content, URL, "text/xml", 0.3) == "feed_slow"
+
+
+# A generator of feeds -> what it writes as the content of every item: the title alone says what the item is.
+GENERATORS = {
+    "reddit": '&lt;!-- SC_OFF --&gt; submitted by &lt;a href="/u/x"&gt; /u/x &lt;/a&gt; [link] [comments]',
+    "wordpress": '&lt;p&gt;The post appeared first on &lt;a href="/"&gt;Blog&lt;/a&gt;.&lt;/p&gt;',
+    "hacker news": '&lt;a href="https://news.example/item?id=1"&gt;Comments&lt;/a&gt;',
+    "lobsters": "&lt;p&gt;Comments&lt;/p&gt;",
+    "github": "&lt;p&gt;No content.&lt;/p&gt;",
+    "medium": "&lt;p&gt;Continue reading on Medium&lt;/p&gt;",
+    "youtube": "",
+    "mastodon": "&lt;p&gt;#news&lt;/p&gt;",
+    "discourse": "&lt;p&gt;1 post - 1 participant&lt;/p&gt;&lt;p&gt;Read full topic&lt;/p&gt;",
+    "substack": "Listen now (5 mins)",
+    "drupal": "&lt;span&gt;admin&lt;/span&gt; Read more",
+    "jekyll": "&lt;p&gt;Subscribe to our newsletter&lt;/p&gt;",
+}
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_the_text_of_an_item_has_its_title_whatever_its_generator_writes(name):
+    """A content that is the same in all items made five of six different ones copies; in RSS, Atom and JSON Feed."""
+    titles = [f"Storm number {n} reaches the coast" for n in range(3)]
+    content = GENERATORS[name]
+    rss = "".join(
+        f"<item><guid>a:{n}</guid><title>{title}</title><content:encoded>{content}</content:encoded></item>"
+        for n, title in enumerate(titles)
+    )
+    head = '<rss version="2.0" xmlns:content="http://purl.org/rss/1.0/modules/content/"><channel>'
+    atom = "".join(
+        f"<entry><id>a:{n}</id><title>{title}</title><content type='html'>{content}</content></entry>"
+        for n, title in enumerate(titles)
+    )
+    json_items = [{"id": n, "title": title, "content_html": html.unescape(content)} for n, title in enumerate(titles)]
+    feed = {"version": "https://jsonfeed.org/version/1.1", "items": json_items}
+    for body in (f"{head}{rss}</channel></rss>", ATOM.format(atom), json.dumps(feed)):
+        found = parse(body.encode(), URL, "")
+        assert [item.text.partition("\n")[0] for item in found] == titles
+        assert len({item.text.partition("\n")[2] for item in found}) == 1
+
+
+def test_items_that_share_a_guid_have_ids_of_their_own():
+    """By their link and title; an item that is listed twice is one. The ids are the same at the next fetch."""
+
+    def feed(*names):
+        one = "<item><guid isPermaLink='false'>same</guid><link>http://a.example/{0}</link><title>{0}</title></item>"
+        return RSS.format("".join(map(one.format, names))).encode()
+
+    first, second = (parse(feed(*names), URL, "") for names in ("abca", "dabc"))
+    assert [item.title for item in first] == ["a", "b", "c"]
+    assert len({item.id for item in first}) == 3
+    assert [item.id for item in second[1:]] == [item.id for item in first]
+
+
+@pytest.mark.parametrize(
+    "feed",
+    [
+        RSS.format("<item><guid>a:1</guid><description><![CDATA[an <entry> of <item>]]></description></item>"),
+        RSS.format("<item><guid>a:1</guid></item>") + "<!-- <item> -->",
+        ATOM.format("<entry><id>a:1</id></entry><item xmlns='urn:x' a='1'/>"),
+        RSS.format("<item><guid>a:1</guid><title>A & B &bogus;</title><!-- <entry> --></item>"),
+        RSS.format("<item><guid>a:1</guid><title>A & B</title></item><item/>"),
+    ],
+)
+def test_a_feed_that_mentions_an_item_is_whole(feed):
+    """Its parser says where items end: a search for the bytes of a tag lost the last item at every fetch."""
+    assert parse(feed.encode(), URL, "")[0].id == "a:1"
+
+
+@pytest.mark.parametrize(
+    ("declared", "named"), [("shift_jis", ""), ("utf-8", "shift_jis"), ("x-sjis", ""), ("", "windows-31j")]
+)
+def test_the_characters_of_a_feed_are_read_as_those_of_a_page(declared, named):
+    """By the label of the server, then of the declaration, as browsers read labels."""
+    declaration = f'<?xml version="1.0" encoding="{declared}"?>' if declared else ""
+    content = (declaration + RSS.format("<item><guid>a:1</guid><title>①髙</title></item>")).encode("cp932")
+    assert parse(content, URL, f"text/xml; charset={named}" if named else "")[0].title == "①髙"
+    plain = RSS.format("<item><title>größer</title></item>").encode()
+    assert parse(plain, URL, "text/xml; charset=iso-8859-1")[0].title == "größer"

@@ -18,9 +18,10 @@ from neardup_workers.outside.process.stop import Stop
 from neardup_workers.outside.readers.entries import FILE_REASONS
 from neardup_workers.outside.readers.reader import EntryReader
 from neardup_workers.outside.settings.files import Reading
+from neardup_workers.outside.web.charsets import codec_of, decoded
 from neardup_workers.outside.web.extraction import PAGE_SECONDS, Extraction, Pending, readable
 from neardup_workers.outside.web.extractor import ROWS
-from neardup_workers.outside.web.pages import EXTRACTORS, MODES, Page, decoded
+from neardup_workers.outside.web.pages import EXTRACTORS, MODES, Page
 
 ARTICLE = PARAGRAPH * 5
 
@@ -66,6 +67,52 @@ def test_characters_follow_the_charset_of_the_server_then_of_the_page_then_the_b
     """As in browsers: ISO-8859-1 is Windows-1252, a byte order mark goes first, a wrong declaration of UTF-8 text does
     no harm."""
     assert decoded(payload, charset) == text
+
+
+@pytest.mark.parametrize(
+    ("label", "payload", "text"),
+    [
+        ("shift_jis", b"\x87\x40\xfb\xfc", "①髙"),
+        ("x-sjis", b"\x81\x60", "～"),
+        ("euc-kr", b"\x8c\x63", "똠"),
+        ("ks_c_5601-1987", b"\x8c\x63", "똠"),
+        ("gb2312", b"\xe9F", "镕"),
+        ("gbk", b"\x81\x30\x84\x36", "¥"),
+        ("big5", b"\x87\x40\xf9\xd6", "䏰碁"),
+        ("euc-jp", b"\xad\xa1", "①"),
+        ("iso-2022-jp", b"\x1b$BF|\x1b(I1\x1b(B", "日ｱ"),
+        ("iso-8859-1", b"\x80\x93", "€“"),
+        ("us-ascii", b"\x80", "€"),
+        ("latin5", b"\x80\xfd", "€ı"),
+        ("tis-620", b"\x80\xa1", "€ก"),
+        ("iso-8859-8-i", b"\xe0", "א"),
+        ("x-mac-cyrillic", b"\x80", "А"),
+        ("x-user-defined", b"\x80", "€"),
+        ("hz-gb-2312", b"~{VP~}", "中"),
+        ("utf-7", b"+AOk-", "é"),
+        ("  UTF8\n", "é".encode(), "é"),
+    ],
+)
+def test_a_label_means_what_it_means_to_browsers(label, payload, text):
+    """Each stands for the larger charset; those that browsers do not know are read by Python's codecs."""
+    assert payload.decode(codec_of(label)) == text
+    assert decoded(payload, label) == text
+
+
+@pytest.mark.parametrize("label", ["rot13", "hex", "idna", "punycode", "unicode_escape", "undefined", "x-unknown", ""])
+def test_what_is_no_charset_is_none(label):
+    """Names of Python's codecs that decode no text of the world."""
+    assert codec_of(label) is None
+
+
+@pytest.mark.parametrize("label", ["iso-8859-1", "windows-1251", "shift_jis", "gb2312", "euc-kr", "big5", "iso-8859-9"])
+def test_a_text_that_is_utf8_is_so_whatever_its_server_says(label):
+    """A short text in a charset with several bytes a character keeps its name: "联通" of GBK is UTF-8 by accident."""
+    text = "Über die Straße nach Süden: größere Höhen, früher Frühling, müßige Grüße"
+    assert (
+        decoded(text.encode(), label) == decoded(f"<meta charset={label}>{text}".encode(), label)[-len(text) :] == text
+    )
+    assert decoded("联通".encode("gbk"), "gbk") == "联通"
 
 
 def test_every_mode_and_library_has_a_row():

@@ -6,7 +6,11 @@ its content the input, and the output is a line of JSON: a list of items, an obj
 page names, or a reason.
 
 An item has ``id`` (the guid, or else the link), ``time`` (published, or else updated, in ISO 8601), ``title``, ``url``,
-``text`` (content, or else title and summary) and ``part``, which of these the text is.
+``text`` (title and content, or else title and summary) and ``part``, which of these the text is. The title is a part of
+the text because many contents are the same in all items ("submitted by ...", "The post appeared first on ...").
+
+Where items of a feed have one guid, an id also has a hash of link and title; so has one without guid and link, of its
+title and text.
 """
 
 from __future__ import annotations
@@ -16,16 +20,20 @@ import re
 import resource
 import subprocess
 import sys
+from collections import Counter
 from datetime import UTC, datetime
 from html.parser import HTMLParser
 from typing import Any, NamedTuple
 from urllib.parse import urljoin
+from xml.sax import SAXException
 
+import mmh3
 import orjson
 
 from neardup.documents.dates import date_seconds
 from neardup.errors import Reason
 from neardup_workers.outside.readers.markup import text_of_markup
+from neardup_workers.outside.web.charsets import CHARSET, decoded
 
 # What names a feed in the head of a page, and how many bytes of a page are searched.
 _FEED_TYPES = frozenset({"application/rss+xml", "application/atom+xml", "application/feed+json"})
@@ -33,6 +41,11 @@ _HEAD_BYTES = 1 << 19
 # 1990 and 5000, and how seconds since the epoch are written between 1990 and 2286.
 _EARLIEST_SECONDS, _LATEST_SECONDS = 631_152_000.0, 95_617_584_000.0
 _EPOCH = re.compile(r"\d{9,10}(\.\d+)?", re.ASCII)
+# What opens and closes items in a feed that is not well-formed; comments and CDATA may mention them.
+_ITEM_TAGS = re.compile(
+    r"<!--.*?(?:-->|\Z)|<!\[CDATA\[.*?(?:\]\]>|\Z)|<(?P<end>/?)(?:item|entry)(?=[\s/>])[^<>]*?(?P<empty>/?)>",
+    re.DOTALL | re.IGNORECASE,
+)
 # Bytes of memory of the process: many times what the largest feed of the default limits needs.
 _MEMORY_BYTES_MAX = 1 << 30
 
@@ -99,25 +112,48 @@ def parse(content: bytes, url: str, content_type: str) -> list[Item] | Named | R
         feed = orjson.loads(content.removeprefix(b"\xef\xbb\xbf"))
         if "jsonfeed.org" not in str(feed.get("version")) or not isinstance(feed.get("items"), list):
             return Reason("feed_format")
-        return [_json_item(item) for item in feed["items"] if isinstance(item, dict)]
+        return _named([_json_item(item, url) for item in feed["items"] if isinstance(item, dict)])
     import feedparser
 
+    named = CHARSET.search(content_type)
+    text = decoded(content, named[1] if named else None)
     # Without an address the parser leaves relative guids as they are: a redirect must not change the id of an item.
-    header = {"content-type": content_type}
+    header = {"content-type": "application/xml; charset=utf-8"}
     feed = feedparser.parse(
-        io.BytesIO(content), response_headers=header, sanitize_html=False, resolve_relative_uris=False
-    )
+        io.BytesIO(text.encode(errors="replace")), response_headers=header, sanitize_html=False,
+        resolve_relative_uris=False,
+    )  # fmt: skip
     if feed.get("version") or feed.entries:
-        return [_item(entry, url) for entry in feed.entries[: -1 if _ends_in_item(content) else None]]
+        is_cut = isinstance(feed.get("bozo_exception"), SAXException) and _ends_in_item(text)
+        return _named([_item(entry, url) for entry in feed.entries[: -1 if is_cut else None]])
     links = _Links()
-    links.feed(content[:_HEAD_BYTES].decode("utf-8", "replace"))
+    links.feed(text[:_HEAD_BYTES])
     return Named(urljoin(url, links.found)) if links.found else Reason("feed_format")
 
 
-def _ends_in_item(content: bytes) -> bool:
-    """Whether a feed is cut within its last item, which has a part of its text then."""
-    lower = content.lower()
-    return any(lower.rfind(b"<" + name) > lower.rfind(b"</" + name) for name in (b"item", b"entry"))
+def _ends_in_item(text: str) -> bool:
+    """Whether a feed that is not well-formed is cut within its last item, which has a part of its text then."""
+    tags = [tag for tag in _ITEM_TAGS.finditer(text) if tag["end"] is not None and not tag["empty"]]
+    return bool(tags) and not tags[-1]["end"]
+
+
+def _named(items: list[Item]) -> list[Item]:
+    """Return items with ids that differ; of several that a feed lists under one guid, link and title, the first."""
+    counts = Counter(item.id for item in items)
+    found: dict[str | None, Item] = {}
+    for item in items:
+        id_ = item.id
+        if id_ is None and item.text:
+            id_ = _hash(item.title, item.text)
+        elif id_ is not None and counts[id_] > 1:
+            id_ = f"{id_}#{_hash(item.url or '', item.title)}"
+        # An item without anything has no id, and is refused.
+        found.setdefault(id_ or f"#{len(found)}", item._replace(id=id_))
+    return list(found.values())
+
+
+def _hash(*values: str) -> str:
+    return mmh3.hash_bytes("\0".join(values)).hex()
 
 
 class _Links(HTMLParser):
@@ -131,8 +167,9 @@ class _Links(HTMLParser):
             self.found = values.get("href", "") if "alternate" in values.get("rel", "").lower().split() else ""
 
 
-def _json_item(item: dict[str, Any]) -> Item:
+def _json_item(item: dict[str, Any], url: str) -> Item:
     id_, link = (str(item[name]) if item.get(name) else None for name in ("id", "url"))
+    link = _absolute(url, link or "") or None
     content = _text(item.get("content_text")).strip() or text_of_markup(_text(item.get("content_html")))
     texts = content, _text(item.get("title")).strip(), _text(item.get("summary")).strip()
     dates = (_date(item.get(name)) for name in ("date_published", "date_modified"))
@@ -160,14 +197,13 @@ def _item(entry: Any, url: str) -> Item:
 
 
 def _with_text(id_: str | None, time: str | None, url: str | None, content: str, title: str, summary: str) -> Item:
-    """Return an item with its content, or else with its title and its summary, as far as it has them."""
-    if content:
-        return Item(id_, time, title, url, content)
-    if not title or summary.startswith(title):
-        return Item(id_, time, title, url, summary, "summary")
-    if not summary or title.startswith(summary):
+    """Return an item whose text is its title and its content, or else its summary, neither twice."""
+    body, part = (content, "content") if content else (summary, "summary")
+    if not title or body.startswith(title):
+        return Item(id_, time, title, url, body, part)
+    if title.startswith(body):
         return Item(id_, time, title, url, title, "title")
-    return Item(id_, time, title, url, f"{title}\n{summary}", "title and summary")
+    return Item(id_, time, title, url, f"{title}\n{body}", f"title and {part}")
 
 
 def _absolute(url: str, link: str) -> str:

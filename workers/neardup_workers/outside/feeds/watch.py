@@ -135,7 +135,8 @@ class Feed:
             )
             return self._polled((), world, items)
         new = [self._with_page(self._arrived(entry, world.now()), world) for entry in items if self._is_new(entry)]
-        while len(self._seen) > max(self._watching.items_max, len(items)):
+        kept = sum(1 if isinstance(entry.found, Reason) else 1 + ("?" in entry.found.id) for entry in items)
+        while len(self._seen) > max(self._watching.items_max, kept):
             self._seen.popitem(last=False)
         now = world.now()
         self._condition = self._condition._replace(
@@ -268,12 +269,20 @@ class Feed:
         return entry._replace(raw=raw, found=decode_document(raw, self._watching.fields))
 
     def _is_new(self, entry: Entry) -> bool:
-        """Whether an item is new or has changed; remembers it."""
-        digest = mmh3.hash_bytes(entry.raw or b"")
-        key = digest.hex() if isinstance(entry.found, Reason) else entry.found.id
-        is_new = self._seen.get(key) != digest
-        self._seen[key] = digest
-        self._seen.move_to_end(key)
+        """Whether an item is new or its text has changed; remembers it.
+
+        Dates and links may change at each fetch. So an address that differs from one that is remembered only in
+        its query, with the same text, is no new item.
+        """
+        found = entry.found
+        digest = mmh3.hash_bytes(entry.raw or b"" if isinstance(found, Reason) else found.text)
+        key = digest.hex() if isinstance(found, Reason) else found.id
+        path, query, _ = key.partition("?")
+        known = self._seen.get(key)
+        is_new = known != digest and not (known is None and f"{path}?{digest.hex()}" in self._seen)
+        for each in (key, f"{path}?{digest.hex()}") if query else (key,):
+            self._seen[each] = digest
+            self._seen.move_to_end(each)
         return is_new
 
 

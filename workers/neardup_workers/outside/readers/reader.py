@@ -51,8 +51,9 @@ from neardup_workers.outside.readers.lines import BOM, HEADER, IDLE, RECORD, Hea
 from neardup_workers.outside.readers.paths import display, walk
 from neardup_workers.outside.readers.warc import WARC_IDS
 from neardup_workers.outside.web.canonical_ids import CanonicalIds
+from neardup_workers.outside.web.charsets import REPLACED
 from neardup_workers.outside.web.extraction import Extracted, Extraction, ExtractionOptions, Pending
-from neardup_workers.outside.web.pages import REPLACED, Page, page_document
+from neardup_workers.outside.web.pages import Page, page_document
 
 _log = logging.getLogger(__name__)
 # The name of standard input in reports.

@@ -21,6 +21,7 @@ from typing import Any
 from neardup.errors import Reason
 from neardup_workers.outside.readers.lines import IDLE, RECORD, Line
 from neardup_workers.outside.readers.markup import LOOKS_LIKE_HTML
+from neardup_workers.outside.web.charsets import CHARSET
 from neardup_workers.outside.web.content_encoding import decoded_content
 from neardup_workers.outside.web.pages import Page
 
@@ -35,7 +36,6 @@ _CHUNK = re.compile(rb"[ \t]{0,8}([0-9a-fA-F]{1,15})[ \t]{0,8}(?:;[^\n]{0,4096})
 _LENGTH = re.compile(rb"^content-length:[ \t]*(\d{1,18})[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
 _HTML = frozenset(("text/html", "application/xhtml+xml"))
 _PLAIN = frozenset(("text/plain", "text/markdown", "text/x-markdown"))
-_CHARSET = re.compile(r"charset\s*=\s*[\"']?([^\s\"';]{1,40})", re.IGNORECASE)
 _SUCCESS = 200
 # Values that ``_Archive._end`` returns instead of a position.
 _UNKNOWN, _DAMAGED = -1, -2
@@ -233,7 +233,7 @@ def _page(record: Any, kind: str, block: bytes, bytes_max: int) -> Page | Reason
     is_markup = media in _HTML or (not media and LOOKS_LIKE_HTML.match(payload) is not None)
     if not is_markup and media not in _PLAIN:
         return Reason("warc_not_text")
-    named = _CHARSET.search(parameters)
+    named = CHARSET.search(parameters)
     charset = named[1] if named else None
     record_id = _header(record, "WARC-Record-ID")
     id_ = _header(record, "WARC-Target-URI").strip("<>") or record_id

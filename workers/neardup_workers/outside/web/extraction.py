@@ -22,8 +22,9 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from neardup.errors import Reason
 from neardup_workers.outside.process.exits import Exit, Failure
+from neardup_workers.outside.web.charsets import decoded
 from neardup_workers.outside.web.extractor import ANSWER, REFUSED, REQUEST, TEXT, UNLOADED
-from neardup_workers.outside.web.pages import MODES, Page, decoded
+from neardup_workers.outside.web.pages import MODES, Page
 
 # After which the extraction of a page is given up: an article takes hundredths of a second, so a busy machine has room.
 PAGE_SECONDS = 10.0

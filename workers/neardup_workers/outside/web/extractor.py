@@ -16,7 +16,7 @@ import struct
 import sys
 from collections.abc import Callable
 
-from neardup_workers.outside.web.pages import decoded
+from neardup_workers.outside.web.charsets import decoded
 
 # Markup -> text.
 Extract = Callable[[str], str | None]

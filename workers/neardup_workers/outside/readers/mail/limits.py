@@ -16,5 +16,4 @@ MAIL_REASONS: dict[str, str] = {
     f"its Content-Type is longer than {CONTENT_TYPE_CHARACTERS_MAX:,} characters",
     "mail_nested": f"the message has parts in more than {LEVELS_MAX} levels, or more than {PARTS_MAX:,} parts",
     "mail_no_text": "the message has no part of type text/plain or text/html that is not an attachment",
-    "mail_charset": "the text is neither UTF-8 nor in a charset that is known here",
 }

@@ -5,15 +5,12 @@ order. Of alternatives it is the plain one, unless that is a stub. The parser of
 whole messages: it calls itself for each level of parts and compares each line with each open boundary, so a message of
 a megabyte can occupy it for hours. It reads headers here, which have a bound.
 
-The id is the first Message-ID, without angle brackets (as in RFC 8621). Bytes that are not in the charset that the
-message names are read as UTF-8, or else replaced by U+FFFD; a message that names none, or ASCII, is read as UTF-8
-first.
+The id is the first Message-ID, without angle brackets (as in RFC 8621). Characters are read as those of pages.
 """
 
 from __future__ import annotations
 
 import binascii
-import codecs
 import re
 from collections.abc import Callable, Iterator
 from email.message import Message
@@ -33,6 +30,7 @@ from neardup_workers.outside.readers.mail.limits import (
     PARTS_MAX,
 )
 from neardup_workers.outside.readers.markup import text_of_markup
+from neardup_workers.outside.web.charsets import decoded
 
 _HEADER_END = re.compile(rb"(?:\A|\n)\r?\n")
 _FIELD = re.compile(rb"[!-9;-~]+[ \t]*:")
@@ -43,10 +41,6 @@ _ALTERNATIVE, _DIGEST = "multipart/alternative", "multipart/digest"
 # A plain text of at most so many characters is a stub ("your reader shows no HTML") if the other form has so many
 # times its characters.
 _STUB_CHARACTERS_MAX, _STUB_RATIO = 400, 3
-# Names of charsets in mail whose bytes are those of a larger one, as browsers read them (WHATWG Encoding).
-_LARGER = {"ascii": "cp1252", "iso8859-1": "cp1252", "gb2312": "gb18030", "gbk": "gb18030", "euc_kr": "cp949"}
-# Codecs of Python that are no charsets of mail; some of them need time that grows with the square of the size.
-_NO_CHARSETS = frozenset(("idna", "punycode", "raw_unicode_escape", "undefined", "unicode_escape"))
 
 
 class Mail(NamedTuple):
@@ -106,13 +100,10 @@ class _Text(NamedTuple):
 
 
 class _Reading:
-    """The walk through the parts of one message.
-
-    ``count`` is the number of parts so far, ``charset`` whether a text was passed over because of its charset.
-    """
+    """The walk through the parts of one message; ``count`` is the number of parts so far."""
 
     def __init__(self, raw: bytes) -> None:
-        self.raw, self.count, self.charset = raw, 0, False
+        self.raw, self.count = raw, 0
 
     def texts(self, part: _Part, default: str = _PLAIN, level: int = 0) -> list[_Text]:
         """Return the texts of a part, in order; ``default`` is the type of one that names none. Raises ``_Refused``."""
@@ -132,17 +123,14 @@ class _Reading:
             return self.texts(_part(self.raw, part.begin, part.end), level=level + 1)
         if kind not in (_PLAIN, _HTML) or _is_attachment(part.header):
             return []
-        text = _decoded(self.raw, part)
-        self.charset |= text is None
-        return [] if text is None else [_Text(text, kind == _HTML)]
+        return [_Text(_decoded(self.raw, part), kind == _HTML)]
 
 
 def _body_text(raw: bytes, whole: _Part) -> str:
     """Return the text of a message. Raises ``_Refused``."""
-    reading = _Reading(raw)
-    found = reading.texts(whole)
+    found = _Reading(raw).texts(whole)
     if not found:
-        raise _Refused("mail_charset" if reading.charset else "mail_no_text")
+        raise _Refused("mail_no_text")
     texts = [text_of_markup(one.text) if one.is_markup else one.text for one in found]
     return "\n".join([text for text in texts if text.strip()] or texts[:1])
 
@@ -199,36 +187,11 @@ def _is_attachment(header: Message) -> bool:
     return _value(header, "Content-Disposition").strip().lower().startswith("attachment")
 
 
-def _decoded(raw: bytes, part: _Part) -> str | None:
-    """Return the text of a part, ``None`` if its charset is not known and it is not UTF-8."""
+def _decoded(raw: bytes, part: _Part) -> str:
+    """Return the text of a part, in its charset as pages are read."""
     encoding = _value(part.header, "Content-Transfer-Encoding").strip().lower()
     content = _TRANSFER.get(encoding, bytes)(raw[part.begin : part.end])
-    named = part.header.get_content_charset("ascii")
-    charset = _codec(named)
-    # A message that names ASCII, or nothing, and has other bytes is mostly UTF-8.
-    for name in filter(None, ("utf-8" if _is_ascii(named) else None, charset, "utf-8")):
-        try:
-            return _without_surrogates(content.decode(name))
-        except ValueError:
-            continue
-    return None if charset is None else _without_surrogates(content.decode(charset, "replace"))
-
-
-def _codec(charset: str) -> str | None:
-    """Return the codec of a charset, ``None`` if there is none."""
-    try:
-        name = codecs.lookup(charset).name
-        b"".decode(name)  # a codec that decodes no bytes to text is refused here
-    except (LookupError, ValueError):
-        return None
-    return None if name in _NO_CHARSETS else _LARGER.get(name, name)
-
-
-def _is_ascii(charset: str) -> bool:
-    try:
-        return codecs.lookup(charset).name == "ascii"
-    except (LookupError, ValueError):
-        return False
+    return _without_surrogates(decoded(content, part.header.get_content_charset()))
 
 
 def _without_surrogates(text: str) -> str:
