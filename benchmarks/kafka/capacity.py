@@ -48,7 +48,7 @@ def measured(bench: Bench) -> dict[str, float]:
     linked = drained("link", settings, 1, count)[1] / count
     forwarded = _forwarded(bench, count)
     shard = (_in_memory(bench, _MANY) - _in_memory(bench, 1)) / (_MANY - 1)
-    tables = {n: shards.measure(_TABLE_DOCUMENTS[bench.size], n) for n in shards.SHARDS}
+    table = shards.measure(_TABLE_DOCUMENTS[bench.size], 8)
     pairs = max(1, passed.pairs)
     return {
         "signer_document": 1e6 * (short - kilobyte * short_bytes / 1e3),
@@ -62,9 +62,7 @@ def measured(bench: Bench) -> dict[str, float]:
         "link_bytes": _bytes(settings, topics.links) / pairs,
         "verdict_bytes": _bytes(settings, topics.verdicts) / count - _ID_BYTES,
         "cluster_bytes": _bytes(settings, topics.clusters) / count,
-        "shards_8": tables[8].used / tables[1].used,
-        "shards_32": tables[32].used / tables[1].used,
-        "slack": tables[8].allocated / tables[8].used,
+        "slack": table.allocated / table.used,
     }
 
 

@@ -1,8 +1,8 @@
 """S24: after how many documents a fault of one of eight shards is noticed by the canaries in ``signed``; their cost.
 
 A signer writes a stream of a document every two seconds with its canaries; eight shards of one matcher read it, with a
-window of six hours. A third of the documents are near-duplicates, so shards have marks of each other's documents. Then
-one shard begins to fail. The figures count documents of the whole stream.
+window of six hours. A third of the documents are near-duplicates. Then one shard begins to fail. The figures count
+documents of the whole stream.
 
 The cost is the CPU time within the functions of canaries in a signer's steps and in a matcher's, without the broker.
 """
@@ -13,7 +13,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import orjson
@@ -145,23 +145,10 @@ def _restore_without_the_last_step(world: World) -> None:
     world.tables[_SHARD] = world.restored(_SHARD, lacks_last=True)
 
 
-def lose_marks(world: World) -> None:
-    """A member takes the shard over, and its table has no marks and makes none."""
-    table = world.tables[_SHARD].matcher.table
-    add = table.probe_add
-
-    def without(items: Any, **options: Any) -> Any:
-        limits = table.limits._replace(by_content=False)
-        return add(items, **options, limits=limits)
-
-    table.probe_add = without  # type: ignore[method-assign]
-
-
 FAULTS: dict[str, Callable[[World], None]] = {
     "a lost band": _lose_a_band,
     "a window an hour short": _shorten_the_window,
     "a restore without its last step": _restore_without_the_last_step,
-    "a shard that lost its marks": lose_marks,
 }
 
 

@@ -40,6 +40,7 @@ from neardup.schemes.config import Config
 from neardup.schemes.interface import Common, Evidence, in_parts, regular_keys, select_ragged
 from neardup.schemes.rows import SCHEMES
 from neardup.window import REMOVAL, BandTable, Candidates, Limits
+from neardup.window.chains import COPIED
 from neardup.window.steps import step
 
 # Texts are signed and matched in chunks of about this many characters: enough that the calls cost little, few enough
@@ -253,6 +254,7 @@ class Matcher:
         """The same for rows that ``stream_rows`` has made, from row ``first`` on: shards of a member share them."""
         batch, kinds = rows.batch, kinds_of(rows.batch, self.shard, self._scheme.by_content)
         kinds[rows.removals] = REMOVAL
+        kinds |= rows.items.kinds & COPIED
         items, end, settled = rows.items._replace(kinds=kinds), first, self.shard.settled
         while True:
             self.table.limits = shared_limits(self._limits, self.shard.fewest(self.table.oldest), self.table.limits)

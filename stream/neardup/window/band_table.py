@@ -30,6 +30,7 @@ from neardup.window.chains import (
     BYTE_END,
     BYTE_PAGE_BITS,
     CANDIDATES_FULL,
+    COPIED,
     FINISHED,
     FIRST_TIME,
     FOREIGN,
@@ -169,7 +170,7 @@ class BandTable:
     ) -> Candidates:  # fmt: skip
         """Probe the buckets of each item, then add it, item by item; each candidate once, in order of the items.
 
-        A removal takes no slot; a foreign item takes one if it leaves a mark. A mark is no candidate.
+        A removal takes no slot; a foreign item takes one if it leaves a mark, which is no candidate.
 
         The call begins at item ``first`` and stops after the item that brings the candidates to ``candidates_max``;
         ``end`` says where to continue. So a batch in slices gives the same candidates as the whole batch. ``limits``
@@ -312,13 +313,12 @@ class BandTable:
         """Allocate room for a whole batch, before the kernel starts; with ``hides``, marks may have all postings."""
         state, keys = self._store.state, items.key_starts[1:] - items.key_starts[:-1]
         assert items.fixed.shape == (len(items.times), self._width), items.fixed.shape
-        is_item, own, held = items.kinds != REMOVAL, items.kinds == OWN, items.id_starts[1:] - items.id_starts[:-1]
+        held = items.id_starts[1:] - items.id_starts[:-1]
+        is_item, own = items.kinds != REMOVAL, items.kinds & ~COPIED == OWN
         assert held[is_item].max(initial=0) <= _ID_BYTES_MAX, "the length of an id stands in 16 bits"
         assert keys.min(initial=KEYS) >= KEYS, "a content key and an id key come first"
-        count, foreign = int(np.count_nonzero(own)), int(np.count_nonzero(items.kinds == FOREIGN))
-        assert self._is_shard or not foreign, "only a shard takes foreign items"
-        added = int(keys[is_item if hides else own].sum()) + (0 if hides else KEYS * foreign)
-        postings = int(state[POSTING_END]) + added
+        assert self._is_shard or not (items.kinds & FOREIGN).any(), "only a shard takes foreign items"
+        postings = int(state[POSTING_END]) + int(keys[is_item if hides else own].sum())
         if postings - self._base > POSTINGS_MAX:
             raise CapacityError(
                 f"{postings - self._base:,} postings in the window; a table numbers at most {POSTINGS_MAX:,}: "
@@ -326,8 +326,8 @@ class BandTable:
             )
         # An id that does not fit the rest of a page starts the next page; fewer bytes than its length stay unused.
         ragged = (items.ragged_starts[1:] - items.ragged_starts[:-1])[own].sum()
-        pages = 3 + (2 * len(items.ids) + count * self._width + int(ragged) >> BYTE_PAGE_BITS)
-        self._slots.extend(int(state[SLOT_END]) + count + foreign)
+        pages = 3 + (2 * len(items.ids) + int(np.count_nonzero(own)) * self._width + int(ragged) >> BYTE_PAGE_BITS)
+        self._slots.extend(int(state[SLOT_END]) + int(np.count_nonzero(is_item if hides else own)))
         self._postings.extend(postings)
         self._bytes.extend(int(state[BYTE_END]) + (pages << BYTE_PAGE_BITS))
         room = tuple((one.physical_pages, len(one.map)) for one in (self._slots, self._postings, self._bytes))

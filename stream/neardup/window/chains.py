@@ -12,11 +12,10 @@ the slot are unlinked; a later walk unlinks a posting that is far down its chain
 slot is never reported, but it still represents older copies of its content. ``UNTIMED``: it has no event time.
 ``MARK``: it stands for an item that another shard holds.
 
-The table of a **shard** reads the whole stream and holds a part of it. A row of another shard probes the buckets, and
-leaves a mark if it meets a live item there or if its content is marked: a slot with the postings of its content and its
-id, and without evidence. A later copy of it then links to nothing here: the shard that holds the content does that. So
-one content has its pairs once, although no shard knows all contents. If a shard holds a content that goes elsewhere
-now, the mark of a later copy takes its place in the buckets, and hides it from what may pair with the marked one.
+The table of a **shard** reads the whole stream and holds a part of it. A row of another shard probes the buckets,
+unless it is known to be a copy (``COPIED``): the shard that holds the content links it. If a shard holds a content
+that goes elsewhere now, a later copy leaves a mark, a slot with all postings and without evidence. It takes the place
+of the content in the buckets, and hides it from what may pair with the marked one.
 
 ``run`` processes a batch or a part of it. It returns early if an array must grow, before it touches the next item.
 Before ``run`` overwrites data of an older item (the head of a bucket, a link, the flags of a slot), it writes the data
@@ -37,6 +36,8 @@ from neardup.window.heads import NONE, Heads, read_back
 SUPERSEDED, REMOVED, UNTIMED, MARK = np.uint8(1), np.uint8(2), np.uint8(4), np.uint8(8)
 # What a row of ``Items`` is: an item to hold, an item of another shard, the removal of an id.
 OWN, FOREIGN, REMOVAL = np.uint8(0), np.uint8(1), np.uint8(2)
+# Added to the kind of an item: some shard holds an eligible copy of it for certain.
+COPIED = np.uint8(4)
 # The stored time of an untimed item that arrived before the first event time.
 NO_TIME = np.int64(np.iinfo(np.int64).min)
 # More items, bytes or candidates than there can be, and small enough for additions without overflow.
@@ -136,7 +137,7 @@ class Limits(NamedTuple):
 class Items(NamedTuple):
     """A batch as the table reads it. Keys of item i: ``keys[key_starts[i]:key_starts[i+1]]``, content and id first.
 
-    ``kinds`` are ``OWN``, ``FOREIGN`` or ``REMOVAL``. ``payloads`` has one number for each key, or is empty.
+    ``kinds`` are ``REMOVAL``, or ``OWN`` or ``FOREIGN`` with or without ``COPIED``. ``payloads`` are empty or of keys.
     """
 
     kinds: npt.NDArray[np.uint8]

@@ -15,9 +15,9 @@ from neardup.window.chains import (
     BUDGET_REACHED,
     BYTE_END,
     BYTE_PAGE_BITS,
-    CANDIDATES,
     CANDIDATES_FULL,
     CONTENT,
+    COPIED,
     COPIES,
     CUTS,
     EVICTED,
@@ -25,6 +25,7 @@ from neardup.window.chains import (
     FINISHED,
     FIRST_TIME,
     FLAGS,
+    FOREIGN,
     GROUP_BITS,
     HEADS,
     HEADS_FULL,
@@ -39,7 +40,6 @@ from neardup.window.chains import (
     NO_TIME,
     NO_WINDOW,
     OLDEST,
-    OWN,
     POSTING_END,
     REMOVAL,
     REMOVALS,
@@ -89,19 +89,19 @@ def run(store, limits, items, first, options, work):
             if not remove(store, items, i, base, journal):
                 return i, JOURNAL_FULL, NONE
             continue
-        is_own = kind == OWN
+        is_own = not kind & FOREIGN
         if i + AHEAD < len(items.times):
             warm(heads, items.keys[items.key_starts[i + AHEAD] : items.key_starts[i + AHEAD + 1]])
         if options.add:
-            added = keys if is_own or state[OLDEST] < options.settled else keys[:KEYS]
-            segment = make_room(heads, added, base, state[POSTING_END])
-            if segment != NONE:
-                return i, HEADS_FULL, segment
-            if journal.counts[HEADS] + len(added) > len(journal.head_keys) or (
+            if is_own or state[OLDEST] < options.settled:
+                segment = make_room(heads, keys, base, state[POSTING_END])
+                if segment != NONE:
+                    return i, HEADS_FULL, segment
+            if journal.counts[HEADS] + len(keys) > len(journal.head_keys) or (
                 journal.counts[FLAGS] == len(journal.flag_slots)
             ):
                 return i, JOURNAL_FULL, NONE
-        if options.probe or not is_own:
+        if options.probe:
             live_slots = state[SLOT_END] - state[OLDEST]
             most = min(len(keys) * min(limits.bucket_candidates, live_slots), live_slots, limits.probe_candidates) + 1
             if found.length[0] + most > len(found.slots):
@@ -117,7 +117,7 @@ def run(store, limits, items, first, options, work):
             scratch.heads[j], scratch.indices[j] = locate(heads, keys[j], base, state[POSTING_END])
             scratch.targets[j] = scratch.heads[j] if scratch.heads[j] >= item.live else NONE
         top = find_content(store, limits, items, item, scratch.targets[CONTENT], base)
-        walked, met = look_up(store, limits, items, item, top, is_own, options, work)
+        walked = look_up(store, limits, items, item, top, kind, options, work)
         if options.add and (is_own or hides_held(store, top, options)):
             state[VERSIONS] += is_own and has_version(store, items, item, scratch.targets[ID], base)
             if top != NONE and not walked:
@@ -125,8 +125,6 @@ def run(store, limits, items, first, options, work):
             append(store, items, item, np.uint8(0) if is_own else MARK, base, work)
             if top != NONE:
                 set_flag(store, top, SUPERSEDED, journal)
-        elif options.add and met and limits.by_content:
-            append(store, items, Incoming(i, KEYS, item.time, untimed, item.live), MARK, base, work)
         if options.add:
             state[STREAM_ITEMS] += 1
             state[STREAM_BYTES] += bytes_of(items, i)
@@ -134,31 +132,25 @@ def run(store, limits, items, first, options, work):
 
 
 @inlined
-def look_up(store, limits, items, item, top, is_own, options, work):
+def look_up(store, limits, items, item, top, kind, options, work):
     """Note the candidates of an item: its newest eligible copy, or else what its buckets hold.
 
-    A mark is no candidate. Returns whether the buckets were walked, and whether the item met its content or a live item
-    in a bucket. An item of another shard needs to know this without a probe, too.
+    A mark is no candidate. Returns whether the buckets were walked.
     """
+    if not options.probe:
+        return False
     state, found = store.state, work.found
-    met = top != NONE
-    if not options.probe and (is_own or met):
-        return False, met
-    begun, cuts, candidates = found.length[0], state[CUTS], state[CANDIDATES]
-    copy = NONE
-    if met:
+    cuts, copy = state[CUTS], NONE
+    if top != NONE:
         copy = eligible_copy(store, limits, top, items, item, options.base)
     if copy != NONE and not store.flags[slot_index(store, copy)] & MARK:
         note(found, item.position, copy, True)
         state[COPIES] += 1
-    walked = copy == NONE or limits.ranking
+    walked = (copy == NONE and not kind & COPIED) or limits.ranking
     if walked:
-        met |= probe(store, limits, items, item, top, options, work)
-    if options.probe:
-        state[TRUNCATED] += is_own and state[CUTS] > cuts
-    else:
-        found.length[0], state[CUTS], state[CANDIDATES] = begun, cuts, candidates
-    return walked, met
+        probe(store, limits, items, item, top, options, work)
+    state[TRUNCATED] += not kind & FOREIGN and state[CUTS] > cuts
+    return walked
 
 
 @inlined

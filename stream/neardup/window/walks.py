@@ -53,17 +53,14 @@ from neardup.window.heads import NONE
 
 @inlined
 def probe(store, limits, items, item, top, options, work):
-    """Probe every bucket of an item; leave in ``targets`` what the new posting will link to.
-
-    Returns whether it met an item that its payloads allow as a partner, eligible or not.
-    """
+    """Probe every bucket of an item; leave in ``targets`` what the new posting will link to."""
     if limits.counted:
-        return walk_counted(store, limits, items, item, top, options, work)
+        walk_counted(store, limits, items, item, top, options, work)
+        return
     cuts, begun = store.state[CUTS], work.found.length[0]
-    met = walk(store, limits, items, item, top, options, work)
-    if options.probe and store.state[CUTS] > cuts:
+    walk(store, limits, items, item, top, options, work)
+    if store.state[CUTS] > cuts:
         count_uncompared(store, limits, items, item, top, options, work, begun)
-    return met
 
 
 @inlined
@@ -75,7 +72,6 @@ def walk(store, limits, items, item, top, options, work):
     state, base = store.state, options.base
     journal, found, scratch = work.journal, work.found, work.scratch
     begun = found.length[0]
-    met = False
     old = min(min(limits.bucket_candidates, limits.probe_candidates) // OLD_PART, OLDEST_MAX)
     further = FURTHER * min(limits.bucket_candidates, NO_LIMIT // FURTHER)
     for j in range(KEYS, item.keys):
@@ -113,33 +109,29 @@ def walk(store, limits, items, item, top, options, work):
                             passed += 1
                     else:
                         visited += 1
-                        met |= consider(store, limits, items, item, j, posting, options, work)
+                        consider(store, limits, items, item, j, posting, options, work)
             posting = following
         for n in range(max(passed - old, 0), passed):
             if found.length[0] - begun < limits.probe_candidates:
-                met |= consider(store, limits, items, item, j, scratch.oldest[n % old], options, work)
+                consider(store, limits, items, item, j, scratch.oldest[n % old], options, work)
         state[CUTS] += passed > old
     state[CANDIDATES] += found.length[0] - begun
     state[CUTS] += found.length[0] - begun == limits.probe_candidates
-    return met
 
 
 @inlined
 def consider(store, limits, items, item, j, posting, options, work):
     """Note the slot of a posting of bucket ``j`` as a candidate, unless the probe has met it or its payload rules it
-    out; returns false if the payload does."""
+    out."""
     slot = slot_of(store, posting, options.base)
     index = slot_index(store, slot)
     epoch = options.epoch + np.uint32(item.position)
-    if store.seen[index] == epoch:
-        return True
-    if not is_admitted(store, limits, items, item, j, posting):
-        return False
+    if store.seen[index] == epoch or not is_admitted(store, limits, items, item, j, posting):
+        return
     store.seen[index] = epoch
     candidate = partner(store, limits, slot, items, item, options.base)
     if candidate != NONE:
         note(work.found, item.position, candidate, False)
-    return True
 
 
 @inner
@@ -221,9 +213,8 @@ def walk_counted(store, limits, items, item, top, options, work):
             if not hidden:  # a hidden posting here belongs to a content or an id whose key shares the chain
                 count_common(store, limits, items, item, j, posting, slot, index, epoch, found)
         count = left
-    met = keep_candidates(store, limits, items, item, base, found, begun)
+    keep_candidates(store, limits, items, item, base, found, begun)
     store.state[CANDIDATES] += found.length[0] - begun
-    return met
 
 
 @inlined
@@ -257,17 +248,14 @@ def count_common(store, limits, items, item, j, posting, slot, index, epoch, fou
 
 @inlined
 def keep_candidates(store, limits, items, item, base, found, begun):
-    """Keep of the noted slots from ``begun`` on those with enough common keys, or their eligible copies; returns
-    whether there are any with enough."""
-    noted, met = found.length[0], False
+    """Keep of the noted slots from ``begun`` on those with enough common keys, or their eligible copies."""
+    noted = found.length[0]
     found.length[0] = begun
     for at in range(begun, noted):
         if found.left[at] <= 0:
-            met = True
             candidate = partner(store, limits, found.slots[at], items, item, base)
             if candidate != NONE:
                 note(found, item.position, candidate, False)
-    return met
 
 
 @inlined

@@ -61,7 +61,6 @@ def test_the_constants_of_size_are_measured(bench: Bench, monkeypatch: pytest.Mo
     found = {result.name: result.value or 0.0 for result in capacity.run(bench)}
     times = ("restore_of_match", "linker_document", "filter_document")
     assert min(found[name] for name in (*times, *(name for name in found if name.endswith("_bytes")))) > 0
-    assert 1 < found["shards_8"] < found["shards_32"]
 
 
 def test_a_takeover_with_a_standby_reads_nothing_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

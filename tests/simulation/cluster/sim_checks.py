@@ -111,7 +111,7 @@ def check(cluster: Cluster) -> Outcome:
 
 
 def check_canaries(outcome: Outcome) -> None:
-    """No shard of any process misses a document of its window, or a mark, without a cause."""
+    """No shard of any process misses a document of its window without a cause."""
     assert not outcome.cluster.observer.canaries["fault"], outcome.cluster.observer.canaries
 
 

@@ -24,6 +24,7 @@ from neardup.schemes.rows import SCHEMES
 from neardup.stories.sources.ledger import STORIES_MAX
 from neardup.stories.verdicts.records import STORY_BYTES
 from neardup.window.steps import step
+from neardup_workers.doing.stages.matching.cursors import SEEN_PART
 from neardup_workers.outside.display.printing import facts, print_found
 from neardup_workers.outside.options.running import SizeOptions
 from neardup_workers.outside.process.exits import Exit
@@ -56,9 +57,10 @@ _UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 # that it holds; of a linker and of a filter; the time of a restore over that of matching the same documents.
 SIGNER_DOCUMENT, SIGNER_KILOBYTE, MATCHER_DOCUMENT, MATCHER_SHARD = 9.677, 1.551, 4.138, 0.271
 LINKER_DOCUMENT, FILTER_DOCUMENT, RESTORE_OF_MATCH = 8.066, 26.96, 0.9247
-# Memory of a document over 8 and over 32 shards, over that in one table; allocated memory over used; of a worker apart
-# from its window.
-SHARDS_8, SHARDS_32, SLACK, PROCESS_BYTES = 1.142, 1.197, 1.067, 314_600_000.0
+# Memory that is allocated over what is used; of a worker apart from its window.
+SLACK, PROCESS_BYTES = 1.067, 314_600_000.0
+# Bytes of a document in the filter of contents that every matcher has, up to its part of the tables (``SEEN_PART``).
+SEEN_BYTES = 13
 
 
 class Load(NamedTuple):
@@ -179,13 +181,10 @@ def size_of(settings: StreamSettings, load: Load) -> Sized:
 def _divided(documents: int, given: int | None, standbys: int, load: Load) -> tuple[int, int, int, int, float]:
     """Return how matchers divide the window: their number, that of shards, how many shards one may own when another is
     gone, how many tables it may have then or before, and the bytes of a document over all shards."""
-    marked = load.table - load.counted + load.id  # a mark has no evidence
     matchers = MATCHERS_MIN
     while True:
         shards = given or max(SHARDS_MIN, 1 << math.ceil(math.log2(2 * matchers)))
-        doublings = math.log2(shards)  # marks grow with them
-        marks = (SHARDS_8 - 1) * min(doublings, 3) / 3 + (SHARDS_32 - SHARDS_8) * max(doublings - 3, 0) / 2
-        table = (load.table + marked * marks) * SLACK
+        table = (load.table + min(matchers * SEEN_BYTES, load.table / SEEN_PART)) * SLACK
         # Each table is in one matcher, and in as many others as stand by and are there.
         owned, *tables = (
             math.ceil(shards * (1 + min(wanted, there - 1)) / there)

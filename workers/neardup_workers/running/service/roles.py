@@ -31,6 +31,7 @@ from neardup.stories.verdicts.rule import DOCUMENT, REMOVAL
 from neardup.stories.windows.constant_texts import samples, signature_of
 from neardup.window import NO_TIME, again
 from neardup_workers.doing.stages.filtering.filter import FilterPlan, FilterWorker
+from neardup_workers.doing.stages.matching.cursors import SeenRows
 from neardup_workers.doing.stages.matching.matcher import MatchWorker
 from neardup_workers.doing.stages.matching.plan import MatchPlan
 from neardup_workers.doing.stages.matching.shard_table import ShardTable
@@ -299,6 +300,7 @@ def _warm_tables(settings: StreamSettings) -> None:
     rows = SignedRows(kinds, numbers, batch.ids, starts, ranks, batch.times, batch.contents, batch.evidence)
     records = [Record(0, i, 0, None, data) for i, data in enumerate(encode_signed(rows, settings.signing_fingerprint))]
     (stretch,) = read_stretches(records, settings)
+    SeenRows(settings).mark(stretch)
     table = ShardTable(settings, Shard(0, settings.shards))
     for publish in (False, True):
         for _ in table.apply(stretch, publish=publish):

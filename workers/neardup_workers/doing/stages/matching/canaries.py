@@ -1,9 +1,8 @@
 """The canaries of a matcher: each shard looks them up after the step that passes their message is committed.
 
-The shard that owns the original of a canary must find it (``neardup.stories.canaries.looks``). A shard that does not
-own it must have a mark of it, if the original met an older document there: otherwise copies of the original pair with
-what they should not. Canaries are looked up between steps, once, by the shard that passed them; a restore does not
-look. What a process counted ends with it, as all of its metrics do.
+The shard that owns the original of a canary must find it (``neardup.stories.canaries.looks``). Canaries are looked up
+between steps, once, by the shard that passed them; a restore does not look. What a process counted ends with it, as all
+of its metrics do.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from neardup.pairs.batches import bucket_keys, kinds_of, make_batch, select, table_items
+from neardup.pairs.batches import kinds_of, select
 from neardup.schemes.config import Config
 from neardup.schemes.rows import SCHEMES
 from neardup.stories.canaries.draws import Draws
 from neardup.stories.canaries.edits import has_canaries
-from neardup.stories.canaries.looks import EVICTED, FAULT, FOUND, LATE, REMOVED, Looks
+from neardup.stories.canaries.looks import EVICTED, FAULT, LATE, REMOVED, Looks
 from neardup.stories.canaries.pool import Probes, horizon
 from neardup.window import OWN, again
 from neardup_workers.doing.stages.canary_rows import CanaryRows, join_canaries
@@ -35,10 +34,6 @@ _log = logging.getLogger(__name__)
 _LOST = (
     "shard %d did not find %s documents of its window, although they share a bucket with what looked for them: pairs "
     "of others may be missed, too; restart this matcher without its tables, and report this"
-)
-_UNMARKED = (
-    "shard %d lacks %s marks of documents of other shards: copies of them may be paired twice; restart this matcher "
-    "without its tables, and report this"
 )
 _RARE = "canaries are found less often than the settings promise: look at neardup_canary_probes_total"
 
@@ -87,42 +82,18 @@ class ShardLooks:
         in_window = originals.times >= horizon(self._config, inner.stream_time)
         is_own = kinds_of(originals, table.shard, self._by_content) == OWN
         sought = in_window & table.came_since(rows.places)  # another shard may own what came before a growth
-        own, others = np.flatnonzero(sought & is_own), np.flatnonzero(sought & ~is_own)
+        own = np.flatnonzero(sought & is_own)
         looks.outcomes[LATE] += int(np.count_nonzero(~in_window & is_own))
         if len(own):
             chosen = rows.at(own)
             looks.look(table.matcher, chosen.probes, lambda n: _cause(table, int(chosen.places[n])))
         lost = looks.outcomes[FAULT] - before[FAULT]
-        unmarked = self._unmarked(table, rows.at(others)) if len(others) and self._by_content else 0
-        for sentence, count in ((_LOST, lost), (_UNMARKED, unmarked)):
-            if count:
-                _log.error(sentence, table.shard.number, f"{count:,}")
+        if lost:
+            _log.error(_LOST, table.shard.number, f"{lost:,}")
         count_canaries(self._observer, looks.outcomes - before, looks.bands - bands_before)
         if looks.alarm.rings and not self._said:
             self._said = True
             _log.error(_RARE)
-
-    def _unmarked(self, table: ShardTable, rows: CanaryRows) -> int:
-        """Count the marks that there must be, and those that are missing; return the latter.
-
-        An original meets here, as it did when it came, the documents that share a bucket with it, other than versions
-        of its id. If one of these came before it, it has left a mark.
-        """
-        inner, originals = table.matcher.table, rows.probes.originals
-        contents = np.zeros((originals.size, 2), np.uint64)
-        probes = make_batch(originals.ids, originals.id_starts, originals.times, contents, originals.evidence)
-        items = table_items(probes, bucket_keys(probes, self._config))
-        candidates = again.looked_up(inner, items)
-        met_before = _is_before(table.places(candidates.slots), rows.places[candidates.items]) & ~candidates.identical
-        marked, missing = np.unique(candidates.items[met_before]).astype(np.int64), 0
-        for n in marked[~again.cut(inner, items, marked)].tolist():
-            one = select(originals, np.array([n]))
-            copies = again.copies(inner, table_items(one, bucket_keys(one, self._config)), -1)
-            missing += not (table.places(copies) == rows.places[n]).any()
-            self.looks.outcomes[FOUND] += 1
-        self.looks.outcomes[FOUND] -= missing
-        self.looks.outcomes[FAULT] += missing
-        return missing
 
 
 def _is_before(places: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

@@ -11,32 +11,69 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
+from neardup.pairs.limits import table_limits
+from neardup.pairs.seen import Seen
 from neardup.schemes.config import Config
+from neardup.schemes.rows import SCHEMES
+from neardup.window import NO_TIME, BandTable
 from neardup_workers.doing.stages.matching.stretches import Stretch, read_stretches
 from neardup_workers.outside.topics.signed import PARTITION, offset_and_row, position_of
 from neardup_workers.outside.transport.protocol import Reader, Record
 
 # A trail: what standbys can still apply after the running shards have passed it.
 TRAIL_BYTES = 16 << 20
+# The filter of contents has at most this part of the memory of the tables.
+SEEN_PART = 5
 # Behind every position.
 _NOWHERE = 1 << 62
 
 
+class SeenRows:
+    """The filter of contents of a member (``neardup.pairs.seen``), and the position up to which it has read the log.
+
+    It only goes forward. Rows before its position are not marked as copies: they are looked up as if they were new.
+    """
+
+    def __init__(self, config: Config) -> None:
+        scheme = SCHEMES[config.scheme]
+        self.seen = Seen(table_limits(config, scheme)) if scheme.by_content else None
+        self._end = -1
+
+    def begin(self, position: int, stream_time: int) -> None:
+        """A cursor goes on at a position: a gap before it empties the filter."""
+        if position > self._end and self.seen is not None:
+            self.seen.begin(stream_time)
+            self._end = position
+
+    def mark(self, stretch: Stretch) -> None:
+        """Mark the copies of a stretch, before any table reads it."""
+        if stretch.end > self._end and self.seen is not None:
+            self.seen.mark(stretch.rows.items, stretch.rows.removals, stretch.row_of(self._end))
+            self._end = stretch.end
+
+    def grow(self, tables: Iterable[BandTable]) -> None:
+        """Let the filter grow where it has forgotten much, up to a part of the memory of the tables."""
+        if self.seen is not None and self.seen.is_small:
+            self.seen.grow(sum(table.memory_bytes()[1] for table in tables) // SEEN_PART)
+
+
 class Cursor:
     """A reader of ``signed`` with the stretches that are read and not passed by all shards of the cursor, and behind
-    them a trail of at most so many bytes."""
+    them a trail of at most so many bytes. ``seen`` marks the copies of what it reads."""
 
-    def __init__(self, reader: Reader, config: Config, trail_bytes_max: int = 0) -> None:
-        self.reader, self._config = reader, config
+    def __init__(self, reader: Reader, config: Config, trail_bytes_max: int = 0, seen: SeenRows | None = None) -> None:
+        self.reader, self._config, self._seen = reader, config, seen
         self.hand: deque[Stretch] = deque()
         self.passed = 0  # the position that all its shards have passed
         self._trail: deque[Stretch] = deque()
         self._trail_bytes, self._trail_bytes_max = 0, trail_bytes_max
         self._began = _NOWHERE  # the position before trail and hand
 
-    def follow(self, position: int) -> None:
-        """Read from the message of a position on."""
+    def follow(self, position: int, time_before: int = int(NO_TIME)) -> None:
+        """Read from the message of a position on; before it, the stream had a time, in microseconds."""
         offset, _ = offset_and_row(position)
+        if self._seen is not None:
+            self._seen.begin(position_of(offset), time_before)
         self.reader.follow({PARTITION: offset})
         self._forget()
         self.passed = self._began = position_of(offset)
@@ -51,7 +88,10 @@ class Cursor:
         if self.hand:
             return []
         records = self.reader.poll(timeout_seconds, records_max, bytes_max)
-        self.hand += read_stretches(records, self._config)
+        for stretch in read_stretches(records, self._config):
+            if self._seen is not None:
+                self._seen.mark(stretch)
+            self.hand.append(stretch)
         return records
 
     def ahead(self, position: int) -> Iterator[Stretch]:

@@ -40,7 +40,7 @@ from neardup.documents.ids import ID_BYTES_MAX
 from neardup.pairs.pipeline import SLICE_CANDIDATES
 from neardup.pairs.shards import Shard
 from neardup_workers.doing.stages.matching.canaries import ShardLooks
-from neardup_workers.doing.stages.matching.cursors import TRAIL_BYTES, Cursor
+from neardup_workers.doing.stages.matching.cursors import TRAIL_BYTES, Cursor, SeenRows
 from neardup_workers.doing.stages.matching.plan import Beginnings, MatchPlan, Restore, check_gap
 from neardup_workers.doing.stages.matching.reports import (
     Recall,
@@ -84,7 +84,9 @@ class MatchWorker:
         self.kept: dict[int, ShardTable] = {}  # of the previous worker, until the first assignment
         self.pairs_max = plan.step_pairs_max  # of the next step
         trails, topic = (TRAIL_BYTES if plan.standbys else 0, 0), plan.topics.signed
-        self.cursor, self.behind = (Cursor(member.transport.reader(topic), plan.config, size) for size in trails)
+        self._seen = SeenRows(plan.config)
+        readers = [(member.transport.reader(topic), size) for size in trails]
+        self.cursor, self.behind = (Cursor(reader, plan.config, size, self._seen) for reader, size in readers)
         self.standbys = Standbys(member, plan, self.cursor)
         self.canaries = ShardLooks(plan.config, member.observer, on=plan.canaries)
         self.recall = Recall(plan.config, member.observer, self.canaries)
@@ -244,10 +246,11 @@ class MatchWorker:
 
     def _join_behind(self, table: ShardTable) -> None:
         """Let a table read through the cursor ``behind``, which goes back to its position if it is ahead of it."""
-        others = [restore.table.position for restore in self.restoring.values()]
-        others += [self.tables[shard].position for shard in self._late]
+        others = [restore.table for restore in self.restoring.values()]
+        others += [self.tables[shard] for shard in self._late]
         if not others or table.position < self.behind.passed:
-            self.behind.follow(min([table.position, *others]))
+            last = min([table, *others], key=lambda one: one.position)
+            self.behind.follow(last.position, last.time_before)
 
     def _restore(self) -> None:
         """Apply the messages at hand to the tables that are restored; a table at its end begins to run."""
@@ -273,7 +276,7 @@ class MatchWorker:
     def _run(self, shard: int, table: ShardTable) -> None:
         """Match the rows of a shard from the position of its table on."""
         if not self.tables.keys() - self._late:
-            self.cursor.follow(table.position)
+            self.cursor.follow(table.position, table.time_before)
         elif table.position < self.cursor.passed:
             self._join_behind(table)
             self._late.add(shard)
@@ -284,7 +287,7 @@ class MatchWorker:
         """Drop what all shards of a cursor have passed, and move shards that have caught up to the running ones."""
         for shard in sorted(self._late):
             if not self.tables.keys() - self._late:
-                self.cursor.follow(self.tables[shard].position)
+                self.cursor.follow(self.tables[shard].position, self.tables[shard].time_before)
             if self.tables[shard].position >= self.cursor.passed:
                 self._late.discard(shard)
         self.cursor.pass_by(self.tables[shard].position for shard in self.tables.keys() - self._late)
@@ -340,6 +343,7 @@ class MatchWorker:
             table = self.tables[shard]
             self.canaries.look(table, max(first, table.published), self._cursor(shard).hand)
         self.recall.count(new)
+        self._seen.grow(table.matcher.table for table in self.tables.values())
         report_step(self.observer, self.member.clock(), [self.tables[shard] for shard in moved], new, len(messages))
 
     def _applied(self, began: dict[int, int]) -> Iterator[tuple[int, Applied, bool]]:

@@ -15,11 +15,12 @@ The step of shard 0 that does so has the first offsets of the new shards (``born
   ``settle`` ends the step later, by the committed position. Any process may have committed this position: a table at a
   position is a function of the log up to the position.
 - A new owner makes an empty table with a ``Window``, and applies the log from ``start`` to the committed position
-  without publishing: own documents are added, foreign ones are probed for their marks. The table then equals the table
+  without publishing: own documents are added, foreign ones pass. The table then equals the table
   of the old owner at its commit.
 
 A table keeps for each message in the window its offset, the slot after it, and the stream time before it. For each slot
-it keeps the place of the document, which ``links`` uses as its name. Only own documents and marks have slots.
+it keeps the place of the document, which ``links`` uses as its name. Own documents have slots; after a growth, so do
+marks of others.
 """
 
 from __future__ import annotations
@@ -144,6 +145,11 @@ class ShardTable:
     def position(self) -> int:
         """The position in the log up to which the table has read it."""
         return self._reached.position
+
+    @property
+    def time_before(self) -> int:
+        """The stream time before the message of the position, in microseconds, or ``NO_TIME``."""
+        return self._reached.time_before
 
     def apply(
         self, stretch: Stretch, *, publish: bool = True, candidates_max: int = SLICE_CANDIDATES
