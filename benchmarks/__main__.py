@@ -22,7 +22,7 @@ from rich.console import Console
 
 from benchmarks import lengths, peers, real, scripts
 from benchmarks.measure import ONE_THREAD
-from benchmarks.pages import crawl, crawl_pages, extraction
+from benchmarks.pages import crawl, crawl_pages, extraction, quotes
 from benchmarks.recall import (
     audits,
     canaries,
@@ -87,6 +87,7 @@ SCENARIOS: dict[str, Scenario] = {
         shard_canaries,
         audits,
         novelty,
+        quotes,
     )
     for id_, run in module.SCENARIOS.items()
 }  # fmt: skip
@@ -98,6 +99,7 @@ SEEDS = {
     "arrow": arrow.SEED, "whole_run": whole_run.SEED, "sources": sources.SEED, "search": search.SEED,
     "passages": passages.SEED, "shards": shards.SEED, "answers": answers.SEED, "canaries": canaries.SEED,
     "audits": audits.SEED, "novelty": novelty.SEED, "shard_canaries": shard_canaries.SEED,
+    "quotes": quotes.SEED,
 }  # fmt: skip
 
 

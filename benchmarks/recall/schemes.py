@@ -7,6 +7,7 @@ force.
 
 from __future__ import annotations
 
+from benchmarks.pages import quotes
 from benchmarks.recall import entities, exact, passages, sets
 from benchmarks.speed import vectors
 
@@ -20,6 +21,7 @@ RECALL: dict[str, str] = {
     "prefix": exact.RECALL,
     "identical": exact.RECALL,
     "passages": passages.ID,
+    "parts": quotes.LAW,
     "hyperplane": vectors.RECALL,
     "hyperplane_dot": vectors.RECALL,
     "p_stable": vectors.RECALL,

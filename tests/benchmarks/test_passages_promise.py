@@ -6,13 +6,22 @@ from pathlib import Path
 
 import pytest
 from benchmarks import __main__ as runner
+from benchmarks.pages import quotes
 from benchmarks.recall import passages, templates
 from real_sets import needs_data
 
 REAL = [passages.PAGES, passages.CODE, templates.CODE, templates.PAGES]
 
 
-@pytest.mark.parametrize("id_", [passages.ID, *(pytest.param(id_, marks=needs_data) for id_ in REAL)])
+@pytest.mark.parametrize(
+    "id_",
+    [
+        passages.ID,
+        quotes.LAW,
+        pytest.param(quotes.PLANTED, marks=needs_data),
+        *(pytest.param(id_, marks=needs_data) for id_ in REAL),
+    ],
+)
 def test_passages_keep_their_promise(id_: str) -> None:
     """On random texts of five scripts, and on real pages and programs."""
     results = list(runner.SCENARIOS[id_]("smoke"))

@@ -1,0 +1,124 @@
+"""S30: which quotes the scheme ``parts`` finds, and what it costs.
+
+A run of 150 characters is found by law, which is tried on texts of 1 to 1,000 kB of five scripts. Changed quotes are
+measured: sentences of wire reports, with words replaced, dropped and added, stand in texts of random words of the wire.
+The cost is compared with that of ``passages``.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Iterator
+
+from benchmarks.real import DATA
+from benchmarks.recall.passages import NO_DATA, PASSAGE, SCRIPTS, prose, shared_run
+from benchmarks.report import Result, Size, Target, checksum
+from neardup import Config, Deduplicator, Document, Signer
+from neardup.pairs.pipeline import Matcher, match_step
+
+SEED = 30
+LAW, PLANTED, COST = "S30-quotes", "S30-quotes-planted", "S30-quotes-cost"
+_CASES: dict[Size, int] = {"smoke": 20, "default": 1000, "large": 10_000}
+_LONGEST: dict[Size, int] = {"smoke": 4, "default": 6, "large": 6}
+_QUOTES: dict[Size, int] = {"smoke": 20, "default": 200, "large": 200}
+_FLOOD: dict[Size, int] = {"smoke": 300, "default": 10_000, "large": 10_000}
+# Characters, and part of the words that is changed -> part of the quotes that is found.
+_CHANGED = {(150, 0.0): 1.0, (150, 0.2): 0.93, (250, 0.2): 0.98, (500, 0.3): 0.98}
+_HOST_WORDS = 400
+_CONFIG = Config(scheme="parts")
+
+
+def law(size: Size) -> Iterator[Result]:
+    """For each script the part of the runs that are found, wherever they stand."""
+    for name, letters in SCRIPTS.items():
+        rng, met = random.Random(f"{SEED} {name}"), []
+        text = " ".join(prose(rng, letters, 500) for _ in range(10 ** _LONGEST[size] // 500))
+        for n in range(_CASES[size]):
+            run = shared_run(rng, letters, PASSAGE)
+            hosts = []
+            for _ in range(2):
+                length = int(10 ** rng.uniform(3, _LONGEST[size] if n % 50 == 0 else 4))
+                at = rng.randrange(max(len(text) - length, 1))
+                to = rng.randrange(at, at + length)
+                hosts.append(f"{n} {text[at:to]}{run}{text[to : at + length][::-1]}")
+            met.append(len(Deduplicator(_CONFIG).process([Document(str(i), host) for i, host in enumerate(hosts)])))
+        details = {"pairs": len(met), "checksum": checksum(met)}
+        yield Result(LAW, f"{name}: runs that are found", sum(met) / len(met), "", Target("equal to", 1.0), details)
+
+
+def reports() -> list[str]:
+    """The texts of the wire."""
+    lines = (DATA / "reuters_wire" / "docs.jsonl").read_text(encoding="utf-8").splitlines()
+    return [" ".join(json.loads(line)["text"].split()) for line in lines]
+
+
+def noise(rng: random.Random, text: str, part: float, words: list[str]) -> str:
+    """The text with a part of its words changed: three in five replaced, one dropped, one more word after one."""
+    out: list[str] = []
+    for word in text.split():
+        chance = rng.random() / part if part else 1.0
+        out += [rng.choice(words)] if chance < 0.6 else [] if chance < 0.8 else [word]
+        out += [rng.choice(words)] if 0.8 <= chance < 1.0 else []
+    return " ".join(out)
+
+
+def planted(size: Size) -> Iterator[Result]:
+    """The part of the changed quotes that is found, and the pairs that share none."""
+    if not (DATA / "reuters_wire").exists():
+        yield Result(PLANTED, "quotes", None, "", details=NO_DATA)
+        return
+    rng = random.Random(SEED)
+    sources = sorted({text for text in reports() if 1500 <= len(text) <= 8000})
+    rng.shuffle(sources)
+    words = " ".join(sources).split()
+    for (length, part), least in _CHANGED.items():
+        held = sources[: _QUOTES[size]]
+        documents = [Document(f"source {n}", text) for n, text in enumerate(held)]
+        for n, text in enumerate(held):
+            at = text.rfind(" ", 0, rng.randrange(len(text) - length) + 1) + 1
+            around = [" ".join(rng.choices(words, k=rng.randint(1, _HOST_WORDS))) for _ in range(2)]
+            quote = noise(rng, text[at : at + length], part, words)
+            documents.append(Document(f"host {n}", f"{around[0]} {quote} {around[1]}"))
+        pairs = [pair for pair in Deduplicator(_CONFIG).process(documents) if pair.newer.startswith("host")]
+        own = sum(pair.older.split()[1] == pair.newer.split()[1] for pair in pairs if pair.older.startswith("source"))
+        hosts = sum(pair.older.startswith("host") for pair in pairs)
+        what = f"{length} characters, {part:.0%} of the words changed"
+        yield Result(PLANTED, f"{what}: found", own / len(held), "", Target("at least", least), {"quotes": len(held)})
+        yield Result(PLANTED, f"{what}: pairs of hosts", hosts, "", Target("at most", 1 + len(held) // 100), {})
+
+
+def cost(size: Size) -> Iterator[Result]:
+    """Signing and matching against ``passages``, memory, and the time of a page in a flood."""
+    rng = random.Random(SEED)
+    vocabulary = [prose(rng, "az", rng.randint(2, 9)) for _ in range(20_000)]
+    texts = [" ".join(rng.choices(vocabulary, k=200)) for _ in range(_FLOOD[size])]
+    form = " ".join(rng.choices(vocabulary, k=150))
+    flood = [f"{form} {text[:200]}" for text in texts]
+    characters = sum(map(len, texts))
+    _times(_CONFIG, texts[:64])  # compiles
+    own, peer = (_times(Config(scheme=scheme), texts) for scheme in ("parts", "passages"))
+    yield Result(COST, "signing, against passages", own[0] / peer[0], "times", Target("at most", 3.0), {})
+    details = {"passages": round(peer[2] / characters * 1000)}
+    yield Result(COST, "memory of the window", own[2] / characters * 1000, "bytes/kB", None, details)
+    few = _times(_CONFIG, flood[: len(flood) // 4])[1] * 4
+    every = _times(_CONFIG, flood)[1]
+    yield Result(COST, "a page of a flood, against one of a quarter of it", every / few, "times", None, {
+        "pages": len(flood), "microseconds a page": round(every / len(flood) * 1e6)})  # fmt: skip
+
+
+def _times(config: Config, texts: list[str]) -> tuple[float, float, float]:
+    """Seconds of processor time to sign and to match texts, and the bytes of their window."""
+    signer, matcher, sign, match = Signer(config), Matcher(config), 0.0, 0.0
+    for first in range(0, len(texts), 256):
+        part = [Document(str(first + n), text) for n, text in enumerate(texts[first : first + 256])]
+        begun = time.process_time()
+        batch = signer.sign(part).batch
+        signed = time.process_time()
+        match_step(matcher, batch)
+        sign, match = sign + signed - begun, match + time.process_time() - signed
+    return sign, match, matcher.table.memory_bytes()[0]
+
+
+SCENARIOS = {LAW: law, PLANTED: planted, COST: cost}
