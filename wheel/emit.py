@@ -30,7 +30,7 @@ from typing import Any
 
 PACKAGES = ("neardup", "neardup_textbook", "neardup_workers")
 # What a level is for LLVM, and nothing of the processor that compiles.
-LEVELS = {"x86_64": ("x86-64-v2", "x86-64-v3"), "aarch64": ("generic",)}.get(platform.machine(), ())
+LEVELS = {"x86_64": ("x86-64-v2", "x86-64-v3", "x86-64-v4"), "aarch64": ("generic",)}.get(platform.machine(), ())
 CALLER = "caller"
 # NumPy's numbers of the types of elements, as letters: ``caller.c`` compares them.
 ELEMENTS = {"bool": "a", "int8": "b", "uint8": "c", "int16": "d", "uint16": "e", "int32": "f", "uint32": "g",
