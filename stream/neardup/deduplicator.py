@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sized
 from functools import partial
 from threading import Lock
@@ -21,10 +20,10 @@ from neardup.pairs.json_lines import Fields
 from neardup.pairs.neighbours.nearest import check_ranks, ranked
 from neardup.pairs.pair_rule import Matches
 from neardup.pairs.pipeline import Matcher, Signed, Signer, chunks, match_step
+from neardup.pairs.values import without_future
 from neardup.pairs.window_message import reader_of
 from neardup.schemes.config import Config
-from neardup.schemes.rows import SCHEMES
-from neardup.schemes.shortfall import WARNED_DOCUMENTS_MIN, documents_by_bands, shortfall
+from neardup.schemes.shortfall import warned
 from neardup.stories.arrow.columns import DocumentRows
 from neardup.stories.arrow.tables import (
     ArrowTable,
@@ -56,6 +55,7 @@ class Deduplicator:
         config: what to find and within which limits; ``Config()`` by default.
         candidates: report the candidates below the minimum score as well.
         canaries_every: of one document in so many an edited copy is looked up (``recall``); 0 for none.
+        now: a clock, such as ``time.time``: times more than a day ahead of it count as none. Without it all count.
 
     Attributes:
         refusals: the refused documents of the call that ended last.
@@ -68,20 +68,20 @@ class Deduplicator:
         ('a', 'b')
     """
 
-    def __init__(self, config: Config | None = None, *, candidates: bool = False, canaries_every: int = 0) -> None:
+    def __init__(
+        self, config: Config | None = None, *, candidates: bool = False, canaries_every: int = 0,
+        now: Callable[[], float] | None = None,
+    ) -> None:  # fmt: skip
         check_type(config, (Config, NoneType), "a configuration is a neardup.Config: Config(threshold=0.8)")
-        self.config = config or Config()
-        self.signer = Signer(self.config)
-        self._query_signer = Signer(self.config, queries=True)
+        self.config, self._now = config or Config(), now
+        self.signer, self._query_signer = Signer(self.config), Signer(self.config, queries=True)
         self.matcher = Matcher(self.config, candidates=candidates)
         self._canaries = Canaries(self.matcher, canaries_every)
         self.refusals: list[Refusal] = []
         self.refused = 0
         self._lock = Lock()
-        # Documents by the number of bands that have a key, where small ones lack some; None once a warning was given.
-        self._bands: npt.NDArray[np.int64] | None = None
-        if SCHEMES[self.config.scheme].partial:
-            self._bands = np.zeros(self.config.tuning.bands + 1, np.int64)
+        # Documents by the number of bands that have a key; None once a warning was given.
+        self._bands: npt.NDArray[np.int64] | None = np.zeros(self.config.tuning.bands + 1, np.int64)
         self._decider = Decider(self.matcher)
         self._row_numbers = RowNumbers(lambda: self._decider.places)
 
@@ -102,6 +102,14 @@ class Deduplicator:
                 attribute ``pairs`` with the pairs that they made.
         """
         return self._run(documents, self.signer, self._matched(add=True), "pairs")
+
+    def process_stream(self, documents: Iterable[Document]) -> Iterator[Pair]:
+        """Yield the pairs that ``process`` returns, each as soon as its newer document has come.
+
+        For an iterable without an end, as of a consumer. ``refusals`` is that of the last document.
+        """
+        for document in documents:
+            yield from self._run([document], self.signer, self._matched(add=True), "pairs")
 
     def process_table(
         self,
@@ -351,34 +359,15 @@ class Deduplicator:
         return matched
 
     def _run(
-        self,
-        documents: Iterable[Document],
-        signer: Signer,
-        answer: Callable[[list[Document], Signed], Iterable[_T]],
-        name: str,
-    ) -> list[_T]:
+        self, documents: Iterable[Document], signer: Signer,
+        answer: Callable[[list[Document], Signed], Iterable[_T]], name: str,
+    ) -> list[_T]:  # fmt: skip
         return self._answers(chunks(documents), signer.sign, answer, name, list)
 
-    def _warn_of_small_documents(self, signed: Signed) -> None:
-        """Warn once if the scheme lacks so many keys of the documents that its recall is not kept."""
-        if self._bands is None:
-            return
-        keys = SCHEMES[self.config.scheme].keys(signed.batch.evidence, self.config.plan)
-        self._bands += documents_by_bands(keys, self.config.tuning.bands)
-        if self._bands.sum() >= WARNED_DOCUMENTS_MIN:
-            config = self.config
-            if sentence := shortfall(config.scheme, config.tuning, config.recall_promised, self._bands):
-                self._bands = None
-                warnings.warn(sentence, stacklevel=5)
-
     def _answers(
-        self,
-        parts: Iterable[_P],
-        sign: Callable[[_P], Signed],
-        answer: Callable[[_P, Signed], Iterable[_T]],
-        name: str,
-        joined: Callable[[list[_T]], _R],
-    ) -> _R:
+        self, parts: Iterable[_P], sign: Callable[[_P], Signed], answer: Callable[[_P, Signed], Iterable[_T]],
+        name: str, joined: Callable[[list[_T]], _R],
+    ) -> _R:  # fmt: skip
         """Sign and answer part by part; an exception carries the joined answers before it as attribute ``name``."""
         answers: list[_T] = []
         refusals: list[Refusal] = []
@@ -386,12 +375,14 @@ class Deduplicator:
         try:
             for part in parts:
                 signed = sign(part)
+                if self._now is not None:
+                    signed = signed._replace(batch=without_future(signed.batch, self._now())[0])
                 refusals += [refusal._replace(position=first + refusal.position) for refusal in signed.refusals]
                 first += len(part)
                 with self._lock:
                     self.refused += len(signed.refusals)
                     answers += answer(part, signed)
-                    self._warn_of_small_documents(signed)
+                    self._bands = warned(self._bands, signed.batch.evidence, self.config, stacklevel=5)
         except BaseException as error:
             error.__dict__[name] = joined(answers)
             raise

@@ -46,7 +46,9 @@ def directly(config: Config, documents: Sequence[Document]) -> Callable[[int, in
     return compare
 
 
-def modelled(case: Case, documents: Sequence[Document], pairs: Sequence[Pair], refused: set[int]) -> list[Verdict]:
+def modelled(
+    case: Case, documents: Sequence[Document], pairs: Sequence[Pair], refused: dict[int, str]
+) -> list[Verdict]:
     """Return the model's decisions from the candidates that ``process`` finds; ids are distinct."""
     config = case.config(window_seconds=3600.0)
     place = {document.id: n for n, document in enumerate(documents)}
@@ -72,7 +74,7 @@ def modelled(case: Case, documents: Sequence[Document], pairs: Sequence[Pair], r
     out = []
     for n, document in enumerate(documents):
         if n in refused:
-            out.append(Verdict(document.id, "refused"))
+            out.append(Verdict(document.id, "refused", reason=refused[n]))
             continue
         content = int(signer.sign([document]).batch.contents[0, CONTENT_HALF])
         event = Event(n, content, round(document.timestamp or 0.0) * MICROSECONDS, tuple(found.get(n, ())))
@@ -103,7 +105,7 @@ def test_verdicts_equal_those_of_the_model(case: Case) -> None:
     config = case.config(window_seconds=3600.0)
     processed = Deduplicator(config, candidates=True)
     pairs = processed.process(documents)
-    refused = {refusal.position for refusal in processed.refusals}
+    refused = {refusal.position: refusal.reason for refusal in processed.refusals}
     found = Deduplicator(config).decide(documents)
     expected = modelled(case, documents, pairs, refused)
     plain = {"similarity": None, "relation": None, "new": ()}

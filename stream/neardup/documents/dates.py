@@ -46,6 +46,8 @@ _FORMS = tuple(
 )
 # A year, and perhaps a month of it.
 _YEAR = re.compile(r"(\d{4})(?:-(\d{2}))?", re.ASCII)
+# A time further ahead of the clock is wrong: clocks and zones differ by less.
+AHEAD_SECONDS = 86_400.0
 # A text of more characters is no date.
 _CHARACTERS_MAX = 100
 

@@ -24,9 +24,10 @@ class Document(NamedTuple):
     """One item of the stream. The scheme decides which of text, tokens, vector and fields it compares.
 
     Args:
-        id: name of the document in every pair. A repeated id is a new version of the document.
+        id: name of the document in every pair. A repeated id is a new version. A whole number becomes its decimal text.
         text: text to compare, of any length and script.
-        timestamp: event time in seconds since 1970-01-01 UTC; ``None`` for the stream time at arrival.
+        timestamp: event time in seconds since 1970-01-01 UTC, or a date: a ``datetime`` (UTC without a zone), a
+            ``datetime64``, a text as lines of JSON have it; ``None`` for the stream time at arrival.
         tokens: elements of a set or bag (strings or whole numbers of 64 bits), or ratings by item.
         vector: components; or their bytes (``float32``, little-endian); or packed bits, the first bit highest.
         fields: values of a record by field name.
@@ -240,6 +241,7 @@ class Verdict(NamedTuple):
         said: with ``novelty``, the part of the text that the version ``matched`` or ``against`` has said, in [0, 1].
         new_numbers: how many numbers of the text that version lacks; ``None`` for none.
         new: what the text says that that version does not say, numbers first, at most 16; of an original and an update.
+        reason: why the document was refused, a key of ``REASONS``.
     """
 
     id: str
@@ -257,6 +259,7 @@ class Verdict(NamedTuple):
     said: float | None = None
     new_numbers: int | None = None
     new: tuple[NewWord, ...] = ()
+    reason: str | None = None
 
 
 class Explanation(NamedTuple):

@@ -35,7 +35,7 @@ from neardup.pairs.estimates.limits import NO_LOSSES, Losses, documents_of, loss
 from neardup.pairs.limits import table_limits
 from neardup.pairs.pair_rule import NO_MATCHES, Matches, joined, judge, orient, shared_of
 from neardup.pairs.shards import WHOLE_STREAM, Shard, shared_limits
-from neardup.pairs.values import wrong_values
+from neardup.pairs.values import converted, wrong_values
 from neardup.schemes.config import Config
 from neardup.schemes.interface import Common, Evidence, in_parts, regular_keys, select_ragged
 from neardup.schemes.rows import SCHEMES
@@ -373,7 +373,7 @@ def match_steps(matcher: Matcher, batch: Batch, *, add: bool = True) -> Iterator
 
 
 def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
-    """Consecutive documents, ``CHUNK_CHARACTERS`` or ``CHUNK_DOCUMENTS`` at a time.
+    """Consecutive documents, ``CHUNK_CHARACTERS`` or ``CHUNK_DOCUMENTS`` at a time, as ``converted`` makes them.
 
     An exception of the iterable comes after the documents before it.
     """
@@ -386,10 +386,10 @@ def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
             characters += len(document.text) if isinstance(document.text, str) else 0
             if characters >= CHUNK_CHARACTERS or len(chunk) == CHUNK_DOCUMENTS:
                 whole, chunk, characters = chunk, [], 0
-                yield whole
+                yield converted(whole)
     except Exception:
         if chunk:
-            yield chunk
+            yield converted(chunk)
         raise
     if chunk:
-        yield chunk
+        yield converted(chunk)

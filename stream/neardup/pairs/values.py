@@ -1,14 +1,51 @@
-"""Which values of documents have types that can be signed."""
+"""Which values of documents have types that can be signed, and which of their times can be true."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, time
 from types import NoneType
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from neardup.documents.dates import AHEAD_SECONDS
 from neardup.documents.document import COLLECTION, ID, TEXT, TIMESTAMP, Document
 from neardup.documents.ids import SEPARATOR, wrong_collection
+from neardup.errors import Reason
+from neardup.pairs.batches import MICROSECONDS, Batch
+from neardup.pairs.json_lines import event_seconds
+from neardup.window import NO_TIME
+
+
+def converted(documents: list[Document]) -> list[Document]:
+    """Return documents whose ids that are whole numbers are their decimal texts, and whose times that are dates are
+    seconds since the epoch: datetimes (UTC without a zone), ``datetime64``, and texts as lines of JSON have them. What
+    has another type stays, and is refused later."""
+    is_plain = set(map(type, map(ID, documents))) <= {str}
+    if is_plain and set(map(type, map(TIMESTAMP, documents))) <= {NoneType, float, int}:
+        return documents
+    return [one._replace(id=_id_of(one.id), timestamp=_seconds_of(one.timestamp)) for one in documents]
+
+
+def _id_of(value: Any) -> Any:
+    is_number = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return str(int(value)) if is_number else value
+
+
+def _seconds_of(value: Any) -> Any:
+    if isinstance(value, np.datetime64):
+        return None if np.isnat(value) else float(value.astype("datetime64[us]").astype(np.int64)) / MICROSECONDS
+    if isinstance(value, date):
+        moment = value if isinstance(value, datetime) else datetime.combine(value, time())
+        if moment != moment:  # the missing time of pandas
+            return None
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    if not isinstance(value, str):
+        return value
+    seconds = event_seconds(value, "s")
+    return value if isinstance(seconds, Reason) else seconds
 
 
 def wrong_values(documents: Sequence[Document], kind: str, *, separate: bool) -> dict[int, str]:
@@ -49,3 +86,14 @@ def _wrong_value(document: Document, kind: str) -> str | None:
         if not isinstance(fields, Mapping) or not all(isinstance(value, str) for value in fields.values()):
             return "fields_type"
     return None
+
+
+def without_future(batch: Batch, now_seconds: float) -> tuple[Batch, npt.NDArray[np.int64]]:
+    """Return a batch in which no time lies more than ``AHEAD_SECONDS`` after ``now_seconds``, and the rows whose time
+    did (``int64[m]``): they have none. One such time would make every later document late for the window."""
+    rows = np.flatnonzero(batch.times > (now_seconds + AHEAD_SECONDS) * MICROSECONDS)
+    if not len(rows):
+        return batch, rows
+    times = batch.times.copy()
+    times[rows] = NO_TIME
+    return batch._replace(times=times), rows

@@ -6,11 +6,14 @@ The deduplicator, the commands and the signers count the bands of their document
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import numpy.typing as npt
 
-from neardup.schemes.interface import Keys
+from neardup.schemes.config import Config
+from neardup.schemes.interface import Evidence, Keys
+from neardup.schemes.rows import SCHEMES
 from neardup.schemes.theory.curves import candidate_probability
 from neardup.schemes.theory.tuning import Tuning
 
@@ -57,3 +60,19 @@ def shortfall(scheme: str, tuning: Tuning, promised: float, documents_of: npt.ND
         f"pairs are missing: the documents are too small for scheme {scheme}, so the recall at the threshold is "
         f"{recall:.3f} at most, not {promised:.3g}; use one_permutation"
     )
+
+
+def warned(
+    bands: npt.NDArray[np.int64] | None, evidence: Evidence, config: Config, stacklevel: int
+) -> npt.NDArray[np.int64] | None:
+    """Return counts of documents by bands with those of more evidence; ``None`` once a warning was given of them, or
+    for a scheme that lacks no bands."""
+    if bands is None or not SCHEMES[config.scheme].partial:
+        return None
+    bands = bands + documents_by_bands(SCHEMES[config.scheme].keys(evidence, config.plan), config.tuning.bands)
+    if bands.sum() >= WARNED_DOCUMENTS_MIN:
+        sentence = shortfall(config.scheme, config.tuning, config.recall_promised, bands)
+        if sentence:
+            warnings.warn(sentence, stacklevel=stacklevel)
+            return None
+    return bands

@@ -366,3 +366,19 @@ def test_no_document_is_late_where_there_is_no_window(neardup):
     assert len(pairs(done.stdout)) == 2
     assert b"too late" not in done.stderr
     assert b"too late for the window: 2" in neardup("run", "--window-seconds", "1", stdin=stdin).stderr
+
+
+@pytest.mark.parametrize("command", ["run", "dedup", "batch"])
+def test_one_time_far_in_the_future_empties_no_window(neardup, tmp_path, command):
+    """The second of four documents is dated 2100: the copies of the first are found, and the time is counted."""
+    times = ("2026-11-01T00:00:00Z", "2100-01-01T00:00:00Z", "2026-11-01T01:00:00Z", "2026-11-01T02:00:00Z")
+    texts = (TEXT, "something else entirely, of the mountains and the snow in the north", TEXT, TEXT)
+    rows = [doc(id_, text, timestamp=time) for id_, text, time in zip("abcd", texts, times, strict=True)]
+    (tmp_path / "in.jsonl").write_bytes(lines(*rows))
+    done = neardup(command, "in.jsonl", "--window-seconds", "2d", "--summary-json", "summary.json")
+    assert done.returncode == Exit.SUCCESS
+    summary = json.loads((tmp_path / "summary.json").read_bytes())
+    assert (summary["late"], summary["times_ahead"], summary["refused"]) == (0, 1, 0)
+    assert b"the time of b lies more than a day ahead" in done.stderr
+    found = len(done.stdout.splitlines())
+    assert found == {"run": 2, "dedup": 2, "batch": 2}[command], done.stdout

@@ -131,7 +131,10 @@ class Decider:
         accepted = np.ones(len(documents), np.bool_)
         accepted[[refusal.position for refusal in signed.refusals]] = False
         decided = self.decide_columns(accepted, signed, texts=lambda at: [documents[n].text for n in at])
-        return _verdicts(documents, decided)
+        reasons: list[str | None] = [None] * len(documents)
+        for refusal in signed.refusals:
+            reasons[refusal.position] = refusal.reason
+        return _verdicts(documents, decided, reasons)
 
     def decide_columns(
         self, accepted: npt.NDArray[np.bool_], signed: Signed, seen: Callable[[Slice], None] | None = None,
@@ -350,13 +353,14 @@ def verdict_limits(config: Config, limits: Limits) -> VerdictLimits:
 _NOTHING_FOUND = Found(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
 
 
-def _verdicts(documents: Sequence[Document], decided: Decided) -> Iterator[Verdict]:
+def _verdicts(documents: Sequence[Document], decided: Decided, reasons: Sequence[str | None]) -> Iterator[Verdict]:
     """Verdicts as objects, made column by column: four times as fast as one by one."""
     shared: list[Relation | None] = [None] * len(documents)
     for row, relation in () if decided.relations is None else decided.relations.values():
         shared[row] = relation
     values: dict[str, Iterable[Any]] = dict(zip(NAMES, values_of(decided.verdicts, decided.ids), strict=True))
-    values |= {"id": map(ID, documents), "collection": map(COLLECTION, documents), "relation": shared}
+    values |= {"id": map(ID, documents), "collection": map(COLLECTION, documents)}
+    values |= {"relation": shared, "reason": reasons}
     values["new"] = [decided.new.get(n, ()) for n in range(len(documents))] if decided.new else repeat(())
     return map(_new_verdict, zip(*(values[name] for name in Verdict._fields), strict=False))
 

@@ -12,6 +12,7 @@ sign_threads`` chunks are in progress.
 from __future__ import annotations
 
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,6 +28,7 @@ from neardup.errors import Reason
 from neardup.pairs.batches import Batch
 from neardup.pairs.estimates.loss_accounts import LossAccounts
 from neardup.pairs.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
+from neardup.pairs.values import without_future
 from neardup.schemes.rows import SCHEMES
 from neardup.window.band_table import BandTable
 from neardup.window.window import bound
@@ -40,7 +42,7 @@ from neardup_workers.outside.process.exits import EXIT_OF_SIGNAL, Exit, Failure
 from neardup_workers.outside.process.stop import Stop
 from neardup_workers.outside.readers.entries import LEFT_OUT, PASSED, Entry, Rows, TableRows
 from neardup_workers.outside.readers.lines import Line
-from neardup_workers.outside.readers.paths import check_paths, total_bytes
+from neardup_workers.outside.readers.paths import check_paths, display, total_bytes
 from neardup_workers.outside.readers.reader import EntryReader
 from neardup_workers.outside.settings.files import WINDOW_MOST, Settings, fields_of
 
@@ -205,8 +207,19 @@ class Session:
             self.refuse(chunk, {position: reason for position, _, reason in signed.refusals})
             self.report.documents += signed.batch.size
             self._count_bands(signed.batch)
-            yield chunk, signed
+            yield chunk, signed._replace(batch=self._without_future(signed.batch))
             self.report.advance(self.reader.bytes_read)
+
+    def _without_future(self, batch: Batch) -> Batch:
+        """Return a batch without times that lie too far ahead of the clock; they are counted, and the first is said."""
+        timed, rows = without_future(batch, time.time())
+        if len(rows) and not self.report.times_ahead:
+            self.report.say(
+                f"warning: the time of {display(batch.ids_at(rows[:1])[0])} lies more than a day ahead of the clock of "
+                "this machine and counts as none, and so do further ones"
+            )
+        self.report.times_ahead += len(rows)
+        return timed
 
     def unsigned_chunks(self, paths: Sequence[str]) -> Iterator[Chunk]:
         """Yield the chunks of paths that have an end, without a signature."""

@@ -27,6 +27,7 @@ from typing import NamedTuple
 import mmh3
 import orjson
 
+from neardup.documents.dates import AHEAD_SECONDS
 from neardup.documents.document import Document
 from neardup.errors import Reason
 from neardup.pairs.json_lines import Fields, decode_document
@@ -44,8 +45,6 @@ from neardup_workers.outside.web.extraction import Extracted
 
 # Items of a feed that are remembered, so that each comes once; a feed of news shows some hundred at a time.
 ITEMS_MAX = 10_000
-# A time of an item further ahead of the clock than this is not used: it would end the window of a stream.
-AHEAD_SECONDS = 86_400.0
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S")
 _ACCEPT = (
     "application/atom+xml, application/rss+xml, application/rdf+xml, application/feed+json, application/xml;q=0.9, "

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from time import time
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -190,7 +191,7 @@ def _signed(given: Input, settings: Settings, preference: Preference | None, *, 
     """Return a row for each entry of the input."""
     value = None if preference is None else preference.value_of
     fields = fields_of(settings, sources=sources)
-    task = tasks.SignTask(settings, fields, given.names, given.begins, settings.line_ids, value, sources)
+    task = tasks.SignTask(settings, fields, given.names, given.begins, settings.line_ids, value, sources, time())
     return given.lines.mapInArrow(partial(tasks.sign_lines, task), tasks.SIGNED).persist(StorageLevel.DISK_ONLY)
 
 

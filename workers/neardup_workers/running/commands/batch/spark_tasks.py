@@ -27,6 +27,7 @@ from neardup.pairs.comparing import is_lead, may_lead
 from neardup.pairs.json_lines import Fields, decode_document
 from neardup.pairs.pair_rule import judge
 from neardup.pairs.pipeline import CHUNK_DOCUMENTS, Signer
+from neardup.pairs.values import without_future
 from neardup.schemes.config import Config
 from neardup.schemes.interface import Evidence
 from neardup.schemes.rows import SCHEMES
@@ -58,7 +59,7 @@ class SplitBegin(NamedTuple):
 class SignTask(NamedTuple):
     """What signing needs: the configuration, the names of fields, the names of files in reports, the beginnings of
     splits, whether a line without an id is named by its file and number, the preference of a document (``None``:
-    none), and whether rows have the source of their document."""
+    none), whether rows have the source of their document, and the time of the clock when the job began."""
 
     config: Config
     fields: Fields
@@ -67,6 +68,7 @@ class SignTask(NamedTuple):
     line_ids: bool
     value: Callable[[Entry, Document], float] | None
     sources: bool
+    now_seconds: float
 
 
 def count_lines(batches: Batches) -> Batches:
@@ -158,6 +160,7 @@ def _signed(
             for one in documents
         ]
         reasons = {i: one for i, one in enumerate(documents) if isinstance(one, Reason)}
+    signed = signed._replace(batch=without_future(signed.batch, task.now_seconds)[0])
     reasons |= {at[refusal.position]: reason_of_line(refusal.reason) for refusal in signed.refusals}
     row, accepted = np.full(count, -1, np.int64), [i for i in range(count) if i not in reasons]
     row[accepted] = np.arange(signed.batch.size)

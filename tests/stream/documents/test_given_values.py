@@ -1,0 +1,76 @@
+"""What programs give as ids, texts and times: taken as it is meant, or refused with its reason."""
+
+from datetime import date, datetime, timedelta, timezone
+from itertools import count
+
+import numpy as np
+import pytest
+
+from neardup import Config, Deduplicator, Document
+
+TEXT = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all. " * 3
+
+
+@pytest.mark.parametrize(
+    "timestamp",
+    [
+        1_767_225_600,
+        np.int64(1_767_225_600),
+        datetime(2026, 1, 1),
+        datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2))),
+        date(2026, 1, 1),
+        np.datetime64("2026-01-01T00:00:00", "ns"),
+        "2026-01-01T00:00:00Z",
+        "Thu, 01 Jan 2026 01:00:00 +0100",
+    ],
+)
+def test_a_document_takes_each_form_of_one_time(timestamp):
+    """The time decides the order: it lies between those of the two other documents."""
+    dedup = Deduplicator(Config(window_seconds=10.0))
+    assert dedup.process([Document("a", TEXT, 1_767_225_595.0), Document("b", TEXT, timestamp)])[0].newer == "b"
+    assert dedup.process([Document("c", TEXT, 1_767_225_606.0)])[0].older in ("a", "b")
+    assert not dedup.refusals
+
+
+def test_ids_that_are_whole_numbers_are_their_digits():
+    """A number of Python or of numpy names the same document as its text does in a line of JSON."""
+    verdicts = Deduplicator().decide([Document(7, TEXT), Document(np.uint64(2**64 - 1), TEXT)])
+    assert [(verdict.id, verdict.duplicate_of) for verdict in verdicts] == [("7", None), (str(2**64 - 1), "7")]
+
+
+def test_a_refused_document_has_its_reason_in_the_verdict():
+    """What cannot be read is never silent: bytes are no text, 3/4/2016 no certain time, a truth value no id."""
+    given = [Document("a", b"bytes"), Document("b", TEXT, "3/4/2016"), Document(True, TEXT), Document("d", TEXT)]
+    verdicts = Deduplicator().decide(given)
+    assert [verdict.reason for verdict in verdicts] == ["text_type", "timestamp_type", "id_type", None]
+    assert [verdict.status for verdict in verdicts] == ["refused"] * 3 + ["original"]
+
+
+def test_a_missing_time_of_numpy_is_none():
+    """NaT and an empty text are no times, and no reason to refuse the document."""
+    dedup = Deduplicator()
+    assert len(dedup.process([Document("a", TEXT, np.datetime64("NaT")), Document("b", TEXT, "")])) == 1
+
+
+def test_a_stream_without_an_end_answers_as_it_goes():
+    """The pair of a document is there before the next document is asked for."""
+    asked = []
+
+    def endless():
+        for n in count():
+            asked.append(n)
+            yield Document(str(n), TEXT)
+
+    pairs = Deduplicator().process_stream(endless())
+    assert [next(pairs)[:2], len(asked)] == [("0", "1"), 2]
+    assert [next(pairs)[1], len(asked)] == ["2", 3]
+
+
+def test_with_a_clock_a_time_far_ahead_counts_as_none():
+    """One document that is dated 2100 makes no later one late."""
+    times = (1_767_225_600, 4_102_444_800, 1_767_225_601, 1_767_225_602)
+    texts = (TEXT, "Snow fell in the mountains of the north, and the road was closed until noon.", TEXT, TEXT)
+    given = [Document(id_, text, time) for id_, text, time in zip("abcd", texts, times, strict=True)]
+    config = Config(window_seconds=86_400.0)
+    assert len(Deduplicator(config, now=lambda: 1_767_225_610.0).process(given)) == 2
+    assert Deduplicator(config).process(given) == []
