@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from datetime import datetime
 from threading import Thread
 
 import numpy as np
@@ -24,9 +23,8 @@ def names(pairs: list[Pair]) -> list[tuple[str, str]]:
 WRONG = {
     "text_type": [Document("x", b"bytes"), Document("x", 7), Document("x", ["a"])],
     "no_text": [Document("x", None)],
-    "id_type": [Document(None, STORY), Document(7, STORY), Document(b"x", STORY)],
-    "timestamp_type": [Document("x", STORY, "2024-01-01"), Document("x", STORY, datetime(2024, 1, 1)),
-                       Document("x", STORY, True)],
+    "id_type": [Document(None, STORY), Document(7.5, STORY), Document(b"x", STORY)],
+    "timestamp_type": [Document("x", STORY, wrong) for wrong in ("3/4/2024", b"2024-01-01", True)],
 }  # fmt: skip
 
 

@@ -28,6 +28,8 @@ URL_CHARACTERS_MAX, TITLE_CHARACTERS_MAX = 2_000, 500
 # The parser gives up below this depth; the number is its own.
 DEPTH_MAX = 1024
 _MISSING = object()
+# Digits of a number of 64 bits at most, with its sign.
+_WHOLE_DIGITS = 20
 # Unit of a timestamp -> how many of it are a second.
 UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 # From this many seconds on, a number is more likely milliseconds (since 1973), microseconds or nanoseconds ...
@@ -300,25 +302,27 @@ def _second_look(line: bytes) -> Any:
     """Return the value of a line that the fast parser refused, or the reason why it has none.
 
     JSON can spell a lone surrogate (``"\\ud800"``) and numbers beyond the range of a double. In an unused field they
-    do no harm; in a text or an id they are refused later, with their own reason.
+    do no harm; in a text or an id they are refused later, with their own reason. Python and its tables also write NaN
+    and Infinity, which are null here; a file that was joined of several has a byte order mark before some line.
     """
     try:
-        text = line.decode()
+        text = line.decode().removeprefix("\ufeff")
     except UnicodeDecodeError:
         return Reason("not_utf8")
     if _is_too_deep(line):
         return Reason("too_deep")
     try:
-        # A float for whole numbers too: it never fails, and what is infinite is refused as a timestamp.
-        return json.loads(text, parse_constant=_refuse, parse_int=float)
+        return json.loads(text, parse_constant=lambda name: None, parse_int=_whole)
     except RecursionError:
         return Reason("too_deep")
     except ValueError:
         return Reason("not_json")
 
 
-def _refuse(name: str) -> None:
-    raise ValueError(name)
+def _whole(digits: str) -> float:
+    """Return a whole number as the fast parser does: one of more than 64 bits is a float, infinite if it must be."""
+    number = int(digits) if len(digits) <= _WHOLE_DIGITS else 1 << 64
+    return number if -(1 << 63) <= number < 1 << 64 else float(digits)
 
 
 def _is_too_deep(line: bytes) -> bool:

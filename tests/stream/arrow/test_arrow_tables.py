@@ -74,7 +74,7 @@ def test_any_table_of_arrow_gets_the_verdicts_of_its_documents(frame: str) -> No
     """In one call or in several; refused rows have their reason."""
     rows = documents(200)
     by_documents, by_table = Deduplicator(), Deduplicator()
-    expected = [verdict[:-2] for verdict in by_documents.decide(rows)]
+    expected = [verdict[:-3] for verdict in by_documents.decide(rows)]
     reasons = {refusal.position: refusal.reason for refusal in by_documents.refusals}
     found = by_table.decide_table(FRAMES[frame](table(rows)))
     assert isinstance(found, pa.Table)
@@ -82,7 +82,7 @@ def test_any_table_of_arrow_gets_the_verdicts_of_its_documents(frame: str) -> No
     assert {place: row["reason"] for place, row in enumerate(found.to_pylist()) if row["reason"]} == reasons
     assert by_table.refusals == by_documents.refusals
     again = by_table.decide_table(FRAMES[frame](table(rows[:50])))
-    assert verdicts(again) == [verdict[:-2] for verdict in by_documents.decide(rows[:50])]
+    assert verdicts(again) == [verdict[:-3] for verdict in by_documents.decide(rows[:50])]
     assert by_table.counts() == by_documents.counts()
 
 
@@ -103,7 +103,7 @@ def test_many_rows_and_large_texts_are_signed_in_parts() -> None:
     """A chunk ends at its rows or its bytes, also inside a record batch."""
     rows = [Document(f"d{n}", f"text {n // 2} of many") for n in range(2 * CHUNK_ROWS + 3)]
     rows += [Document(f"l{n}", " ".join([*WORDS, str(n // 3)] * 4_000)) for n in range(4)]
-    expected = [verdict[:-2] for verdict in Deduplicator().decide(rows)]
+    expected = [verdict[:-3] for verdict in Deduplicator().decide(rows)]
     assert verdicts(Deduplicator().decide_table(table(rows))) == expected
 
 
@@ -200,8 +200,8 @@ def test_an_exception_of_the_stream_carries_the_verdicts_before_it() -> None:
     with pytest.raises(pa.ArrowInvalid, match="no more") as failed:
         dedup.decide_table(pa.RecordBatchReader.from_batches(table(rows).schema, batches()))
     expected = Deduplicator()
-    assert verdicts(failed.value.verdicts) == [verdict[:-2] for verdict in expected.decide(rows[:30])]
-    assert verdicts(dedup.decide_table(table(rows[30:]))) == [verdict[:-2] for verdict in expected.decide(rows[30:])]
+    assert verdicts(failed.value.verdicts) == [verdict[:-3] for verdict in expected.decide(rows[:30])]
+    assert verdicts(dedup.decide_table(table(rows[30:]))) == [verdict[:-3] for verdict in expected.decide(rows[30:])]
 
 
 def test_threads_share_a_deduplicator() -> None:
