@@ -68,6 +68,15 @@ def test_a_run_of_150_characters_is_found_wherever_it_stands(script: str) -> Non
         assert ("0", "1") in relations(texts)
 
 
+def test_a_run_that_repeats_itself_is_found_inside_a_longer_word() -> None:
+    """A cut after so many letters from its begin would fall elsewhere in each text."""
+    rng = random.Random(5)
+    for n in range(60):
+        run = ("".join(rng.choices(_SCRIPTS["devanagari"], k=1 + n % 20)) * 150)[:150]
+        ends = ["".join(rng.choices(_SCRIPTS["devanagari"], k=size)) for size in (60 + n, 71, 45, 33 + n)]
+        assert ("0", "1") in relations([ends[0] + run + ends[1], ends[2] + run + ends[3]])
+
+
 def test_a_quote_with_changed_words_is_found_and_its_place_is_exact() -> None:
     """The range in each text begins and ends with words that match."""
     rng = random.Random(1)

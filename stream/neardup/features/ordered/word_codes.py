@@ -31,7 +31,7 @@ KIND_BITS = 4
 _FIXED = 3 * LETTERS_MAX
 # One position in so many is a cut, by the hash of the letters before it.
 _CUT_MASK = np.uint64(3)
-_CUT_LETTERS = 3
+_HIGHEST = np.uint64((1 << 64) - 1)
 # The rules of the cut and of the code: a change of any is a new name.
 _RULES = "ordered-1"
 # What a code point is: no part of a word, a letter or digit, a digit, an ideograph, a kana, a mark.
@@ -139,6 +139,7 @@ def _take_word(codes, i, kinds, skeleton, historic, out, at):
     """Write the pieces of the word at i; return where it ends, and where the next word is written."""
     n, begin, piece = np.int64(len(codes)), i, i
     h, recent, kept, last = np.uint64(0), np.uint64(0), 0, np.uint32(0)
+    least, cut, cut_h, cut_recent = _HIGHEST, i, h, recent
     while i < n:
         kind = kinds[codes[i]]
         if kind in (_NONE, _HAN, _KANA):
@@ -152,10 +153,18 @@ def _take_word(codes, i, kinds, skeleton, historic, out, at):
         else:
             h = h * BASE + np.uint64(letter) + np.uint64(1)
         recent = (recent << np.uint64(21)) | np.uint64(codes[i - 1])
-        is_cut = i - begin > _FIXED and mix64(recent) & _CUT_MASK == 0
-        if is_cut or i - piece == LETTERS_MAX:
+        is_cut = i - piece == LETTERS_MAX
+        if i - begin > _FIXED:
+            around = mix64(recent)
+            if around <= least:
+                least, cut, cut_h, cut_recent = around, i, h, recent
+            if around & _CUT_MASK == 0:
+                is_cut = True
+            elif is_cut:  # at the last of the least, so that a run that repeats itself is cut alike wherever it begins
+                i, h, recent = cut, cut_h, cut_recent
+        if is_cut:
             out[at] = _value(mix64(h), i - piece, piece)
-            at, piece, h, kept, last = at + 1, i, np.uint64(0), 0, np.uint32(0)
+            at, piece, h, kept, last, least = at + 1, i, np.uint64(0), 0, np.uint32(0), _HIGHEST
     if i > piece:
         kind = i - piece
         if kind == 1 and kinds[codes[piece]] == _DIGIT:
