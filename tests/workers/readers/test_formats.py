@@ -145,6 +145,8 @@ def test_a_format_that_is_not_supported_is_refused_by_name_with_the_remedy(tmp_p
     assert name.upper() in sentence
     assert row.remedy in sentence
     begins = {"arc": b"filedesc://crawl.arc 0.0.0.0", "pdf": b"%PDF-1.7",
+              "json-seq": b'\x1e{"id":"a","text":"t"}\n',
+              "concatenated-json": b'{\n  "id": "a",\n  "text": "t"\n}\n{\n  "id": "b",\n  "text": "t"\n}\n',
               "zip": b"PK\x03\x04", "bzip2": b"BZh9", "xz": b"\xfd7zXZ\0"}[name]  # fmt: skip
     assert found(tmp_path / "in.dat", begins) == [f"format_{name}"]
     if b"\0" not in begins:

@@ -291,6 +291,13 @@ UNSUPPORTED: dict[str, Unsupported] = {
         (".zip", ".docx", ".xlsx", ".odt"), re.compile(rb"PK\x03\x04"), "unpack it first and name what was in it"
     ),
     "bzip2": Unsupported((".bz2",), re.compile(rb"BZh[1-9]"), "decompress it first, or use gzip or Zstandard"),
+    "json-seq": Unsupported(
+        (".json-seq", ".geojsonseq"), re.compile(rb"\x1e\s*\{"), "tr -d '\\036' < FILE | jq -c . makes lines of it"
+    ),
+    "concatenated-json": Unsupported(
+        (".concatjson",), re.compile(rb"\s*\{[ \t]*\r?\n(?s:.*?)\n\}\s*\{[ \t]*\r?\n"),
+        "jq -c . FILE makes lines of it",
+    ),
     "xz": Unsupported((".xz",), re.compile(rb"\xfd7zXZ\0"), "decompress it first, or use gzip or Zstandard"),
 }  # fmt: skip
 # The reasons of refused formats, and of the readers of formats -> their sentences.
