@@ -8,7 +8,10 @@ from email.utils import formatdate
 import pytest
 
 from neardup import Document
-from neardup_workers.outside.feeds.watch import FeedPoll
+from neardup.pairs.json_lines import Fields
+from neardup_workers.outside.feeds.fetch import Fetched
+from neardup_workers.outside.feeds.items import Item
+from neardup_workers.outside.feeds.watch import Feed, FeedPoll, Watching, World
 from neardup_workers.outside.process.exits import Exit
 from neardup_workers.outside.readers.entries import Entry
 from neardup_workers.running.commands.feed import command
@@ -88,3 +91,24 @@ def test_another_clock_writes_no_item_again(urls, neardup):
         neardup("feed", "--allow-private", "--state", "seen", *clock, *urls) for clock in ((), ("--clock", "arrival"))
     )
     assert (len(first.stdout.splitlines()), second.stdout) == (4, b"")
+
+
+def test_an_item_whose_text_is_unchanged_comes_once():
+    """A date, or a token in the query of a link, changes at each fetch; another text is another version."""
+    url = "http://feeds.example/news"
+
+    def answer(token, text="text"):
+        time = f"2023-11-1{token}T00:00:00+00:00"
+        links = (f"http://a.example/b?token={token}", f"http://a.example/b?token={token}&c")
+        linked = [Item(link, time, "", link, text) for link, text in zip(links, (text, "other"), strict=True)]
+        return [Item("urn:a", time, "", None, "text"), *linked]
+
+    answers = [answer(1), answer(2), answer(3), answer(4, "changed")]
+    world = World(
+        lambda url, header: Fetched(200, {}, b"", url), lambda *_: answers.pop(0), lambda: 1.7e9, lambda: 0.5,
+        lambda seconds: False,
+    )  # fmt: skip
+    feed = Feed(url, Watching(Fields(), 600.0, follow=True))
+    found = [[entry.found.id for entry in feed.poll(world).entries] for _ in range(4)]
+    assert [len(ids) for ids in found] == [3, 0, 0, 1]
+    assert found[3] == ["http://a.example/b?token=4"]

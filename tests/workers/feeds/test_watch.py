@@ -105,20 +105,6 @@ def test_each_item_comes_once_from_the_oldest_on_and_again_when_it_changes():
     assert polls(outside) == [["urn:a", "urn:b"], ["urn:c"], ["urn:b"], []]
 
 
-def test_an_item_whose_text_is_unchanged_comes_once():
-    """A date, or a token in the query of a link, changes at each fetch; another text is another version."""
-
-    def answer(token, text="text"):
-        dated = item("a", time=f"2023-11-1{token}T00:00:00+00:00")
-        link = f"http://a.example/b?token={token}"
-        return [dated, item("b", text)._replace(id=link, url=link), item("c")._replace(id=f"{link}&c", text="other")]
-
-    outside = Outside(answer(1), answer(2), answer(3), answer(4, "changed"))
-    found = polls(outside)
-    assert [len(ids) for ids in found] == [3, 0, 0, 1]
-    assert found[3] == ["http://a.example/b?token=4"]
-
-
 def test_the_remembered_items_are_bounded():
     """The items that were longest away are forgotten, and would come again; a feed of more items is remembered."""
     four = [item(name) for name in "dcba"]

@@ -30,6 +30,10 @@ SAME = [
     ("http://news.example/?b=2&a=1", "http://news.example/?a=1&b=2"),
     ("http://news.example/?a&b=", "http://news.example/?a=&b="),
     ("http://news.example/?utm_source=x&UTM_x=y&id=7&fbclid=z", "http://news.example/?id=7"),
+    (
+        "http://news.example/?srsltid=1&igsh=2&mtm_source=x&pk_campaign=y&_hsenc=z&at_medium=m&ttclid=1&li_fat_id=2",
+        "http://news.example/",
+    ),
     ("http://news.example/a#top", "http://news.example/a"),
     ("http://[::1]:80/a", "http://[::1]/a"),
 ]
@@ -44,6 +48,8 @@ DIFFERENT = [
     ("http://news.example/?sid=1", "http://news.example/?sid=2"),
     ("http://news.example/?a", "http://news.example/"),
     ("http://news.example/#!a", "http://news.example/#!b"),
+    ("http://news.example/#/post/1", "http://news.example/#/post/2"),
+    ("http://news.example/?at=1", "http://news.example/?at=2"),
     ("http://news.example/?a=1", "http://news.example/?a=1&a=1"),
 ]
 

@@ -120,6 +120,25 @@ def test_every_mode_and_library_has_a_row():
     assert ROWS.keys() == {(mode, library) for mode in MODES[:-1] for library in EXTRACTORS}
 
 
+VISIBLE = (
+    "header", "nav", "main", "aside", "footer", "section", "article", "form", "label", "button", "option", "textarea",
+    "summary", "details", "figcaption", "caption", "th", "dt", "dd", "blockquote", "pre", "address", "legend", "dialog",
+    "ins", "del", "center", "menu", "output", "search", "h1", "custom-x",
+)  # fmt: skip
+HIDDEN = ["<template>{}</template>", "<p hidden>{}</p>", "<div style='color:red; Display : none'><p>{}</p></div>"]
+
+
+@pytest.mark.parametrize("library", EXTRACTORS)
+def test_all_text_is_that_of_every_visible_element(library):
+    """300 articles in an aside next to one notice were 299 copies; what no browser shows is no text."""
+    shown = "".join(f"<{tag}>word{n} of it</{tag}>" for n, tag in enumerate(VISIBLE))
+    hidden = "".join(HIDDEN).format("secret", "secret", "secret")
+    found = ROWS["text", library]()(f"<!doctype html><html><body>{hidden}{shown}<p>end</body></html>")
+    assert [n for n in range(len(VISIBLE)) if f"word{n} of it" not in found] == []
+    assert "secret" not in found
+    assert found.endswith("end")
+
+
 @pytest.mark.parametrize("library", EXTRACTORS)
 @pytest.mark.parametrize("mode", MODES[:-1])
 def test_the_main_text_has_no_menu_and_the_text_has_all_words(mode, library):

@@ -7,7 +7,7 @@ Many spellings name one resource. ``canonical_url`` applies the rules that hold 
 - percent-encoding in upper case, and only where it is needed; names in Punycode;
 - parameters in order of name and value, ``?a`` as ``?a=``;
 - no parameters that only count visits (``utm_...``, ``fbclid``, ``gclid``, ...);
-- no fragment, unless it is a state of a page (``#!``).
+- no fragment, unless it names a page of a web application (``#!``, ``#/``).
 
 It keeps what some servers tell apart: the case of the path, a slash at its end, double slashes, ``www.``, http against
 https, and parameters such as ``sid``. An id that is no URL of http or https, or has spaces, backslashes or a user, is
@@ -29,11 +29,14 @@ from neardup.documents.document import Column, Document, DocumentColumns
 from neardup.errors import Reason
 from neardup.stories.arrow.columns import DocumentRows
 
-# Parameters that only count visits, in lower case, in addition to all that begin with utm_.
+# Parameters that only count visits, in lower case, and how other ones begin.
 TRACKING = frozenset((
-    "_ga", "_gl", "dclid", "fbclid", "gad_source", "gbraid", "gclid", "gclsrc", "igshid", "mc_cid", "mc_eid", "mkt_tok",
-    "msclkid", "twclid", "wbraid", "yclid",
+    "_ga", "_gl", "_hsenc", "_hsmi", "_openstat", "at_campaign", "at_medium", "dclid", "epik", "fbclid",
+    "gad_campaignid", "gad_source", "gbraid", "gclid", "gclsrc", "igsh", "igshid", "li_fat_id", "mc_cid", "mc_eid",
+    "mkt_tok", "msclkid", "rdt_cid", "sccid", "srsltid", "ttclid", "twclid", "vero_id", "wbraid", "wickedid", "yclid",
+    "ysclid",
 ))  # fmt: skip
+TRACKING_PREFIXES = ("utm_", "mtm_", "matomo_", "pk_", "piwik_", "hsa_")
 # A URL with a host, and without anything that programs read in different ways: spaces, controls, backslashes, users.
 _WEB = re.compile(r"https?://([\w.-]*\w|\[[0-9a-f:.]+\])(:[0-9]*)?([/?#][^\s\x00-\x1f\x7f-\xa0\\]*)?", re.IGNORECASE)
 _PORTS = {"http": ":80", "https": ":443"}
@@ -54,7 +57,7 @@ def canonical_url(url: str) -> str:
     try:
         parts = urlsplit(url)
         kept = "&".join(one for one in parts.query.split("&") if not _is_tracking(one))
-        state = parts.fragment.startswith("!")
+        state = parts.fragment.startswith(("!", "/"))
         canonical = canonicalize_url(urlunsplit(parts._replace(query=kept)), keep_fragments=state)
         scheme, host, *rest = urlsplit(canonical)
         return urlunsplit((scheme, host.removesuffix(_PORTS[scheme]), *rest))
@@ -64,7 +67,7 @@ def canonical_url(url: str) -> str:
 
 def _is_tracking(parameter: str) -> bool:
     name = parameter.partition("=")[0].lower()
-    return name in TRACKING or name.startswith("utm_")
+    return name in TRACKING or name.startswith(TRACKING_PREFIXES)
 
 
 class CanonicalIds:

@@ -16,8 +16,14 @@ import struct
 import sys
 from collections.abc import Callable
 
+from neardup_workers.outside.readers.markup import text_of_markup
 from neardup_workers.outside.web.charsets import decoded
 
+# Elements that no browser shows.
+_HIDDEN = (
+    "//body//*[@hidden and not(@hidden='until-found')] | //body//template"
+    " | //body//*[contains(translate(@style, 'DISPLAYNOE ', 'displaynoe'), 'display:none')]"
+)
 # Markup -> text.
 Extract = Callable[[str], str | None]
 
@@ -29,10 +35,23 @@ def _main_trafilatura() -> Extract:
     return lambda markup: extract(markup, include_comments=False, favor_precision=True)
 
 
-def _text_trafilatura() -> Extract:
-    from trafilatura import html2txt
+def _text() -> Extract:
+    from lxml import etree, html
 
-    return html2txt
+    # The functions of the libraries for all text leave out elements: aside and footer, or captions and forms.
+    hidden = etree.XPath(_HIDDEN)
+
+    def extract(markup: str) -> str:
+        parser = html.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True)
+        try:
+            root = html.document_fromstring(markup.encode(errors="replace"), parser=parser)
+        except etree.ParserError:  # there is no element
+            return ""
+        for element in hidden(root):
+            element.drop_tree()
+        return text_of_markup(etree.tostring(root, encoding="unicode", method="html"))
+
+    return extract
 
 
 def _main_resiliparse() -> Extract:
@@ -41,19 +60,13 @@ def _main_resiliparse() -> Extract:
     return lambda markup: extract_plain_text(markup, main_content=True, comments=False, alt_texts=False)
 
 
-def _text_resiliparse() -> Extract:
-    from resiliparse.extract.html2text import extract_plain_text
-
-    return lambda markup: extract_plain_text(markup, alt_texts=False)
-
-
 # Mode and library -> what loads the library and returns the function. The function returns nothing if the page holds
 # no such text.
 ROWS: dict[tuple[str, str], Callable[[], Extract]] = {
     ("main", "trafilatura"): _main_trafilatura,
-    ("text", "trafilatura"): _text_trafilatura,
+    ("text", "trafilatura"): _text,
     ("main", "resiliparse"): _main_resiliparse,
-    ("text", "resiliparse"): _text_resiliparse,
+    ("text", "resiliparse"): _text,
 }
 REQUEST = struct.Struct("<IH")
 ANSWER = struct.Struct("<cI")
