@@ -45,7 +45,6 @@ made: $(STAMP)  ## the machine code of such a wheel alone, in build/made
 	@$(BIN)/python wheel/emit.py build/made
 
 wheel: made  ## a wheel with machine code for this version of Python and this system, in dist: it compiles nothing
-	@$(BIN)/python -m pip install --quiet --group wheel
 	@rm -rf build/wheel
 	@NEARDUP_MADE=$(CURDIR)/build/made HATCH_QUIET=1 $(BIN)/python -m hatchling build --target wheel --directory build/wheel
 	@PATH=$(BIN):$$PATH $(BIN)/auditwheel repair --plat auto --wheel-dir dist build/wheel/*.whl

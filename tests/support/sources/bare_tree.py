@@ -8,6 +8,7 @@ second folder as ``PYTHONPATH``, numba cannot be imported.
 
 from __future__ import annotations
 
+import argparse
 import shutil
 import sys
 from pathlib import Path
@@ -29,4 +30,7 @@ def make_tree(made: Path, tree: Path) -> None:
 
 
 if __name__ == "__main__":
-    make_tree(Path(sys.argv[1]), Path(sys.argv[2]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("made", type=Path, help="the folder of the machine code")
+    parser.add_argument("tree", type=Path, help="the folder of the program, which is removed first")
+    make_tree(**vars(parser.parse_args()))

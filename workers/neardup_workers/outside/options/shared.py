@@ -26,8 +26,8 @@ def _or_stdin(ctx: typer.Context, paths: list[str] | None) -> list[str]:
 # What a path may be. The content decides the format, whatever the name is.
 PATH_KINDS = (
     "JSON Lines, JSON arrays, tables (.csv, .tsv, .parquet, .arrow), mail (.eml, .mbox), archives (.warc), pages "
-    "(.html), other files and folders (each file a document), packed with gzip or Zstandard or not, or - for standard "
-    "input"
+    "(.html), notebooks (.ipynb), other files and folders (each file a document), packed with gzip or Zstandard or "
+    "not, or - for standard input"
 )
 Paths = Annotated[
     list[str],

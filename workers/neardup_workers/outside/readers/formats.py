@@ -279,7 +279,10 @@ FORMATS: dict[str, Format] = {
         lambda head, needed, in_folder: LOOKS_LIKE_HTML.match(head.removeprefix(BOM)) is not None,
         page_document, needs=_WEB,
     ),
-    "notebook": Format((".ipynb",), None, ("text",), _matches(LOOKS_LIKE_NOTEBOOK), _notebook),
+    "notebook": Format(
+        (".ipynb",), None, ("text",), lambda head, needed, in_folder: LOOKS_LIKE_NOTEBOOK.match(head) is not None,
+        _notebook,
+    ),
     DOCUMENTS: Format((), None, ("text",), lambda head, needed, in_folder: False),
 }  # fmt: skip
 
