@@ -20,7 +20,7 @@ from neardup.pairs.json_lines import Fields
 from neardup.pairs.neighbours.nearest import check_ranks, ranked
 from neardup.pairs.pair_rule import Matches
 from neardup.pairs.pipeline import Matcher, Signed, Signer, chunks, match_step
-from neardup.pairs.values import without_future
+from neardup.pairs.values import warn_of_types, without_future
 from neardup.pairs.window_message import reader_of
 from neardup.schemes.config import Config
 from neardup.schemes.shortfall import warned
@@ -88,7 +88,8 @@ class Deduplicator:
     def process(self, documents: Iterable[Document]) -> list[Pair]:
         """Probe with each document, then add it.
 
-        A document with a value that cannot be used is a refusal with a reason; the others are processed.
+        A document with a value that cannot be used is a refusal with a reason; the others are processed. Values of a
+        wrong type give a warning, too.
 
         Args:
             documents: in order of arrival.
@@ -388,4 +389,6 @@ class Deduplicator:
             raise
         finally:
             self.refusals = refusals
+        if name != "verdicts":  # which have the reason
+            warn_of_types(refusals, stacklevel=4)
         return joined(answers)

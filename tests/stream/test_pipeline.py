@@ -55,7 +55,7 @@ def test_a_document_that_cannot_be_used_is_refused_with_its_place_and_reason() -
         ("\udc00" * 1_025, STORY, None, "id_surrogate"),
         ("a\udc00" + "é" * 512, "", math.inf, "timestamp_range"),
         ("i" * 1_025, "", math.inf, "id_too_long"),
-        ("n", STORY, math.nan, "timestamp_range"),
+        ("n", STORY, -math.inf, "timestamp_range"),
         ("f", STORY, 1e300, "timestamp_range"),
     ]
     documents, expected = [Document("a", STORY)], []

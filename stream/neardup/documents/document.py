@@ -27,7 +27,7 @@ class Document(NamedTuple):
         id: name of the document in every pair. A repeated id is a new version. A whole number becomes its decimal text.
         text: text to compare, of any length and script.
         timestamp: event time in seconds since 1970-01-01 UTC, or a date: a ``datetime`` (UTC without a zone), a
-            ``datetime64``, a text as lines of JSON have it; ``None`` for the stream time at arrival.
+            ``datetime64``, a text as lines of JSON have it; ``None`` or NaN for the stream time at arrival.
         tokens: elements of a set or bag (strings or whole numbers of 64 bits), or ratings by item.
         vector: components; or their bytes (``float32``, little-endian); or packed bits, the first bit highest.
         fields: values of a record by field name.

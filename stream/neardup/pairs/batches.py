@@ -283,28 +283,33 @@ def times_of(documents: Sequence[Document]) -> tuple[npt.NDArray[np.int64], npt.
     """Return event times in microseconds (``int64[n]``, ``NO_TIME`` without one), and which can be stored
     (``bool[n]``)."""
     if isinstance(documents, DocumentColumns):
-        missing = np.isnan(documents.times)
-        known, keepable = _microseconds(np.where(missing, 0.0, documents.times))
-        return np.where(missing, NO_TIME, known), keepable
+        return _known(documents.times)
     seconds = list(map(TIMESTAMP, documents))
     kinds = set(map(type, seconds))
     if kinds == {NoneType}:
         return np.full(len(seconds), NO_TIME), np.ones(len(seconds), np.bool_)
     if kinds == {float}:
-        return _microseconds(np.array(seconds, np.float64))
+        return _known(np.array(seconds, np.float64))
     times = list(map(_time_of, seconds))
     return np.array([time or 0 for time in times], np.int64), np.array([time is not None for time in times], np.bool_)
 
 
+def _known(seconds: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return the same for times in seconds, which are not a number where there is none."""
+    missing = np.isnan(seconds)
+    known, keepable = _microseconds(np.where(missing, 0.0, seconds))
+    return np.where(missing, NO_TIME, known), keepable
+
+
 def _microseconds(seconds: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Return times in microseconds, and which of them can be stored: infinity and NaN cannot."""
+    """Return times in microseconds, and which of them can be stored: infinity cannot."""
     keepable = np.abs(seconds) < _SECONDS_MAX
     return np.rint(np.where(keepable, seconds, 0.0) * MICROSECONDS).astype(np.int64), keepable
 
 
 def _time_of(seconds: float | None) -> int | None:
     """Convert one time of any type of number, integers without rounding; ``None`` if it cannot be stored."""
-    if seconds is None:
+    if seconds is None or seconds != seconds:
         return int(NO_TIME)
     return round(seconds * MICROSECONDS) if abs(seconds) < _SECONDS_MAX else None
 

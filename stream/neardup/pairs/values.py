@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from types import NoneType
@@ -11,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.documents.dates import AHEAD_SECONDS
-from neardup.documents.document import COLLECTION, ID, TEXT, TIMESTAMP, Document
+from neardup.documents.document import COLLECTION, ID, REASONS, TEXT, TIMESTAMP, Document, Refusal
 from neardup.documents.ids import SEPARATOR, wrong_collection
 from neardup.errors import Reason
 from neardup.pairs.batches import MICROSECONDS, Batch
@@ -43,9 +46,23 @@ def _seconds_of(value: Any) -> Any:
             return None
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     if not isinstance(value, str):
-        return value
+        is_none = isinstance(value, float | np.floating) and math.isnan(value)  # as numpy and pandas write none
+        return None if is_none else value
     seconds = event_seconds(value, "s")
     return value if isinstance(seconds, Reason) else seconds
+
+
+def warn_of_types(refusals: Sequence[Refusal], stacklevel: int) -> None:
+    """Warn of refused values of a wrong type, by reason: a program is wrong there, not its data, and an answer of pairs
+    does not show it."""
+    found = Counter(refusal.reason for refusal in refusals if refusal.reason.endswith("_type"))
+    for reason, count in found.items():
+        example = next(refusal for refusal in refusals if refusal.reason == reason)
+        warnings.warn(
+            f"{count:,} documents are refused, such as {example.id!r} at position {example.position}: "
+            f"{REASONS[reason]}; the attribute refusals has all of them",
+            stacklevel=stacklevel + 1,
+        )
 
 
 def wrong_values(documents: Sequence[Document], kind: str, *, separate: bool) -> dict[int, str]:

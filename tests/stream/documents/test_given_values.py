@@ -1,6 +1,7 @@
 """What programs give as ids, texts and times: taken as it is meant, or refused with its reason."""
 
 from datetime import date, datetime, timedelta, timezone
+from functools import partial
 from itertools import count
 
 import numpy as np
@@ -47,9 +48,22 @@ def test_a_refused_document_has_its_reason_in_the_verdict():
 
 
 def test_a_missing_time_of_numpy_is_none():
-    """NaT and an empty text are no times, and no reason to refuse the document."""
+    """NaT, NaN and an empty text are no times, and no reason to refuse the document."""
     dedup = Deduplicator()
-    assert len(dedup.process([Document("a", TEXT, np.datetime64("NaT")), Document("b", TEXT, "")])) == 1
+    times = (np.datetime64("NaT"), "", float("nan"), np.float32("nan"))
+    verdicts = dedup.decide([Document(str(n), TEXT, time) for n, time in enumerate(times)])
+    assert [verdict.status for verdict in verdicts] == ["original", *["duplicate"] * 3]
+    assert dedup.decide([Document("x", TEXT, float("nan"))])[0].status == "duplicate"
+
+
+@pytest.mark.parametrize("ask", [Deduplicator.process, Deduplicator.probe, partial(Deduplicator.nearest, k=1)])
+def test_a_refusal_of_a_wrong_type_is_said(ask):
+    """An answer of pairs has no place for it; the caller's line is warned of, and the refusals have each."""
+    dedup = Deduplicator()
+    with pytest.warns(UserWarning, match=r"2 documents .* 'a' at position 0: the text field is not a string") as said:
+        ask(dedup, [Document("a", b"bytes"), Document("b", 7), Document("c", ""), Document("d", TEXT)])
+    assert [warning.filename for warning in said] == [__file__]
+    assert [refusal.reason for refusal in dedup.refusals] == ["text_type", "text_type", "empty"]
 
 
 def test_a_stream_without_an_end_answers_as_it_goes():
