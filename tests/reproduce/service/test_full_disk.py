@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,69 @@ if len(sys.argv) > 2:
 print(len(log.latest(b"a")[0].content), log.meta()["places"])
 log.close()
 """
+# Adds documents until the disk is full, takes all of them down, with a block list, and adds one more.
+TAKEN_DOWN = """
+import os, sys
+from pathlib import Path
+from neardup.documents.document import Document
+from neardup_workers.outside.settings.serve import ServeSettings
+from neardup_workers.outside.store.blocked import read_block_list
+from neardup_workers.outside.store.keeper import Keeper
+from neardup_workers.outside.store.log import Log, StoreFull
+disk, settings = Path(sys.argv[1]), ServeSettings(threshold=0.7, keep_texts=True)
+fingerprints = {"signing": settings.signing_fingerprint, "matching": settings.matching_fingerprint}
+log = Log(disk / "state", fingerprints, "full")
+keeper = Keeper(settings, log, keep_texts=True, blocked=read_block_list(str(disk / "blocked"), create=True))
+def add(n):
+    keeper.check([Document(f"d{n}", f"{n} and {n * n} are in secret{n} " * 300, 1.7e9 + n)])
+def fill():
+    with (disk / "filler").open("ab", buffering=0) as filler:
+        try:
+            while filler.write(bytes(4096)):
+                pass
+        except OSError:
+            pass
+added = refused = 0
+while not refused:
+    try:
+        add(added)
+        added += 1
+    except StoreFull:
+        refused += 1
+fill()
+removed = sum(keeper.remove(f"d{n}", block=n % 2 == 0) for n in range(40))
+fill()
+try:
+    add(added)
+except StoreFull:
+    refused += 1
+files = b"".join(path.read_bytes() for path in (disk / "state").glob("window.sqlite*"))
+left = sum(b"in secret%d " % n in files for n in range(40))
+(disk / "filler").unlink()
+add(added)
+print(removed, refused, left, keeper.check([Document("d0", "other words", 1.7e9 + added)])[0].refused)
+log.close()
+"""
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 48 MB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = os.geteuid() == 0 and not subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", folder], check=False, capture_output=True
+    ).returncode  # fmt: skip
+    if not mounted:
+        pytest.skip("a small disk can be mounted by root only")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_a_full_disk_takes_documents_down(program: Program, disk: Path) -> None:
+    """Every removal is done, blocks, and leaves no text in the files, while no document can be added."""
+    done = program.code(TAKEN_DOWN, disk)
+    assert done.stdout.split() == [b"40", b"2", b"0", b"blocked"], done.stderr.decode()
 
 
 def test_a_removal_on_a_full_disk_is_answered(program: Program, tmp_path: Path) -> None:
@@ -59,27 +123,17 @@ def test_a_removal_on_a_full_disk_is_answered(program: Program, tmp_path: Path) 
     assert done.stdout.split() == [b"1", b"0"], done.stderr.decode()
 
 
-def test_a_full_disk_can_still_be_read(program: Program, tmp_path: Path) -> None:
+def test_a_full_disk_can_still_be_read(program: Program, disk: Path) -> None:
     """A store of a disk without a free byte opens, and answers what it holds."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = os.geteuid() == 0 and not subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", disk], check=False, capture_output=True
-    ).returncode  # fmt: skip
-    if not mounted:
-        pytest.skip("a small disk can be mounted by root only")
-    try:
-        made = program.code(OPENED, disk / "state", "add")
-        assert made.returncode == 0, made.stderr.decode()
-        with (disk / "filler").open("wb", buffering=0) as filler:
-            filled = 0
-            while True:
-                try:
-                    filled += filler.write(bytes(4096))
-                except OSError:
-                    break
-        assert filled
-        opened = program.code(OPENED, disk / "state")
-        assert opened.stdout.split() == [b"16", b"1"], opened.stderr.decode()
-    finally:
-        subprocess.run(["umount", "-l", disk], check=True)
+    made = program.code(OPENED, disk / "state", "add")
+    assert made.returncode == 0, made.stderr.decode()
+    with (disk / "filler").open("wb", buffering=0) as filler:
+        filled = 0
+        while True:
+            try:
+                filled += filler.write(bytes(4096))
+            except OSError:
+                break
+    assert filled
+    opened = program.code(OPENED, disk / "state")
+    assert opened.stdout.split() == [b"16", b"1"], opened.stderr.decode()

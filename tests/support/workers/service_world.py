@@ -97,7 +97,7 @@ class World:
         self.decoding = decoding(self.settings, lambda: NOW, limits)
         service = Service(
             self.settings, reader, self.events, self.observer, self.decoding,
-            partial(near, self.writer), lambda: self.writer.alive, lambda: self.writer.alive, lambda: None,
+            partial(near, self.writer), lambda: self.writer.alive, self.writer.ready, lambda: None,
             lambda: NOW, limits,
         )  # fmt: skip
         self.app = application(service, window_requests(self.writer))

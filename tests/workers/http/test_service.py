@@ -196,11 +196,15 @@ def test_a_full_disk_answers_507_and_loses_nothing(world):
         response = world.ask("POST", "/v1/check", json={"id": f"b{n}", "text": f"{NEAR} {n}" * 50})
         statuses.append(response.status_code)
     assert statuses[-1] == 507
+    assert response.headers["Retry-After"] == "30"
+    ready = world.ask("GET", "/readyz")
+    assert (ready.status_code, ready.json()["status"]) == (200, "full")
     counted = statuses.count(200) + 1
     assert world.keeper.matcher.table.documents == counted
     connection.execute("PRAGMA max_page_count = 1000000")
     assert world.check("after", "Words of its own, which nothing else has.")["place"] == counted
     assert world.check("a", TEXT)["repeated"]
+    assert world.ask("GET", "/readyz").json() == {"status": "ok"}
 
 
 def test_an_unknown_outcome_of_a_commit_ends_the_writer(world, monkeypatch):

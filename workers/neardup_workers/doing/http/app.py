@@ -59,8 +59,8 @@ class Service(NamedTuple):
     """What the requests use.
 
     ``near`` returns the pairs of an id, ``None`` for an unknown one. ``alive`` says whether the service works,
-    ``ready`` whether it knows everything that is committed, and ``measure`` sets the gauges of ``observer`` before they
-    are read. ``now`` is the clock in seconds since the epoch. ``limits`` bound requests.
+    ``ready`` what it can do, ``None`` until it knows all that is committed, and ``measure`` sets the gauges of
+    ``observer`` before they are read. ``now`` is the clock in seconds since the epoch. ``limits`` bound requests.
     """
 
     settings: ServeSettings
@@ -70,7 +70,7 @@ class Service(NamedTuple):
     decoding: Decoding
     near: Callable[[str, str | None], Awaitable[Sequence[Pair] | None]]
     alive: Callable[[], bool]
-    ready: Callable[[], bool]
+    ready: Callable[[], Mapping[str, Any] | None]
     measure: Callable[[], None]
     now: Callable[[], float] = time.time
     limits: ServeLimits = LIMITS
@@ -357,12 +357,12 @@ async def ready(service: Service, request: Request) -> Response:
     """``GET /readyz``. A window is restored before the address opens; a view is filled while it answers."""
     if not service.alive():
         return problem("ended")
-    return json_response({"status": "ok"}) if service.ready() else problem("restoring")
+    return problem("restoring") if (can := service.ready()) is None else json_response(can)
 
 
 async def measured(service: Service, request: Request) -> Response:
     """``GET /metrics``."""
-    service.observer.set("ready", float(service.alive() and service.ready()))
+    service.observer.set("ready", float(service.alive() and service.ready() is not None))
     service.observer.set("service_event_readers", service.events.readers)
     await run_in_threadpool(service.measure)
     return Response(generate_latest(service.observer.registry), media_type=CONTENT_TYPE_LATEST)

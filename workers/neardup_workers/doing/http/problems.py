@@ -62,6 +62,8 @@ SERVICE_REASONS: dict[str, tuple[int, str, str]] = {
     ),
 }  # fmt: skip
 
+# Status -> after so many seconds it may be another one.
+_RETRY_SECONDS = {429: "1", 503: "1", 507: "30"}
 # Reasons of the library that no correction of the document can mend -> the remedy.
 _REMEDIES = {"blocked": "to accept it, take its lines out of the file of --blocked, and start the service again"}
 
@@ -69,7 +71,7 @@ _REMEDIES = {"blocked": "to accept it, take its lines out of the file of --block
 def problem(reason: str, *, status: int | None = None, field: str | None = None, detail: str | None = None) -> Response:
     """Return the response for a reason of the service or of the library (``REASONS``)."""
     values = problem_values(reason, status=status, field=field, detail=detail)
-    headers = {"Retry-After": "1"} if values["status"] in (429, 503) else {}
+    headers = {"Retry-After": seconds} if (seconds := _RETRY_SECONDS.get(values["status"])) else {}
     if values["status"] == 401:
         headers["WWW-Authenticate"] = "Bearer"
     return Response(orjson.dumps(values), values["status"], headers, PROBLEM_TYPE)

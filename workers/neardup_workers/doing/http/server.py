@@ -179,7 +179,7 @@ def started(
 
     service = Service(
         settings, reader, events, observer, decoding(settings, now, limits), partial(near, writer),
-        lambda: writer.alive, lambda: writer.alive, measure, now, limits,
+        lambda: writer.alive, writer.ready, measure, now, limits,
     )  # fmt: skip
     app = application(service, window_requests(writer))
     return Running(app, events, stop, lambda: writer.error, degrading.refused)

@@ -36,6 +36,10 @@ from neardup_workers.outside.store.log import StoreFull
 # A step of this size costs about as much as its COMMIT. In a larger step, single documents would wait.
 STEP_DOCUMENTS = 64
 STEP_CHARACTERS = 256 << 10
+# What a service can do, as ``/readyz`` says it: also with a full disk, else a proxy in front would take reads and
+# removals away.
+READY = {"status": "ok"}
+_FULL = {"status": "full", "cannot": "add documents, until the disk has room; reading and removing go on"}
 # What the event loop decides itself: documents of this size, at most so long after a step that took no longer.
 _HERE_CHARACTERS = 16 << 10
 _RECENT_SECONDS, _SHORT_SECONDS = 1.0, 0.02
@@ -98,7 +102,7 @@ class Writer:
         self._queues: tuple[deque[_Work], deque[_Work]] = (deque(), deque())
         self._changed = threading.Condition()
         self._stopping = self._running = self._scheduled = False
-        self._quick_until = 0.0
+        self._quick_until, self._full = 0.0, False
         self.waiting = 0
         self.error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="writer")
@@ -149,6 +153,10 @@ class Writer:
     def alive(self) -> bool:
         """Whether the writer accepts work."""
         return self._thread.is_alive() and self.error is None
+
+    def ready(self) -> dict[str, str] | None:
+        """What the service can do; ``None`` if the writer has ended."""
+        return None if not self.alive else _FULL if self._full else READY
 
     def _run(self) -> None:
         while True:
@@ -216,8 +224,10 @@ class Writer:
                 return [(taken[0], call(self._keeper))]
             answers = self._keeper.check([document for work in taken for document in work.documents])
         except StoreFull as full:
+            self._full = True
             self._on_full()
             return [(work, full) for work in taken]
+        self._full = False
         self._on_step(answers)
         parts = iter(answers)
         return [(work, list(islice(parts, len(work.documents)))) for work in taken]

@@ -135,9 +135,16 @@ class Keeper:
         or of its stories where these have outlived the versions.
 
         ``block`` first adds the id, the contents of its versions in the window and those of its stories to the block
-        list: a crash between the two leaves the id blocked. Raises as ``check``, and ``OSError`` if the list cannot be
-        written; then nothing was removed.
+        list: a crash between the two leaves the id blocked. On a full disk it takes the room that the log holds for
+        that. Raises as ``check``, and ``OSError`` if the list cannot be written; then nothing was removed.
         """
+        try:
+            return self._removed(id_, collection, block=block)
+        except (StoreFull, OSError):
+            with self.log.reserved_room():
+                return self._removed(id_, collection, block=block)
+
+    def _removed(self, id_: str, collection: str | None, *, block: bool) -> int:
         id_bytes = self._stored_id(id_, collection)
         if block:
             contents = np.frombuffer(b"".join(self.log.contents(id_bytes, self._oldest)), "<u8").reshape(-1, 2)
@@ -282,6 +289,7 @@ class Keeper:
             for item, pair in zip(part.items.tolist(), part.matches.pairs(), strict=True):
                 pairs[item].append(pair)
 
+        self.log.keep_room()
         with self._step():
             decided = self._decider.decide_columns(
                 np.ones(batch.size, np.bool_), signed, seen, lambda at: [documents[n].text for n in at]

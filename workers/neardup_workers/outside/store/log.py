@@ -34,7 +34,7 @@ from neardup.stories.verdicts.kept import KeptStories
 from neardup.stories.windows.constant_texts import signature_of
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.store import extra, stories
-from neardup_workers.outside.store.checkpoints import Checkpoints
+from neardup_workers.outside.store.checkpoints import Checkpoints, Reserve
 from neardup_workers.outside.store.extra import statements, words
 from neardup_workers.outside.store.rows import FIELDS, TABLES, StoredRow, checksum, erased_name, is_sound
 
@@ -45,8 +45,6 @@ _EXPIRE_ROWS_MAX = 4096
 PLACE_MAX = (1 << 63) - 1
 # Version of the tables; any other version is refused.
 VERSION = 5
-# A file of this size is given up at the start, for SQLite needs room even to read.
-_RESERVE_BYTES = 256 << 10
 
 
 class StoreFull(Exception):
@@ -76,7 +74,7 @@ class Log:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = locked(folder)
-            (folder / "reserve").unlink(missing_ok=True)
+            self._reserve = Reserve(folder)
         except OSError as error:
             raise unusable(folder, error) from None
         self._writer = _connected(self.path, self._lock)
@@ -91,9 +89,7 @@ class Log:
             self._prepare(fingerprints)
             extra.prepare(self._writer)
             self._checkpoints = Checkpoints(self.path)
-            # The file that the next start gives up; without room there is none.
-            with suppress(OSError), (folder / "reserve").open("wb") as file:
-                file.write(bytes(_RESERVE_BYTES))
+            self._reserve.keep()
         except (sqlite3.Error, OSError, Failure) as error:
             self._writer.close()
             self._lock.close()
@@ -172,6 +168,28 @@ class Log:
             if is_full:
                 raise StoreFull(str(error)) from error
             raise
+
+    def keep_room(self) -> None:
+        """Hold the room of removals, so that documents do not take it. Raises ``StoreFull`` if there is none."""
+        if self._checkpoints.is_full:  # the thread has had no room: what is left belongs to removals
+            with self._checkpoints.paused():
+                try:
+                    self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)")
+                except sqlite3.Error as error:
+                    raise StoreFull(str(error)) from None
+                self._checkpoints.is_full = False
+        if not self._reserve.keep():
+            raise StoreFull("the disk has no room for removals")
+
+    @contextmanager
+    def reserved_room(self) -> Iterator[None]:
+        """Run what is inside, a removal, with the room that is held for it."""
+        self._reserve.give_up()
+        self.checkpoint()
+        try:
+            yield
+        finally:
+            self._reserve.keep()
 
     def append(
         self, rows: Sequence[StoredRow], texts: Iterable[tuple[int, str]], places: int, stream_time: int

@@ -104,7 +104,7 @@ RESPONSES: dict[str, Answered] = {
         "to repeat itself is an event with the name repeating, without id, and Repeating as data. A comment every 15 "
         "seconds.", "text/event-stream", {"type": "string"},
     ),
-    "works": Answered(200, "Yes.", JSON, _OBJECT),
+    "works": Answered(200, "Yes; cannot says what a full disk keeps it from.", JSON, _OBJECT),
     "metrics": Answered(200, "In the text format.", "text/plain", {"type": "string"}),
     "openapi": Answered(200, "This description.", JSON, _OBJECT),
     "undecided": Answered(
@@ -124,7 +124,7 @@ RESPONSES: dict[str, Answered] = {
     "readers": Answered(429, f"{LIMITS.event_readers_max} clients read events already; see Retry-After."),
     "needs_window": Answered(501, "Only with --from-kafka: the request needs signatures or sources of a window."),
     "restarts": Answered(503, "The service restarts."),
-    "full": Answered(507, "The disk is full; nothing was added."),
+    "full": Answered(507, "The disk is full; nothing was added. See Retry-After."),
     "unwritable": Answered(507, "The disk is full, or the block list cannot be written; nothing was removed."),
 }  # fmt: skip
 

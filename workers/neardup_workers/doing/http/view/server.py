@@ -21,6 +21,7 @@ from neardup_workers.doing.http.server import Running, bound, run
 from neardup_workers.doing.http.view.follower import Follower
 from neardup_workers.doing.http.view.outbox import ProducerQueue
 from neardup_workers.doing.http.view.requests import Sending, near, view_requests
+from neardup_workers.doing.http.writer import READY
 from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.settings.serve import LIMITS, ServeLimits, ViewSettings
 from neardup_workers.outside.store.view import View, ViewReader
@@ -96,7 +97,7 @@ def started_view(
 
     service = Service(
         settings, reader, events, observer, decoding(settings, now, limits), partial(near, reader),
-        lambda: follower.alive, lambda: follower.ready, measure, limits=limits,
+        lambda: follower.alive, lambda: READY if follower.ready else None, measure, limits=limits,
     )  # fmt: skip
     sending = Sending(outbox, follower, limits.verdict_seconds_max, settings.client.request_bytes_max)
     follower.start()
