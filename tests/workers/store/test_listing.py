@@ -134,6 +134,22 @@ def test_stories_are_found_by_word_id_time_and_size(world):
     assert [one["id"] for one in world.ask("GET", "/v1/documents?q=dienstag").json()["documents"]] == ["café"]
 
 
+def test_titles_of_copies_and_stories_without_their_first_article_are_found(world):
+    """Any headline of a story finds it; after a takedown of the first article its words are those of the next one."""
+    for n, title in enumerate((None, "Storm wrapup", None, "Evening wrapup")):
+        world.check(f"d{n}", f"{TEXT} {n}", title=title)
+    world.check("d2", f"{TEXT} 2")
+    found = lambda q: [one["representative"] for one in world.ask("GET", f"/v1/clusters?q={q}").json()["clusters"]]  # noqa: E731
+    assert found("wrapup") == found("evening") == found("ferries") == ["d0"]
+    world.ask("DELETE", "/v1/documents/d0").raise_for_status()
+    assert found("wrapup") == found("ferries") == ["d1"]
+    world.ask("DELETE", "/v1/documents/d1").raise_for_status()
+    assert (found("storm"), found("ferries"), found("evening")) == ([], ["d2"], ["d2"])
+    for id_ in ("d2", "d3"):
+        world.ask("DELETE", f"/v1/documents/{id_}").raise_for_status()
+    assert found("wrapup") == found("ferries") == []
+
+
 def test_a_search_regards_the_newest_documents_if_too_many_have_the_word(world, monkeypatch):
     """The others are left out, so a search takes limited time."""
     monkeypatch.setattr("neardup_workers.outside.store.listing.MATCHES_MAX", 5)

@@ -12,8 +12,8 @@ import sqlite3
 from typing import NamedTuple
 
 from neardup.documents.ids import full_id, stored_id
-from neardup.stories.verdicts.rule import STATUSES, UPDATE
-from neardup_workers.outside.store.extra.words import MATCHES_MAX, query_of
+from neardup.stories.verdicts.rule import STATUSES
+from neardup_workers.outside.store.extra.words import MATCHES_MAX, OF_OTHERS, query_of
 
 # Order of stories -> the key, greatest first; all have an index. ``newest`` is the story that began last, ``recent``
 # the one with the newest document.
@@ -147,12 +147,14 @@ def _stories_with(connection: sqlite3.Connection, text: str, filters: Filters) -
     values = (*values, text.lower())
     words = query_of(text)
     if words is not None:
-        # An original has the number of its story; only updates must be looked up.
-        updates = f"documents INDEXED BY documents_updates WHERE status = {UPDATE}"
-        story = f"coalesce((SELECT cluster FROM {updates} AND place = w.rowid), w.rowid)"
-        queries.append(f"SELECT {story} FROM words w WHERE words MATCH ? AND w.rowid >= ?")
+        # An original has the number of its story; only other documents must be looked up.
+        others = f"documents INDEXED BY documents_joined WHERE {OF_OTHERS}"
+        story = f"coalesce((SELECT cluster FROM {others} AND place = w.rowid), w.rowid)"
+        queries.append(f"SELECT {story} FROM headlines w WHERE headlines MATCH ? AND w.rowid >= ?")
         # From the place on from which ``MATCHES_MAX`` documents have the words.
-        query = f"SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid DESC LIMIT 1 OFFSET {MATCHES_MAX - 1}"
+        query = (
+            f"SELECT rowid FROM headlines WHERE headlines MATCH ? ORDER BY rowid DESC LIMIT 1 OFFSET {MATCHES_MAX - 1}"
+        )
         row = connection.execute(query, (words,)).fetchone()
         values = *values, words, row[0] if row else 0
     return f"c.cluster IN ({' UNION ALL '.join(queries)})", values
@@ -163,7 +165,7 @@ def _documents_with(text: str, filters: Filters) -> _Condition:
     words = query_of(text)
     if words is None:
         return ids, values
-    return f"(({ids}) OR d.place IN (SELECT rowid FROM words WHERE words MATCH ?))", (*values, words)
+    return f"(({ids}) OR d.place IN (SELECT rowid FROM headlines WHERE headlines MATCH ?))", (*values, words)
 
 
 def _ids(text: str, filters: Filters) -> _Condition:

@@ -36,7 +36,7 @@ from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.store import extra, stories
 from neardup_workers.outside.store.checkpoints import Checkpoints, Reserve
 from neardup_workers.outside.store.extra import statements, words
-from neardup_workers.outside.store.rows import FIELDS, TABLES, StoredRow, checksum, erased_name, is_sound
+from neardup_workers.outside.store.rows import FIELDS, LEADS, TABLES, StoredRow, checksum, erased_name, is_sound
 
 DURABILITIES = {"full": ("FULL", True), "normal": ("NORMAL", False)}  # word of SQLite; whether COMMIT waits
 # Rows of the old end that one step looks at: more than a step adds.
@@ -253,15 +253,25 @@ class Log:
 
     def erase(self, id_: bytes, before: int = PLACE_MAX) -> int:
         """Remove id, text and answer from every row of an id with a place below ``before``; returns their number."""
+        stories_left = words.left(self._writer, id_, before)
         words.erase(self._writer, id_, before)
         name = erased_name()
         rows = "SELECT place FROM documents WHERE id = ? AND place < ?"
         self._writer.execute(f"DELETE FROM texts WHERE place IN ({rows})", (id_, before))
         erased = {"id": "?1", "said": "status", "gone": "1", "source": "NULL", "url": "NULL", "title": "NULL"}
-        values = ", ".join(erased.get(field, field) for field in FIELDS.split(", "))
-        changed = ", ".join(f"{field} = {value}" for field, value in erased.items())
-        query = f"UPDATE documents SET {changed}, checksum = checksum({values}) WHERE id = ?2 AND place < ?3"
-        return self._writer.execute(query, (name, id_, before)).rowcount
+        count = self._change(erased, "id = ?2 AND place < ?3", name, id_, before)
+        for place in filter(None, (words.next_of(self._writer, cluster) for cluster in stories_left)):
+            words.take_out(self._writer, place)
+            self._change({"flags": f"flags | {LEADS}"}, "place = ?1", place)
+            words.enter(self._writer, place, place)
+        return count
+
+    def _change(self, changed: Mapping[str, str], condition: str, *values: object) -> int:
+        """Change columns of rows, to expressions; returns the number of rows."""
+        sums = ", ".join(changed.get(field, field) for field in FIELDS.split(", "))
+        setting = ", ".join(f"{field} = {value}" for field, value in changed.items())
+        query = f"UPDATE documents SET {setting}, checksum = checksum({sums}) WHERE {condition}"
+        return self._writer.execute(query, values).rowcount
 
     def commit(self) -> None:
         """Make the transaction durable."""

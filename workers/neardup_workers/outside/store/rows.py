@@ -61,8 +61,9 @@ class StoredRow(NamedTuple):
     more: str | None = None
 
 
-# The bits of ``StoredRow.flags``, and the fields of verdicts that have one.
-EQUAL, LATE = 1, 2
+# The bits of ``StoredRow.flags``, and the fields of verdicts that have one. A document with ``LEADS`` leads its story
+# in the place of a removed one.
+EQUAL, LATE, LEADS = 1, 2, 4
 _BITS = {"equal": EQUAL, "late": LATE}
 # The columns of a row; that of ``answered`` has the name that stores of 0.1.0 gave it.
 FIELDS = ", ".join("said" if name == "answered" else name for name in StoredRow._fields)

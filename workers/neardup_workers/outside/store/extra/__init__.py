@@ -18,7 +18,7 @@ _SCRIPTS: dict[str, tuple[str, Callable[[sqlite3.Connection], None] | None]] = {
     "outbox": (outbox.TABLES, None),
     "identity": (identity.TABLES, identity.fill),
     "growth": (growth.TABLES, growth.fill),
-    "words": (words.TABLES, words.fill),
+    "headlines": (words.TABLES, words.fill),
 }
 
 

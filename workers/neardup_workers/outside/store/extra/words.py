@@ -1,9 +1,11 @@
-"""The words of stories: an index of SQLite (FTS5) of the documents that are kept and have a title or a text.
+"""The words of stories: an index of SQLite (FTS5) of the documents that have a title, and of kept ones with a text.
 
-It has ids, sources, titles and the first ``CHARACTERS`` of the stored texts of originals and updates; the copies of a
-story say nearly the same. A word is what stands between spaces and punctuation, in lower case and without accents. The
-index stores which document has which word, and neither positions of words nor texts. An entry is removed with the words
-that it was made of, so a document is taken out of the index before its words leave the log.
+It has ids, sources and titles of all documents of a story, and the first ``CHARACTERS`` of the stored texts of its
+originals and updates; the copies of a story say nearly the same. If the first document of a story is removed, the next
+one *leads* the story (``LEADS``), and its text is entered. A word is what stands between spaces and punctuation, in
+lower case and without accents. The index stores which document has which word, and neither positions of words nor
+texts. An entry is removed with the words that it was made of, so a document is taken out of the index before its words
+leave the log.
 
 A removed entry may stay in a file until SQLite merges its parts. For erased texts that is too long: SQLite from 3.42 on
 removes it at once (``secure-delete``), and an older one merges the whole index then.
@@ -16,18 +18,23 @@ import sqlite3
 import unicodedata
 from collections.abc import Iterator
 
-from neardup.stories.verdicts.rule import ORIGINAL, UPDATE
+from neardup.stories.verdicts.rule import DUPLICATE, ORIGINAL, UPDATE
+from neardup_workers.outside.store.rows import LEADS
 
 CHARACTERS = 2000
 # A search regards so many documents at most, the newest ones.
 MATCHES_MAX = 100_000
+# The documents of an entry whose place is not the number of their story.
+OF_OTHERS = f"(status = {UPDATE} OR (status = {DUPLICATE} AND (title NOT NULL OR flags & {LEADS})))"
 TABLES = f"""
-CREATE VIRTUAL TABLE words USING fts5 (text, content = '', detail = none, columnsize = 0, tokenize = 'ascii');
-CREATE INDEX documents_updates ON documents (place, cluster) WHERE status = {UPDATE};
-CREATE INDEX documents_source ON documents (source, cluster) WHERE source NOT NULL;
+DROP TABLE IF EXISTS words;
+DROP INDEX IF EXISTS documents_updates;
+CREATE VIRTUAL TABLE headlines USING fts5 (text, content = '', detail = none, columnsize = 0, tokenize = 'ascii');
+CREATE INDEX documents_joined ON documents (place, cluster) WHERE {OF_OTHERS};
+CREATE INDEX IF NOT EXISTS documents_source ON documents (source, cluster) WHERE source NOT NULL;
 """
 _SECURE = sqlite3.sqlite_version_info >= (3, 42)
-_KEPT = f"d.status IN ({ORIGINAL}, {UPDATE})"
+_KEPT = f"(d.status IN ({ORIGINAL}, {UPDATE}) OR (d.status = {DUPLICATE} AND d.flags & {LEADS}))"
 # Letters of scripts without spaces: each is a word of its own.
 _ALONE = re.compile(
     "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff])"
@@ -49,14 +56,14 @@ _BEGINNING_MIN = 3
 def fill(writer: sqlite3.Connection) -> None:
     """Enter the documents of a window, in the open transaction."""
     if _SECURE:
-        writer.execute("INSERT INTO words (words, rank) VALUES ('secure-delete', 1)")
+        writer.execute("INSERT INTO headlines (headlines, rank) VALUES ('secure-delete', 1)")
     enter(writer, 0)
 
 
 def enter(writer: sqlite3.Connection, first: int, last: int = (1 << 63) - 1) -> None:
     """Enter the documents of places, in the open transaction."""
     entries = _entries(writer, "d.place BETWEEN ? AND ?", first, last)
-    writer.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", entries)
+    writer.executemany("INSERT INTO headlines (rowid, text) VALUES (?, ?)", entries)
 
 
 def leave(writer: sqlite3.Connection, before: int) -> None:
@@ -67,7 +74,26 @@ def leave(writer: sqlite3.Connection, before: int) -> None:
 def erase(writer: sqlite3.Connection, id_: bytes, before: int) -> None:
     """Take out the documents of an id below a place, also of the file, in the open transaction."""
     if _take_out(writer, _entries(writer, "d.id = ? AND d.place < ?", id_, before)) and not _SECURE:
-        writer.execute("INSERT INTO words (words) VALUES ('optimize')")
+        writer.execute("INSERT INTO headlines (headlines) VALUES ('optimize')")
+
+
+def left(writer: sqlite3.Connection, id_: bytes, before: int) -> list[int]:
+    """Return the stories that lose the document that leads them with the removal of an id below a place."""
+    leads = f"(status = {ORIGINAL} OR (status = {DUPLICATE} AND flags & {LEADS}))"
+    query = f"SELECT DISTINCT cluster FROM documents WHERE id = ? AND place < ? AND gone = 0 AND {leads}"
+    return [cluster for (cluster,) in writer.execute(query, (id_, before))]
+
+
+def next_of(writer: sqlite3.Connection, cluster: int) -> int | None:
+    """Return the place of the first document of a story that was not removed; ``None`` if there is none."""
+    query = "SELECT place FROM documents WHERE cluster = ? AND gone = 0 AND status = ? ORDER BY place LIMIT 1"
+    row = writer.execute(query, (cluster, DUPLICATE)).fetchone()
+    return row[0] if row else None
+
+
+def take_out(writer: sqlite3.Connection, place: int) -> None:
+    """Take out the document of a place, in the open transaction."""
+    _take_out(writer, _entries(writer, "d.place = ?", place))
 
 
 def query_of(text: str) -> str | None:
@@ -81,16 +107,16 @@ def query_of(text: str) -> str | None:
 
 
 def _take_out(writer: sqlite3.Connection, entries: Iterator[tuple[int, str]]) -> bool:
-    query = "INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)"
+    query = "INSERT INTO headlines (headlines, rowid, text) VALUES ('delete', ?, ?)"
     return writer.executemany(query, entries).rowcount > 0
 
 
 def _entries(writer: sqlite3.Connection, condition: str, *values: object) -> Iterator[tuple[int, str]]:
     """Yield place and words of the documents that have an entry; they are read before the first changes."""
     query = (
-        f"SELECT d.place, d.id, d.source, d.title, substr(t.text, 1, {CHARACTERS}) "
-        f"FROM documents d LEFT JOIN texts t USING (place) "
-        f"WHERE {condition} AND {_KEPT} AND (t.place NOT NULL OR d.title NOT NULL)"
+        f"SELECT d.place, d.id, d.source, d.title, CASE WHEN {_KEPT} THEN substr(t.text, 1, {CHARACTERS}) END AS kept "
+        f"FROM documents d LEFT JOIN texts t USING (place) WHERE {condition} "
+        f"AND d.status IN ({ORIGINAL}, {DUPLICATE}, {UPDATE}) AND (kept NOT NULL OR d.title NOT NULL)"
     )
     for place, id_, *said in writer.execute(query, values):
         yield place, _spaced(" ".join((id_.decode(errors="replace"), *(one for one in said if one))))
