@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from neardup.deduplicator import Deduplicator
+from neardup.documents.document import Document, Explanation
 from neardup_workers.outside.display.side_by_side import PairLine, nearest, side_by_side
 from neardup_workers.outside.options.judging import ShowOptions
 from neardup_workers.outside.process.exits import Failure
 from neardup_workers.outside.settings.files import Settings
-from neardup_workers.running.commands.show import _added, run
+from neardup_workers.running.commands.show import run
 
 TEXTS = {"a": "a red house by the sea", "b": "a blue house by the sea", "c": "a blue house by the lake"}
 
@@ -28,6 +30,10 @@ def shown(tmp_path: Path, capsys: pytest.CaptureFixture[str], pairs: list[dict[s
     options = ShowOptions(lines(tmp_path / "pairs.jsonl", pairs), [documents], number=number)
     run(options, Settings(threshold=0.7))
     return capsys.readouterr().out
+
+
+def explain(settings: Settings, older: str, newer: str) -> Explanation:
+    return Deduplicator(settings).explain(Document("older", older), Document("newer", newer))
 
 
 def pair(older: str, newer: str, similarity: float) -> dict[str, object]:
@@ -56,20 +62,38 @@ def test_new_words_are_marked_with_novelty(tmp_path: Path, capsys: pytest.Captur
     """In the newer text, also where it repeats the older one elsewhere; the title has the two numbers of the rule."""
     older, newer = "seven dead in the port of Ancona", "eight dead in the port of Volterra, Ancona"
     settings = Settings(threshold=0.45, verify="exact", novelty="words")
-    added = _added(settings, older, newer)
+    explained = explain(settings, older, newer)
+    added = explained.novelty
     assert added is not None
     assert [word.text for word in added.new] == ["eight", "Volterra"]
     console = Console(width=200, force_terminal=True, color_system="standard", no_color=False)
     with console.capture() as capture:
-        console.print(side_by_side(PairLine("a", "b", 0.5), older, newer, added=added))
+        console.print(side_by_side(PairLine("a", "b", 0.5), older, newer, explained))
     marked = re.findall(r"\x1b\[([0-9;]*)m([^\x1b]*)", capture.get())
     assert [text for style, text in marked if "7" in style.split(";")] == ["eight", "Volterra"]
     assert f"similarity 0.5000, said {added.said:.4f}, new numbers 1" in capture.get()
-    assert _added(Settings(threshold=0.45), older, newer) is None
-    assert _added(settings, "", newer) is None
+    assert explain(Settings(threshold=0.45), older, newer).novelty is None
+    assert explain(settings, "", newer).novelty is None
     documents = lines(tmp_path / "documents.jsonl", [{"id": "a", "text": older}, {"id": "b", "text": newer}])
     run(ShowOptions(lines(tmp_path / "pairs.jsonl", [pair("a", "b", 0.5)]), [documents]), settings)
     assert "new numbers 1" in capsys.readouterr().out
+
+
+def test_of_long_texts_the_quote_is_shown_and_its_changed_words() -> None:
+    """With a scheme that finds parts: words that stand in both texts by chance are of one text."""
+    quote = "the harbour master said that no ship of the northern line had left the bay since the storm of last winter"
+    older = f"{'one two three four five six seven eight nine ten ' * 20}{quote} and nothing more was heard"
+    newer = f"so it begins: {quote.replace('northern', 'southern')}, {'four two ten three nine one six five ' * 20}"
+    explained = explain(Settings(scheme="parts"), older, newer)
+    console = Console(width=200, force_terminal=True, color_system="standard", no_color=False)
+    with console.capture() as capture:
+        console.print(side_by_side(PairLine("a", "b", 0.5), older, newer, explained))
+    styled = re.findall(r"\x1b\[([0-9;]*)m([^\x1b]*)", capture.get())
+    common = " ".join(text.strip() for style, text in styled if style == "36")
+    assert "the harbour master said" in common
+    assert not {"two", "ten"} & set(common.split())
+    assert {text.strip() for style, text in styled if style in {"1;31", "1;32"}} >= {"northern", "southern"}
+    assert capture.get().count("[…]") == 2
 
 
 def test_what_both_have_has_another_colour_than_what_one_has() -> None:

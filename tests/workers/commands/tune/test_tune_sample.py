@@ -55,6 +55,21 @@ def test_the_tables_say_the_same(mails):
         assert words in shown
 
 
+def test_quotes_have_thresholds_of_their_fractions_and_no_shingles(tmp_path):
+    """The default threshold of the scheme is shown first; a quote of a tenth of the text is a pair from there on."""
+    words = [f"{one}{other}" for one in "bdfgklmnprst" for other in ("ano", "elin", "urt", "otavi", "ische")]
+    draw = random.Random(7)
+    texts = [" ".join(draw.choices(words, k=300)) for _ in range(4)]
+    texts[3] = f"{texts[3]} {texts[0][:200]}"
+    path = tmp_path / "letters.jsonl"
+    path.write_text("".join(json.dumps({"id": str(n), "text": text}) + "\n" for n, text in enumerate(texts)))
+    found = json.loads(shown_by("--sample", path, "--preset", "quotes", "--json"))
+    assert [row["threshold"] for row in found["thresholds"]][:4] == [0.05, 0.1, 0.2, 0.3]
+    assert [row["pairs"] for row in found["thresholds"]][::2][:2] == [1, 0]
+    assert "lengths" not in found
+    assert "shingle" not in shown_by("--sample", path, "--preset", "quotes")
+
+
 @pytest.mark.long
 def test_texts_as_long_as_research_articles_are_advised_nine(real_data):
     """Addresses of 37,000 characters stand in for articles. 9 is safe: strangers have similarity .06, with 5 they have

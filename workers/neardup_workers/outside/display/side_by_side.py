@@ -1,15 +1,15 @@
-"""Two texts side by side, with the passages that both have in colour and new words marked; and the pairs nearest to a
-threshold."""
+"""Two texts side by side, with what both have in colour and new words marked; and the pairs nearest to a threshold."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from rich.table import Table
 from rich.text import Text
 
-from neardup.documents.pieces import Novelty
+from neardup.documents.document import Explanation
+from neardup.documents.pieces import Marked, Novelty
 from neardup.pairs.explanations.passages import passages
 from neardup_workers.outside.process.printable import printable
 
@@ -19,6 +19,8 @@ _CUT = " […] "
 # Kind of a passage -> its style.
 _STYLES = {"both": "cyan", "first": "bold red", "second": "bold green"}
 _NEW = "reverse"
+# Pieces of a text with their styles. Joined they are the text.
+Styled = list[tuple[str, str]]
 
 
 class PairLine(NamedTuple):
@@ -36,28 +38,50 @@ def nearest(pairs: Iterator[PairLine], threshold: float, number: int) -> list[Pa
     return sorted(ordered[:number], key=lambda pair: (pair.similarity, pair[:3]))
 
 
-def side_by_side(pair: PairLine, older: str, newer: str, *, added: Novelty | None = None) -> Table:
-    """Return the two texts as columns: what both have in one colour, what one has in another; with ``added``, what the
-    newer one adds: its new words are marked, and the title says how much of it was said.
+def side_by_side(pair: PairLine, older: str, newer: str, explained: Explanation | None = None) -> Table:
+    """Return the two texts as columns: what both have in one colour, what one has in another; with an explanation, only
+    the parts that the scheme found count as common, and what the newer text adds is marked and stands in the title.
 
     >>> table = side_by_side(PairLine("a", "b", 0.5), "a red house", "a blue house")
     >>> [str(column.header) for column in table.columns], [str(column._cells[0]) for column in table.columns]
     (['a', 'b'], ['a red house', 'a blue house'])
     """
-    sides, at = (Text(), Text()), 0
-    for passage in passages(older, newer):
-        if passage.kind != "second":
-            sides[0].append(_shown(passage.text), _STYLES[passage.kind])
-        if passage.kind != "first":
-            for text, is_new in _pieces(passage.text, at, added):
-                sides[1].append(_shown(text), f"{_STYLES[passage.kind]} {_NEW if is_new else ''}")
-            at += len(passage.text)
+    pieces, added = ((), None) if explained is None else (explained.sides, explained.novelty)
+    sides = (Text(), Text())
+    styled = _of_parts(*pieces) if pieces else _of_texts(older, newer)
+    for text, style in styled[0]:
+        sides[0].append(_shown(text), style)
+    at = 0
+    for text, style in styled[1]:
+        for part, is_new in _pieces(text, at, added):
+            sides[1].append(_shown(part), f"{style} {_NEW if is_new else ''}")
+        at += len(text)
     said = "" if added is None else f", said {added.said:.4f}, new numbers {added.new_numbers}"
     table = Table(title=f"similarity {pair.similarity:.4f}{said}", expand=True)
     for id_ in pair[:2]:
         table.add_column(Text(printable(id_)), ratio=1, overflow="fold")
     table.add_row(*sides)
     return table
+
+
+def _of_texts(older: str, newer: str) -> tuple[Styled, Styled]:
+    """Return both texts in pieces with their styles; the common ones are a longest common subsequence of words."""
+    found = passages(older, newer)
+    first = [(passage.text, _STYLES[passage.kind]) for passage in found if passage.kind != "second"]
+    return first, [(passage.text, _STYLES[passage.kind]) for passage in found if passage.kind != "first"]
+
+
+def _of_parts(older: Sequence[Marked], newer: Sequence[Marked]) -> tuple[Styled, Styled]:
+    """Return both texts in pieces with their styles: those of a part as texts of their own, others as of one text."""
+    texts = [{piece.passage: piece.text for piece in side if piece.passage is not None} for side in (older, newer)]
+    inside = {
+        number: _of_texts(texts[0].get(number, ""), texts[1].get(number, "")) for number in {**texts[0], **texts[1]}
+    }
+    sides: tuple[Styled, Styled] = ([], [])
+    for n, (side, kind) in enumerate(zip((older, newer), ("first", "second"), strict=True)):
+        for piece in side:
+            sides[n].extend([(piece.text, _STYLES[kind])] if piece.passage is None else inside[piece.passage][n])
+    return sides
 
 
 def _shown(text: str) -> str:

@@ -1,8 +1,9 @@
 """``neardup show``: the texts of pairs side by side, with the passages that both have in colour.
 
 The pairs are those whose similarity is nearest to the threshold, in order of similarity: there a reader sees whether it
-is right. The passages are a longest common subsequence of words (``neardup.pairs.explanations.passages``), whatever
-the scheme. Of a long passage the middle is left out. With ``novelty``, new words of the newer text are marked.
+is right. What both have is the parts that the scheme found, and in a part, or where the scheme knows none, a longest
+common subsequence of words (``neardup.pairs.explanations.passages``). Of a long piece the middle is left out. With
+``novelty``, new words of the newer text are marked.
 """
 
 from __future__ import annotations
@@ -14,10 +15,8 @@ from collections.abc import Iterator
 import typer
 from rich.console import Console
 
+from neardup.deduplicator import Deduplicator
 from neardup.documents.document import Document
-from neardup.documents.pieces import Novelty
-from neardup.pairs.comparing import new_in, novelty_of
-from neardup.pairs.pipeline import Signer
 from neardup_workers.doing.session.session import Session
 from neardup_workers.outside.display.side_by_side import PairLine, nearest, side_by_side
 from neardup_workers.outside.options.judging import ShowOptions
@@ -46,10 +45,12 @@ def run(options: ShowOptions, settings: Settings) -> None:
             "documents that run read",
         )
     console = Console(highlight=False, width=None if sys.stdout.isatty() else _COLUMNS)
+    comparing = Deduplicator(settings)
     for pair in chosen:
         older, newer = (texts.get((pair.collection, id_)) for id_ in pair[:2])
         if older is not None and newer is not None:
-            console.print(side_by_side(pair, older, newer, added=_added(settings, older, newer)))
+            explained = comparing.explain(Document("older", older), Document("newer", newer))
+            console.print(side_by_side(pair, older, newer, explained))
         else:
             left_out["pairs of documents that no PATH holds"] += 1
     for reason, count in left_out.items():
@@ -75,13 +76,3 @@ def _texts(settings: Settings, paths: list[str], ids: set[tuple[str | None, str]
                 if named in ids:
                     texts[named] = entry.found.text
     return texts
-
-
-def _added(settings: Settings, older: str, newer: str) -> Novelty | None:
-    """Return what the newer text adds; ``None`` without ``novelty``, and where a text cannot be compared."""
-    signed = Signer(settings).sign([Document("older", older), Document("newer", newer)])
-    if signed.refusals:
-        return None
-    one, other = (signed.batch.evidence.item(n) for n in range(2))
-    added = novelty_of(settings, other, one)
-    return None if added is None else added._replace(new=new_in(settings, [newer], one)[0])

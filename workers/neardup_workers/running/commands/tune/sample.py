@@ -54,11 +54,7 @@ def show(settings: Settings, paths: Sequence[str], *, judged: str | None, as_jso
 
 
 def _show(settings: Settings, documents: Sequence[Document], *, judged: str | None, as_json: bool) -> None:
-    codes = code_points([document.text for document in documents], NormalForm.of(settings.fold))
-    sample = sampled(codes)
-    least, most = enough(*sample[1:]), safe(*sample[1:])
-    similarities = measured(codes, range(max(least - _LENGTHS_AROUND, 1), most + _LENGTHS_AROUND))
-    values, tables = summary(sample, similarities), [_advice(sample, similarities), _lengths(sample, similarities)]
+    values, tables = ({}, []) if SCHEMES[settings.scheme].shared else _shingles(settings, documents)
     cost, keys = _cost(settings, documents)
     rows = [
         ("keys", f"{cost['keys']:,.1f}", "of a document, on average"),
@@ -80,6 +76,15 @@ def _show(settings: Settings, documents: Sequence[Document], *, judged: str | No
     values |= {**thresholds.summary(found, answers), "left_out": dict(left_out)}
     tables += thresholds.tables(found, answers, documents)
     print_found(values, tables, as_json=as_json)
+
+
+def _shingles(settings: Settings, documents: Sequence[Document]) -> tuple[dict[str, Any], list[Table]]:
+    """Return the advice for the length of a shingle; schemes that find where texts share something take none."""
+    codes = code_points([document.text for document in documents], NormalForm.of(settings.fold))
+    sample = sampled(codes)
+    least, most = enough(*sample[1:]), safe(*sample[1:])
+    similarities = measured(codes, range(max(least - _LENGTHS_AROUND, 1), most + _LENGTHS_AROUND))
+    return summary(sample, similarities), [_advice(sample, similarities), _lengths(sample, similarities)]
 
 
 def summary(sample: SampleSummary, similarities: list[Similarity]) -> dict[str, Any]:

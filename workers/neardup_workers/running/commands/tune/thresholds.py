@@ -29,7 +29,8 @@ from neardup_workers.outside.process.exits import Exit, Failure
 from neardup_workers.outside.readers.objects import ID_NAMES, json_objects
 from neardup_workers.outside.settings.files import Settings
 
-# The thresholds around which pairs are shown: the range in which a threshold is usually set.
+# The thresholds around which pairs are shown: the range in which a threshold is usually set. Of fractions of texts,
+# which are set lower, also the setting and what is twice as much.
 THRESHOLDS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 # A pair belongs to the threshold that is at most so far from its similarity.
 _NEAR = 0.05
@@ -71,7 +72,8 @@ class Compared:
 
     def __init__(self, settings: Settings, documents: Sequence[Document]) -> None:
         update = {name: type(settings).model_fields[name].default for name in _CHOSEN}
-        update["threshold"] = min(THRESHOLDS)
+        self.levels = _levels(settings.threshold)
+        update["threshold"] = self.levels[0]
         self._finding, self._documents = settings.model_copy(update=update), documents
         try:
             self._measuring = settings.model_copy(update={**update, "verify": "exact"})
@@ -107,10 +109,20 @@ class Compared:
         return out
 
 
+def _levels(threshold: float) -> list[float]:
+    """Return the thresholds around which pairs are shown, ascending.
+
+    >>> _levels(0.05)[:4]
+    [0.05, 0.1, 0.2, 0.3]
+    """
+    low = [threshold * 2**n for n in range(8)]
+    return [*(value for value in low if 0 < value < THRESHOLDS[0]), *THRESHOLDS]
+
+
 def around(compared: Compared) -> list[Around]:
     """Return the pairs of a sample around each threshold."""
     pairs, out = compared.pairs(), []
-    for threshold in THRESHOLDS:
+    for threshold in compared.levels:
         near = (pair for pair in pairs if -_NEAR <= pair.similarity - threshold < _NEAR)
         reached = sum(pair.similarity >= threshold for pair in pairs)
         out.append(Around(threshold, reached, nearest(near, threshold, _SHOWN_EACH)))
