@@ -281,20 +281,46 @@ def test_the_sources_of_the_readme_are_what_the_command_writes(tmp_path: Path) -
     assert [line.strip() for line in shown] == [",".join(row.split(",")[:4]) for row in rows]
 
 
-def test_the_cells_of_the_notebook_print_what_it_shows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """All cells of the notebook, in order and in one process; no cell shows anything but what it prints."""
-    monkeypatch.chdir(tmp_path)
-    notebook = nbformat.read(FOLDER / "frames.ipynb", as_version=4)
+def cells_of(name: str) -> list[nbformat.NotebookNode]:
+    """The cells of code of a notebook, which is valid and was run from its first cell on."""
+    notebook = nbformat.read(FOLDER / name, as_version=4)
     nbformat.validate(notebook)
-    names: dict[str, object] = {}
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    assert len(cells) > 3
+    return cells
+
+
+def assert_printed(cells: list[nbformat.NotebookNode]) -> None:
+    """All cells, in order and in one process: each prints what it shows."""
+    names: dict[str, object] = {}
     for cell in cells:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(compile(cell.source, f"cell {cell.execution_count}", "exec"), names)
         shown = [output.text for output in cell.outputs if output.output_type == "stream"]
-        assert len(shown) == len(cell.outputs)
         assert printed.getvalue() == "".join(shown)
-    assert len(cells) > 3
+
+
+def test_the_cells_of_the_notebook_print_what_it_shows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No cell shows anything but what it prints, and none writes a file."""
+    monkeypatch.chdir(tmp_path)
+    cells = cells_of("frames.ipynb")
+    assert_printed(cells)
+    assert {output.output_type for cell in cells for output in cell.outputs} == {"stream"}
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.long
+def test_the_notebook_of_two_books_shows_their_quotes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, real_data: Callable[[str], Path]
+) -> None:
+    """What its cells print of the books, and a picture."""
+    books = real_data("textreuse_legal") / "ats"
+    for name in ("memoirjamesbrai00ricegoog.txt", "practicalthought00nev.txt"):
+        (tmp_path / name).symlink_to(books / name)
+    monkeypatch.chdir(tmp_path)
+    cells = cells_of("quotes.ipynb")
+    assert_printed(cells)
+    [picture] = [output for cell in cells for output in cell.outputs if output.output_type != "stream"]
+    assert "image/png" in picture.data

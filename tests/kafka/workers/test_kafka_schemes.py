@@ -1,4 +1,4 @@
-"""Schemes on a real broker: texts, records and vectors give the pairs that one process finds.
+"""Schemes on a real broker: texts, records, vectors and quotes give the pairs that one process finds.
 
 Evidence of each kind passes a broker here; ``test_scheme_workers.py`` has every scheme, with topics in memory.
 """
@@ -18,7 +18,7 @@ from scheme_streams import brought, usable
 from neardup_workers.outside.topics.names import MATCH, SIGN
 
 
-@pytest.mark.parametrize("case", ["grouped, exact", "records shingled", "vectors cosine"])
+@pytest.mark.parametrize("case", ["grouped, exact", "records shingled", "vectors cosine", "parts"])
 def test_a_scheme_finds_on_a_broker_what_it_finds_in_one_process(worlds: Callable[..., World], case: str) -> None:
     """A signer, a matcher and two shards emit every pair once, including copies and refusals; of a document with a copy
     more pairs, but no pair of contents that one process does not find."""

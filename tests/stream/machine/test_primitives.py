@@ -18,7 +18,7 @@ from neardup.machine import PRIMITIVES
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs/MACHINE_CODE.md").read_text(encoding="utf-8")
 # Name -> its line of Python, and how long a kernel takes with the model.
-LINES = {name: (line, gain) for name, line, gain in re.findall(r"^\| `(\w+)` \| `(.+?)` \| .+ \| (.+) \|$", PAGE, re.M)}
+LINES = {name: (line, gain) for name, line, gain in re.findall(r"^\| `(\w+)` \| `(.+?)` \| ([^|]+) \|$", PAGE, re.M)}
 CONSTANTS = {"has_compress", "tile_vectors"}
 DRAWS = 60
 FULL = (1 << 64) - 1
