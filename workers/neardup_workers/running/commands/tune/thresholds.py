@@ -178,7 +178,9 @@ def tables(found: Sequence[Around], answers: Judged | None, documents: Sequence[
     """Return the shown pairs side by side, the counts by threshold, and the proposal."""
     texts = {(document.collection or None, str(document.id)): document.text for document in documents}
     out = [
-        side_by_side(pair, *(texts[pair.collection, id_] for id_ in pair[:2])) for one in found for pair in one.shown
+        side_by_side(pair, texts[pair.collection, pair.older], texts[pair.collection, pair.newer])
+        for one in found
+        for pair in one.shown
     ]
     table = Table(title="Pairs of the sample from each threshold on")
     for heading in ("threshold", "pairs", *(("judged the same", "judged different") if answers else ())):
