@@ -230,7 +230,8 @@ class Deduplicator:
                 lazy frame, a dataset of Hugging Face, a series or list of texts, dicts. It is decided as it comes.
             id_field: the column of ids: strings, whole numbers (also as floats) or UUIDs. A row without one has the id
                 ``row:N``; N counts the rows of all tables from 1. A column "id" may be absent.
-            text_field: the column of texts: strings, or bytes in UTF-8.
+            text_field: the column of texts: strings, or bytes in UTF-8; or a path into structs (``article.body``),
+                several joined (``title,body``), lists of texts or of messages with texts.
             timestamp_field: the column of times, which may be absent: timestamps, dates, numbers, or strings in ISO
                 8601 or RFC 2822; without a zone, UTC.
             timestamp_unit: the unit of times that are numbers: s, ms, us or ns.

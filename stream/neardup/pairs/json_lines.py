@@ -20,6 +20,7 @@ import orjson
 from neardup.documents.dates import date_seconds
 from neardup.documents.document import Document, Neighbour, Relation
 from neardup.documents.ids import SEPARATOR
+from neardup.documents.paths import has_field, text_at, value_at
 from neardup.errors import Reason
 from neardup.pairs.pair_rule import SIMILARITY_DIGITS, Matches, relations_of
 
@@ -27,7 +28,6 @@ from neardup.pairs.pair_rule import SIMILARITY_DIGITS, Matches, relations_of
 URL_CHARACTERS_MAX, TITLE_CHARACTERS_MAX = 2_000, 500
 # The parser gives up below this depth; the number is its own.
 DEPTH_MAX = 1024
-_MISSING = object()
 # Digits of a number of 64 bits at most, with its sign.
 _WHOLE_DIGITS = 20
 # Unit of a timestamp -> how many of it are a second.
@@ -80,12 +80,12 @@ def decode_document(
 ) -> Document | Reason:
     """Decode one line to a document, or to the reason why not (a key of ``REASONS``). Never raises.
 
-    Of the values of a document, only the one of ``fields.kind`` is read. A timestamp is a number since the epoch in
-    ``fields.timestamp_unit``, as a number or as digits in a string; or a date (``documents.dates``), UTC unless it
-    names a zone (four or eight digits in a string are a year or a date of ISO 8601); or null or an empty text for no
-    time. A number
-    beyond the year 5000 in seconds that is a time of this age in a smaller unit is refused with ``timestamp_unit``. An
-    id that is a whole number of 64 bits becomes its decimal text; ``id_default`` is the id of a line without one.
+    Of the values of a document, only the one of ``fields.kind`` is read. Names of fields may be paths, and a text may
+    be several (``documents.paths``). A timestamp is a number since the epoch in ``fields.timestamp_unit``, as a number
+    or as digits in a string; or a date (``documents.dates``), UTC unless it names a zone (four or eight digits in a
+    string are a year or a date of ISO 8601); or null or an empty text for no time. A number beyond the year 5000 in
+    seconds that is a time of this age in a smaller unit is refused with ``timestamp_unit``. An id that is a whole
+    number of 64 bits becomes its decimal text; ``id_default`` is the id of a line without one.
 
     >>> decode_document(b'{"id": "a", "text": "hello", "timestamp": "1970-01-01T00:01:00Z"}')[:3]
     ('a', 'hello', 60.0)
@@ -102,13 +102,15 @@ def decode_document(
         return Reason("not_object")
     id_ = value.get(fields.id)
     if type(id_) is not str:
-        if id_ is None:
+        if id_ is None and (id_ := value_at(value, fields.id)) is None:
             id_ = id_default
         elif type(id_) is int:
             id_ = str(id_)
         if type(id_) is not str:
             return Reason("no_id") if id_ is None else Reason("id_type")
     timestamp = value.get(fields.timestamp)
+    if timestamp is None and not fields.timestamp.isidentifier():  # a fast look: what is one is no path
+        timestamp = value_at(value, fields.timestamp)
     if timestamp is not None:
         timestamp = event_seconds(timestamp, fields.timestamp_unit)
         if isinstance(timestamp, Reason):
@@ -117,10 +119,10 @@ def decode_document(
     if isinstance(document, Reason):
         return document
     if fields.rank is not None:
-        document = document._replace(rank=_number(value.get(fields.rank)))
+        document = document._replace(rank=_number(value_at(value, fields.rank)))
     if fields.source is not None:
         document = _with_source(document, value, fields.source)
-    return document if fields.collection is None else _with_collection(document, value.get(fields.collection))
+    return document if fields.collection is None else _with_collection(document, value_at(value, fields.collection))
 
 
 def _with_collection(document: Document, collection: Any) -> Document | Reason:
@@ -135,7 +137,7 @@ def _with_collection(document: Document, collection: Any) -> Document | Reason:
 
 def _with_source(document: Document, value: dict[str, Any], field: str) -> Document:
     """Return a document with its source, URL and title, as far as the object has them as strings."""
-    source, url, title = value.get(field), value.get("url"), value.get("title")
+    source, url, title = value_at(value, field), value.get("url"), value.get("title")
     if source is None and url is None and title is None:
         return document
     id_, text, timestamp, tokens, vector, fields, rank, *_ = document  # ``_replace`` takes three times as long
@@ -148,25 +150,25 @@ def _with_source(document: Document, value: dict[str, Any], field: str) -> Docum
 
 
 def _text(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | Reason:
-    text = value.get(fields.text, _MISSING)
-    if type(text) is not str:
-        return Reason("no_text") if text is _MISSING else Reason("text_type")
+    text = value.get(fields.text)
+    if type(text) is not str and (text := text_at(value, fields.text)) is None:
+        return Reason("text_type") if has_field(value, fields.text) else Reason("no_text")
     return Document(id_, text, timestamp)
 
 
 def _tokens(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | Reason:
     """The elements of a set or bag, strings or whole numbers; or ratings by item."""
-    tokens = value.get(fields.tokens, _MISSING)
+    tokens = value_at(value, fields.tokens)
     if type(tokens) is list and set(map(type, tokens)) <= {str, int}:
         return Document(id_, timestamp=timestamp, tokens=tokens)
     if type(tokens) is dict and set(map(type, tokens.values())) <= {float, int}:
         return Document(id_, timestamp=timestamp, tokens=tokens)
-    return Reason("no_tokens") if tokens is _MISSING else Reason("tokens_type")
+    return Reason("tokens_type") if has_field(value, fields.tokens) else Reason("no_tokens")
 
 
 def _vector(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | Reason:
     """Components as a list of numbers; or, in base64, as little-endian float32 or packed bits."""
-    vector = value.get(fields.vector, _MISSING)
+    vector = value_at(value, fields.vector)
     if type(vector) is list and set(map(type, vector)) <= {float, int}:
         return Document(id_, timestamp=timestamp, vector=vector)
     if type(vector) is str:
@@ -174,7 +176,7 @@ def _vector(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | 
             return Document(id_, timestamp=timestamp, vector=base64.b64decode(vector, validate=True))
         except ValueError:
             return Reason("vector_base64")
-    return Reason("no_vector") if vector is _MISSING else Reason("vector_type")
+    return Reason("vector_type") if has_field(value, fields.vector) else Reason("no_vector")
 
 
 def _record(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | Reason:

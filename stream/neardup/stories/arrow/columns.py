@@ -20,6 +20,7 @@ from neardup.pairs.batches import select_columns
 from neardup.pairs.json_lines import UNITS, Fields, event_seconds, is_other_unit
 from neardup.pairs.pipeline import CHUNK_CHARACTERS
 from neardup.stories.arrow.ids import id_texts, is_id_number
+from neardup.stories.arrow.nested import schema_with_fields, with_fields
 
 # Rows of a chunk at most: texts of any size are signed some hundred kilobytes at a time.
 CHUNK_ROWS = 4096
@@ -100,6 +101,7 @@ def fault_of(schema: Any, fields: Fields, *, ids_needed: bool = True) -> Fault |
     ``ids_needed``: whether there must be a column of ids.
     """
     has = f"it has: {', '.join(schema.names) or 'none'}"
+    schema = schema_with_fields(schema, fields)
     ids = "strings, whole numbers or UUIDs"
     wanted = [(fields.text, _is_text, "text_type", "strings"), (fields.id, _is_id, "id_type", ids)]
     for name, accepts, reason, what in wanted:
@@ -139,6 +141,7 @@ def read_rows(batch: Any, fields: Fields, first: int = 0, fill_ids: FillIds | No
         first: the number of the first row.
         fill_ids: makes the ids of rows without one; by default these rows are refused.
     """
+    batch = with_fields(batch, fields)
     size, at = batch.num_rows, batch.schema.get_field_index(fields.id)
     ids, given = _array(batch, fields.id), batch.column(at) if at >= 0 else None
     ids, no_number = (None, []) if ids is None else id_texts(ids)

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from neardup.documents.document import Document, Refusal
+from neardup.documents.paths import names_of
 from neardup.errors import ConfigError
 from neardup.pairs.batches import rows_of
 from neardup.pairs.json_lines import UNITS, Fields
@@ -18,6 +19,7 @@ from neardup.pairs.pair_rule import Matches
 from neardup.pairs.pipeline import Signed, Signer
 from neardup.stories.arrow.columns import DocumentRows, fault_of, load_pyarrow, read_rows
 from neardup.stories.arrow.ids import as_ids, numbers_as_ids
+from neardup.stories.arrow.nested import schema_with_fields
 from neardup.stories.verdicts.decider import Decided
 from neardup.stories.verdicts.fields import FIELDS, arrow_columns, arrow_type
 
@@ -69,7 +71,8 @@ def batches_of(table: Any, fields: Fields) -> Any:
             return pa.RecordBatchReader.from_stream(_with_name(pa, table, fields))
         if isinstance(table, list | tuple) and table and all(isinstance(row, Mapping) for row in table):
             names = (fields.id, fields.text, fields.timestamp, fields.collection)
-            rows = {name: [row.get(name) for row in table] for name in names if any(name in row for row in table)}
+            tops = [top for name in names if name is not None for top in names_of(name)]
+            rows = {name: [row.get(name) for row in table] for name in tops if any(name in row for row in table)}
             return pa.table(rows).to_reader()
         if hasattr(table, "__arrow_c_array__") or (
             isinstance(table, list | tuple) and all(isinstance(row, str) for row in table)
@@ -146,7 +149,8 @@ class Documents:
     @property
     def id_field(self) -> Any:
         """Return the field of Arrow for the ids of answers: as it is in the table, or strings where it has none."""
-        pa, name, given = load_pyarrow(), self._fields.id, self._reader.schema
+        pa, name = load_pyarrow(), self._fields.id
+        given = schema_with_fields(self._reader.schema, self._fields)
         return given.field(name).remove_metadata() if name in given.names else pa.field(name, pa.large_string())
 
     def verdicts(self, parts: Sequence[Any]) -> ArrowTable:

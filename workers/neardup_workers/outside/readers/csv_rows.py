@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from neardup.documents.paths import has_field
 from neardup.errors import Reason
 from neardup_workers.outside.readers.lines import BOM, HEADER, IDLE, Header, Line
 
@@ -180,7 +181,7 @@ def table_lines(
                 continue
             if names is None:
                 names = _names(cells, dialect, notes)
-                if needed and needed not in names:
+                if needed and not has_field(dict.fromkeys(names), needed):
                     yield made._replace(reason=Reason("no_column"))
                     return
                 if dialect.header:

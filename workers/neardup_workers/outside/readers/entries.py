@@ -21,6 +21,7 @@ from neardup.errors import Reason
 from neardup.pairs.json_lines import Fields
 from neardup.pairs.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS
 from neardup.stories.arrow.columns import DocumentRows
+from neardup.stories.arrow.nested import array_at
 from neardup_workers.outside.readers.arrow.json_rows import json_rows
 from neardup_workers.outside.readers.compression import COMPRESSION_REASONS
 from neardup_workers.outside.readers.formats import FORMAT_REASONS
@@ -233,11 +234,8 @@ class TableRows(Rows):
 
     def with_sources(self) -> list[Document]:
         """Return the rows as documents that have no more than id, source and URL; a refused row has no id."""
-        names = self.batch.schema.names
-        columns = [
-            self.batch.column(names.index(name)).to_pylist() if name in names else [None] * len(self)
-            for name in (self._fields.source or "source", "url")
-        ]
+        arrays = (array_at(self.batch, name) for name in (self._fields.source or "source", "url"))
+        columns = [[None] * len(self) if array is None else array.to_pylist() for array in arrays]
         sources, urls = ([one if isinstance(one, str) else None for one in column] for column in columns)
         ids = [""] * len(self)
         for n, position in enumerate(self.rows.positions.tolist()):

@@ -23,7 +23,8 @@ def field_names(fields: Iterable[str]) -> FieldNames:
     """Return the names of the parts of a document.
 
     Args:
-        fields: the setting: each value names one part, as ``text=body``.
+        fields: the setting: each value names one part, as ``text=body``, or a further field of the text, as the second
+            of ``text=title,body``. A name may be a path (``neardup.documents.paths``).
 
     Raises:
         ValueError: a value has another form, or two of them name one part.
@@ -33,8 +34,13 @@ def field_names(fields: Iterable[str]) -> FieldNames:
         'published'
     """
     names: dict[str, str] = {}
+    last = ""
     for value in fields:
-        part, _, name = (word.strip() for word in value.partition("="))
+        part, equals, name = (word.strip() for word in value.partition("="))
+        if not equals and part and last == "text":
+            names[last] += f",{part}"
+            continue
+        last = part
         if part not in FieldNames._fields or not name:
             raise ValueError(f"must be PART=NAME of the parts {', '.join(FieldNames._fields)}, as in text=body")
         if part in names:

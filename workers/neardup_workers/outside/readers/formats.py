@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Protocol
 import orjson
 
 from neardup.documents.document import Document
+from neardup.documents.paths import has_field, names_of
 from neardup.errors import Reason, install_command
 from neardup.pairs.json_lines import KINDS, Fields
 from neardup_workers.outside.readers.arrow.batches import (
@@ -179,7 +180,7 @@ def _is_lines(head: bytes, needed: str, in_folder: bool) -> bool:
     """Whether the first line, or most of several, is an object with the field. For a named file, a second line that
     begins as an object suffices."""
     objects, lines = _object_lines(head)
-    if lines > 1 and 2 * sum(not needed or needed in one for one in objects) > lines:
+    if lines > 1 and 2 * sum(not needed or has_field(one, needed) for one in objects) > lines:
         return True
     line, _, rest = head.removeprefix(BOM).lstrip().partition(b"\n")
     if not line.startswith(b"{"):
@@ -188,7 +189,7 @@ def _is_lines(head: bytes, needed: str, in_folder: bool) -> bool:
         value = orjson.loads(line)
     except orjson.JSONDecodeError:
         return not rest and _names(line, needed) and not line.rstrip().endswith(b"}")  # longer than the block
-    return needed in value or not needed or (not in_folder and rest.lstrip().startswith(b"{"))
+    return not needed or has_field(value, needed) or (not in_folder and rest.lstrip().startswith(b"{"))
 
 
 def _object_lines(head: bytes) -> tuple[list[dict[str, Any]], int]:
@@ -206,13 +207,15 @@ def _object_lines(head: bytes) -> tuple[list[dict[str, Any]], int]:
 def _is_table(head: bytes, needed: str, in_folder: bool, delimiter: str) -> bool:
     """Whether the first line names the field among other columns, and the second one has as many cells."""
     lines = head.removeprefix(BOM).split(b"\n", 2)
-    if not needed or len(lines) < 3 or needed.encode() not in lines[0] or delimiter.encode() not in lines[0]:
+    if not needed or len(lines) < 3 or delimiter.encode() not in lines[0]:
+        return False
+    if not any(name.encode() in lines[0] for name in names_of(needed)):
         return False
     try:
         names, cells = csv.reader([line.decode().rstrip("\r") for line in lines[:2]], delimiter=delimiter)
     except (ValueError, csv.Error):  # a line that is no row, or bytes that are no text
         return False
-    return needed in names and len(names) == len(cells) == len(set(names))
+    return has_field(dict.fromkeys(names), needed) and len(names) == len(cells) == len(set(names))
 
 
 def _is_array(head: bytes, needed: str, in_folder: bool) -> bool:
@@ -227,12 +230,13 @@ def _is_array(head: bytes, needed: str, in_folder: bool) -> bool:
         value, _ = json.JSONDecoder().raw_decode(inner.decode(errors="replace"))
     except ValueError:
         return _names(inner, needed)
-    return needed in value
+    return has_field(value, needed)
 
 
 def _names(text: bytes, field: str) -> bool:
     """Whether the beginning of a text names a field."""
-    return not field or re.search(b'"' + re.escape(field.encode()) + rb'"\s*:', text) is not None
+    named = b"|".join(re.escape(name.encode()) for name in names_of(field))
+    return not field or re.search(b'"(?:' + named + rb')"\s*:', text) is not None
 
 
 def _matches(pattern: re.Pattern[bytes]) -> Callable[[bytes, str, bool], bool]:

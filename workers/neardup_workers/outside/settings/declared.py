@@ -36,8 +36,9 @@ class ReadingOptions(Declared):
     )
     fields: tuple[str, ...] = setting(
         default=(),
-        description="names in JSON Lines and tables, as id=doc,text=body,time=published; also tokens, vector, source "
-        "(else the host of the URL), collection (documents of different ones never meet) and html (HTML, and no text)",
+        description="names in JSON Lines and tables, as id=doc,text=title,body,time=meta.published (a path leads into "
+        "objects, and texts are joined); also tokens, vector, source (else the host of the URL), collection (documents "
+        "of different ones never meet) and html (HTML, and no text)",
     )
     table: tuple[str, ...] = setting(
         default=(),
