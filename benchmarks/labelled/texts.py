@@ -1,6 +1,6 @@
 """Texts with labels: programs of students, planted copies, answers of students, news from scans, abstracts of papers.
 
-The formats of the last three are those of their public descriptions. The sets cannot be had without asking, so their
+The formats of the last two are those of their public descriptions. The sets cannot be had without asking, so their
 readers have only read small made pieces.
 """
 
@@ -50,23 +50,17 @@ def articles_of_pages(folder: Path) -> Score:
 def answers(folder: Path) -> Labelled:
     """Short answers of students: a label says whether each was made from the article of its task.
 
-    The folder has the texts (``g0pA_taska.txt``, ``orig_taska.txt``) and the table of files as
-    ``file_information.csv`` with File, Task and Category: orig, non, or how much was taken.
+    The table, which github.com/clips/pattern has in test/corpora, has rows of an answer, the article of its task, and
+    how much was taken: 0 for none.
     """
-    with (folder / "file_information.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    originals = {row["Task"]: row["File"] for row in rows if row["Category"] == "orig"}
-    asked = {row["File"]: frozenset((originals[row["Task"]], row["File"])) for row in rows if row["Category"] != "orig"}
-    truth = {asked[row["File"]] for row in rows if row["Category"] not in ("orig", "non")}
-    added, probed = (
-        [
-            Document(row["File"], (folder / row["File"]).read_text(encoding="latin-1"))
-            for row in rows
-            if (row["Category"] == "orig") == first
-        ]
-        for first in (True, False)
-    )
-    return Labelled(added, probed, truth, set(asked.values()))
+    table = folder / "plagiarism-clough&stevenson.csv"
+    with table.open(encoding="utf-8-sig", newline="") as file:
+        rows = [(f"answer {n}", *row) for n, row in enumerate(csv.reader(file))]
+    articles = {text: f"article {n}" for n, text in enumerate(dict.fromkeys(article for _, _, article, _ in rows))}
+    asked = {id_: frozenset((articles[article], id_)) for id_, _, article, _ in rows}
+    truth = {asked[id_] for id_, _, _, taken in rows if taken != "0"}
+    added = [Document(id_, text) for text, id_ in articles.items()]
+    return Labelled(added, [Document(id_, text) for id_, text, _, _ in rows], truth, set(asked.values()))
 
 
 def scanned_news(folder: Path) -> Labelled:

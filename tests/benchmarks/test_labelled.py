@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Callable
@@ -55,15 +56,15 @@ def test_bibliographies_are_matched_by_their_mapping(tmp_path: Path) -> None:
 
 
 def test_answers_are_asked_about_against_the_article_of_their_task(tmp_path: Path) -> None:
-    """The table of files has the category; the texts are Latin-1."""
-    rows = ["File,Task,Category", "orig_taska.txt,a,orig", "g0pA_taska.txt,a,non", "g1pA_taska.txt,a,heavy"]
-    (tmp_path / "file_information.csv").write_text("\n".join(rows) + "\n")
-    for row in rows[1:]:
-        (tmp_path / row.split(",")[0]).write_bytes(f"caf\xe9 {row}".encode("latin-1"))
+    """A row of the table has both, over several lines, and how much was taken."""
+    rows = [("caf\xe9\nan answer", "the article", "0"), ("a copy", "the article", "3"), ("another", "its article", "1")]
+    with (tmp_path / "plagiarism-clough&stevenson.csv").open("w", encoding="utf-8-sig", newline="") as file:
+        csv.writer(file).writerows(rows)
     found = texts.answers(tmp_path)
-    assert [document.text for document in found.added] == ["caf\xe9 orig_taska.txt,a,orig"]
-    assert found.truth == {pair("orig_taska.txt", "g1pA_taska.txt")}
-    assert found.asked == found.truth | {pair("orig_taska.txt", "g0pA_taska.txt")}
+    assert [document.text for document in found.added] == ["the article", "its article"]
+    assert [document.text for document in found.probed] == [row[0] for row in rows]
+    assert found.truth == {pair("article 0", "answer 1"), pair("article 1", "answer 2")}
+    assert found.asked == found.truth | {pair("article 0", "answer 0")}
 
 
 def test_news_and_papers_are_read_with_their_pairs(tmp_path: Path) -> None:
