@@ -140,19 +140,35 @@ def test_a_table_is_read_for_every_scheme(tmp_path, fields, table, documents):
 def test_a_format_that_is_not_supported_is_refused_by_name_with_the_remedy(tmp_path, name):
     """Its ending or content identifies it; ``--input-format documents`` still reads it as a text."""
     row = UNSUPPORTED[name]
-    assert found(tmp_path / f"in{row.endings[0]}", b"something") == [f"format_{name}"]
+    for ending in row.endings:
+        assert found(tmp_path / f"in{ending}", b"something") == [f"format_{name}"]
     sentence = FILE_REASONS[f"format_{name}"]
     assert name.upper() in sentence
     assert row.remedy in sentence
     begins = {"arc": b"filedesc://crawl.arc 0.0.0.0", "pdf": b"%PDF-1.7",
               "json-seq": b'\x1e{"id":"a","text":"t"}\n',
               "concatenated-json": b'{\n  "id": "a",\n  "text": "t"\n}\n{\n  "id": "b",\n  "text": "t"\n}\n',
+              "utf-32": '{"id":"a"}'.encode("utf-32"),
               "zip": b"PK\x03\x04", "bzip2": b"BZh9", "xz": b"\xfd7zXZ\0"}[name]  # fmt: skip
     assert found(tmp_path / "in.dat", begins) == [f"format_{name}"]
     if b"\0" not in begins:
         assert found(tmp_path / "in.dat", begins, input_format="documents") == [
             Document(str(tmp_path / "in.dat"), begins.decode())
         ]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_json_in_utf_16_is_read_without_a_mark_too(tmp_path, encoding):
+    """Lines and arrays: the zero byte next to the first bracket says which it is."""
+    for number, content in enumerate(('{"id": "ä", "text": "one 𝄞"}\n' * 2, '[{"id": "ä", "text": "one 𝄞"}]\n')):
+        path = tmp_path / f"in{number}.json"
+        assert set(found(path, content.encode(encoding))) == {Document("ä", "one 𝄞")}
+
+
+def test_a_mark_before_json_over_several_lines_hides_nothing(tmp_path):
+    """The command that helps is named all the same."""
+    content = '\ufeff{\n  "id": "a"\n}\n{\n  "id": "b"\n}\n'
+    assert found(tmp_path / "in.json", content.encode()) == ["format_concatenated-json"]
 
 
 def test_a_stream_is_lines_unless_it_begins_as_something_else():

@@ -24,6 +24,11 @@ STDIN = "-"
 _FILE_BYTES = 1 << 20
 # Bytes at the beginning of a followed file that are compared: one that was truncated and written again differs there.
 _HEAD_BYTES = 1024
+# How a content of UTF-16 begins -> its encoding: with the mark, or as JSON without one.
+_UTF_16 = {
+    codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16", b"{\0": "utf-16-le", b"[\0": "utf-16-le",
+    b"\0{": "utf-16-be", b"\0[": "utf-16-be",
+}  # fmt: skip
 
 
 class Interrupted(Exception):
@@ -204,8 +209,8 @@ def first_block(
     for block in blocks:
         if block:
             head, rest = block, blocks
-            if is_utf_16(block):
-                rest = in_utf8(chain((block,), blocks), "utf-16", notes)
+            if encoding := utf_16_of(block):
+                rest = in_utf8(chain((block,), blocks), encoding, notes)
                 head = next((one for one in rest if one), b"")
             return head, chain((None,) if is_damaged else (), (head,), rest)
         is_damaged |= block is None
@@ -213,14 +218,15 @@ def first_block(
     return b"", iter(())
 
 
-def is_utf_16(head: bytes) -> bool:
-    """Whether a content begins with the mark of UTF-16, and as a text of it: Excel and Windows write such files."""
-    if not head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return False
+def utf_16_of(head: bytes) -> str:
+    """Return which UTF-16 a content is, empty for none: Excel and Windows write it with a mark, and programs JSON
+    without one, whose first character says it (RFC 4627)."""
+    encoding = next((name for begin, name in _UTF_16.items() if head.startswith(begin)), "")
     try:
-        return "\0" not in codecs.getincrementaldecoder("utf-16")().decode(head)
+        is_text = encoding and "\0" not in codecs.getincrementaldecoder(encoding)().decode(head)
     except UnicodeDecodeError:
-        return False
+        return ""
+    return encoding if is_text else ""
 
 
 def in_utf8(blocks: Iterable[bytes | None], encoding: str, notes: Counter[str]) -> Iterator[bytes | None]:

@@ -305,6 +305,10 @@ UNSUPPORTED: dict[str, Unsupported] = {
         (".concatjson",), re.compile(rb"\s*\{[ \t]*\r?\n(?s:.*?)\n\}\s*\{[ \t]*\r?\n"),
         "jq -c . FILE makes lines of it",
     ),
+    "utf-32": Unsupported(
+        (), re.compile(rb"(?:\xff\xfe\0\0|\0\0\xfe\xff|[{\[]\0\0\0|\0\0\0[{\[])"),
+        "iconv -f UTF-32 -t UTF-8 FILE makes it UTF-8; without a mark, name UTF-32LE or UTF-32BE",
+    ),
     "xz": Unsupported((".xz",), re.compile(rb"\xfd7zXZ\0"), "decompress it first, or use gzip or Zstandard"),
 }  # fmt: skip
 # The reasons of refused formats, and of the readers of formats -> their sentences.
@@ -347,7 +351,7 @@ def choose(
         return _usable(FORMATS[input_format], fields)
     name = plain_name(path)
     for unsupported, row in UNSUPPORTED.items():
-        if row.begins.match(head) or (not is_stream and name.endswith(row.endings)):
+        if row.begins.match(head.removeprefix(BOM)) or (not is_stream and name.endswith(row.endings)):
             return Reason(f"format_{unsupported}")
     for known in FORMATS.values():
         if known.sniff(head, needed_field(fields), in_folder):
