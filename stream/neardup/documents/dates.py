@@ -48,6 +48,8 @@ _FORMS = tuple(
 _YEAR = re.compile(r"(\d{4})(?:-(\d{2}))?", re.ASCII)
 # A time further ahead of the clock is wrong: clocks and zones differ by less.
 AHEAD_SECONDS = 86_400.0
+# Times this many seconds from the epoch (146,000 years) are none: differences in microseconds must fit 64 bits.
+SECONDS_MAX = (1 << 62) / 1e6 - 1
 # A text of more characters is no date.
 _CHARACTERS_MAX = 100
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from neardup.documents.dates import SECONDS_MAX
 from neardup.documents.document import COLLECTION, ID, TIMESTAMP, Column, Document, DocumentColumns, Refusal
 from neardup.documents.ids import (
     full_id,
@@ -29,8 +30,6 @@ from neardup.window import FOREIGN, NO_TIME, OWN, Items
 MICROSECONDS = 1_000_000
 # Bytes of a document without its id and its evidence: time, content, length of the id, length of the ragged evidence.
 _FIXED_BYTES = 8 + 16 + 2 + 4
-# Times this many seconds from the epoch (146,000 years) are refused: differences in microseconds must fit 64 bits.
-_SECONDS_MAX = (1 << 62) / MICROSECONDS - 1
 # Which half of a content hash names the content where one number must do: the half that a table stores.
 CONTENT_HALF = 1
 # Separates the hashes of ids from every other 64-bit hash in the table.
@@ -303,7 +302,7 @@ def _known(seconds: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.int64], npt
 
 def _microseconds(seconds: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """Return times in microseconds, and which of them can be stored: infinity cannot."""
-    keepable = np.abs(seconds) < _SECONDS_MAX
+    keepable = np.abs(seconds) < SECONDS_MAX
     return np.rint(np.where(keepable, seconds, 0.0) * MICROSECONDS).astype(np.int64), keepable
 
 
@@ -311,7 +310,7 @@ def _time_of(seconds: float | None) -> int | None:
     """Convert one time of any type of number, integers without rounding; ``None`` if it cannot be stored."""
     if seconds is None or seconds != seconds:
         return int(NO_TIME)
-    return round(seconds * MICROSECONDS) if abs(seconds) < _SECONDS_MAX else None
+    return round(seconds * MICROSECONDS) if abs(seconds) < SECONDS_MAX else None
 
 
 def row_keys(batch: Batch, removals: npt.NDArray[np.bool_], config: Config) -> Keys:

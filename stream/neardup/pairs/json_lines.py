@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from neardup.documents.dates import date_seconds
+from neardup.documents.dates import SECONDS_MAX, date_seconds
 from neardup.documents.document import Document, Neighbour, Relation
 from neardup.documents.ids import SEPARATOR
 from neardup.documents.paths import has_field, text_at, value_at
@@ -56,6 +56,10 @@ _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _DEPTH_BLOCK = 1 << 20
 
 
+# Is called with the reason and the value of a time that cannot be read.
+Unread = Callable[[str, object], None]
+
+
 class Fields(NamedTuple):
     """The names that the parts of a document have in the input; what it must bring in addition to its id (``KINDS``);
     the unit of its timestamps (``UNITS``); the name of the number by which clusters rank it, if there is one; the name
@@ -77,6 +81,7 @@ def decode_document(
     line: bytes,
     fields: Fields = Fields(),  # noqa: B008 - immutable
     id_default: str | None = None,
+    unread: Unread | None = None,
 ) -> Document | Reason:
     """Decode one line to a document, or to the reason why not (a key of ``REASONS``). Never raises.
 
@@ -85,7 +90,8 @@ def decode_document(
     or as digits in a string; or a date (``documents.dates``), UTC unless it names a zone (four or eight digits in a
     string are a year or a date of ISO 8601); or null or an empty text for no time. A number beyond the year 5000 in
     seconds that is a time of this age in a smaller unit is refused with ``timestamp_unit``. An id that is a whole
-    number of 64 bits becomes its decimal text; ``id_default`` is the id of a line without one.
+    number of 64 bits becomes its decimal text; ``id_default`` is the id of a line without one. With ``unread``, a
+    document whose time is none has none; else it is refused.
 
     >>> decode_document(b'{"id": "a", "text": "hello", "timestamp": "1970-01-01T00:01:00Z"}')[:3]
     ('a', 'hello', 60.0)
@@ -112,7 +118,10 @@ def decode_document(
     if timestamp is None and not fields.timestamp.isidentifier():  # a fast look: what is one is no path
         timestamp = value_at(value, fields.timestamp)
     if timestamp is not None:
-        timestamp = event_seconds(timestamp, fields.timestamp_unit)
+        timestamp = event_seconds(given := timestamp, fields.timestamp_unit)
+        if unread is not None and (reason := unread_time(timestamp)):
+            unread(reason, given)
+            timestamp = None
         if isinstance(timestamp, Reason):
             return timestamp
     document = KINDS[fields.kind](value, fields, id_, timestamp)
@@ -373,6 +382,14 @@ def event_seconds(value: Any, unit: str) -> float | Reason | None:
         return Reason("timestamp_type")
     seconds = float(value) / UNITS[unit]
     return Reason("timestamp_unit") if _YEAR_5000_SECONDS <= seconds < _NANOSECONDS_MAX else seconds
+
+
+def unread_time(seconds: float | Reason | None) -> str:
+    """Return why what ``event_seconds`` returns is no time of a document that has none then; empty if it is one, or a
+    number of another unit: a setting is wrong there, and all times are."""
+    if isinstance(seconds, Reason):
+        return "" if seconds == "timestamp_unit" else seconds
+    return "" if seconds is None or abs(seconds) < SECONDS_MAX else "timestamp_range"
 
 
 def is_other_unit(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:

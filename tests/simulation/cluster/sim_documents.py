@@ -36,9 +36,7 @@ UNREADABLE: list[tuple[str, bytes | None, bytes | None]] = [
     ("id_surrogate", b"k", b'{"id": "\\ud800", "text": "something to read"}'),
     ("surrogate", b"k", b'{"text": "some \\ud800 thing"}'),
     ("empty", b"k", b'{"text": " \\u3000 "}'),
-    ("timestamp_type", b"k", b'{"text": "something to read", "timestamp": []}'),
-    ("timestamp_range", b"k", b'{"text": "something to read", "timestamp": -1e300}'),
-    ("timestamp_range", b"k", b'{"text": "something to read", "timestamp": 1e400}'),
+    ("timestamp_unit", b"k", b'{"text": "something to read", "timestamp": 1700000000000}'),
     ("too_deep", b"k", b"[" * 2000),
 ]
 

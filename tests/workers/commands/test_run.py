@@ -42,6 +42,23 @@ def next_line(process, seconds=PROCESS_SECONDS_MAX):
     return found[0]
 
 
+def test_a_time_that_cannot_be_read_costs_no_document(neardup, tmp_path):
+    """The summary counts them by reason, each with one example; a unit that is wrong is refused as before."""
+    times = ("3/4/2016", "soon", 1e300, "2026-01-01", 1_700_000_000_000)
+    (tmp_path / "in.jsonl").write_bytes(lines(*(doc(f"{n}", timestamp=time) for n, time in enumerate(times))))
+    done = neardup("dedup", "in.jsonl", "--verdicts", "out.jsonl", "--summary-json", "summary.json")
+    assert len((tmp_path / "out.jsonl").read_bytes().splitlines()) == 5
+    summary = json.loads((tmp_path / "summary.json").read_bytes())
+    assert (summary["times_unread"], summary["refused_by_reason"]) == (3, {"timestamp_unit": 1})
+    notes = [line for line in done.stderr.decode().splitlines() if line.startswith("note: ")]
+    assert notes == [
+        "note: 2 documents have no time, such as one of '3/4/2016': the timestamp field is neither a number nor a date "
+        "whose time is certain",
+        "note: 1 documents have no time, such as one of 1e+300: the timestamp is not a finite number of seconds within "
+        "146,000 years of the epoch",
+    ]
+
+
 def test_a_small_session_reads_like_this(neardup, tmp_path):
     """Byte for byte: pairs go to standard output, refusals and the summary to standard error."""
     good = lines(doc("a"), doc("b", NEARLY), doc("c", "something else entirely"), doc("d"), doc("e", "  "), {"id": "f"})
@@ -193,7 +210,7 @@ def test_hostile_input_is_refused_line_by_line_and_the_run_goes_on(neardup, tmp_
         b'{"id":1.5,"text":"t"}',
         b'{"id":"a","text":"\\ud800"}',
         b'{"id":"a","text":"' + b"x" * 300_000 + b'"}',
-        b'{"id":"a","text":"t","timestamp":1e999}',
+        b'{"id":"a","text":"t","timestamp":1700000000000}',
         b'{"id":"' + b"i" * 2000 + b'","text":"t"}',
         b"x" * 2_000_000,
         b"\0\0\0",

@@ -110,7 +110,7 @@ def test_rows_become_the_documents_of_their_json_lines(tmp_path):
 
 
 def test_the_names_of_id_and_time_equal_those_of_the_settings(tmp_path):
-    """A time is in seconds or ISO 8601. A row without an id gets one; a cell with an invalid time is refused."""
+    """A time is in seconds or ISO 8601. A row without an id gets one; one with an invalid time has none."""
     fields = Fields(id="key", timestamp="seen", kind="record")
     (tmp_path / "a.csv").write_text("key,seen,name\n7,60.5,A\n8,1970-01-01T00:01:00Z,B\n9,,C\n,1,D\n10,soon,E\n")
     assert [entry.found for entry in read(tmp_path / "a.csv", fields)[0]] == [
@@ -118,7 +118,7 @@ def test_the_names_of_id_and_time_equal_those_of_the_settings(tmp_path):
         Document("8", timestamp=60.0, fields={"name": "B"}),
         Document("9", fields={"name": "C"}),
         Document(f"{tmp_path}/a.csv:5", timestamp=1.0, fields={"name": "D"}),
-        "timestamp_type",
+        Document("10", fields={"name": "E"}),
     ]
     assert [entry.found for entry in read(tmp_path / "a.csv", line_ids=False)[0]] == ["no_id"] * 5
 

@@ -280,9 +280,10 @@ def test_dates_are_read_as_mail_writes_them(tmp_path, date, timestamp):
     "date",
     ["yesterday", "Tue, 99 Nov 2023 22:13:20 +0000", "1 Jan 2023 00:00:00 +999999999999", "1 Jan 2023 00:00 IST"],
 )
-def test_a_date_that_no_rule_reads_is_refused(tmp_path, date):
-    """As in JSON Lines."""
-    assert found(tmp_path / "in.eml", raw(b"x", Date=date)) == ["timestamp_type"]
+def test_a_date_that_no_rule_reads_is_none(tmp_path, date):
+    """The message is read all the same, as a line of JSON is."""
+    for name, content in (("in.eml", raw(b"x", Date=date)), ("in.mbox", mbox(raw(b"x", Date=date)))):
+        assert [(one.text.strip(), one.timestamp) for one in found(tmp_path / name, content)] == [("x", None)]
 
 
 def parts(kind, *inner):

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from neardup.documents.dates import SECONDS_MAX
 from neardup.documents.document import Column, DocumentColumns, Refusal
 from neardup.errors import ConfigError, Reason, install_command
 from neardup.pairs.batches import select_columns
-from neardup.pairs.json_lines import UNITS, Fields, event_seconds, is_other_unit
+from neardup.pairs.json_lines import UNITS, Fields, Unread, event_seconds, is_other_unit
 from neardup.pairs.pipeline import CHUNK_CHARACTERS
 from neardup.stories.arrow.ids import id_texts, is_id_number
 from neardup.stories.arrow.nested import schema_with_fields, with_fields
@@ -132,7 +133,9 @@ def fault_of(schema: Any, fields: Fields, *, ids_needed: bool = True) -> Fault |
     return None
 
 
-def read_rows(batch: Any, fields: Fields, first: int = 0, fill_ids: FillIds | None = None) -> Iterator[DocumentRows]:
+def read_rows(
+    batch: Any, fields: Fields, first: int = 0, fill_ids: FillIds | None = None, unread: Unread | None = None
+) -> Iterator[DocumentRows]:
     """Yield the rows of a record batch in order, some hundred kilobytes of text at a time.
 
     Args:
@@ -140,6 +143,7 @@ def read_rows(batch: Any, fields: Fields, first: int = 0, fill_ids: FillIds | No
         fields: the names of the columns, and the unit of timestamps that are numbers.
         first: the number of the first row.
         fill_ids: makes the ids of rows without one; by default these rows are refused.
+        unread: is called for times that are none, whose rows have none; by default these rows are refused.
     """
     batch = with_fields(batch, fields)
     size, at = batch.num_rows, batch.schema.get_field_index(fields.id)
@@ -153,6 +157,8 @@ def read_rows(batch: Any, fields: Fields, first: int = 0, fill_ids: FillIds | No
     named = None if fields.collection is None else _array(batch, fields.collection)
     collections = None if named is None else _strings(_filled(named))[0]
     times, time_reasons = _times(_array(batch, fields.timestamp), size, fields.timestamp_unit)
+    if unread is not None:
+        time_reasons = _unread(times, time_reasons, _array(batch, fields.timestamp), unread)
     reasons = (
         time_reasons
         | dict.fromkeys(no_text, "no_text")
@@ -296,6 +302,19 @@ def _times(array: Any, size: int, unit: str) -> tuple[npt.NDArray[np.float64], d
         return _floats(array.cast(pa.int32())) * _DAY_SECONDS, {}
     seconds = _floats(array) / UNITS[unit]
     return seconds, dict.fromkeys(np.flatnonzero(is_other_unit(seconds)).tolist(), "timestamp_unit")
+
+
+def _unread(times: npt.NDArray[np.float64], reasons: dict[int, str], array: Any, unread: Unread) -> dict[int, str]:
+    """Remove times that are none; returns the rows that are refused all the same."""
+    for row in np.flatnonzero(np.abs(times) >= SECONDS_MAX).tolist():
+        if row not in reasons:
+            unread("timestamp_range", float(times[row]))
+            times[row] = np.nan
+    texts = _strings(array)[0] if "timestamp_type" in reasons.values() else None
+    for row, reason in reasons.items():
+        if texts is not None and reason == "timestamp_type":
+            unread(reason, texts.at(row).decode(errors="replace"))
+    return {row: reason for row, reason in reasons.items() if reason != "timestamp_type"}
 
 
 def _floats(array: Any) -> npt.NDArray[np.float64]:

@@ -304,6 +304,8 @@ class Session:
             found,
         )  # fmt: skip
         summary |= self.measured
+        if unread := self.reader.unread.counts.total():
+            summary["times_unread"] = unread
         if self.reader.ids_changed is not None:
             summary["ids_changed"] = self.reader.ids_changed
         summary |= summary_of(counts, self.losses)
@@ -319,7 +321,7 @@ class Session:
             self.report.say(f"note: {replaced:,} characters of pages could not be read in their charset and are U+FFFD")
         for note, count in self.reader.notes.items():
             self.report.say(f"note: {note}".replace("{}", f"{count:,}"))
-        for note in self.notes:
+        for note in (*self.reader.unread.notes(), *self.notes):
             self.report.say(note)
         probe = self.settings.probe_limit
         named = f"bucket_candidates_max ({self.settings.bucket_candidates_max:,})"

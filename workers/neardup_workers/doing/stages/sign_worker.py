@@ -221,6 +221,7 @@ class SignWorker:
         self.observer.count("shingles", report.shingles)
         self.observer.count("removals", report.removals)
         self.observer.count("clamped", report.clamped)
+        self.observer.count("undated", report.undated)
         self.observer.count("misnamed", report.misnamed)
         self.observer.count("canaries", report.canaries)
         for reason, count in report.refused.items():

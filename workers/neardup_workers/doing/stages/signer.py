@@ -78,6 +78,7 @@ class SignReport(NamedTuple):
     shingles: int
     removals: int
     clamped: int
+    undated: int
     misnamed: int
     refused: dict[str, int]
     bands: dict[int, int]  # documents by bands with a key, of a scheme that omits bands of small documents
@@ -158,9 +159,10 @@ def sign_records(
 ) -> Signings:
     """Sign records of ``documents`` and return all messages to send. Deterministic, no I/O.
 
-    An event time that is far ahead of the time of its record is clamped. If the record has no time, ``now_seconds`` is
-    the limit. A document is refused if neither it nor its record has a time. ``start_signing`` signs while this thread
-    decodes; by default the signing waits for the end of the decoding. ``canaries`` has begun a step.
+    An event time that is far ahead of the time of its record is clamped, one that cannot be read is none. If the
+    record has no time, ``now_seconds`` is the limit. A document is refused if neither it nor its record has a time.
+    ``start_signing`` signs while this thread decodes; by default the signing waits for the end of the decoding.
+    ``canaries`` has begun a step.
     """
     start = start_signing or (lambda rows: partial(signer.sign, rows))
     step = _Step(records, plan, now_seconds, start, canaries or CanaryWriter(plan.config, 0))
@@ -189,6 +191,7 @@ class _Step:
         self._refused: dict[str, int] = {}
         self._bands: dict[int, int] = {}
         self._documents = self._shingles = self._removals = self._clamped = self._misnamed = self._written = 0
+        self._undated = 0
 
     def report(self) -> SignReport:
         """Return the counts of the step."""
@@ -199,6 +202,7 @@ class _Step:
             self._shingles,
             self._removals,
             self._clamped,
+            self._undated,
             self._misnamed,
             self._refused,
             self._bands,
@@ -248,12 +252,16 @@ class _Step:
         else:
             collection, named = _named(record.key, plan)
             key = None if named is None else _as_text(named)
-            document = decode_document(record.value, plan.fields, key)
+            document = decode_document(record.value, plan.fields, key, self._count_undated)
             if isinstance(document, Reason):
                 self._refuse(record, document)
             else:
                 is_other = key != document.id or collection != (document.collection or "").encode(errors="replace")
                 self._add(row, record, document, is_misnamed=record.key is not None and is_other)
+
+    def _count_undated(self, reason: str, value: object) -> None:
+        """Count a time that cannot be read: its document has the time of its record."""
+        self._undated += 1
 
     def _add(self, row: int, record: Record, document: Document, *, is_misnamed: bool) -> None:
         """Add a document with its time: the time of its record if it has none, and at most that plus the skew."""
@@ -318,7 +326,7 @@ class _Step:
 def _reason(record: Record, refusal: Refusal, chunk: _Chunk, plan: SignPlan) -> str:
     """Return why a document was refused: a line that was decoded to columns may have a fault that comes before."""
     if isinstance(chunk.documents, DocumentColumns):
-        document = decode_document(record.value or b"", plan.fields, refusal.id)
+        document = decode_document(record.value or b"", plan.fields, refusal.id, lambda reason, value: None)
         if isinstance(document, Reason):
             return document
     return refusal.reason

@@ -23,7 +23,7 @@ import orjson
 from neardup.documents.document import Document
 from neardup.documents.paths import has_field, names_of
 from neardup.errors import Reason, install_command
-from neardup.pairs.json_lines import KINDS, Fields
+from neardup.pairs.json_lines import KINDS, Fields, Unread
 from neardup_workers.outside.readers.arrow.batches import (
     FILE_MAGIC,
     PARQUET_MAGIC,
@@ -58,7 +58,7 @@ _SNIFFED_LINES = 50
 Blocks = Iterable[bytes | None]
 
 
-def _text_document(content: bytes, name: str) -> Document | Reason:
+def _text_document(content: bytes, name: str, unread: Unread | None = None) -> Document | Reason:
     """Return a whole text as a document whose id is its name."""
     try:
         return Document(name, content.removeprefix(BOM).decode())
@@ -66,7 +66,7 @@ def _text_document(content: bytes, name: str) -> Document | Reason:
         return Reason("file_not_utf8")
 
 
-def _notebook(content: bytes, name: str) -> Document | Reason:
+def _notebook(content: bytes, name: str, unread: Unread | None = None) -> Document | Reason:
     """Return the source of a notebook as a document; the whole text of a content that is none."""
     text = notebook_text(content.removeprefix(BOM))
     return _text_document(content, name) if text is None else Document(name, text)
@@ -88,20 +88,21 @@ class Format(NamedTuple):
     """How a content becomes documents.
 
     ``endings``: file name endings of this format (lower case; endings of compression are removed first). ``read``:
-    blocks of bytes, the names of the fields and the bound on a line -> lines of JSON, one by one or in runs; ``None``
-    if the whole content is one document, which ``document`` makes of the content and the path. ``kinds``: the kinds of
-    documents in this format (keys of ``neardup.pairs.json_lines.KINDS``). ``sniff``: whether content that begins with
-    these bytes has this format; the name does not matter. It receives the first block, the required field (``""`` for
-    any) and whether the file was found in a folder, where other files are likely. ``needs``: the module that the reader
-    imports, and the extra of the package that brings it. ``resumes``: after damaged compressed data, the reader goes on
-    at the next member, and gets ``None`` in between. ``delimiter``: that of cells, if the format is a table of texts.
+    blocks of bytes, the names of the fields and the bound on a line -> lines of JSON, one by one or in runs;
+    ``None`` if the whole content is one document, which ``document`` makes of the content and the path, and calls a
+    function for a time that is none. ``kinds``: the kinds of documents in this format (keys of
+    ``neardup.pairs.json_lines.KINDS``). ``sniff``: whether content that begins with these bytes has this format;
+    the name does not matter. It receives the first block, the required field (``""`` for any) and whether the file
+    was found in a folder, where other files are likely. ``needs``: the module that the reader imports, and the
+    extra of the package that brings it. ``resumes``: after damaged compressed data, the reader goes on at the next
+    member, and gets ``None`` in between. ``delimiter``: that of cells, if the format is a table of texts.
     """
 
     endings: tuple[str, ...]
     read: Callable[[Blocks, Fields, int], Iterator[Line | Run]] | None
     kinds: tuple[str, ...]
     sniff: Callable[[bytes, str, bool], bool]
-    document: Callable[[bytes, str], Document | Page | Reason] = _text_document
+    document: Callable[[bytes, str, Unread], Document | Page | Reason] = _text_document
     batches: Callable[[Content], Iterator[Any]] | None = None
     needs: tuple[str, str] | None = None
     resumes: bool = False
@@ -170,10 +171,10 @@ def _read_mbox(blocks: Blocks, fields: Fields, bytes_max: int) -> Iterator[Line]
     return mbox_lines(blocks, fields, bytes_max)
 
 
-def _mail_document(content: bytes, name: str) -> Document | Reason:
+def _mail_document(content: bytes, name: str, unread: Unread) -> Document | Reason:
     from neardup_workers.outside.readers.mail.message import mail_document
 
-    return mail_document(content, name)
+    return mail_document(content, name, unread)
 
 
 def _is_lines(head: bytes, needed: str, in_folder: bool) -> bool:

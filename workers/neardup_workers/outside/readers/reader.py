@@ -44,7 +44,7 @@ from neardup_workers.outside.readers.blocks import (
     opened,
 )
 from neardup_workers.outside.readers.compression import Corrupt, Tape, decompressed
-from neardup_workers.outside.readers.entries import BLANK, Entry, Rows, TableRows, line_of, line_rows
+from neardup_workers.outside.readers.entries import BLANK, Entry, Rows, TableRows, UnreadTimes, line_of, line_rows
 from neardup_workers.outside.readers.field_names import FieldNames
 from neardup_workers.outside.readers.formats import AUTO, Format, LineOptions, choose, is_like_json, is_table, resumes
 from neardup_workers.outside.readers.lines import BOM, HEADER, IDLE, RECORD, Header, Line, Run, flattened, lines_of
@@ -118,6 +118,7 @@ class EntryReader:
         self.like_json: list[str] = []
         self.replaced_characters = 0  # of pages
         self.notes = Counter[str]()  # what is not read as it stands, and how often
+        self.unread = UnreadTimes()
         self._blocks = Blocks(stop)
         self._spill = spill
         self._every_line = every_line
@@ -251,7 +252,7 @@ class EntryReader:
                 yield Entry(source, 0, None, Reason(fault.reason), walked, header=header, says=says)
                 return
             at = 0
-            for table_rows in read_rows(batch, self.fields, self._number + 1, fill):
+            for table_rows in read_rows(batch, self.fields, self._number + 1, fill, self.unread):
                 rows = table_rows if self._canonical is None else self._canonical.rows(table_rows)
                 yield TableRows(source, self._number + 1, batch.slice(at, len(rows)), rows, self.fields)
                 at, self._number = at + len(rows), self._number + len(rows)
@@ -328,9 +329,8 @@ class EntryReader:
 
     def _decoded(self, path: str, raw: bytes, number: int) -> Document | Reason:
         content = raw.removeprefix(BOM) if number == 1 else raw
-        return self._named(
-            decode_document(content, self.fields, f"{display(path)}:{number}" if self.options.line_ids else None)
-        )
+        name = f"{display(path)}:{number}" if self.options.line_ids else None
+        return self._named(decode_document(content, self.fields, name, self.unread))
 
     def _named(self, document: Document | Reason) -> Document | Reason:
         """Return a document with its canonical id, if that is set."""
@@ -356,7 +356,7 @@ class EntryReader:
     def _whole(self, path: str, entry: Entry, blocks: Iterator[bytes | None], size_known: int, chosen: Format) -> _Read:
         """Return the entry of a whole content: one document, or the reason of its refusal."""
         content = self._content(blocks, size_known, may_be_binary=chosen.document is page_document)
-        document = content if isinstance(content, Reason) else chosen.document(content, display(path))
+        document = content if isinstance(content, Reason) else chosen.document(content, display(path), self.unread)
         if isinstance(document, Page):
             return Pending(entry._replace(found=Document(document.id)), document)
         return entry._replace(found=document)

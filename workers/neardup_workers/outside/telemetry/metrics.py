@@ -108,6 +108,8 @@ _ROWS = (
         "Tombstones read; of a matcher: removal notices published."),
     Row("clamped", "counter", "documents", _ONE,
         "Documents whose time was ahead of their message's by more than 300 seconds, and was moved back."),
+    Row("undated", "counter", "documents", _ONE,
+        "Documents with a time that cannot be read: they have the time of their message."),
     Row("misnamed", "counter", "documents", _ONE,
         "Documents whose id is not the key of their message: a tombstone with that key does not remove them."),
     Row("refused", "counter", "documents", _ONE, "Documents sent to the dead letters, by reason.", "reason",

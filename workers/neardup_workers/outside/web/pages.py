@@ -24,6 +24,6 @@ class Page(NamedTuple):
     is_markup: bool = True
 
 
-def page_document(content: bytes, name: str) -> Page:
+def page_document(content: bytes, name: str, unread: object = None) -> Page:
     """Return a whole content as a page whose id is its name."""
     return Page(name, content)

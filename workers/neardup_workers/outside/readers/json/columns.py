@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from neardup.documents.dates import SECONDS_MAX
 from neardup.documents.document import Column, DocumentColumns
 from neardup.documents.paths import is_path
 from neardup.errors import Reason
@@ -108,7 +109,7 @@ def decode_columns(
         if isinstance(seconds, Reason):
             return None
         times[i] = np.nan if seconds is None else seconds
-    if bool((is_other_unit(times) | np.isinf(times)).any()):
+    if bool((is_other_unit(times) | (np.abs(times) >= SECONDS_MAX)).any()):
         return None
     ids, texts = _column(room.ids, room.id_starts), _column(room.texts, room.text_starts)
     apart = None if fields.collection is None else _values(data, room.spans, COLLECTION)

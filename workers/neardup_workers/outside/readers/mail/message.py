@@ -22,7 +22,7 @@ import orjson
 from neardup.documents.dates import date_text
 from neardup.documents.document import Document
 from neardup.errors import Reason
-from neardup.pairs.json_lines import Fields, decode_document
+from neardup.pairs.json_lines import Fields, Unread, decode_document
 from neardup_workers.outside.readers.mail.limits import (
     CONTENT_TYPE_CHARACTERS_MAX,
     HEADER_BYTES_MAX,
@@ -86,10 +86,12 @@ def mail_object(mail: Mail, fields: Fields) -> bytes:
     return orjson.dumps({name: value for name, value in values.items() if value is not None})
 
 
-def mail_document(content: bytes, name: str) -> Document | Reason:
+def mail_document(content: bytes, name: str, unread: Unread) -> Document | Reason:
     """Return a file that holds one message as a document, with its name as the id of a message without one."""
     mail = read_mail(content)
-    return mail if isinstance(mail, Reason) else decode_document(mail_object(mail, Fields()), Fields(), name)
+    if isinstance(mail, Reason):
+        return mail
+    return decode_document(mail_object(mail, Fields()), Fields(), name, unread)
 
 
 class _Text(NamedTuple):

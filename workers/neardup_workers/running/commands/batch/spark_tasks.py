@@ -200,7 +200,10 @@ def _decoded(task: SignTask, name: str, raws: list[bytes], numbers: list[int]) -
         return columns
     return [
         decode_document(
-            raw.removeprefix(BOM) if number == 1 else raw, task.fields, f"{name}:{number}" if task.line_ids else None
+            raw.removeprefix(BOM) if number == 1 else raw,
+            task.fields,
+            f"{name}:{number}" if task.line_ids else None,
+            lambda reason, value: None,  # a time that cannot be read is none
         )
         for raw, number in zip(raws, numbers, strict=True)
     ]
