@@ -30,7 +30,7 @@ from neardup import Config, Deduplicator, Document, Signer
 from neardup.pairs.pipeline import Matcher, match_step
 from neardup.schemes.interface import Evidence
 from neardup.schemes.rows import SCHEMES
-from neardup_workers.outside.readers.markup import text_of_markup
+from neardup_workers.outside.web.markup import text_of_markup
 
 SEED = 20
 ID, PAGES, CODE, SPEED = "S20-passages", "S20-passages-pages", "S20-passages-code", "S20-passages-speed"

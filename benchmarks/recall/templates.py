@@ -26,9 +26,9 @@ from neardup.features.texts.normalize import normalize
 from neardup.pairs.pipeline import Matcher, match_step
 from neardup.schemes.kinds.passages import PassageOptions, PassagePlan
 from neardup_workers.outside.options.judging import PassagesOptions
-from neardup_workers.outside.readers.markup import text_of_markup
 from neardup_workers.outside.settings.files import Settings
 from neardup_workers.outside.settings.value_files import read_templates
+from neardup_workers.outside.web.markup import text_of_markup
 from neardup_workers.running.commands.templates import templates
 
 CODE, PAGES = "S20-templates-code", "S20-templates-pages"

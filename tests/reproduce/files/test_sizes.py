@@ -15,7 +15,7 @@ import neardup_workers.outside.readers as rooms
 from neardup.pairs.json_lines import Fields
 from neardup_workers.outside.readers import compression
 from neardup_workers.outside.readers.formats import FORMATS
-from neardup_workers.outside.readers.markup import text_of_markup
+from neardup_workers.outside.web.markup import text_of_markup
 from neardup_workers.outside.feeds.items import parse
 from neardup_workers.outside.web import extractor
 

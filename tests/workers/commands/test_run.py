@@ -50,8 +50,7 @@ def test_a_time_that_cannot_be_read_costs_no_document(neardup, tmp_path):
     assert len((tmp_path / "out.jsonl").read_bytes().splitlines()) == 5
     summary = json.loads((tmp_path / "summary.json").read_bytes())
     assert (summary["times_unread"], summary["refused_by_reason"]) == (3, {"timestamp_unit": 1})
-    notes = [line for line in done.stderr.decode().splitlines() if line.startswith("note: ")]
-    assert notes == [
+    assert [line for line in done.stderr.decode().splitlines() if line.startswith("note: ")] == [
         "note: 2 documents have no time, such as one of '3/4/2016': the timestamp field is neither a number nor a date "
         "whose time is certain",
         "note: 1 documents have no time, such as one of 1e+300: the timestamp is not a finite number of seconds within "

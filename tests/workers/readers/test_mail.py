@@ -21,9 +21,9 @@ from neardup_workers.outside.readers.formats import FORMATS
 from neardup_workers.outside.readers.mail.limits import HEADER_BYTES_MAX, LEVELS_MAX, PARTS_MAX
 from neardup_workers.outside.readers.mail.mbox import mbox_lines
 from neardup_workers.outside.readers.mail.message import read_mail
-from neardup_workers.outside.readers.markup import text_of_markup
 from neardup_workers.outside.readers.reader import EntryReader
 from neardup_workers.outside.settings.files import Reading
+from neardup_workers.outside.web.markup import text_of_markup
 
 STORY = "The harbour was closed on Monday after a storm damaged the northern breakwater, the port authority said."
 TIME = 1_700_000_000.0

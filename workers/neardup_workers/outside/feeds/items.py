@@ -32,8 +32,8 @@ import orjson
 
 from neardup.documents.dates import date_seconds
 from neardup.errors import Reason
-from neardup_workers.outside.readers.markup import text_of_markup
 from neardup_workers.outside.web.charsets import CHARSET, decoded
+from neardup_workers.outside.web.markup import text_of_markup
 
 # What names a feed in the head of a page, and how many bytes of a page are searched.
 _FEED_TYPES = frozenset({"application/rss+xml", "application/atom+xml", "application/feed+json"})

@@ -40,8 +40,8 @@ from neardup_workers.outside.readers.json.array import array_lines
 from neardup_workers.outside.readers.json.notebook import LOOKS_LIKE_NOTEBOOK, notebook_text
 from neardup_workers.outside.readers.lines import BOM, IDLE, Line, Run, split_lines, split_runs
 from neardup_workers.outside.readers.mail.limits import MAIL_REASONS
-from neardup_workers.outside.readers.markup import LOOKS_LIKE_HTML
 from neardup_workers.outside.readers.warc import WARC_REASONS, warc_lines
+from neardup_workers.outside.web.markup import LOOKS_LIKE_HTML
 from neardup_workers.outside.web.pages import Page, page_document
 
 AUTO = "auto"

@@ -20,9 +20,9 @@ from typing import Any
 
 from neardup.errors import Reason
 from neardup_workers.outside.readers.lines import IDLE, RECORD, Line
-from neardup_workers.outside.readers.markup import LOOKS_LIKE_HTML
 from neardup_workers.outside.web.charsets import CHARSET
 from neardup_workers.outside.web.content_encoding import decoded_content
+from neardup_workers.outside.web.markup import LOOKS_LIKE_HTML
 from neardup_workers.outside.web.pages import Page
 
 # Bytes of a record's header at most: FastWARC's own bound on a header.

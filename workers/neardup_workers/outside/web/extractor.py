@@ -16,8 +16,8 @@ import struct
 import sys
 from collections.abc import Callable
 
-from neardup_workers.outside.readers.markup import text_of_markup
 from neardup_workers.outside.web.charsets import decoded
+from neardup_workers.outside.web.markup import text_of_markup
 
 # Elements that no browser shows.
 _HIDDEN = (

@@ -29,8 +29,8 @@ from neardup_workers.outside.readers.mail.limits import (
     LEVELS_MAX,
     PARTS_MAX,
 )
-from neardup_workers.outside.readers.markup import text_of_markup
 from neardup_workers.outside.web.charsets import decoded
+from neardup_workers.outside.web.markup import text_of_markup
 
 _HEADER_END = re.compile(rb"(?:\A|\n)\r?\n")
 _FIELD = re.compile(rb"[!-9;-~]+[ \t]*:")
